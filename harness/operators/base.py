@@ -116,8 +116,8 @@ class Layer(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node; raise RequestError if its arithmetic is not exactly reproducible."""
+    def read(cls, node: Node) -> Layer:
+        """Read a node as a layer, mostly of this class; raise RequestError if its arithmetic is not reproducible."""
 
     @abstractmethod
     def prepare(self) -> Evaluate:

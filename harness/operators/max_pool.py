@@ -53,7 +53,7 @@ class MaxPool(Selection):
         node.require_inputs(1, 1)
         source = node.activation(0, [UINT8, INT8])
         attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "storage_order": 0})
-        window = Window.read(node, source, tuple(attributes["kernel_shape"]), attributes)
+        window = Window.of_pooling(node, source, attributes)
         if not window.inside().any(axis=(2, 3)).all():
             raise node.refusal("a window lies in the padding alone", "less padding")
         shape = (source.shape[0], *window.output[3 - len(source.shape) :])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -116,8 +116,11 @@ class QGemm(Contraction):
 
     ONNX = (("com.microsoft", "QGemm"),)
     formula = FORMULA
-    roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "C", "y_scale", "y_zero_point")
-    parameters = (3, 6)
+    roles: ClassVar[tuple[str, ...]] = (
+        *("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point"),
+        *("C", "y_scale", "y_zero_point"),
+    )
+    parameters: ClassVar[tuple[int, ...]] = (3, 6)
     fragments = (QGEMM, QGEMM_FLOAT32)
 
     @classmethod
@@ -128,7 +131,7 @@ class QGemm(Contraction):
         attributes = node.attributes({"alpha": 1.0, "transA": 0, "transB": 0})
         if attributes["transA"]:
             raise node.refusal("transA is 1", "transA 0: a vector is a row")
-        weights = _weights(node, source, transposed=bool(attributes["transB"]))
+        weights = read_weights(node, source, transposed=bool(attributes["transB"]))
         width = weights.shape[1]
         b_scale, weights_zero_point = weight_quantisation(node, 4, weights.dtype, width)
         y_scale, y_zero_point = output_quantisation(node, 7, source.dtype)
@@ -138,21 +141,35 @@ class QGemm(Contraction):
             b=np.broadcast_to(b_scale.reshape(-1), width),
             y=y_scale,
         )
-        multiplier = scales.multiplier()
+        return cls.of(node, source, weights, weights_zero_point, _bias(node, width), scales, y_zero_point)
+
+    @classmethod
+    def of(
+        cls,
+        node: Node,
+        source: Tensor,
+        weights: Array,
+        weights_zero_point: Array,
+        bias: npt.NDArray[np.int32],
+        scales: Scales,
+        y_zero_point: int,
+    ) -> Self:
+        """Return the layer with these constants; refuse sums beyond int32 and multipliers that are not normal."""
+        multiplier, width = scales.multiplier(), weights.shape[1]
         node.normal(multiplier, "multiplier alpha * a_scale * b_scale / y_scale")
         layer = cls(
-            **fields(node, [source], (width,), FLOAT32 if y_scale is None else source.dtype),
+            **fields(node, [source], (width,), FLOAT32 if scales.y is None else source.dtype),
             weights=weights,
             weights_zero_point=np.broadcast_to(weights_zero_point, width).astype(np.int32),
-            bias=_bias(node, width),
+            bias=bias,
             multiplier=multiplier,
             scales=scales,
             a_zero_point=int(node.single(2, "zero point of a", [source.dtype])),
             y_zero_point=y_zero_point,
-            per_column=b_scale.size > 1,
+            per_column=weights_zero_point.size > 1,
         )
         layer.require_int32(node)
-        return layer if y_scale is not None else replace(layer, output=replace(layer.output, bound=layer._bound()))
+        return layer if scales.y is not None else replace(layer, output=replace(layer.output, bound=layer._bound()))
 
     @property
     def fragment(self) -> Fragment:
@@ -197,7 +214,7 @@ class QGemm(Contraction):
             return float((largest.astype(np.float32) * self.multiplier).max())
 
 
-def _weights(node: Node, source: Tensor, *, transposed: bool) -> Array:
+def read_weights(node: Node, source: Tensor, *, transposed: bool) -> Array:
     """Return B as (K, N), of a type that ONNX Runtime multiplies with the input's."""
     accepted = [UINT8, INT8] if source.dtype == UINT8 else [INT8]
     weights = node.constant(3, f"weight for a {source.dtype} input", accepted)

@@ -24,7 +24,7 @@ from harness.operators.contraction import Contraction, Scales
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.node import Node
-from harness.operators.tensor import INT8, UINT8
+from harness.operators.tensor import INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 FRAGMENT = Fragment(
@@ -122,6 +122,11 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
             raise node.refusal(
                 f"its input has shape (vectors, {source.size})", "images (vectors, channels, height, width)"
             )
+        return cls.of(node, source)
+
+    @classmethod
+    def of(cls, node: Node, source: Tensor) -> Self:
+        """Read a node with these inputs and one window, the image."""
         channels, *image = source.shape
         count = math.prod(image)
         scales = MeanScales.of(node.scale(1, "scale of x"), node.scale(3, "scale of y"), count, channels)

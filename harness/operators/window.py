@@ -67,6 +67,23 @@ class Window:
             output=(*one, *output),  # type: ignore[arg-type]
         )
 
+    @classmethod
+    def of_pooling(cls, node: Node, source: Tensor, attributes: dict[str, Any]) -> Window:
+        """Read the attributes of a pooling, which ONNX Runtime pads less than a convolution."""
+        kernel, pads = tuple(attributes["kernel_shape"]), list(attributes["pads"])
+        window = cls.read(node, source, kernel, attributes)
+        how = attributes["auto_pad"].decode()
+        if how == "NOTSET" and any(pad >= size for pad, size in zip(pads, 2 * kernel, strict=False)):
+            raise node.refusal(f"pads is {pads}, the kernel {kernel}", "padding smaller than the kernel")
+        reach = (np.array(window.output) - 1) * window.stride + window.kernel
+        left_out = int((np.array(window.shape) - reach).max())
+        if how.startswith("SAME") and left_out > 1:
+            raise node.refusal(
+                f"auto_pad leaves out {left_out} values of an axis, and ONNX Runtime moves the windows there",
+                "strides no larger than the kernel, or pads",
+            )
+        return window
+
     @property
     def size(self) -> int:
         """The number of values that a window reads of one channel."""
@@ -157,6 +174,8 @@ def _pads(
         return [0] * axes, [0] * axes
     if how not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.refusal(f"auto_pad is {how!r}", "NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    if any(dilation > 1 for dilation in attributes.get("dilations", [])):
+        raise node.refusal(f"auto_pad is {how} with dilations", "pads: ONNX Runtime has no such padding")
     missing = [
         max((-(-size // stride) - 1) * stride + extent - size, 0)
         for size, extent, stride in zip(shape, extents, strides, strict=True)

@@ -17,6 +17,7 @@
 #include "network.h"
 #include "qgemm.h"
 #include "qlinear_add.h"
+#include "qlinear_average_pool.h"
 #include "qlinear_conv.h"
 #include "qlinear_global_average_pool.h"
 #include "qlinear_mul.h"
@@ -63,6 +64,12 @@
                                                                 int32_t zx, int32_t *acc)              \
     {                                                                                                  \
         qlinear_global_average_pool_sum_##TYPE(channels, positions, x, zx, acc);                       \
+    }                                                                                                  \
+    GENERIC void generic_qlinear_average_pool_##TYPE(const struct window *w, bool include_pad, size_t channels, \
+                                                     const TYPE##_t *x, float sx, int32_t zx, float sy, int32_t zy, \
+                                                     TYPE##_t *y)                                      \
+    {                                                                                                  \
+        qlinear_average_pool_##TYPE(w, include_pad, channels, x, sx, zx, sy, zy, y);                   \
     }                                                                                                  \
     GENERIC void generic_max_pool_##TYPE(const struct window *w, size_t channels, const TYPE##_t *x, TYPE##_t *y) \
     {                                                                                                  \

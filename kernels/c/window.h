@@ -33,4 +33,12 @@ static inline struct span window_span(size_t size, size_t before, size_t offset,
     return (struct span){first < last ? first : last, last};
 }
 
+/* The values, of `size`, in a window without dilation that begins at `begin`, counted from the begin of the padding. */
+static inline struct span window_places(size_t size, size_t before, size_t begin, size_t kernel)
+{
+    const size_t first = begin < before ? before : begin;
+    const size_t end = begin + kernel < before + size ? begin + kernel : before + size;
+    return (struct span){first - before, end - before};
+}
+
 #endif

@@ -14,13 +14,13 @@ from tests.support.codes import node
 from tests.support.programs.board_program import parse
 
 
-def every_operator(dtype: str) -> Network:
-    """A network with all operators on images of codes of one type; the image has 4 channels of 7 by 6 values."""
+def every_operator(dtype: str, *names: str) -> Network:
+    """A network with all operators, or some layers, on images of codes of one type: 4 channels of 7 by 6 values."""
     shift = 0 if dtype == "uint8" else -128
     rng = np.random.default_rng(5)
     constants: dict[str, Any] = {
         "image": np.array([-1, 4, 7, 6], np.int64),
-        "sx": np.float32(1),
+        "sx": np.float32(0.9),
         "sw": np.float32([0.01, 0.02, 0.015, 0.012, 0.01, 0.03]),
         "sc": np.float32(2.3),
         "sy": np.float32(0.37),
@@ -28,6 +28,9 @@ def every_operator(dtype: str) -> Network:
         "zw": np.zeros(6, np.int8),
         "zy": np.array(141 + shift, dtype),
         "w": rng.integers(-127, 128, (6, 2, 3, 2)).astype(np.int8),
+        "matrix": rng.integers(-127, 128, (4, 6)).astype(np.int8),
+        "z": np.array(-3, np.int8),
+        "square": np.array([-1, 1, 2, 3], np.int64),
         "b": rng.integers(-3000, 3000, 6).astype(np.int32),
     }
     x, y = ["sx", "zx"], ["sy", "zy"]
@@ -38,8 +41,26 @@ def every_operator(dtype: str) -> Network:
              group=2, pads=[1, 0, 0, 1], strides=[2, 1], dilations=[1, 2]),
         node("MaxPool", "q", output="largest", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
         node("QLinearGlobalAveragePool", "q", *x, *y, output="mean"),
+        node("QLinearAveragePool", "q", *x, *y, output="means", kernel_shape=[2, 3], pads=[1, 0, 0, 1], strides=[2, 1]),
+        node("QLinearAveragePool", "q", *x, *y, output="padded", kernel_shape=[3, 2], pads=[0, 1, 2, 0],
+             strides=[1, 2], count_include_pad=1, ceil_mode=1),
+        node("QLinearAveragePool", "q", *x, *y, output="whole", kernel_shape=[7, 6]),
+        node("Flatten", "mean", output="vector"),
+        node("QLinearMatMul", "vector", *y, "matrix", "sw", "zw", "sc", "zy", output="columns"),
+        node("Reshape", "columns", "square", output="product"),
+        node("QLinearMatMul", "vector", *y, "matrix", "sx", "z", "sc", "zy", output="other_columns"),
+        node("Reshape", "other_columns", "square", output="other_product"),
     ]  # fmt: skip
-    return image_network(nodes, constants, dtype, 4 * 7 * 6)
+    kept = [each for each in nodes if not names or each.output[0] in _needed(nodes, names)]
+    return image_network(kept, constants, dtype, 4 * 7 * 6)
+
+
+def _needed(nodes: list[onnx.NodeProto], names: tuple[str, ...]) -> set[str]:
+    """These results, and those that they are computed from."""
+    needed = set(names)
+    for each in reversed(nodes):
+        needed |= set(each.input) if each.output[0] in needed else set()
+    return needed
 
 
 def image_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], dtype: str, width: int) -> Network:
@@ -49,3 +70,19 @@ def image_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], dtype:
     model = make_model(nodes, constants, {}, width=width)
     model.graph.output.extend(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], [None] * 4) for name in results)
     return parse(model)
+
+
+def random_windows(rng: np.random.Generator, axes: int, *, dilated: bool) -> dict[str, Any]:
+    """The attributes of a pooling or convolution over so many axes."""
+    kernel = rng.integers(1, 5, axes).tolist()
+    attributes: dict[str, Any] = {"kernel_shape": kernel}
+    if rng.random() < 0.7:
+        attributes["strides"] = rng.integers(1, 4, axes).tolist()
+    if dilated and rng.random() < 0.4:
+        attributes["dilations"] = rng.integers(1, 4, axes).tolist()
+    padding = rng.choice(["none", "pads", "SAME_UPPER", "SAME_LOWER", "VALID"], p=[0.2, 0.4, 0.15, 0.15, 0.1])
+    if padding == "pads":
+        attributes["pads"] = [int(rng.integers(0, size)) for size in 2 * kernel]
+    elif padding != "none":
+        attributes["auto_pad"] = str(padding)
+    return attributes

@@ -31,7 +31,13 @@ DERIVED = (
 )
 
 
-ROLES = {"input_zero_point": "a_zero_point", "output_zero_point": "y_zero_point", "last": "select_last_index"}
+ROLES = {
+    "input_zero_point": "a_zero_point",
+    "output_zero_point": "y_zero_point",
+    "input_step": "a_scale",
+    "output_step": "y_scale",
+    "last": "select_last_index",
+}
 """Names in `Node.constants` that differ from the roles of `Layer.constants`."""
 
 

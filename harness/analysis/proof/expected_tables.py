@@ -30,6 +30,8 @@ LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
 TIOVX_VERSION = 1  # KERNELS_VERSION in kernels/tiovx/protocol.h
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
+DENSE = ("QGemm", "QLinearMatMul")
+"""The operators with the constants and tables of a QGemm."""
 POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
 
@@ -72,7 +74,7 @@ class Node:
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
-        if self.operator != "QGemm":
+        if self.operator not in DENSE:
             return self
         per_column = ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
         cut = {name: self.constants[name][..., start:stop] for name in per_column}
@@ -152,11 +154,17 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "QuantizeLinear": lambda: _quantize_linear(_constants(proto, values), attributes, width),
         "DequantizeLinear": lambda: _dequantize_linear(_constants(proto, values), width),
         "QGemm": lambda: _qgemm(_constants(proto, values), attributes, dtype),
+        "QLinearMatMul": lambda: _qgemm(_as_qgemm(_constants(proto, values)), {}, dtype),
         "QLinearConv": lambda: (inferred, dtype, _qlinear_conv(_constants(proto, values))),
         "QLinearGlobalAveragePool": lambda: (
             inferred,
             dtype,
             _global_mean(_constants(proto, values), width // inferred),
+        ),
+        "QLinearAveragePool": lambda: (
+            inferred,
+            dtype,
+            _mean(_constants(proto, values), attributes, tensors[sources[0]].shape, inferred),
         ),
         "MaxPool": lambda: (inferred, dtype, {}),
         "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
@@ -261,6 +269,11 @@ def _qgemm(
     return width, np.dtype(np.float32) if y_scale is None else dtype, constants
 
 
+def _as_qgemm(inputs: Sequence[Array | None]) -> list[Array | None]:
+    """Return the inputs of QLinearMatMul, y_scale and y_zero_point as the last, as those of a QGemm without C."""
+    return [*inputs[:6], None, *inputs[6:]]
+
+
 def _qlinear_conv(inputs: Sequence[Array | None]) -> dict[str, Array]:
     """Read QLinearConv: x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B."""
     _, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point, c, *_ = inputs
@@ -287,6 +300,23 @@ def _global_mean(inputs: Sequence[Array | None], positions: int) -> dict[str, Ar
     return {
         "input_zero_point": _integers(x_zero_point),
         "multiplier": _row(x_scale) / (_row(y_scale) * np.float32(positions)),
+        "output_zero_point": _integers(y_zero_point),
+    }
+
+
+def _mean(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any], shape: tuple[int, ...], width: int
+) -> dict[str, Array]:
+    """Read QLinearAveragePool: as QLinearGlobalAveragePool; ONNX Runtime computes a window of the whole image as it."""
+    channels, *image = shape
+    padded = attributes.get("auto_pad", b"NOTSET") == b"NOTSET" and any(attributes.get("pads", ()))
+    if list(attributes["kernel_shape"]) == image and width == channels and not padded:
+        return _global_mean(inputs, math.prod(image))
+    _, x_scale, x_zero_point, y_scale, y_zero_point, *_ = inputs
+    return {
+        "input_step": _row(x_scale),
+        "input_zero_point": _integers(x_zero_point),
+        "output_step": _row(y_scale),
         "output_zero_point": _integers(y_zero_point),
     }
 
@@ -392,7 +422,7 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
         return ()
     scales = {"alpha", "a_scale", "b_scale", "y_scale"}
     kept = {
-        "QGemm": ("multiplier", "output_zero_point"),
+        **dict.fromkeys(DENSE, ("multiplier", "output_zero_point")),
         "QLinearConv": tuple(name for name in node.constants if name not in scales),
         "ArgMax": (),
         "ArgMin": (),
@@ -413,7 +443,7 @@ def _by_rows(node: Node) -> dict[str, Array]:
     """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
     if node.operator == "QLinearConv":
         return _of_convolution(node)
-    if node.operator != "QGemm":
+    if node.operator not in DENSE:
         return _of_elements(node)
     return {"weights": node.signed.T, "offset": _offset(node), **_of_columns(node, _signed_zero_points(node))}
 
@@ -423,6 +453,8 @@ def _in_panels(node: Node) -> dict[str, Array]:
     if node.operator == "QLinearConv":
         return _of_windows(node)
     if node.operator != "QGemm":
+        return _of_convolution(node)
+    if node.operator not in DENSE:
         return _of_elements(node)
     tables = _of_columns(node, _signed_zero_points(node))
     per_column = ("multiplier", "weights_zero_point")
@@ -432,14 +464,14 @@ def _in_panels(node: Node) -> dict[str, Array]:
 
 def _in_statements(node: Node) -> dict[str, Array]:
     """Return the tables of c:unrolled: of functions of one code, and what init reads back of a QGemm (unrolled.h)."""
-    if node.operator != "QGemm":
+    if node.operator not in DENSE:
         return {name: values for name, values in node.constants.items() if _is_lookup(name)}
     return {"start": _offset(node).view(np.int32), "terms": node.centred.T.astype(np.int32)}
 
 
 def _by_columns(node: Node) -> dict[str, Array]:
     """Return tables of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
-    if node.operator != "QGemm":
+    if node.operator not in DENSE:
         return _of_elements(node)
     tables = {name: node.constants[name] for name in ("weights", "weights_zero_point")}
     return _of_columns(node, tables["weights_zero_point"]) | tables
@@ -447,7 +479,7 @@ def _by_columns(node: Node) -> dict[str, Array]:
 
 def _in_fours(node: Node) -> dict[str, Array]:
     """Return tables of cuda:fused: 4 x 4 groups of outputs and inputs, padded with zeros (kernels/cuda/fused.cuh)."""
-    if node.operator != "QGemm":
+    if node.operator not in DENSE:
         return _of_elements(node)
     weights = node.constants["weights"]
     words, groups = (-(-size // QUAD) for size in weights.shape)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.analysis.proof import constants, expected_tables
 from harness.boards.profile import Profile
 from tests.support.images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
@@ -29,11 +30,23 @@ def test_every_variant_has_the_bits_of_the_reference(
     assert trial.refuted() == {}
 
 
-POOL = "qlinear_global_average_pool.h"
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_the_specification_has_the_constants_of_the_file(dtype: str) -> None:
+    net = every_operator(dtype)
+    assert constants._wrong_constant(net.layers, expected_tables.nodes(net.onnx_bytes)) == ""
+
+
+POOL, MEANS = "qlinear_global_average_pool.h", "qlinear_average_pool.h"
 WRONG = {
     "mean without the zero point": (POOL, "sum += x[p] - zx", "sum += x[p]", "mean"),
     "mean without the last value": (POOL, "p < positions", "p + 1 < positions", "mean"),
     "mean of another channel": (POOL, "x += positions", "x += positions - 1", "mean"),
+    "padding counts": (MEANS, "include_pad ?", "!include_pad ?", "padded"),
+    "padding does not count": (MEANS, "include_pad ?", "!include_pad ?", "means"),
+    "columns before rows": (MEANS, "x[a * w->width + b]", "x[b * w->height + a]", "means"),
+    "sum of integers": (MEANS, "- zx) * sx;", "- zx);", "means"),
+    "zero point after the rounding": (MEANS, "sy + (float)zy, QMIN", "sy + (float)zy * 1.001f, QMIN", "means"),
+    "half the last window": (MEANS, "b < j.end", "b + 1 < j.end", "means"),
     "smallest value": ("max_pool.h", "*largest > value", "*largest < value", "largest"),
     "largest of one row less": ("max_pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
     "padding of the largest": ("max_pool.h", "y[p] = LOWEST", "y[p] = 7", "largest"),
@@ -46,7 +59,7 @@ WRONG = {
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]
     workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
-    trial = workshop.trial(every_operator("uint8"), [Patch(f"kernels/c/{file}", old, new)])
+    trial = workshop.trial(every_operator("uint8", layer), [Patch(f"kernels/c/{file}", old, new)])
     assert layer in {name for _, name in trial.refuted()}
 
 
