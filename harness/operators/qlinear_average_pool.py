@@ -19,7 +19,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate, FindTies, Layer, fields, limits
-from harness.operators.codes import Affine, all_codes
+from harness.operators.codes import Affine
 from harness.operators.fault_models import HALF_TO_EVEN, Codes, FaultModel, Single, as_other_type, half_away
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -29,6 +29,7 @@ from harness.operators.obligations import (
     Outputs,
     ProofStep,
     StageKind,
+    all_codes,
     mixed_parts,
     samples,
 )

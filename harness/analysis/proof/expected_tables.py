@@ -55,11 +55,7 @@ class Node:
     and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
     three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
     the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
-    `y_zero_point`.  Zero points are int32.
-    the `table` of all codes.  Zero points are int32.  `window` has the channels and the kernel that a sum of QLinearConv
-    reads.
-    the `table` of all codes.  Zero points are int32.  `window` of QLinearConv has the channels and
-    the kernel that a sum reads.
+    `y_zero_point`.  Zero points are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.
     """
 
     operator: str
