@@ -448,8 +448,6 @@ def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
         return _of_windows(node)
-    if node.operator != "QGemm":
-        return _of_convolution(node)
     if node.operator not in DENSE:
         return _of_elements(node)
     tables = _of_columns(node, _signed_zero_points(node))
