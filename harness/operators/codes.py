@@ -98,7 +98,7 @@ class CodeFunction(Layer):
         """Return the float32 that are rounded, for all codes of each operand: (256,) or (256, 256)."""
 
     @abstractmethod
-    def places(self, *inputs: Array) -> npt.NDArray[np.intp]:
+    def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the places of the inputs' codes, (vectors, size), in flat tables."""
 
     @abstractmethod
@@ -116,8 +116,7 @@ class CodeFunction(Layer):
 
     def rounded_from(self, *inputs: Array) -> Single:
         """Return the float32 that each output is rounded from."""
-        v: Single = self.unrounded().reshape(-1)[self.places(*inputs)]
-        return v
+        return self.unrounded().take(self.places(*inputs))
 
     def table(self) -> Array:
         """Return the outputs for all codes of each operand."""
@@ -125,8 +124,8 @@ class CodeFunction(Layer):
 
     def prepare(self) -> Evaluate:
         """Return the function that looks outputs up."""
-        table = self.table().reshape(-1)
-        return lambda *inputs: table[self.places(*inputs)]
+        table = self.table()
+        return lambda *inputs: table.take(self.places(*inputs))
 
     def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
         """Count values, ties and saturation."""
@@ -134,11 +133,11 @@ class CodeFunction(Layer):
 
     def find_ties(self) -> FindTies:
         """Find float32 half way between two values."""
-        evaluate, limits, v = self.prepare(), np.iinfo(self.dtype), self.unrounded().reshape(-1)
+        evaluate, limits, v = self.prepare(), np.iinfo(self.dtype), self.unrounded()
         low, high = limits.min - self.added_zero_point, limits.max - self.added_zero_point
         with np.errstate(invalid="ignore"):  # infinity is no tie
             ties = (v - np.floor(v) == 0.5) & (v > low) & (v < high)
-        return lambda *inputs: (evaluate(*inputs), ties[self.places(*inputs)])
+        return lambda *inputs: (evaluate(*inputs), ties.take(self.places(*inputs)))
 
     def before_rounding(self, *inputs: Array) -> Single:
         """Return the float32 that each output is rounded from, clamped."""
@@ -149,7 +148,7 @@ class CodeFunction(Layer):
         places = self.places(*inputs)
         with np.errstate(all="ignore"):
             for model in (*wrong_roundings(self.unrounded().reshape(-1), self.codes), *self.wrong_tables()):
-                yield model._replace(output=model.output.reshape(-1)[places])
+                yield model._replace(output=model.output.take(places))
 
     @property
     def codes(self) -> Codes:

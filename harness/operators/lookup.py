@@ -116,7 +116,7 @@ class Lookup(CodeFunction):
         """Return float32(function(float32(x_scale * (x - x_zero_point))) / y_scale) for all codes."""
         return self.y.divided(self.function(self.x.dequantised(self.dtype)))
 
-    def places(self, *inputs: Array) -> npt.NDArray[np.intp]:
+    def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of codes below each."""
         return inputs[0].astype(np.intp) - np.iinfo(self.dtype).min
 

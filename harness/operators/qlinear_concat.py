@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         """Return v for all codes of each input, (inputs, 256)."""
         return np.stack([self.y.divided(each.dequantised(self.dtype)) for each in self.x])
 
-    def places(self, *inputs: Array) -> npt.NDArray[np.intp]:
+    def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the code of each input."""
         low = np.iinfo(self.dtype).min
         return _side_by_side([values.astype(np.intp) - low + number * VALUES for number, values in enumerate(inputs)])
