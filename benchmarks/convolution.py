@@ -95,7 +95,7 @@ class Builder:
         weights = self._weights(channels, self.shape[0] // groups, *kernel)
         others = (*self.codes, *weights, *self.codes, self._bias(channels))
         self.node("QLinearConv", *others, group=groups, strides=[stride] * 2, pads=before + after)
-        outputs = [(size + pad - k) // stride + 1 for size, pad, k in zip(self.shape[1:], pads, kernel, strict=True)]
+        outputs = [(size + pad - k) // stride + 1 for size, pad, k in zip(sizes, pads, kernel, strict=True)]
         self.shape = channels, *outputs
 
     def depthwise(self, stride: int = 1) -> None:

@@ -21,6 +21,8 @@
  *     v = float32(acc[lane]) * m[lane]
  *     y[lane] = round_half_even(v clamped to QMIN - zy .. QMAX - zy, NaN to the first) + zy
  *
+ * lanes_quantize rounds v = x[lane] / scale, a scale that compilers do not know.
+ *
  * LANES_SUMS panels of sums fit into the registers; up to LANES_PANELS of columns share the loads of the codes, and
  * where there are fewer, chains of sums that do not wait for each other take the place of the others.  In a convolution
  * LANES_TILES panels share the loads of LANES_ROWS weights.
@@ -56,11 +58,13 @@ enum { NEAR_BYTES = 64 };
 
 enum { LANES_SIGNED = 0, LANES_PANELS = 4, LANES_SUMS = 12, LANES_TILES = 2, LANES_ROWS = 12 };
 
-typedef __m512i lanes_sums, lanes_codes, lanes_panel;
+/* Sums have the type that the instruction has for the compiler: with __m512i gcc keeps two copies of each. */
+typedef int32_t lanes_sums __attribute__((vector_size(64)));
+typedef __m512i lanes_codes, lanes_panel;
 
 static inline lanes_sums lanes_zero(void)
 {
-    return _mm512_setzero_si512();
+    return (lanes_sums)_mm512_setzero_si512();
 }
 
 static inline lanes_codes lanes_spread(uint32_t codes)
@@ -70,7 +74,7 @@ static inline lanes_codes lanes_spread(uint32_t codes)
 
 static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, const int8_t *b)
 {
-    return _mm512_dpbusd_epi32(sums, codes, _mm512_loadu_si512(b));
+    return (lanes_sums)_mm512_dpbusd_epi32((__m512i)sums, codes, _mm512_loadu_si512(b));
 }
 
 static inline lanes_panel lanes_load_panel(const uint8_t *from)
@@ -85,7 +89,7 @@ static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
 
 static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
 {
-    return _mm512_dpbusd_epi32(sums, panel, weights);
+    return (lanes_sums)_mm512_dpbusd_epi32((__m512i)sums, panel, weights);
 }
 
 #define LANES_PICKS_UNITS
@@ -111,13 +115,13 @@ static inline lanes_panel lanes_pick_near_bytes(const uint8_t *from, const struc
 
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
-    return _mm512_add_epi32(one, other);
+    return (lanes_sums)_mm512_add_epi32((__m512i)one, (__m512i)other);
 }
 
 /* acc = offset + sums */
 static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t *acc)
 {
-    _mm512_storeu_si512(acc, _mm512_add_epi32(sums, _mm512_loadu_si512(offset)));
+    _mm512_storeu_si512(acc, _mm512_add_epi32((__m512i)sums, _mm512_loadu_si512(offset)));
 }
 
 typedef __m512 lanes_factors;
@@ -142,21 +146,35 @@ static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
     _mm512_storeu_ps(y, lanes_product(acc, lanes_load_factors(m)));
 }
 
-static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+static inline void lanes_round_floats(__m512 v, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
     const __m512 low = _mm512_set1_ps((float)(qmin - zy)), high = _mm512_set1_ps((float)(qmax - zy));
-    const __m512 v = _mm512_min_ps(_mm512_max_ps(lanes_product(acc, m), low), high); /* of NaN and low the second */
+    v = _mm512_min_ps(_mm512_max_ps(v, low), high); /* of NaN and low the second */
     const __m512i codes = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(zy));
     _mm_storeu_si128(y, _mm512_cvtepi32_epi8(codes));
+}
+
+static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+{
+    lanes_round_floats(lanes_product(acc, m), qmin, qmax, zy, y);
+}
+
+static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int32_t qmax, int32_t zero_point, void *q)
+{
+    lanes_round_floats(_mm512_div_ps(_mm512_loadu_ps(x), _mm512_set1_ps(scale)), qmin, qmax, zero_point, q);
 }
 
 #elif !defined(LANES_PORTABLE) && defined(__AVXVNNI__)
 
 enum { LANES_SIGNED = 0, LANES_PANELS = 2, LANES_SUMS = 4, LANES_TILES = 1, LANES_ROWS = 6 };
 
+typedef int32_t lanes_ints __attribute__((vector_size(32))); /* as lanes_sums above */
 typedef struct {
-    __m256i low, high; /* lanes 0 to 7, 8 to 15 */
-} lanes_sums, lanes_panel;
+    lanes_ints low, high; /* lanes 0 to 7, 8 to 15 */
+} lanes_sums;
+typedef struct {
+    __m256i low, high;
+} lanes_panel;
 typedef __m256i lanes_codes;
 
 static inline __m256i lanes_load(const void *from)
@@ -166,7 +184,7 @@ static inline __m256i lanes_load(const void *from)
 
 static inline lanes_sums lanes_zero(void)
 {
-    return (lanes_sums){_mm256_setzero_si256(), _mm256_setzero_si256()};
+    return (lanes_sums){{0}, {0}};
 }
 
 static inline lanes_codes lanes_spread(uint32_t codes)
@@ -174,10 +192,15 @@ static inline lanes_codes lanes_spread(uint32_t codes)
     return _mm256_set1_epi32((int32_t)codes);
 }
 
+static inline lanes_ints lanes_dot(lanes_ints sums, __m256i codes, __m256i b)
+{
+    return (lanes_ints)_mm256_dpbusd_avx_epi32((__m256i)sums, codes, b);
+}
+
 static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, const int8_t *b)
 {
-    sums.low = _mm256_dpbusd_avx_epi32(sums.low, codes, lanes_load(b));
-    sums.high = _mm256_dpbusd_avx_epi32(sums.high, codes, lanes_load(b + GROUP_BYTES / 2));
+    sums.low = lanes_dot(sums.low, codes, lanes_load(b));
+    sums.high = lanes_dot(sums.high, codes, lanes_load(b + GROUP_BYTES / 2));
     return sums;
 }
 
@@ -194,20 +217,21 @@ static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
 
 static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
 {
-    sums.low = _mm256_dpbusd_avx_epi32(sums.low, panel.low, weights);
-    sums.high = _mm256_dpbusd_avx_epi32(sums.high, panel.high, weights);
+    sums.low = lanes_dot(sums.low, panel.low, weights);
+    sums.high = lanes_dot(sums.high, panel.high, weights);
     return sums;
 }
 
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
-    return (lanes_sums){_mm256_add_epi32(one.low, other.low), _mm256_add_epi32(one.high, other.high)};
+    return (lanes_sums){(lanes_ints)_mm256_add_epi32((__m256i)one.low, (__m256i)other.low),
+                        (lanes_ints)_mm256_add_epi32((__m256i)one.high, (__m256i)other.high)};
 }
 
 static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t *acc)
 {
-    _mm256_storeu_si256((__m256i *)(void *)acc, _mm256_add_epi32(sums.low, lanes_load(offset)));
-    _mm256_storeu_si256((__m256i *)(void *)(acc + 8), _mm256_add_epi32(sums.high, lanes_load(offset + 8)));
+    _mm256_storeu_si256((__m256i *)(void *)acc, _mm256_add_epi32((__m256i)sums.low, lanes_load(offset)));
+    _mm256_storeu_si256((__m256i *)(void *)(acc + 8), _mm256_add_epi32((__m256i)sums.high, lanes_load(offset + 8)));
 }
 
 typedef struct {
@@ -236,21 +260,34 @@ static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 }
 
 /* Of eight lanes the codes as bits, 0 to 255. */
-static inline __m256i lanes_round_half(const int32_t *acc, __m256 m, int32_t qmin, int32_t qmax, int32_t zy)
+static inline __m256i lanes_round_half(__m256 v, int32_t qmin, int32_t qmax, int32_t zy)
 {
     const __m256 low = _mm256_set1_ps((float)(qmin - zy)), high = _mm256_set1_ps((float)(qmax - zy));
-    const __m256 v = _mm256_min_ps(_mm256_max_ps(lanes_product(acc, m), low), high); /* of NaN and low the second */
+    v = _mm256_min_ps(_mm256_max_ps(v, low), high); /* of NaN and low the second */
     const __m256i codes = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(zy));
     return _mm256_and_si256(codes, _mm256_set1_epi32(255));
 }
 
-static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+static inline void lanes_round_floats(lanes_factors v, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
-    const __m256i first = lanes_round_half(acc, m.low, qmin, qmax, zy);
-    const __m256i second = lanes_round_half(acc + 8, m.high, qmin, qmax, zy);
+    const __m256i first = lanes_round_half(v.low, qmin, qmax, zy);
+    const __m256i second = lanes_round_half(v.high, qmin, qmax, zy);
     const __m256i words = _mm256_packus_epi32(first, second); /* lanes 0-3, 8-11, 4-7, 12-15 */
     const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128(y, _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
+}
+
+static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+{
+    const lanes_factors v = {lanes_product(acc, m.low), lanes_product(acc + 8, m.high)};
+    lanes_round_floats(v, qmin, qmax, zy, y);
+}
+
+static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int32_t qmax, int32_t zero_point, void *q)
+{
+    const __m256 each = _mm256_set1_ps(scale);
+    const lanes_factors v = {_mm256_div_ps(_mm256_loadu_ps(x), each), _mm256_div_ps(_mm256_loadu_ps(x + 8), each)};
+    lanes_round_floats(v, qmin, qmax, zero_point, q);
 }
 
 #elif !defined(LANES_PORTABLE) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
@@ -432,20 +469,33 @@ static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 }
 
 /* Of four lanes the codes, in 16 bits. */
-static inline int16x4_t lanes_round_quarter(const int32_t *acc, float32x4_t m, int32_t qmin, int32_t qmax, int32_t zy)
+static inline int16x4_t lanes_round_quarter(float32x4_t v, int32_t qmin, int32_t qmax, int32_t zy)
 {
     const float32x4_t low = vdupq_n_f32((float)(qmin - zy)), high = vdupq_n_f32((float)(qmax - zy));
-    const float32x4_t v = vminnmq_f32(vmaxnmq_f32(lanes_product(acc, m), low), high); /* of NaN and low the number */
+    v = vminnmq_f32(vmaxnmq_f32(v, low), high); /* of NaN and low the number */
     return vmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(zy)));
+}
+
+static inline void lanes_round_floats(lanes_factors v, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+{
+    const int16x4_t a = lanes_round_quarter(v.a, qmin, qmax, zy), b = lanes_round_quarter(v.b, qmin, qmax, zy);
+    const int16x4_t c = lanes_round_quarter(v.c, qmin, qmax, zy), d = lanes_round_quarter(v.d, qmin, qmax, zy);
+    vst1q_s8(y, vcombine_s8(vmovn_s16(vcombine_s16(a, b)), vmovn_s16(vcombine_s16(c, d))));
 }
 
 static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
-    const int16x4_t a = lanes_round_quarter(acc, m.a, qmin, qmax, zy);
-    const int16x4_t b = lanes_round_quarter(acc + 4, m.b, qmin, qmax, zy);
-    const int16x4_t c = lanes_round_quarter(acc + 8, m.c, qmin, qmax, zy);
-    const int16x4_t d = lanes_round_quarter(acc + 12, m.d, qmin, qmax, zy);
-    vst1q_s8(y, vcombine_s8(vmovn_s16(vcombine_s16(a, b)), vmovn_s16(vcombine_s16(c, d))));
+    const lanes_factors v = {lanes_product(acc, m.a), lanes_product(acc + 4, m.b), lanes_product(acc + 8, m.c),
+                             lanes_product(acc + 12, m.d)};
+    lanes_round_floats(v, qmin, qmax, zy, y);
+}
+
+static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int32_t qmax, int32_t zero_point, void *q)
+{
+    const float32x4_t each = vdupq_n_f32(scale);
+    const lanes_factors v = {vdivq_f32(vld1q_f32(x), each), vdivq_f32(vld1q_f32(x + 4), each),
+                             vdivq_f32(vld1q_f32(x + 8), each), vdivq_f32(vld1q_f32(x + 12), each)};
+    lanes_round_floats(v, qmin, qmax, zero_point, q);
 }
 
 #else
@@ -546,6 +596,13 @@ static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin
     NOT_KNOWN(zy);
     for (int lane = 0; lane < LANES; ++lane)
         codes[lane] = (uint8_t)round_saturated((float)acc[lane] * m.lane[lane], qmin, qmax, zy);
+}
+
+static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int32_t qmax, int32_t zero_point, void *q)
+{
+    uint8_t *codes = q;
+    for (int lane = 0; lane < LANES; ++lane)
+        codes[lane] = (uint8_t)round_saturated(x[lane] / scale, qmin, qmax, zero_point);
 }
 
 #endif

@@ -217,28 +217,38 @@ WITH_LITERALS void conv_store(size_t positions, lanes_sums sums, uint32_t offset
     }
 }
 
-/* Some channels at some tiles; `first` has their first positions. */
+/* Sums are variables and not elements of an array, which gcc would keep in memory. */
+#define CONV_ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+_Static_assert(LANES_ROWS <= 12 && LANES_TILES <= 2, "as many as have a variable");
+
+#define CONV_BEGIN(ROW) lanes_sums sums_##ROW = lanes_zero(), next_##ROW = lanes_zero();
+#define CONV_ADD(ROW)                                                                                  \
+    if ((ROW) < rows) {                                                                                \
+        const lanes_codes weights = conv_weights(&b[((ROW) * groups + g) * QUAD]);                     \
+        sums_##ROW = lanes_add_weighted(sums_##ROW, panel, weights);                                   \
+        if (tiles > 1)                                                                                 \
+            next_##ROW = lanes_add_weighted(next_##ROW, next, weights);                                \
+    }
+#define CONV_STORE(ROW)                                                                                \
+    if ((ROW) < rows) {                                                                                \
+        conv_store(positions, sums_##ROW, offset[ROW], correction, &acc[(ROW) * positions + first[0]]); \
+        if (tiles > 1)                                                                                 \
+            conv_store(positions, next_##ROW, offset[ROW], correction ? &correction[LANES] : NULL,     \
+                       &acc[(ROW) * positions + first[tiles - 1]]);                                    \
+    }
+
+/* Some channels at one or two tiles; `first` has their first positions. */
 WITH_LITERALS void conv_sum(size_t tiles, size_t rows, size_t groups, size_t positions, const struct conv_panels *panels,
                             const int8_t *b, const uint32_t *offset, const uint32_t *correction, const size_t *first,
                             int32_t *acc)
 {
-    lanes_sums sums[LANES_TILES * LANES_ROWS];
-    UNROLLED for (size_t i = 0; i < tiles * rows; ++i)
-        sums[i] = lanes_zero();
+    CONV_ROWS(CONV_BEGIN)
     for (size_t g = 0; g < groups; ++g) {
-        lanes_panel panel[LANES_TILES];
-        UNROLLED for (size_t tile = 0; tile < tiles; ++tile)
-            panel[tile] = lanes_load_panel(panels->panel[tile] + g * panels->step);
-        UNROLLED for (size_t row = 0; row < rows; ++row) {
-            const lanes_codes weights = conv_weights(&b[(row * groups + g) * QUAD]);
-            UNROLLED for (size_t tile = 0; tile < tiles; ++tile)
-                sums[row * tiles + tile] = lanes_add_weighted(sums[row * tiles + tile], panel[tile], weights);
-        }
+        const lanes_panel panel = lanes_load_panel(panels->panel[0] + g * panels->step);
+        const lanes_panel next = lanes_load_panel(panels->panel[tiles - 1] + g * panels->step);
+        CONV_ROWS(CONV_ADD)
     }
-    UNROLLED for (size_t row = 0; row < rows; ++row)
-        UNROLLED for (size_t tile = 0; tile < tiles; ++tile)
-            conv_store(positions, sums[row * tiles + tile], offset[row], correction ? &correction[tile * LANES] : NULL,
-                       &acc[row * positions + first[tile]]);
+    CONV_ROWS(CONV_STORE)
 }
 
 /* Ones where group g has a value of the window, zeros where it is filled up. */

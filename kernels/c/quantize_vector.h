@@ -1,4 +1,4 @@
-/* QuantizeLinear as in quantize_linear.h, by the same rounding; codes are stored by fours:
+/* QuantizeLinear as in quantize_linear.h, by the same rounding, LANES codes at once; the rest is stored by fours:
  *
  *     q[i] = saturate(round_half_even(x[i] / scale) + zero_point)               a division, as there
  *
@@ -24,7 +24,10 @@
     {                                                                                                  \
         NOT_KNOWN(scale);                                                                              \
         NOT_KNOWN(zero_point);                                                                         \
-        for (size_t first = 0; first < width; first += QUAD) {                                         \
+        const size_t whole = width / LANES * LANES;                                                    \
+        for (size_t first = 0; first < whole; first += LANES)                                          \
+            lanes_quantize(&x[first], scale, QMIN, QMAX, zero_point, &q[first]);                       \
+        for (size_t first = whole; first < width; first += QUAD) {                                         \
             const size_t count = width - first < QUAD ? width - first : QUAD;                          \
             uint32_t codes = 0;                                                                        \
             UNROLLED for (size_t i = 0; i < count; ++i)                                                \

@@ -1,0 +1,123 @@
+"""QLinearConv and MaxPool on target c: the bits of all variants and of all processors are the specification's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.boards.profile import Profile
+from harness.model.network import Network
+from harness.plan import plan
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import (
+    Patch,
+    assert_same,
+    build,
+    build_patched,
+    references,
+    run_sanitized,
+    uniform_vectors,
+)
+from tests.support.programs.c_variants import BY_NAME, GNU, VARIANTS, VECTOR, ZIG, compile_network, of_variant
+from tests.support.programs.convolutions import random_convolutions
+
+TYPES = {"u8u8": ("uint8", "uint8"), "u8s8": ("uint8", "int8"), "s8s8": ("int8", "int8")}
+VECTORS = 20
+
+
+def network(seed: int, axes: int = 2, types: str = "u8u8", layers: int = 3) -> Network:
+    return random_convolutions(np.random.default_rng(seed), axes, *TYPES[types], layers)
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_implementation_has_the_bits_of_the_specification(
+    name: str, types: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    BY_NAME[name].require()
+    for seed, axes in ((1, 2), (2, 1), (3, 2)):
+        net = network(seed, axes, types)
+        vectors, folder = uniform_vectors(net, VECTORS, seed), tmp_path / str(seed)
+        program = BY_NAME[name].program(net, host, folder / "bundle", objects)
+        assert_same(program.activations(vectors, folder / "run"), references(net, vectors))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(100, 160))
+@pytest.mark.parametrize("name", ["AVX512-VNNI", "AVX512-VNNI and VBMI", "portable", "SDOT", "NEON"])
+def test_random_networks_have_the_bits_of_the_specification(
+    name: str, seed: int, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    BY_NAME[name].require()
+    net = network(seed, 2 - seed % 4 // 3, list(TYPES)[seed % 3])
+    vectors = uniform_vectors(net, VECTORS, seed)
+    program = BY_NAME[name].program(net, host, tmp_path / "bundle", objects)
+    assert_same(program.activations(vectors, tmp_path / "run"), references(net, vectors))
+
+
+@pytest.mark.parametrize("target", ["c", *VARIANTS[:3]])
+def test_every_variant_has_the_bits_of_the_specification(
+    target: str, host: Profile, cache: Path, tmp_path: Path
+) -> None:
+    net = network(4)
+    vectors = uniform_vectors(net, VECTORS, seed=1)
+    program = build(net, of_variant(host, target), cache, 10)
+    assert_same(program.activations(vectors, tmp_path), references(net, vectors))
+
+
+HEADER = "kernels/c/qlinear_conv_vector.h"
+MUTANTS = {
+    "padding is 0": (HEADER, "flip, (uint8_t)(za ^ flip),", "flip, (uint8_t)(0 * za),"),
+    "a row further down": (HEADER, "from + i * w->dilation_y", "from + (i + 1) * w->dilation_y"),
+    "dilation of columns forgotten": (HEADER, "+ QUAD * (row + j * w->dilation_x)", "+ QUAD * (row + j)"),
+    "the last tile begins too early": (HEADER, "positions - LANES);\n}", "positions - LANES - 1);\n}"),
+    "weights of the next group of channels": (HEADER, "&b[group * width *", "&b[(group + 1) % c->groups * width *"),
+    "the weights' zero point left out": (HEADER, "(uint32_t)zb * (uint32_t)sum[lane]", "0 * (uint32_t)zb * (uint32_t)sum[lane]"),
+    "a multiplier further": (HEADER, "lanes_spread_factor(m[n])", "lanes_spread_factor(m[(n + 1) % width])"),
+    "the last column left out": ("kernels/c/max_pool_vector.h", "j < w->kernel_width", "j + 1 < w->kernel_width"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_is_caught(mutant: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    implementation = BY_NAME["portable"]
+    implementation.require()
+    differing = []
+    for seed in (1, 3, 4):
+        net = network(seed)
+        vectors = uniform_vectors(net, VECTORS, seed)
+        program = implementation.program(net, host, tmp_path / str(seed), objects, [Patch(*MUTANTS[mutant])])
+        found = program.activations(vectors, tmp_path / "run" / str(seed))
+        differing += [a.tobytes() != b.tobytes() for a, b in zip(found, references(net, vectors), strict=True)]
+    assert any(differing)
+
+
+INSTRUCTIONS = {
+    "those of this machine": [],
+    "none": [Patch("kernels/c/lanes.h", "#define LANES_H\n", "#define LANES_H\n#define LANES_PORTABLE\n")],
+}
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize(("seed", "axes"), [(1, 2), (2, 1), (3, 2)])
+def test_nothing_is_read_or_written_beyond_a_buffer(
+    seed: int, axes: int, instructions: str, host: Profile, tmp_path: Path
+) -> None:
+    net, board = network(seed, axes), of_variant(host, VECTOR)
+    vectors = uniform_vectors(net, 25, seed=1)
+    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    made = plan.make(net, board, block=10)
+    program = build_patched(made, board, tmp_path / "bundle", INSTRUCTIONS[instructions], flags)
+    done = run_sanitized(program, vectors, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_same(program.read_dumps(tmp_path), references(net, vectors))
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", GNU, ZIG])
+def test_no_compiler_has_a_warning(compiler: str, host: Profile, tmp_path: Path) -> None:
+    compile_network(network(1), with_compiler(host, VECTOR, compiler, ("-O2",)), tmp_path, *WARNINGS)
