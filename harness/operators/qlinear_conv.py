@@ -20,8 +20,10 @@ import onnx
 import onnx.helper
 
 from harness.core.arrays import Array
+from harness.operators import contraction_faults
 from harness.operators.base import ALONE, Constants, fields
 from harness.operators.contraction import Contraction, Scales
+from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.tensor import INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
@@ -66,6 +68,7 @@ fragment qlinear_conv(
 """,
     (ROUND_HALF_EVEN,),
 )
+WINDOWS = "windows, channels and groups as ONNX says"
 BIAS = 8  # the position of B among the inputs
 ALONE_ZERO_POINT, WEIGHTS, WEIGHTS_ZERO_POINT = "alone/zero_point", "alone/weights", "alone/weights_zero_point"
 DIGIT = 127
@@ -177,6 +180,62 @@ class QLinearConv(Contraction):
         channel = np.arange(self.input.shape[0]) % (self.input.shape[0] // self.groups)
         terms = channel[None, :, None] * self.window.size + places[:, None, :]
         return terms.reshape(len(places), -1)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield those of contractions; then wrong windows, padding, layouts and groups."""
+        yield from super().fault_models(*inputs)
+        [x] = inputs
+        for cause, wrong, values in (*self._wrong_windows(x), *self._wrong_layouts(x)):
+            yield FaultModel(cause, WINDOWS, contraction_faults.finish(self, wrong.accumulate()(values)))
+        if not self.window.inside().all():
+            weights = self.weights.astype(np.int64) - self.weights_zero_point
+            inside = self.contract(np.ones((1, self.input.size), np.int64), weights)
+            outside = self.spread(weights.sum(axis=0)) - inside
+            acc = self.accumulate()(x) - self.a_zero_point * outside
+            yield FaultModel("padding is the code 0", "it contributes 0", contraction_faults.finish(self, acc))
+
+    def _wrong_windows(self, x: Array) -> Iterator[tuple[str, Self, Array]]:
+        """Yield cause, layer and inputs of windows at other places."""
+        window = self.window
+        kernels = self.weights.reshape(-1, *window.kernel, self.weights.shape[1])
+        zero_point = x.dtype.type(self.a_zero_point)
+        for axis, name in enumerate(("row", "column")):
+            if window.shape[axis] == 1:
+                continue
+            before = tuple(size + (axis == each) for each, size in enumerate(window.before))
+            early = replace(window, before=before)  # type: ignore[arg-type] # two axes
+            yield f"the windows begin one {name} too early", replace(self, window=early), x
+            late = np.roll(x.reshape(-1, *window.shape), -1, axis=1 + axis)
+            late[(slice(None), -1) if axis == 0 else (slice(None), slice(None), -1)] = zero_point
+            yield f"the windows begin one {name} too late", self, late.reshape(x.shape)
+        if max(window.dilation) > 1:
+            yield "the dilation is left out", replace(self, window=replace(window, dilation=(1, 1))), x
+        if window.size > 1:
+            yield "the kernel is flipped", self._with(kernels[:, ::-1, ::-1]), x
+        if window.kernel[0] == window.kernel[1] > 1:
+            yield "rows and columns of the kernel are exchanged", self._with(kernels.swapaxes(1, 2)), x
+
+    def _wrong_layouts(self, x: Array) -> Iterator[tuple[str, Self, Array]]:
+        """Yield the same of channels and groups at other places in memory."""
+        window, (depth, width) = self.window, self.weights.shape
+        images = x.reshape(len(x), self.groups, -1, window.shape[0] * window.shape[1])
+        inputs = images.shape[2]
+        if self.input.shape[0] > 1:
+            last = x.reshape(len(x), -1, self.input.shape[0]).swapaxes(1, 2)
+            yield "the channels of the input are read as the last axis", self, last.reshape(x.shape)
+        if inputs > 1:
+            yield "the channels of the input are in the opposite order", self, images[:, :, ::-1].reshape(x.shape)
+            stored = np.ascontiguousarray(self.weights.T).reshape(width, window.size, inputs)
+            channels_last = stored.swapaxes(1, 2).reshape(width, depth).T
+            yield "the channels of the weights are read as the last axis", self._with(channels_last), x
+        if self.groups > 1:
+            of_first = np.repeat(images[:, :1], self.groups, axis=1)
+            yield "every group reads the inputs of the first", self, of_first.reshape(x.shape)
+            of_turns = images.reshape(len(x), inputs, self.groups, -1).swapaxes(1, 2)
+            yield "the inputs belong to the groups in turn", self, of_turns.reshape(x.shape)
+
+    def _with(self, weights: Array) -> Self:
+        return replace(self, weights=weights.reshape(self.weights.shape))
 
     def slice(self, start: int, stop: int, name: str) -> Self | None:
         """Return whole channels of a convolution of one group; None for parts of channels and for groups."""
