@@ -1,50 +1,94 @@
-"""Concat (ONNX) along the values of one vector, any type: the inputs side by side.
+"""Concat (ONNX) along an axis of vectors, any type: the inputs side by side.
 
-y = A[0], A[1], ... of the first input, then those of the second, and so on
+y = the values of the first input, then those of the second, and so on, for each index of the axes before
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Selection, fields
+from harness.operators.base import Constants, Evaluate, Selection, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
-from harness.operators.text import copying
+from harness.operators.text import Fragment, copying
 
 MOST_INPUTS = 1 << 16
 CODES, INDICES = copying("concat_columns", 80, "ONNX Concat: the columns of all inputs side by side, unchanged.")
 
 
+BLOCKS = Fragment(
+    "concat_blocks",
+    82,
+    """\
+# ONNX Concat along an axis behind others: for each index of these, a block of each input.
+fragment concat_blocks(
+    x: tensor<scalar>,                      # all inputs side by side
+    sizes: tensor<integer>,                 # int32 (1, inputs): the values of a block
+    type: string)
+-> (y: tensor<scalar>);
+""",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Concat(Selection):
-    """The values of all inputs, which have one type, one after the other."""
+    """The values of all inputs, which have one type, one after the other, in each of some blocks."""
 
     ONNX = (("", "Concat"),)
-    formula = "y = the columns of the first input, then those of the second, and so on"
-    fragments = (CODES, INDICES)
+    formula = "y = the first input, then the second, and so on, side by side along the axis"
+    fragments = (CODES, INDICES, BLOCKS)
     side_by_side = True
     elementwise = False
 
+    blocks: int = 1
+
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node over the last axis of vectors of one type."""
+        """Read a node over an axis of one type, but not over the vectors."""
         node.require_inputs(1, MOST_INPUTS)
-        attributes = node.attributes({"axis": 0})
-        if attributes["axis"] not in (1, -1):
-            raise node.refusal(f"axis is {attributes['axis']}", "axis 1 or -1: the values of one vector")
-        first = node.vector(0, [UINT8, INT8, FLOAT32, INT64])
-        sources = [node.vector(position, [first.dtype]) for position in range(len(node.inputs))]
-        size = sum(source.size for source in sources)
+        axis = node.attributes({"axis": 0})["axis"]
+        first = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        sources = [node.activation(position, [first.dtype]) for position in range(len(node.inputs))]
+        rank = 1 + len(first.shape)
+        if not -rank <= axis < rank or axis % rank == 0:
+            raise node.refusal(f"axis is {axis}", f"axis 1 to {rank - 1}, or -1: the values of one vector")
+        place = axis % rank - 1
+        others = {(*source.shape[:place], *source.shape[place + 1 :]) for source in sources}
+        if len(others) > 1 or any(len(source.shape) != rank - 1 for source in sources):
+            shapes = " and ".join(str(source.shape) for source in sources)
+            raise node.refusal(f"its inputs have shapes {shapes}", f"the same sizes on all axes but {axis}")
+        size = sum(source.shape[place] for source in sources)
+        shape = (*first.shape[:place], size, *first.shape[place + 1 :])
         bound = max(source.bound for source in sources)
         negative_zero = any(source.negative_zero for source in sources)
-        return cls(**fields(node, sources, (size,), first.dtype, bound, negative_zero=negative_zero))
+        written = fields(node, sources, shape, first.dtype, bound, negative_zero=negative_zero)
+        return cls(**written, blocks=math.prod(first.shape[:place]))
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation for one block, or for several."""
+        return BLOCKS if self.blocks > 1 else super().fragment
+
+    def constants(self) -> Constants:
+        """Return the sizes of blocks, if there are several."""
+        return {"sizes": self.sizes} if self.blocks > 1 else {}
+
+    def facts(self) -> dict[str, list[int]]:
+        """Return no facts; the shapes are those of the tensors."""
+        return {}
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int32]:
+        """The number of values of a block of each input."""
+        return np.array([source.size // self.blocks for source in self.inputs], np.int32)
 
     @classmethod
     def role(cls, position: int) -> str:
@@ -52,18 +96,20 @@ class Concat(Selection):
         return f"input {position + 1}"
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield inputs in another order."""
+        """Yield inputs in another order, and along another axis."""
         right = "the inputs in the order of the node"
         if len(inputs) > 2:  # of two inputs it is the rotation
-            yield FaultModel("the inputs are in the opposite order", right, np.concatenate(inputs[::-1], axis=1))
+            yield FaultModel("the inputs are in the opposite order", right, self._joined(inputs[::-1]))
         for position in range(1, len(inputs)):
             rotated = (*inputs[position:], *inputs[:position])
-            yield FaultModel(f"the inputs begin with number {position + 1}", right, np.concatenate(rotated, axis=1))
+            yield FaultModel(f"the inputs begin with number {position + 1}", right, self._joined(rotated))
+        if self.blocks > 1:
+            yield FaultModel("the inputs follow each other as a whole", right, np.concatenate(inputs, axis=1))
 
     def prepare(self) -> Evaluate:
         """Return the function that puts the values side by side."""
+        return lambda *values: self._joined(values)
 
-        def concatenate(*values: Array) -> Array:
-            return np.concatenate(values, axis=1)
-
-        return concatenate
+    def _joined(self, values: Sequence[Array]) -> Array:
+        blocks = [each.reshape(len(each), self.blocks, -1) for each in values]
+        return np.concatenate(blocks, axis=2).reshape(len(blocks[0]), -1)

@@ -1,4 +1,6 @@
-"""Reshape and Flatten (ONNX), any type: the values of one vector keep their order, only the shape has other axes.
+"""Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout (ONNX), any type: the values of a vector, in their order.
+
+Only the shape has other axes.  Dropout is that of inference, of float32, and drops nothing.
 
 y = x
 """
@@ -6,22 +8,27 @@ y = x
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
+
+import numpy as np
 
 from harness.operators.base import Evaluate, Selection, fields
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 from harness.operators.text import copying
 
-CODES, INDICES = copying("rename", 90, "ONNX Reshape or Flatten: the values of a vector in their order, unchanged.")
+CODES, INDICES = copying(
+    "rename", 90, "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity or Dropout: the values of a vector, unchanged."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Rename(Selection):
     """The same values in the same order; the number of vectors, the first axis, stays."""
 
-    ONNX = (("", "Reshape"), ("", "Flatten"))
+    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"))
     formula = "y = x, with the same values in the same order for every vector"
     roles = ("x", "shape")
     fragments = (CODES, INDICES)
@@ -29,10 +36,9 @@ class Rename(Selection):
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node that keeps vectors apart."""
-        reshapes = node.operator == "Reshape"
-        node.require_inputs(1 + reshapes, 1 + reshapes)
-        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
-        shape = _shape(node, source) if reshapes else _flat(node, source)
+        node.require_inputs(*INPUTS[node.operator])
+        source = node.activation(0, [FLOAT32] if node.operator == "Dropout" else [UINT8, INT8, FLOAT32, INT64])
+        shape = SHAPES[node.operator](node, source)
         return cls(**fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero))
 
     @property
@@ -70,3 +76,54 @@ def _shape(node: Node, source: Tensor) -> tuple[int, ...]:
             f"[-1, {source.size}]",
         )
     return tuple(axes)
+
+
+def _same(node: Node, source: Tensor) -> tuple[int, ...]:
+    """Return the shape that Identity and Dropout leave; refuse Dropout of training."""
+    node.attributes({"ratio": 0.5, "seed": 0} if node.operator == "Dropout" else {})
+    if node.has(2) and node.single(2, "training_mode", [np.dtype(np.bool_)]):
+        raise node.refusal("training_mode is true", "false, as for inference")
+    return source.shape
+
+
+def _squeezed(node: Node, source: Tensor) -> tuple[int, ...]:
+    """Return the shape without some axes of size 1."""
+    rank, axes = 1 + len(source.shape), _axes(node)
+    if not axes or any(axis % rank == 0 or not -rank <= axis < rank for axis in axes):
+        raise node.refusal(f"axes is {axes}", f"some of the axes 1 to {rank - 1}: the first one is the vectors")
+    left = {axis % rank for axis in axes}
+    if any(source.shape[axis - 1] != 1 for axis in left):
+        sizes = ", ".join(map(str, source.shape))
+        raise node.refusal(f"axes is {axes}, the input has shape (vectors, {sizes})", "axes of size 1")
+    return tuple(size for axis, size in enumerate(source.shape, 1) if axis not in left)
+
+
+def _unsqueezed(node: Node, source: Tensor) -> tuple[int, ...]:
+    """Return the shape with more axes of size 1."""
+    axes = _axes(node)
+    rank = 1 + len(source.shape) + len(axes)
+    added = {axis % rank for axis in axes if -rank <= axis < rank}
+    if not axes or len(added) < len(axes) or 0 in added:
+        raise node.refusal(f"axes is {axes}", f"some of the axes 1 to {rank - 1}: the first one is the vectors")
+    sizes = iter(source.shape)
+    return tuple(1 if axis in added else next(sizes) for axis in range(1, rank))
+
+
+def _axes(node: Node) -> list[int]:
+    """Return the axes, an input or, before opset 13, an attribute."""
+    given: list[int] = node.attributes({"axes": []})["axes"]
+    return node.constant(1, "axes", [INT64]).ravel().tolist() if node.has(1) else list(given)
+
+
+INPUTS = {"Reshape": (2, 2), "Flatten": (1, 1), "Squeeze": (1, 2), "Unsqueeze": (1, 2), "Identity": (1, 1),
+          "Dropout": (1, 3)}  # fmt: skip
+"""The least and the largest number of inputs."""
+SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
+    "Reshape": _shape,
+    "Flatten": _flat,
+    "Squeeze": _squeezed,
+    "Unsqueeze": _unsqueezed,
+    "Identity": _same,
+    "Dropout": _same,
+}
+"""The functions from a node and its input to the shape of the output."""

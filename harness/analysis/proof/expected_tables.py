@@ -32,6 +32,8 @@ FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
 DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
+MOVES = ("Concat", "Dropout", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+"""The operators that move values and have no constants."""
 POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
 
@@ -99,7 +101,8 @@ Rule: TypeAlias = Callable[[Node], Mapping[str, Array]]
 
 def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     """Return the nodes of a model, by the tensor that each writes, in the file's order."""
-    graph = onnx.load_model_from_string(onnx_bytes).graph
+    model = onnx.load_model_from_string(onnx_bytes)
+    graph = model.graph
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     operators = []
     for node in graph.node:
@@ -113,14 +116,19 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     tensors = {given.name: Shaped(shape, np.dtype(np.float32))}
     found: dict[str, Node] = {}
     for proto in operators:
-        shape = _shape(proto, values, tensors)
+        shape = _shape(proto, values, tensors, model.opset_import)
         node = _node(proto, values, tensors, math.prod(shape))
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
 
 
-def _shape(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped]) -> tuple[int, ...]:
+def _shape(
+    proto: onnx.NodeProto,
+    values: Mapping[str, Array],
+    tensors: Mapping[str, Shaped],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+) -> tuple[int, ...]:
     """Return the shape of the output without vectors, as ONNX infers it; of other domains that of the first input."""
     sources = [name for name in proto.input if name in tensors]
     types = {name: tensors[name].dtype for name in sources}
@@ -136,7 +144,8 @@ def _shape(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[
     ]
     constants = [numpy_helper.from_array(values[name], name) for name in proto.input if name in values]
     output = onnx.ValueInfoProto(name=proto.output[0])
-    alone = helper.make_model(helper.make_graph([proto], "shape", inputs, [output], constants))
+    graph = helper.make_graph([proto], "shape", inputs, [output], constants)
+    alone = helper.make_model(graph, opset_imports=opsets)
     inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
     return tuple(dim.dim_value for dim in inferred[1:])
 
@@ -190,6 +199,8 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "Reshape": lambda: (width, dtype, {}),
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
+        **dict.fromkeys(MOVES, lambda: (inferred, dtype, {})),
+        "Pad": lambda: (inferred, dtype, {"value": _padding(_constants(proto, values)[2], dtype)}),
         "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
         "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
     }
@@ -298,6 +309,11 @@ def _global_mean(inputs: Sequence[Array | None], positions: int) -> dict[str, Ar
         "multiplier": _row(x_scale) / (_row(y_scale) * np.float32(positions)),
         "output_zero_point": _integers(y_zero_point),
     }
+
+
+def _padding(value: Array | None, dtype: np.dtype[Any]) -> Array:
+    """Return the constant of Pad, 0 if it is not given."""
+    return np.zeros(1, dtype) if value is None else _row(value)
 
 
 def _mean(

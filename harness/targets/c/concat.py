@@ -17,16 +17,30 @@ class ConcatLowering(CLowering[Concat]):
     operator = Concat
 
     def plain(self, layer: Concat, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
-        """Loop over the values of each input."""
+        """Loop over the values of each input, block by block."""
+        if layer.blocks == 1:
+            loops = [
+                f"for (size_t n = 0; n < {size}; ++n)\n        out[{start} + n] = in_{number}[n];"
+                for number, (size, start) in enumerate(_parts(layer))
+            ]
+            return code.of_inputs(layer, sources, "\n    ".join(loops))
+        whole = layer.size // layer.blocks
         loops = [
-            f"for (size_t n = 0; n < {tensor.size}; ++n)\n        out[{start} + n] = in_{number}[n];"
-            for number, (tensor, start) in enumerate(zip(layer.inputs, starts(layer), strict=True))
+            f"    for (size_t n = 0; n < {size}; ++n)\n"
+            f"            out[b * {whole} + {start} + n] = in_{number}[b * {size} + n];"
+            for number, (size, start) in enumerate(_parts(layer))
         ]
-        return code.of_inputs(layer, sources, "\n    ".join(loops))
+        body = "\n    ".join([f"for (size_t b = 0; b < {layer.blocks}; ++b) {{", *loops, "}"])
+        return code.of_inputs(layer, sources, body)
 
     def unrolled(self, layer: Concat, sources: Sequence[str]) -> LayerCode:
         """Write every copy."""
-        values = (f"in_{number}[{n}]" for number, tensor in enumerate(layer.inputs) for n in range(tensor.size))
+        values = (
+            f"in_{number}[{block * size + n}]"
+            for block in range(layer.blocks)
+            for number, (size, _) in enumerate(_parts(layer))
+            for n in range(size)
+        )
         return code.of_inputs(layer, sources, code.assigned(values))
 
 
@@ -34,3 +48,9 @@ def starts(layer: Layer) -> list[int]:
     """Return where the values of each input begin in the output."""
     sizes = [tensor.size for tensor in layer.inputs]
     return [sum(sizes[:number]) for number in range(len(sizes))]
+
+
+def _parts(layer: Concat) -> list[tuple[int, int]]:
+    """Return how many values each input has in a block of the output, and where they begin there."""
+    sizes = layer.sizes.tolist()
+    return [(size, sum(sizes[:number])) for number, size in enumerate(sizes)]

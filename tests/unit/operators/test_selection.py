@@ -128,8 +128,8 @@ def test_elementwise_operators_take_any_shape_and_dense_ones_ask_for_vectors() -
 
 
 REFUSED: dict[str, tuple[str, list[str], dict[str, Any], dict[str, Any], str, str]] = {
-    "axis 0": ("Concat", ["x", "x"], {"axis": 0}, {}, "axis is 0", "axis 1 or -1"),
-    "no axis": ("Concat", ["x", "x"], {}, {}, "axis is 0", "axis 1 or -1"),
+    "axis 0": ("Concat", ["x", "x"], {"axis": 0}, {}, "axis is 0", "axis 1 to 1, or -1"),
+    "no axis": ("Concat", ["x", "x"], {}, {}, "axis is 0", "axis 1 to 1, or -1"),
     "two types": ("Concat", ["x", "q"], {"axis": 1}, {}, "'q' is uint8", "reads float32"),
     "a constant": (
         "Concat",

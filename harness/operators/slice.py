@@ -1,0 +1,63 @@
+"""Slice (ONNX), any type: some values of the axes of a vector, with positive steps.
+
+y[i, j, ...] = x[start + i * step, ...]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from harness.operators.base import fields
+from harness.operators.move import Move, moving
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
+
+INT32 = np.dtype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(Move):
+    """The values from `starts` up to `ends` of some axes; all vectors."""
+
+    ONNX = (("", "Slice"),)
+    formula = "y = x[starts:ends:steps] on each of the axes"
+    roles = ("x", "starts", "ends", "axes", "steps")
+    fragments = moving("slice_axes", 94, "ONNX Slice: some values of the axes of a vector.")
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node with constant bounds."""
+        node.require_inputs(3, 5)
+        node.attributes({})
+        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)[_slices(node, source)]
+        if not places.size:
+            raise node.refusal("it takes no values", "starts before ends")
+        written = fields(node, [source], places.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
+        return cls(**written, places=places)
+
+    @property
+    def transparent(self) -> bool:
+        """True, as ONNX Runtime moves quantisers across it before it fuses layers."""
+        return True
+
+
+def _slices(node: Node, source: Tensor) -> tuple[slice, ...]:
+    """Return the part of each axis of a vector."""
+    rank = 1 + len(source.shape)
+    starts, ends = (node.constant(position, name, [INT64, INT32]) for position, name in ((1, "starts"), (2, "ends")))
+    axes = node.constant(3, "axes", [INT64, INT32]) if node.has(3) else np.arange(len(starts))
+    steps = node.constant(4, "steps", [INT64, INT32]) if node.has(4) else np.ones(len(starts), np.int64)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise node.refusal("starts, ends, axes and steps have different lengths", "one number for each axis")
+    found = [slice(None)] * rank
+    for start, end, axis, step in zip(*(each.tolist() for each in (starts, ends, axes, steps)), strict=True):
+        if not -rank <= axis < rank or axis % rank == 0:
+            raise node.refusal(f"axes is {axes.tolist()}", f"axes 1 to {rank - 1}: the values of one vector")
+        if step < 1:
+            raise node.refusal(f"steps is {steps.tolist()}", "steps of 1 or more")
+        found[axis % rank] = slice(start, end, step)
+    return tuple(found[1:])

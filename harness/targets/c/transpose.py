@@ -1,0 +1,12 @@
+"""Transpose in C."""
+
+from __future__ import annotations
+
+from harness.operators.transpose import Transpose
+from harness.targets.c.move import MoveLowering
+
+
+class TransposeLowering(MoveLowering[Transpose]):
+    """One copy per value."""
+
+    operator = Transpose

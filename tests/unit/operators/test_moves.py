@@ -1,0 +1,192 @@
+"""Operators that move values against ONNX Runtime, byte for byte: random configurations, refusals, wrong variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from tests.support.codes import COUNTS, assert_agree, assert_agree_at_random, layer_of, node, runtime, specified
+
+INT64 = np.int64
+
+
+def random_values(rng: np.random.Generator, *shape: int) -> Array:
+    """Values of any type, any bits."""
+    dtype = np.dtype(rng.choice(["uint8", "int8", "float32", "int64"]))
+    size = int(np.prod(shape)) * dtype.itemsize
+    return rng.integers(0, 256, size).astype(np.uint8).view(dtype).reshape(shape)
+
+
+def random_shape(rng: np.random.Generator) -> list[int]:
+    return rng.integers(1, 6, int(rng.integers(1, 4))).tolist()
+
+
+def transpose(rng: np.random.Generator, x: Array) -> None:
+    perm = [0, *(1 + rng.permutation(x.ndim - 1)).tolist()]
+    assert assert_agree(node("Transpose", "x", perm=perm), {}, {"x": x}) is not None
+
+
+def cut(rng: np.random.Generator, x: Array) -> None:
+    axes = 1 + rng.permutation(x.ndim - 1)[: int(rng.integers(1, x.ndim))]
+    starts, ends = rng.integers(-7, 7, len(axes)), rng.integers(-7, 9, len(axes))
+    starts[:1], ends[-1:] = rng.choice([0, -2, 1, -(2**63)]), rng.choice([2**63 - 1, 2**31, -1, 3])
+    signed = np.where(rng.random(len(axes)) < 0.5, axes, axes - x.ndim)
+    given: dict[str, Any] = {"starts": starts, "ends": ends, "axes": signed}
+    if rng.random() < 0.5:
+        given["steps"] = rng.integers(1, 4, len(axes))
+    if rng.random() < 0.3 and max(abs(starts).max(), abs(ends).max()) < 2**31:
+        given = {name: value.astype(np.int32) for name, value in given.items()}
+    assert_agree(node("Slice", "x", *given), given, {"x": x})
+
+
+def pad(rng: np.random.Generator, x: Array) -> None:
+    given: dict[str, Any] = {"pads": rng.integers(0, 4, 2 * x.ndim)}
+    given["pads"][[0, x.ndim]] = 0
+    names = ["pads"]
+    if rng.random() < 0.6:
+        given["value"] = np.nan_to_num(random_values(rng, 8).view(x.dtype)[:1])
+        names.append("value")
+    if len(names) == 2 and rng.random() < 0.4 and x.ndim > 1:
+        given |= {"axes": np.array([-1]), "pads": given["pads"][[1, -1]]}
+        names.append("axes")
+    layer = assert_agree(node("Pad", "x", *names), given, {"x": x})
+    assert (layer is None) == (x.dtype == INT64)
+
+
+def concat(rng: np.random.Generator, x: Array) -> None:
+    axis = int(rng.integers(1, x.ndim))
+    inputs = {"x": x}
+    for name in "abc"[: int(rng.integers(0, 3))]:
+        inputs[name] = np.repeat(x[::-1], int(rng.integers(1, 4)), axis=axis)
+    read = [*inputs, *rng.choice(list(inputs), int(rng.integers(0, 2)))]
+    proto = node("Concat", *read, axis=axis if rng.random() < 0.5 else axis - x.ndim)
+    assert assert_agree(proto, {}, inputs) is not None
+
+
+def rename(rng: np.random.Generator, x: Array) -> None:
+    kind = rng.choice(["Squeeze", "Unsqueeze", "Identity", "Dropout", "Reshape", "Flatten"])
+    if kind == "Squeeze":
+        x = x.reshape(*x.shape[:2], 1, *x.shape[2:], 1)
+        given = {"axes": np.array([2, -1])}
+    elif kind == "Unsqueeze":
+        given = {"axes": np.array([1 + int(rng.integers(0, x.ndim)), -1])}
+        given["axes"] = given["axes"][: 1 + (given["axes"][0] != x.ndim + 1)]
+    elif kind == "Reshape":
+        given = {"shape": np.array([rng.choice([0, -1]), *rng.permutation(x.shape[1:])])}
+    else:
+        given = {"ratio": np.float32(0.3)} if kind == "Dropout" and rng.random() < 0.5 else {}
+    layer = assert_agree(node(kind, "x", *given), given, {"x": x})
+    assert (layer is None) == (kind == "Dropout" and x.dtype != np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("check", [transpose, cut, pad, concat, rename])
+def test_random_configurations_agree(check: Callable[[np.random.Generator, Array], None], count: int) -> None:
+    def at_random(rng: np.random.Generator) -> None:
+        check(rng, random_values(rng, 5, *random_shape(rng)))
+
+    assert_agree_at_random(at_random, count)
+
+
+X = np.arange(2 * 3 * 4 * 4, dtype=np.uint8).reshape(2, 3, 4, 4)
+BOUNDS: dict[str, Any] = {"starts": np.array([1, 0]), "ends": np.array([-1, 4]), "axes": np.array([2, 3]),
+                          "steps": np.array([1, 3])}  # fmt: skip
+PADS: dict[str, Any] = {"pads": np.array([0, 0, 1, 2, 0, 1, 0, 0]), "value": np.uint8(200)}
+TRANSPOSED = node("Transpose", "x", perm=[0, 2, 3, 1])
+WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
+    "inverse of perm": (TRANSPOSED, {}, X.transpose(0, 3, 1, 2)),
+    "no transposition": (TRANSPOSED, {}, X),
+    "end included": (node("Slice", "x", *BOUNDS), BOUNDS, X[:, :, 1:, ::3]),
+    "step left out": (node("Slice", "x", *BOUNDS), BOUNDS, X[:, :, 1:-1, :2]),
+    "axes exchanged": (node("Slice", "x", *BOUNDS), BOUNDS, X[:, :, ::3, 1:-1].swapaxes(2, 3)),
+    "begins and ends exchanged": (
+        node("Pad", "x", *PADS), PADS, np.pad(X, ((0, 0), (1, 0), (0, 1), (0, 2)), constant_values=200)
+    ),
+    "begin and end of each axis": (
+        node("Pad", "x", *PADS), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), constant_values=0)
+    ),
+    "other axis": (node("Concat", "x", "x", axis=3), {}, np.concatenate([X, X], axis=2)),
+    "as a whole": (node("Concat", "x", "x", axis=2), {}, np.concatenate([X, X], axis=1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
+    proto, given, wrong = WRONG[name]
+    right = runtime(proto, given, {"x": X}).reshape(len(X), -1)
+    layer = layer_of(proto, given, {"x": X})
+    assert (specified(layer, {"x": X}) == right).all()
+    found = wrong.reshape(len(X), -1)
+    assert found.shape != right.shape or (found != right).any()
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
+    "vectors transposed": (node("Transpose", "x", perm=[1, 0, 2, 3]), {}, r"perm is \[1, 0, 2, 3\]", "axes 1 to 3"),
+    "no perm": (node("Transpose", "x"), {}, r"perm is \[3, 2, 1, 0\]", "0, for any number of vectors"),
+    "vectors cut": (node("Slice", "x", "s", "e"), {"s": np.array([0]), "e": np.array([1])}, r"axes is \[0\]", "1 to 3"),
+    "backwards": (
+        node("Slice", "x", "s", "e", "a", "t"),
+        {"s": np.array([3]), "e": np.array([0]), "a": np.array([1]), "t": np.array([-1])},
+        r"steps is \[-1\]",
+        "1 or more",
+    ),
+    "nothing": (
+        node("Slice", "x", "s", "e", "a"),
+        {"s": np.array([3]), "e": np.array([1]), "a": np.array([1])},
+        "takes no values",
+        "before ends",
+    ),
+    "computed bounds": (node("Slice", "x", "x", "x"), {}, "starts, 'x', is not constant", "initializer"),
+    "edge": (node("Pad", "x", "pads", mode="edge"), PADS, "mode is 'edge'", "constant"),
+    "negative": (node("Pad", "x", "p"), {"p": np.array([0, 0, 0, -1, 0, 0, 0, 0])}, "pads is", "0 or more"),
+    "vectors padded": (node("Pad", "x", "p"), {"p": np.array([1, 0, 0, 0, 0, 0, 0, 0])}, "pads is", "first axis"),
+    "axes of pads": (
+        node("Pad", "x", "pads", "value", "axes"), PADS | {"axes": np.array([1, 2])}, "pads is", "4 integers"
+    ),
+    "vectors joined": (node("Concat", "x", "x", axis=-4), {}, "axis is -4", "axis 1 to 3"),
+    "vectors squeezed": (node("Squeeze", "x", "a"), {"a": np.array([0])}, r"axes is \[0\]", "the first one"),
+    "all squeezed": (node("Squeeze", "x"), {}, r"axes is \[\]", "some of the axes"),
+    "size": (node("Squeeze", "x", "a"), {"a": np.array([1])}, r"shape \(vectors, 3, 4, 4\)", "size 1"),
+    "before the vectors": (node("Unsqueeze", "x", "a"), {"a": np.array([0])}, r"axes is \[0\]", "the first one"),
+    "training": (
+        node("Dropout", "x", "r", "t"), {"r": np.float32(0.5), "t": np.bool_(1)}, "training_mode is true", "inference"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
+    proto, given, message, hint = REFUSED[case]
+    with pytest.raises(RequestError, match=f"node 'y' .*{message}") as caught:
+        layer_of(proto, given, {"x": np.float32(X) if proto.op_type == "Dropout" else X})
+    assert re.search(hint, caught.value.hint)
+
+
+def test_images_of_other_sizes_are_not_joined() -> None:
+    inputs = {"x": X, "a": X[:, :2], "b": X[:, 0]}
+    with pytest.raises(RequestError, match=r"shapes \(3, 4, 4\) and \(2, 4, 4\)"):
+        layer_of(node("Concat", "x", "a", axis=2), {}, inputs)
+    with pytest.raises(RequestError, match=r"shapes \(3, 4, 4\) and \(4, 4\)"):
+        layer_of(node("Concat", "x", "b", axis=1), {}, inputs)
+    with pytest.raises(RequestError, match="nan"):
+        layer_of(node("Pad", "f", "p", "v"), PADS | {"p": PADS["pads"], "v": np.float32("nan")}, {"f": np.float32(X)})
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_every_fault_model_changes_some_values(name: str) -> None:
+    proto, given, _ = WRONG[name]
+    layer, x = layer_of(proto, given, {"x": X}), X.reshape(len(X), -1)
+    other = x[::-1] // 2
+    inputs = (x, other)[: len(layer.inputs)]
+    right = layer.prepare()(*inputs)
+    for model in layer.fault_models(*inputs):
+        assert model.output.shape == right.shape
+        assert model.output.dtype == right.dtype
+        assert (model.output != right).any(), model.cause
