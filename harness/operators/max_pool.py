@@ -5,17 +5,18 @@ y[c, p] = the largest value of the window at position p of channel c            
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Selection, fields
+from harness.operators.base import Evaluate, Layer, Selection, fields
 from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed_parts
+from harness.operators.pad import Pad
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -58,6 +59,19 @@ class MaxPool(Selection):
             raise node.refusal("a window lies in the padding alone", "less padding")
         shape = (source.shape[0], *window.output[3 - len(source.shape) :])
         return cls(**fields(node, [source], shape, source.dtype), window=window)
+
+    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
+        """Refuse int8 padded with the code 0.
+
+        ONNX Runtime 1.31 makes the padding that of the MaxPool, which is never chosen, unless all activations are
+        outputs.  Of uint8, 0 is the lowest code.
+        """
+        padding = writer(self.sources[0])
+        if self.dtype == INT8 and isinstance(padding, Pad) and not padding.value and (padding.places < 0).any():
+            raise node.refusal(
+                f"pools what {padding.node!r} pads with 0: ONNX Runtime would leave out the zeros",
+                "padding with the lowest code, -128, or pads of the MaxPool",
+            )
 
     @property
     def fragment(self) -> Fragment:
