@@ -26,6 +26,10 @@ PRODUCTS = {("", "MatMul"): 1, ("", "Gemm"): 1, ("", "MatMulInteger"): 1}
 """The operators that multiply matrices, and where they read the second; the first is their input 0."""
 PRODUCTS |= {("", "QLinearMatMul"): 3, ("com.microsoft", "QGemm"): 3}
 CHAIN = "a chain of layers without branches"
+SIZES = (
+    "1 to 4 fixed sizes, of which the first, the number of vectors, may be free: for dense layers one is the width and "
+    "the others are 1; for a convolution (1, channels, height, width)"
+)
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div")
 
 INPUT_TYPES: dict[int, np.dtype[Any]] = {
@@ -190,15 +194,8 @@ def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
     shape = tuple(1 if index == 0 and not size.dim_value else int(size.dim_value) for index, size in enumerate(sizes))
     if not 1 <= len(shape) <= 4 or 0 in shape:
         text = ", ".join(size.dim_param or str(size.dim_value or "?") for size in sizes)
-        raise _not_a_vector(name, value.name, text)
+        raise RequestError(f"model {name!r}: input {value.name!r} has shape ({text})", SIZES)
     return shape
-
-
-def _not_a_vector(name: str, tensor: str, shape: str) -> RequestError:
-    return RequestError(
-        f"model {name!r}: input {tensor!r} has shape ({shape})",
-        "one vector at a time: 1 to 4 sizes, of which one is the width and the others are 1; the first may be free",
-    )
 
 
 def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequantised]) -> bool:
@@ -267,7 +264,7 @@ def chain(graph: Graph) -> tuple[Link, ...]:
     Raises RequestError for branches and for shapes that are more than one vector.
     """
     if sum(size > 1 for size in graph.input_shape) > 1:
-        raise _not_a_vector(graph.name, graph.input_name, ", ".join(map(str, graph.input_shape)))
+        raise RequestError(f"model {graph.name!r}: input {graph.input_name!r} has shape {graph.input_shape}", SIZES)
     _require_no_branch(graph)
     links: list[Link] = []
     source, shape = graph.input_name, graph.input_shape

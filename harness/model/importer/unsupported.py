@@ -80,7 +80,7 @@ def require_supported(model: onnx.ModelProto, name: str, file: str, also: Collec
     found = list(_problems(graph, file, {*_accepted(graph), *also}))
     if not found:
         return
-    accepted = floating.ACCEPTED
+    accepted = ", ".join([floating.ACCEPTED, *(operator for _, operator in also)])
     if is_quantised(graph):
         accepted = f"{quantised.ACCEPTED}; {', '.join(operator for _, operator in operators.by_onnx_name())}"
     if len(found) == 1:

@@ -25,6 +25,7 @@ from harness.model import importer
 from harness.model.float_network import Floats32
 from harness.model.importer import QuantisedImport
 from harness.model.importer.graph import Graph
+from harness.model.onnx_runtime import products
 
 if TYPE_CHECKING:
     from onnxruntime.quantization import CalibrationDataReader
@@ -75,8 +76,17 @@ class FloatFile:
 
 
 def read(path: Path) -> FloatFile:
-    """Read a float network with one float32 input; RequestError lists all operators that cannot be quantised."""
-    return FloatFile(*importer.float_graph(path))
+    """Read a float network with one float32 input.
+
+    Raises RequestError for a network that ONNX Runtime refuses, for constants that are not finite, and with a list of
+    all operators that cannot be quantised.
+    """
+    graph, source = importer.float_graph(path)
+    for name, values in graph.constants.items():
+        if values.dtype == np.float32 and not np.isfinite(values).all():
+            raise RequestError(f"model {graph.name!r}: {name!r} has NaN or infinite values", "train or export it again")
+    products.optimised(graph.model.SerializeToString(), graph.name)
+    return FloatFile(graph, source)
 
 
 def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoices, name: str) -> QuantisedImport:
@@ -93,7 +103,7 @@ def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoice
         given, prepared, made = (Path(folder) / f"{stem}.onnx" for stem in ("given", "prepared", name))
         onnx.save(_with_metadata(graph.model, choices, len(vectors)), given)
         disabled = logging.root.manager.disable
-        logging.disable(logging.WARNING)  # it advises QDQ, which is no faster here
+        logging.disable(logging.CRITICAL)  # errors are raised; a warning advises QDQ, which is no faster here
         try:
             quant_pre_process(given, prepared, skip_symbolic_shape=True)
             folded = _operators(given) - _operators(prepared)

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnxruntime
 import pytest
 from click.testing import CliRunner
+from onnx import numpy_helper
 
 from harness import model as networks
 from harness.cli.models import quantize as command
@@ -289,3 +291,15 @@ def test_without_data_a_convolutional_network_is_refused_with_the_command(user: 
     ended = quantize_with(user, file)
     assert ended.code == 2
     assert f"harness models quantize {file} --data VECTORS.npy -o NAME" in ended.err
+
+
+def test_weights_that_are_no_numbers_are_refused(user: User) -> None:
+    model = onnx.load_model_from_string(float_network("residual"))
+    weight = next(tensor for tensor in model.graph.initializer if tensor.name == "w2")
+    weight.CopyFrom(numpy_helper.from_array(np.full((4, 1, 3, 3), np.nan, np.float32), "w2"))
+    file, data = user.folder / "float.onnx", user.folder / "data.npy"
+    onnx.save(model, file)
+    np.save(data, np.zeros((4, 192), np.float32))
+    ended = quantize_with(user, file, "--data", str(data))
+    assert ended.code == 2
+    assert "'w2' has NaN or infinite values" in ended.err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.helper
 import onnxruntime
 import pytest
 from onnx import numpy_helper
@@ -170,3 +171,21 @@ def test_a_convolution_that_stays_in_float32_is_named(tmp_path: Path) -> None:
         importer.bring_in(path)
     assert f"ONNX Runtime runs {convolution.name!r} (Conv)" in refused.value.message
     assert "in float32" in refused.value.message
+
+
+def test_nodes_that_only_rename_axes_become_reshape(tmp_path: Path) -> None:
+    path = quantised(tmp_path, "residual", QuantFormat.QOperator, QuantType.QUInt8, per_channel=True)
+    model = onnx.load(path)
+    convolution = next(node for node in model.graph.node if node.op_type == "QLinearConv")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "axes"))
+    for position, (operator, source, output) in enumerate(
+        [("Unsqueeze", convolution.input[0], "five"), ("Squeeze", "five", "four")], start=1
+    ):
+        model.graph.node.insert(position, onnx.helper.make_node(operator, [source, "axes"], [output], name=output))
+    convolution.input[0] = "four"
+    onnx.save(model, path)
+    found = imported(path)
+    assert "Squeeze" not in {layer.operator for layer in found.network.layers}
+    images = np.random.default_rng(5).uniform(-1, 1, (20, *SHAPE)).astype(np.float32)
+    theirs = outputs(path.read_bytes(), images, int8_groups=False)
+    assert theirs.tobytes() == outputs(found.network.onnx_bytes, images, int8_groups=False).tobytes()

@@ -28,9 +28,7 @@ def test_all_unsupported_nodes_are_listed_each_with_a_way_around(tmp_path: Path)
     first, *lines = message.splitlines()
     assert first == "model 'network': 5 nodes are not supported:"
     convolutions, pool, softmax, tanh = lines
-    assert convolutions.startswith(
-        "  nodes 'node_c', 'node_c2': operator Conv is no dense layer; quantise the file with"
-    )
+    assert convolutions.startswith("  nodes 'node_c', 'node_c2': operator Conv is no dense layer; quantise it with")
     assert "onnxruntime.quantization.quantize_static" in convolutions
     assert f"harness models quantize {tmp_path}/network.onnx --data VECTORS.npy -o NAME" in pool
     assert f'onnx.utils.extract_model("{tmp_path}/network.onnx"' in softmax
