@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +22,7 @@ QUANTISE = (
     "quantise it with calibration vectors: harness models quantize {file} --data VECTORS.npy -o NAME, or with "
     "onnxruntime.quantization.quantize_static, and import the result"
 )
-CUT = (
-    "cut it off: the scores before it have the same greatest one: python -c 'import onnx.utils; "
-    'onnx.utils.extract_model("{file}", "{new}", ["{input}"], ["{source}"])\''
-)
+CUT = "cut it off: the scores before it have the same greatest one: python -c {cut}"
 SELECT = "cut it off; `harness models quantize --select {select}` adds it again"
 RETRAIN = "train the network with Relu"
 STATIC = "static scales: onnxruntime.quantization.quantize_static instead of quantize_dynamic"
@@ -117,24 +115,23 @@ def _problems(graph: onnx.GraphProto, file: str, accepted: Collection[tuple[str,
     """Yield the nodes that are not supported, in the order of the graph."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value.name for value in graph.input if value.name not in constants]
-    unknown = "is not supported in a quantised model" if is_quantised(graph) else "is not supported"
+    is_integer = is_quantised(graph)
+    known, unknown = (
+        (QUANTISED, "is not supported in a quantised model") if is_integer else (FLOATS, "is not supported")
+    )
+    new = f"{file.rpartition('.')[0]}_new.onnx"
     for index, node in enumerate(graph.node):
         name = node.name or f"{node.op_type}_{index}"
         operator = ".".join(filter(None, (domain_of(node), node.op_type)))
         source = next((each for each in node.input if each and each not in constants), "")
-        stem, _, suffix = file.rpartition(".")
-        words = {
-            "file": shlex.quote(file),
-            "new": shlex.quote(f"{stem}_new.{suffix}"),
-            "input": inputs[0] if inputs else "",
-            "source": source,
-        }
+        places = ", ".join(map(json.dumps, (file, new)))
+        cut = f"import onnx.utils; onnx.utils.extract_model({places}, {json.dumps(inputs[:1])}, {json.dumps([source])})"
+        words = {"file": shlex.quote(file), "new": shlex.quote(new), "cut": shlex.quote(cut)}
         if not source and not domain_of(node):
             constants.update(node.output)
             if node.op_type not in FOLDS and node.op_type != "DequantizeLinear":
                 yield Problem(name, operator, "computes a constant", FOLD.format_map(words))
         elif (domain_of(node), node.op_type) not in accepted:
-            known = QUANTISED if is_quantised(graph) else FLOATS
             reason, advice = known.get(node.op_type, (unknown, OTHERWISE))
             yield Problem(name, operator, reason, advice.format_map(words))
 
