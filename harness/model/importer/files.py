@@ -28,8 +28,9 @@ from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
 
-LEFT_OUT = {*MOVES, "Relu"}
-"""Operators that conversion leaves out, where that changes no value; only a model with branches keeps them."""
+LEFT_OUT = {*MOVES, "Relu", "QLinearMatMul"}
+"""Operators that conversion leaves out, or writes as QGemm, for which more targets have kernels, where that changes no
+value; only a model with branches keeps them."""
 
 
 @dataclass(frozen=True, eq=False)

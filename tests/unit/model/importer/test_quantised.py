@@ -340,13 +340,6 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
     "another type out of QDQ": (
         lambda: qdq(1), INT8, {"z1": np.int8(0)}, "node 'node_p1' (QGemm): the zero point of y is int8", "uint8",
     ),
-    "a bias between two roundings": (
-        lambda: last(
-            qlinear_matmul(1), node("DequantizeLinear", "q1 s1 z1", "d"), node("Add", "d bf", "s"),
-            node("QuantizeLinear", "s s1 z1", "e"),
-        ), UINT8, {"bf": np.ones(9, F)},
-        "node 'node_s' (Add): adds to values that were rounded to codes", "MatMul and Add written as one Gemm",
-    ),
     "DynamicQuantizeLinear": (
         lambda: [onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["dq", "ds", "dz"], name="dynamic")], UINT8, {},
         "node 'dynamic' (DynamicQuantizeLinear): operator DynamicQuantizeLinear takes its scale from the data",
@@ -434,7 +427,21 @@ def test_a_bias_that_is_added_after_rounding_stays(tmp_path: Path, constants: Co
     nodes = [*qlinear_matmul(1), node("QLinearAdd", "q1 s1 z1 c s0 z0 s1 z1", "sum")]
     onnx_bytes = built(nodes, constants, UINT8, more={"c": np.arange(9, dtype=np.uint8)})
     found = quantised(tmp_path, onnx_bytes)
-    assert [layer.operator for layer in found.network.layers] == ["QuantizeLinear", "QGemm", "QLinearAdd"]
+    assert [layer.operator for layer in found.network.layers] == ["QuantizeLinear", "QLinearMatMul", "QLinearAdd"]
+    require_same_bits(found, onnx_bytes)
+
+
+def test_a_float_bias_between_two_roundings_stays(tmp_path: Path, constants: Constants) -> None:
+    nodes = [
+        *qlinear_matmul(1),
+        node("DequantizeLinear", "q1 s1 z1", "d"),
+        node("Add", "d bf", "s"),
+        node("QuantizeLinear", "s s1 z1", "e"),
+    ]
+    onnx_bytes = built(nodes, constants, UINT8, more={"bf": np.linspace(0, 1, 9, dtype=np.float32)})
+    found = quantised(tmp_path, onnx_bytes)
+    operators = [layer.operator for layer in found.network.layers[1:]]
+    assert operators == ["QLinearMatMul", "DequantizeLinear", "Add", "QuantizeLinear"]
     require_same_bits(found, onnx_bytes)
 
 
