@@ -30,7 +30,7 @@ GROUPS = [
     ("", operator)
     for operator in (
         *("Conv", "MatMul", "Gemm", "Add", "Mul", "Concat", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
-        *("MaxPool", "AveragePool", "GlobalAveragePool", "Identity"),
+        *("MaxPool", "AveragePool", "GlobalAveragePool", "Softmax", "Identity"),
     )
 ]
 """Float operators that ONNX Runtime may fuse with DequantizeLinear and QuantizeLinear around them."""

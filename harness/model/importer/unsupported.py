@@ -52,7 +52,7 @@ FLOATS: dict[str, tuple[str, str]] = {
 QUANTISED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"), (FROM_DATA, STATIC)),
     **dict.fromkeys(("Shape", "Gather", "Slice", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "QLinearSoftmax", "ZipMap", "TopK"), ("is not supported", CUT)),
+    **dict.fromkeys(("LogSoftmax", "ZipMap", "TopK"), ("is not supported", CUT)),
     "BatchNormalization": ("is not folded", f"fold it into the layer before it and quantise again: {PREPROCESS}"),
 }
 """Operators that no quantised network may have."""

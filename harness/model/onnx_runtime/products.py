@@ -31,7 +31,12 @@ OPERANDS = {
     "MatMulInteger": (1, 2, 3),
     "MatMulIntegerToFloat": (1, 4, 5),
 }
-ZERO_POINT = {"QuantizeLinear": 2, "QGemm": 8, "QLinearMatMul": 7}  # the position of the output's zero point
+ZERO_POINT = {
+    "QuantizeLinear": 2,
+    "QGemm": 8,
+    "QLinearMatMul": 7,
+    "QLinearConcat": 1,
+}  # the position of the output's zero point
 
 
 def exact_session(

@@ -23,6 +23,19 @@ NODES: dict[str, list[onnx.NodeProto]] = {
         node("Flatten", "m", "f"),
         node("Gemm", "f w4 b4", "y"),
     ],
+    "branched": [
+        node("Conv", "x w1 b1", "c1", strides=[2, 2]),
+        node("LeakyRelu", "c1", "r1", alpha=0.1),
+        node("Conv", "r1 w3", "c2"),
+        node("Sigmoid", "c2", "r2"),
+        node("Mul", "r1 r2", "p"),
+        node("Concat", "r1 p", "j", axis=1),
+        node("AveragePool", "j", "a", kernel_shape=[2, 2]),
+        node("GlobalAveragePool", "a", "m"),
+        node("Flatten", "m", "f"),
+        node("Gemm", "f w5 b4", "s"),
+        node("Softmax", "s", "y", axis=1),
+    ],
     "strided": [
         node("Conv", "x w1 b1", "c1", strides=[2, 2]),
         node("Clip", "c1 low high", "r1"),
@@ -36,7 +49,16 @@ NODES: dict[str, list[onnx.NodeProto]] = {
 
 def constants() -> dict[str, Array]:
     random = np.random.default_rng(2)
-    shapes = {"w1": (4, 3, 3, 3), "w2": (4, 1, 3, 3), "w3": (4, 4, 1, 1), "w4": (4, 5), "b1": 4, "b2": 4, "b4": 5}
+    shapes = {
+        "w1": (4, 3, 3, 3),
+        "w2": (4, 1, 3, 3),
+        "w3": (4, 4, 1, 1),
+        "w4": (4, 5),
+        "w5": (8, 5),
+        "b1": 4,
+        "b2": 4,
+        "b4": 5,
+    }
     drawn = {name: random.normal(0, 0.4, shape).astype(np.float32) for name, shape in shapes.items()}
     return drawn | {"shape": np.array([1, -1]), "low": np.float32(0), "high": np.float32(6)}
 
