@@ -544,17 +544,22 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
         "has 2 inputs",
         "scales, zero points",
     ),
-    "input of rank 4": (
+    "input of rank 1": (
+        lambda model: model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])),
+        r"'x' is float of shape \(3\)",
+        r"images, \(vectors, channels, height, width\)",
+    ),
+    "input of rank 4 before a dense layer": (
         lambda model: model.graph.input[0].CopyFrom(
             helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 1, 3])
         ),
-        r"'x' is float of shape \(1, 1, 1, 3\)",
-        r"\(vectors, width\)",
+        r"its input .* has shape \(vectors, 1, 1, 3\)",
+        "Flatten it",
     ),
     "input of free width": (
         lambda model: model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n"])),
         r"shape \(1, n\)",
-        "fixed width",
+        "fixed sizes",
     ),
     "input uint8": (
         lambda model: model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 3])),
