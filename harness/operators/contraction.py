@@ -142,6 +142,13 @@ class Contraction(Layer):
         """
         return np.arange(self.input.size)[None]
 
+    def whole_sums(self) -> npt.NDArray[np.intp]:
+        """Return the number of the sum that has each input, (alignments, input size); -1 for an input in none.
+
+        For each alignment of `terms` these are sums of one channel that have all terms, and no input in common.
+        """
+        return np.zeros((1, self.input.size), np.intp)
+
     def by_channel(self, values: Array) -> Array:
         """Return values (n, size) with the channels as columns, (n * positions, N); those of a vector are adjacent."""
         channels_first = values.reshape(len(values), -1, self.positions)

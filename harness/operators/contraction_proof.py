@@ -76,16 +76,60 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
         len(together) * layer.size,
         Outputs(lambda: [together], exact),
     )
-    pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
-    yield Obligation(
-        ProofStep.ACCUMULATION,
-        StageKind.ACCUMULATE,
-        "the term of an input does not depend on another input",
-        f"{pairs:,} vectors in which any two inputs have every pair of codes (orthogonal array over GF(256)); "
-        f"{random_vectors:,} random vectors",
-        (pairs + random_vectors) * layer.size,
-        Pairs(layer.input.size, random_vectors, exact),
+    yield _of_pairs(layer, random_vectors)
+
+
+def _of_pairs(layer: Contraction, random_vectors: int) -> Obligation:
+    exact, statement = layer.accumulate(), "the term of an input does not depend on another input"
+    step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
+    if layer.positions == 1:
+        pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
+        method = (
+            f"{pairs:,} vectors in which any two inputs have every pair of codes (orthogonal array over GF(256)); "
+            f"{random_vectors:,} random vectors"
+        )
+        shown = Pairs(layer.input.size, random_vectors, exact)
+        return Obligation(step, part, statement, method, (pairs + random_vectors) * layer.size, shown)
+    rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
+    pairs, drawn = _pair_vectors(layer), max(random_vectors // layer.positions, RANDOM_VECTORS)
+    method = (
+        f"{rows:,} rows in which any two inputs of a sum have every pair of codes (orthogonal array over GF(256)), in "
+        f"sums that share no input, {pairs:,} vectors; {drawn:,} random vectors"
     )
+    inputs = Outputs(lambda: _pairs_in_windows(layer, drawn), exact)
+    return Obligation(step, part, statement, method, (pairs + drawn) * layer.size, inputs)
+
+
+def _pair_vectors(layer: Contraction) -> int:
+    """Return the number of vectors of `_pairs_in_windows` without the random ones."""
+    alignments, of_alignment = _vectors_of_alignment(layer)
+    return alignments * of_alignment
+
+
+def _vectors_of_alignment(layer: Contraction) -> tuple[int, int]:
+    """Return the number of alignments with whole sums, and of vectors in which these take all rows of the arrays."""
+    sums = [int(whole.max()) + 1 for whole in layer.whole_sums()]
+    rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
+    return len(np.flatnonzero(sums)), -(-rows // max(sum(sums), 1)) if sum(sums) else 0
+
+
+def _pairs_in_windows(layer: Contraction, random_vectors: int) -> Iterator[Array]:
+    """Yield vectors whose sums without a common input each have a row of an orthogonal array; then random vectors."""
+    size, depth = layer.input.size, len(layer.weights)
+    arrays = np.concatenate([orthogonal_array.pairs(depth, each) for each in orthogonal_array.arrangements(depth)])
+    at_once, done = max(BYTES_AT_ONCE // (8 * size), 1), 0
+    _, count = _vectors_of_alignment(layer)
+    for term, whole in zip(layer.terms(), layer.whole_sums(), strict=True):
+        sums = int(whole.max()) + 1
+        for first in range(0, count if sums else 0, at_once):
+            vectors = np.arange(first, min(first + at_once, count))[:, None]
+            row = (done + vectors * sums + np.maximum(whole, 0)) % len(arrays)
+            yield arrays[row, term].view(layer.input.dtype)
+        done += count * sums
+    rng = np.random.default_rng(0)
+    for first in range(0, random_vectors, at_once):
+        drawn = rng.integers(0, CODES, (min(at_once, random_vectors - first), size), np.uint8)
+        yield drawn.view(layer.input.dtype)
 
 
 def _of_finish(layer: Contraction) -> Iterator[Obligation]:

@@ -237,6 +237,10 @@ class QLinearConv(Contraction):
     def _with(self, weights: Array) -> Self:
         return replace(self, weights=weights.reshape(self.weights.shape))
 
+    def whole_sums(self) -> npt.NDArray[np.intp]:
+        """Return the number of the window that has each input; the channels have the same windows."""
+        return np.tile(self.window.whole_windows(), self.input.shape[0])
+
     def slice(self, start: int, stop: int, name: str) -> Self | None:
         """Return whole channels of a convolution of one group; None for parts of channels and for groups."""
         if self.groups > 1 or start % self.positions or stop % self.positions:
