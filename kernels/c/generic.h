@@ -65,6 +65,11 @@
     {                                                                                                  \
         qlinear_global_average_pool_sum_##TYPE(channels, positions, x, zx, acc);                       \
     }                                                                                                  \
+    GENERIC void generic_qlinear_global_average_pool_finish_##TYPE(size_t channels, const int32_t *acc, float m, \
+                                                                   int32_t zy, TYPE##_t *y)            \
+    {                                                                                                  \
+        qlinear_global_average_pool_finish_##TYPE(channels, acc, m, zy, y);                            \
+    }                                                                                                  \
     GENERIC void generic_qlinear_average_pool_##TYPE(const struct window *w, bool include_pad, size_t channels, \
                                                      const TYPE##_t *x, float sx, int32_t zx, float sy, int32_t zy, \
                                                      TYPE##_t *y)                                      \

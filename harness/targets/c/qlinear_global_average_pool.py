@@ -23,8 +23,8 @@ class QLinearGlobalAveragePoolLowering(CLowering[QLinearGlobalAveragePool]):
         """Call kernels/c/qlinear_global_average_pool.h."""
         name, sizes = layer.name, f"{layer.size}, {layer.image}"
         sums = f"{prefix}qlinear_global_average_pool_sum_{layer.dtype}({sizes}, in, {name}_input_zero_point[0], out);"
-        values = f"1, {layer.size}, in, {name}_multiplier, {name}_output_zero_point[0], out"
-        finish = f"{prefix}requantize_channels_{layer.dtype}({values});"
+        values = f"{layer.size}, in, {name}_multiplier[0], {name}_output_zero_point[0], out"
+        finish = f"{prefix}qlinear_global_average_pool_finish_{layer.dtype}({values});"
         return code.two_stages(layer, sources, stages(layer), _tables(layer), sums, finish)
 
     def unrolled(self, layer: QLinearGlobalAveragePool, sources: Sequence[str]) -> LayerCode:

@@ -41,6 +41,7 @@ WRONG = {
     "mean without the zero point": (POOL, "sum += x[p] - zx", "sum += x[p]", "mean"),
     "mean without the last value": (POOL, "p < positions", "p + 1 < positions", "mean"),
     "mean of another channel": (POOL, "x += positions", "x += positions - 1", "mean"),
+    "mean rounded up": (POOL, "(float)acc[c] * m, QMIN", "(float)acc[c] * m + 0.05f, QMIN", "mean"),
     "padding counts": (MEANS, "include_pad ?", "!include_pad ?", "padded"),
     "padding does not count": (MEANS, "include_pad ?", "!include_pad ?", "means"),
     "columns before rows": (MEANS, "x[a * w->width + b]", "x[b * w->height + a]", "means"),
