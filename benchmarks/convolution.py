@@ -85,11 +85,9 @@ class Builder:
         self, channels: int, kernel: tuple[int, int], stride: int = 1, *, groups: int = 1, same: bool = True
     ) -> None:
         """Add a convolution; `same` pads as TensorFlow does."""
-        ends = [-(-size // stride) for size in self.shape[1:]]
-        pads = [
-            max((end - 1) * stride + k - size, 0) for end, k, size in zip(ends, kernel, self.shape[1:], strict=True)
-        ]
-        pads = pads if same else [0, 0]
+        sizes = self.shape[1:]
+        missing = [(size - 1) // stride * stride + k - size for size, k in zip(sizes, kernel, strict=True)]
+        pads = [max(each, 0) for each in missing] if same else [0, 0]
         before = [pad // 2 for pad in pads]
         after = [pad - begin for pad, begin in zip(pads, before, strict=True)]
         weights = self._weights(channels, self.shape[0] // groups, *kernel)

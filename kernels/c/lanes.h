@@ -51,8 +51,8 @@ struct lanes_places {
     uint8_t byte[GROUP_BYTES];
 };
 
-/* Loads are of so many bytes where places are near. */
-enum { NEAR_BYTES = 64 };
+/* Places up to here are near: where they are, so many units or bytes may be read, of which some are beyond the last. */
+enum { NEAR_UNITS = 64 };
 
 #if !defined(LANES_PORTABLE) && defined(__AVX512VNNI__) && defined(__AVX512F__)
 
@@ -106,11 +106,17 @@ static inline lanes_panel lanes_pick_near_units(size_t span, const uint8_t *from
 }
 
 #if defined(__AVX512VBMI__)
-#define LANES_PICKS_BYTES
-static inline lanes_panel lanes_pick_near_bytes(const uint8_t *from, const struct lanes_places *at)
+enum { NEAR_BYTES = 128 };
+
+static inline lanes_panel lanes_pick_near_bytes(size_t span, const uint8_t *from, const struct lanes_places *at)
 {
-    return _mm512_permutexvar_epi8(_mm512_loadu_si512(at->byte), _mm512_loadu_si512(from));
+    const __m512i places = _mm512_loadu_si512(at->byte);
+    if (span <= 64)
+        return _mm512_permutexvar_epi8(places, _mm512_loadu_si512(from));
+    return _mm512_permutex2var_epi8(_mm512_loadu_si512(from), places, _mm512_loadu_si512(from + 64));
 }
+
+#define LANES_PICKS_BYTES
 #endif
 
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
@@ -319,14 +325,18 @@ static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
     vst1q_s8(codes + 48, panel.d);
 }
 
-#define LANES_PICKS_BYTES
-static inline lanes_panel lanes_pick_near_bytes(const uint8_t *from, const struct lanes_places *at)
+enum { NEAR_BYTES = 64 };
+
+static inline lanes_panel lanes_pick_near_bytes(size_t span, const uint8_t *from, const struct lanes_places *at)
 {
+    (void)span;
     const int8_t *codes = (const int8_t *)from;
     const int8x16x4_t near = {{vld1q_s8(codes), vld1q_s8(codes + 16), vld1q_s8(codes + 32), vld1q_s8(codes + 48)}};
     return (lanes_panel){vqtbl4q_s8(near, vld1q_u8(at->byte)), vqtbl4q_s8(near, vld1q_u8(at->byte + 16)),
                          vqtbl4q_s8(near, vld1q_u8(at->byte + 32)), vqtbl4q_s8(near, vld1q_u8(at->byte + 48))};
 }
+
+#define LANES_PICKS_BYTES
 
 #if defined(__ARM_FEATURE_DOTPROD) && !defined(LANES_NO_DOTPROD)
 
@@ -611,7 +621,7 @@ static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int
 WITH_LITERALS lanes_panel lanes_pick_units(size_t span, const uint8_t *from, const struct lanes_places *at)
 {
 #if defined(LANES_PICKS_UNITS)
-    if (span <= NEAR_BYTES)
+    if (span <= NEAR_UNITS)
         return lanes_pick_near_units(span, from, at);
 #else
     (void)span;
@@ -627,7 +637,7 @@ WITH_LITERALS lanes_panel lanes_pick_bytes(size_t span, size_t step, const uint8
 {
 #if defined(LANES_PICKS_BYTES)
     if (span + (QUAD - 1) * step <= NEAR_BYTES)
-        return lanes_pick_near_bytes(from, at);
+        return lanes_pick_near_bytes(span + (QUAD - 1) * step, from, at);
 #else
     (void)span;
 #endif

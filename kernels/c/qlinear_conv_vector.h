@@ -128,8 +128,9 @@ WITH_LITERALS void conv_pad(const struct window *w, const uint8_t *a, uint8_t fl
     if (rows < height || columns < width)
         memset(padded, padding, height * width);
     for (size_t row = 0; row < rows; ++row)
-        for (size_t column = 0; column < columns; ++column)
-            padded[(w->top + row) * width + w->left + column] = a[row * w->width + column] ^ flip;
+        memcpy(&padded[(w->top + row) * width + w->left], &a[row * w->width], columns);
+    for (size_t at = 0; flip && at < height * width; ++at)
+        padded[at] ^= flip;
 }
 
 WITH_LITERALS void conv_make_units(const struct convolution *c, const uint8_t *padded, uint8_t *units)
@@ -313,6 +314,19 @@ WITH_LITERALS void conv_tile(const struct convolution *c, const struct convoluti
                  &acc[m * positions]);
 }
 
+/* One channel of one input channel at one tile: no panel, since nobody else would read it. */
+WITH_LITERALS void conv_lone_tile(const struct convolution *c, const struct convolution_memory *memory, size_t tile,
+                                  const int8_t *b, uint32_t offset, int32_t *acc)
+{
+    const struct lanes_places *at = conv_places(c, tile, memory->places);
+    const size_t first = conv_first(&c->window, tile), from = conv_place(&c->window, first);
+    lanes_sums sums = lanes_zero();
+    for (size_t i = 0; i < c->window.kernel_height; ++i)
+        for (size_t j = 0; j < conv_kernel_columns(c); ++j, b += QUAD)
+            sums = lanes_add_weighted(sums, conv_pick(c, memory, 0, i, j, from, at), conv_weights(b));
+    conv_store(c->window.rows * c->window.columns, sums, offset, NULL, &acc[first]);
+}
+
 /* zb is NULL where the weights' zero point is 0. */
 WITH_LITERALS void conv_accumulate(const struct convolution *c, const struct convolution_memory *memory, const uint8_t *a,
                                    uint8_t flip, int32_t less, int32_t za, const int8_t *b, const int32_t *zb,
@@ -324,19 +338,23 @@ WITH_LITERALS void conv_accumulate(const struct convolution *c, const struct con
     const int32_t zero_point = zb ? *zb : 0;
     NOT_KNOWN(b);
     conv_find_all_places(c, memory->places);
+    for (size_t channel = 0; channel < c->groups * c->inputs; ++channel)
+        conv_pad(w, &a[channel * w->height * w->width], flip, (uint8_t)za, &memory->padded[channel * plane]);
     for (size_t group = 0; group < c->groups; ++group) {
-        for (size_t channel = 0; channel < c->inputs; ++channel)
-            conv_pad(w, &a[(group * c->inputs + channel) * w->height * w->width], flip, (uint8_t)(za ^ flip),
-                     &memory->padded[channel * plane]);
+        struct convolution_memory of_group = *memory;
+        of_group.padded += group * c->inputs * plane;
         if (!c->adjacent)
-            conv_make_units(c, memory->padded, memory->units);
+            conv_make_units(c, of_group.padded, of_group.units);
         const int8_t *weights = &b[group * width * conv_groups(c) * QUAD];
         int32_t *sums = &acc[group * width * w->rows * w->columns];
         size_t tile = 0;
+        if (c->inputs == 1 && width == 1 && !zb)
+            for (; tile < tiles; ++tile)
+                conv_lone_tile(c, &of_group, tile, weights, chosen[group], sums);
         for (; tile + LANES_TILES <= tiles; tile += LANES_TILES)
-            conv_tile(c, memory, LANES_TILES, tile, weights, zero_point, zb != NULL, less, &chosen[group * width], sums);
+            conv_tile(c, &of_group, LANES_TILES, tile, weights, zero_point, zb != NULL, less, &chosen[group * width], sums);
         for (; tile < tiles; ++tile)
-            conv_tile(c, memory, 1, tile, weights, zero_point, zb != NULL, less, &chosen[group * width], sums);
+            conv_tile(c, &of_group, 1, tile, weights, zero_point, zb != NULL, less, &chosen[group * width], sums);
     }
 }
 

@@ -122,7 +122,7 @@ def _memory(layer: QLinearConv) -> str:
     patterns = min(window.output[1] // math.gcd(window.output[1], LANES), -(-window.positions // LANES))
     sizes = f"{layer.groups}, {inputs}, {len(layer.multiplier)}, {int(side_by_side)}, {patterns}"
     bytes_of = {
-        "padded": inputs * plane + GROUP_BYTES + QUAD * window.dilation[1],
+        "padded": layer.input.shape[0] * plane + 2 * GROUP_BYTES + QUAD * window.dilation[1],
         "units": 1 if side_by_side else QUAD * (-(-inputs // QUAD) * plane + GROUP_BYTES),
         "panels": TILES * grouped_weights(layer).shape[1] * LANES,
     }

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
