@@ -129,7 +129,7 @@ WITH_LITERALS void conv_pad(const struct window *w, const uint8_t *a, uint8_t fl
         memset(padded, padding, height * width);
     for (size_t row = 0; row < rows; ++row)
         memcpy(&padded[(w->top + row) * width + w->left], &a[row * w->width], columns);
-    for (size_t at = 0; flip && at < height * width; ++at)
+    for (size_t at = 0; flip && at < conv_plane(w); ++at) /* whole registers, of which nobody uses the rest */
         padded[at] ^= flip;
 }
 

@@ -35,6 +35,14 @@ def test_one_inference(cache: Path) -> None:
 
 
 @pytest.mark.campaign
+def test_convolutional_networks(cache: Path) -> None:
+    core = str(max(os.sched_getaffinity(0)))
+    results = run(cache, "convolution.py", "--networks", "lenet5,ds_cnn", "--passes", "1", "--core", core)["results"]
+    made = [(result["network"], result["activations"]) for result in results]
+    assert made == [(name, codes) for name in ("lenet5", "ds_cnn") for codes in ("uint8", "int8")]
+
+
+@pytest.mark.campaign
 def test_a_split(cache: Path) -> None:
     found = run(cache, "split.py", "--shape", "5-6-4", "--blocks", "1000", "--rounds", "1")
     ways = ["one core", "parallel layers, barriers", "parallel layers, flags", "pipeline of two stages"]

@@ -37,7 +37,7 @@ def test_every_implementation_has_the_bits_of_the_specification(
     name: str, types: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     BY_NAME[name].require()
-    for seed, axes in ((1, 2), (2, 1), (3, 2)):
+    for seed, axes in ((14, 2), (2, 1), (24, 2)):
         net = network(seed, axes, types)
         vectors, folder = uniform_vectors(net, VECTORS, seed), tmp_path / str(seed)
         program = BY_NAME[name].program(net, host, folder / "bundle", objects)
@@ -61,7 +61,7 @@ def test_random_networks_have_the_bits_of_the_specification(
 def test_every_variant_has_the_bits_of_the_specification(
     target: str, host: Profile, cache: Path, tmp_path: Path
 ) -> None:
-    net = network(4)
+    net = network(24)
     vectors = uniform_vectors(net, VECTORS, seed=1)
     program = build(net, of_variant(host, target), cache, 10)
     assert_same(program.activations(vectors, tmp_path), references(net, vectors))
@@ -85,7 +85,7 @@ def test_a_mutant_is_caught(mutant: str, host: Profile, objects: Path, tmp_path:
     implementation = BY_NAME["portable"]
     implementation.require()
     differing = []
-    for seed in (1, 3, 4):
+    for seed in (14, 17, 24):
         net = network(seed)
         vectors = uniform_vectors(net, VECTORS, seed)
         program = implementation.program(net, host, tmp_path / str(seed), objects, [Patch(*MUTANTS[mutant])])
@@ -101,7 +101,7 @@ INSTRUCTIONS = {
 
 
 @pytest.mark.parametrize("instructions", INSTRUCTIONS)
-@pytest.mark.parametrize(("seed", "axes"), [(1, 2), (2, 1), (3, 2)])
+@pytest.mark.parametrize(("seed", "axes"), [(17, 2), (2, 1), (24, 2)])
 def test_nothing_is_read_or_written_beyond_a_buffer(
     seed: int, axes: int, instructions: str, host: Profile, tmp_path: Path
 ) -> None:
@@ -120,4 +120,4 @@ WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic",
 
 @pytest.mark.parametrize("compiler", ["gcc", GNU, ZIG])
 def test_no_compiler_has_a_warning(compiler: str, host: Profile, tmp_path: Path) -> None:
-    compile_network(network(1), with_compiler(host, VECTOR, compiler, ("-O2",)), tmp_path, *WARNINGS)
+    compile_network(network(24), with_compiler(host, VECTOR, compiler, ("-O2",)), tmp_path, *WARNINGS)
