@@ -20,8 +20,18 @@ from tests.support.programs.board_program import (
     run_sanitized,
     uniform_vectors,
 )
-from tests.support.programs.c_variants import BY_NAME, GNU, VARIANTS, VECTOR, ZIG, compile_network, of_variant
+from tests.support.programs.c_variants import (
+    BY_NAME,
+    GNU,
+    VARIANTS,
+    VECTOR,
+    ZIG,
+    Implementation,
+    compile_network,
+    of_variant,
+)
 from tests.support.programs.convolutions import random_convolutions
+from tests.support.proof.trials import Workshop
 
 TYPES = {"u8u8": ("uint8", "uint8"), "u8s8": ("uint8", "int8"), "s8s8": ("int8", "int8")}
 VECTORS = 20
@@ -54,6 +64,28 @@ def test_random_networks_have_the_bits_of_the_specification(
     net = network(seed, 2 - seed % 4 // 3, list(TYPES)[seed % 3])
     vectors = uniform_vectors(net, VECTORS, seed)
     program = BY_NAME[name].program(net, host, tmp_path / "bundle", objects)
+    assert_same(program.activations(vectors, tmp_path / "run"), references(net, vectors))
+
+
+LANES = "kernels/c/lanes.h"
+AVX_VNNI = [
+    Patch(LANES, "defined(__AVX512VNNI__) && defined(__AVX512F__)", "0"),
+    Patch(LANES, "defined(__AVXVNNI__)", "1"),
+    Patch(LANES, "_mm256_dpbusd_avx_epi32", "_mm256_dpbusd_epi32"),
+]
+"""The code for AVX-VNNI, by the same instruction of AVX512-VNNI."""
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_the_code_for_avx_vnni_can_be_run_by_a_processor_with_avx512(
+    types: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    flags = ("-O3", "-mavx2", "-mavx512vl", "-mavx512vnni")
+    implementation = Implementation("AVX-VNNI", flags, (), "gcc", ("avx512vl", "avx512_vnni"))
+    implementation.require()
+    net = network(24, types=types)
+    vectors = uniform_vectors(net, VECTORS, seed=1)
+    program = implementation.program(net, host, tmp_path / "bundle", objects, AVX_VNNI)
     assert_same(program.activations(vectors, tmp_path / "run"), references(net, vectors))
 
 
@@ -96,7 +128,7 @@ def test_a_mutant_is_caught(mutant: str, host: Profile, objects: Path, tmp_path:
 
 INSTRUCTIONS = {
     "those of this machine": [],
-    "none": [Patch("kernels/c/lanes.h", "#define LANES_H\n", "#define LANES_H\n#define LANES_PORTABLE\n")],
+    "none": [Patch(LANES, "#define LANES_H\n", "#define LANES_H\n#define LANES_PORTABLE\n")],
 }
 
 
@@ -113,6 +145,14 @@ def test_nothing_is_read_or_written_beyond_a_buffer(
     done = run_sanitized(program, vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert_same(program.read_dumps(tmp_path), references(net, vectors))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("types", TYPES)
+def test_the_proof_holds(types: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    """Constants in their layout, sums, roundings, and what the machine code reads and writes."""
+    net = network(2, 1, types, layers=2)
+    assert Workshop(of_variant(host, VECTOR), objects, tmp_path).trial(net, block=7).refuted() == {}
 
 
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
