@@ -558,7 +558,7 @@ static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, 
     memcpy(b, &weights, sizeof b);
     for (int lane = 0; lane < LANES; ++lane)
         for (int i = 0; i < QUAD; ++i)
-            sums.lane[lane] += panel.code[QUAD * lane + i] * b[i];
+            sums.lane[lane] = (int32_t)((uint32_t)sums.lane[lane] + (uint32_t)(panel.code[QUAD * lane + i] * b[i]));
     return sums;
 }
 
