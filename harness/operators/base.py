@@ -205,6 +205,10 @@ class Layer(ABC):
         """Return its rounding as functions of the integers of the sweep, one a column; None for a float32 output."""
         return None
 
+    def at_one_position(self) -> Self:
+        """Return a layer whose sweep has one column for all values that are rounded in the same way."""
+        return self
+
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
         """Change its node so that it computes the rounding alone.
 

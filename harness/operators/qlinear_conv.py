@@ -70,9 +70,8 @@ fragment qlinear_conv(
 )
 WINDOWS = "windows, channels and groups as ONNX says"
 BIAS = 8  # the position of B among the inputs
-ALONE_ZERO_POINT, WEIGHTS, WEIGHTS_ZERO_POINT = "alone/zero_point", "alone/weights", "alone/weights_zero_point"
-DIGIT = 127
-"""Largest weight and input of a node that is computed alone."""
+WEIGHTS, WEIGHTS_SCALE, WEIGHTS_ZERO_POINT = "alone/weights", "alone/weights_scale", "alone/weights_zero_point"
+ACCUMULATORS = "alone/accumulators"
 BYTES_OF_PATCHES = 1 << 25
 """Patches of so many bytes are in memory at once."""
 
@@ -257,40 +256,39 @@ class QLinearConv(Contraction):
             scales=replace(self.scales, b=self.scales.b[taken]),
         )
 
-    def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
-        """Give each channel inputs of its own in a kernel of one place, whose sums can be any accumulator.
+    def at_one_position(self) -> Self:
+        """Return the layer with one value for each channel, whose rounding is that of every position."""
+        return replace(self, output=replace(self.output, shape=(len(self.multiplier),)))
 
-        Input 0 has the weight 1, the others have the weight 127.  Scales and zero point of the output are the node's.
-        """
-        channels, (low, high) = len(self.multiplier), self.accumulator_bounds()
-        middle = 128 if self.input.dtype == UINT8 else 0
-        digits = 2 + int(max(-low.min(), high.max()) + DIGIT) // (DIGIT * DIGIT)
-        weights = np.full((channels, digits, 1, 1), DIGIT, np.int8)
-        weights[:, 0] = 1
-        for position, name in ((0, ALONE), (2, ALONE_ZERO_POINT), (3, WEIGHTS), (5, WEIGHTS_ZERO_POINT)):
+    def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
+        """Give each accumulator a channel of its own, whose weight is at its zero point and whose bias it is."""
+        codes, weights = map(onnx.helper.np_dtype_to_tensor_dtype, (self.input.dtype, self.weights.dtype))
+        names = {0: ALONE, 3: WEIGHTS, 5: WEIGHTS_ZERO_POINT, BIAS: ACCUMULATORS}
+        if self.per_column:
+            names[4] = WEIGHTS_SCALE
+        node.input.extend([""] * (BIAS + 1 - len(node.input)))
+        for position, name in names.items():
             node.input[position] = name
-        del node.input[BIAS:]
         del node.attribute[:]
-        node.attribute.append(onnx.helper.make_attribute("group", channels))
-        codes = onnx.helper.np_dtype_to_tensor_dtype(self.input.dtype)
+        value_info = onnx.helper.make_tensor_value_info
         inputs = [
-            onnx.helper.make_tensor_value_info(ALONE, codes, [None, channels * digits, None, 1]),
-            onnx.helper.make_tensor_value_info(ALONE_ZERO_POINT, codes, []),
-            onnx.helper.make_tensor_value_info(WEIGHTS, onnx.TensorProto.INT8, weights.shape),
-            onnx.helper.make_tensor_value_info(WEIGHTS_ZERO_POINT, onnx.TensorProto.INT8, []),
+            value_info(ALONE, codes, [1, 1, 1, 1]),
+            value_info(WEIGHTS, weights, [None, 1, 1, 1]),
+            value_info(WEIGHTS_ZERO_POINT, weights, []),
+            value_info(ACCUMULATORS, onnx.TensorProto.INT32, [None]),
+            *([value_info(WEIGHTS_SCALE, onnx.TensorProto.FLOAT, [None])] if self.per_column else []),
         ]
+        zero_point = np.array(self.weights_zero_point[0], self.weights.dtype)
+        scales = self.spread(self.scales.b)
 
         def feed(bits: Array) -> dict[str, Array]:
-            acc = bits.view(np.int32).astype(np.int64).reshape(len(bits), channels, 1, -1)
-            of_127, of_1 = np.divmod(acc, DIGIT)
-            ends = of_127 * np.arange(digits)[:, None] // (digits - 1)
-            values = np.concatenate([of_1, np.diff(ends, axis=2)], axis=2) + middle
-            return {
-                ALONE: values.astype(self.input.dtype).reshape(len(bits), channels * digits, -1, 1),
-                ALONE_ZERO_POINT: np.array(middle, self.input.dtype),
-                WEIGHTS: weights,
-                WEIGHTS_ZERO_POINT: np.array(0, np.int8),
+            given = {
+                ALONE: np.full((1, 1, 1, 1), self.a_zero_point, self.input.dtype),
+                WEIGHTS: np.full((bits.size, 1, 1, 1), zero_point),
+                WEIGHTS_ZERO_POINT: zero_point,
+                ACCUMULATORS: bits.view(np.int32).reshape(-1),
             }
+            return given | ({WEIGHTS_SCALE: np.tile(scales, len(bits))} if self.per_column else {})
 
         return inputs, feed
 

@@ -32,6 +32,7 @@ def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
 
     Raise it also when `abandoned` is set.
     """
+    layer = layer.at_one_position()
     sweep, node = layer.sweep(), _node(network, layer)
     if sweep is None:
         raise TypeError(f"{layer.operator} has no sweep")
