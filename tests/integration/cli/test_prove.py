@@ -74,6 +74,7 @@ def interrupted(user: User) -> Interrupted:
     assert process.returncode == 3
     assert "Traceback" not in err
     (folder,) = runs(user)
+    assert f"resume with: harness run --resume {folder}" in err
     files = {path.name for path in folder.iterdir()}
     return Interrupted(folder, files, (folder / "log.txt").read_text())
 
@@ -87,7 +88,7 @@ def proved(user: User, interrupted: Interrupted) -> Ended:
 def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
     kept = {"attempts.jsonl", "chunks", "log.txt", "model.onnx", "plan", "request.json", "stimuli.npy"}
     assert interrupted.files == kept
-    assert "resume with: harness run --resume" in interrupted.log
+    assert "stopped: interrupted (Ctrl-C)" in interrupted.log
 
 
 def test_a_right_program_is_proved_and_run(proved: Ended) -> None:
