@@ -196,7 +196,7 @@ struct conv_panels {
     size_t step; /* from group to group */
 };
 
-WITH_LITERALS lanes_codes conv_weights(const int8_t *b)
+WITH_LITERALS lanes_codes conv_four_weights(const int8_t *b)
 {
     uint32_t weights;
     memcpy(&weights, b, sizeof weights);
@@ -225,7 +225,7 @@ _Static_assert(LANES_ROWS <= 12 && LANES_TILES <= 2, "as many as have a variable
 #define CONV_BEGIN(ROW) lanes_sums sums_##ROW = lanes_zero(), next_##ROW = lanes_zero();
 #define CONV_ADD(ROW)                                                                                  \
     if ((ROW) < rows) {                                                                                \
-        const lanes_codes weights = conv_weights(&b[((ROW) * groups + g) * QUAD]);                     \
+        const lanes_codes weights = conv_four_weights(&b[((ROW) * groups + g) * QUAD]);                     \
         sums_##ROW = lanes_add_weighted(sums_##ROW, panel, weights);                                   \
         if (tiles > 1)                                                                                 \
             next_##ROW = lanes_add_weighted(next_##ROW, next, weights);                                \
@@ -323,12 +323,12 @@ WITH_LITERALS void conv_lone_tile(const struct convolution *c, const struct conv
     lanes_sums sums = lanes_zero();
     for (size_t i = 0; i < c->window.kernel_height; ++i)
         for (size_t j = 0; j < conv_kernel_columns(c); ++j, b += QUAD)
-            sums = lanes_add_weighted(sums, conv_pick(c, memory, 0, i, j, from, at), conv_weights(b));
+            sums = lanes_add_weighted(sums, conv_pick(c, memory, 0, i, j, from, at), conv_four_weights(b));
     conv_store(c->window.rows * c->window.columns, sums, offset, NULL, &acc[first]);
 }
 
 /* zb is NULL where the weights' zero point is 0. */
-WITH_LITERALS void conv_accumulate(const struct convolution *c, const struct convolution_memory *memory, const uint8_t *a,
+WITH_LITERALS void conv_add_windows(const struct convolution *c, const struct convolution_memory *memory, const uint8_t *a,
                                    uint8_t flip, int32_t less, int32_t za, const int8_t *b, const int32_t *zb,
                                    const uint32_t *offset, int32_t *acc)
 {
@@ -366,7 +366,7 @@ WITH_LITERALS void conv_accumulate(const struct convolution *c, const struct con
         const int8_t *restrict b, const int32_t *restrict zb, const uint32_t *restrict offset, int32_t *restrict acc) \
     {                                                                                                  \
         const int flipped = SIGNED != LANES_SIGNED;                                                    \
-        conv_accumulate(c, memory, (const uint8_t *)a, flipped ? 0x80 : 0, flipped ? (CHANGE) : 0, za, b, zb, offset, \
+        conv_add_windows(c, memory, (const uint8_t *)a, flipped ? 0x80 : 0, flipped ? (CHANGE) : 0, za, b, zb, offset, \
                         acc);                                                                          \
     }                                                                                                  \
                                                                                                        \
