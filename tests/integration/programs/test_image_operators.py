@@ -51,7 +51,7 @@ WRONG = {
     "smallest value": ("max_pool.h", "*largest > value", "*largest < value", "largest"),
     "largest of one row less": ("max_pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
     "padding of the largest": ("max_pool.h", "y[p] = LOWEST", "y[p] = 7", "largest"),
-    "one row further": ("qlinear_conv.h", "line = &a[(row", "line = &a[(row + 1", "conv"),
+    "one row further": ("qlinear_conv.h", "from = &a[(row", "from = &a[(row + 1", "conv"),
     "first group alone": ("qlinear_conv.h", "m / (width / groups) * inputs", "0 * (width / groups) * inputs", "conv"),
 }  # fmt: skip
 
