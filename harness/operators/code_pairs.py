@@ -28,7 +28,7 @@ from harness.operators.obligations import (
     all_codes,
     every_byte,
     every_code,
-    mixed,
+    mixed_parts,
 )
 from harness.operators.tensor import INT8, UINT8
 
@@ -174,4 +174,4 @@ class CodePairs(CodeFunction):
             numbers = np.arange(start, min(start + count, VALUES))
             first = np.repeat((numbers[:, None] + places).astype(np.uint8), VALUES, axis=0)
             yield np.concatenate([first, np.tile(second, (len(numbers), 1))], axis=1).view(self.dtype)
-        yield mixed(all_codes(self.dtype), 2 * self.size)
+        yield from mixed_parts(all_codes(self.dtype), 2 * self.size)

@@ -375,6 +375,11 @@ class Contraction(Layer):
             "In a sum of products no term depends on three or more inputs at once in a way that one input alone, any "
             "pair of codes of two inputs, the extremes and random vectors do not show. All of these were tried."
         )
+        if self.positions > 1:
+            yield (
+                f"Layer {self.name} computes all positions of a channel alike: each term was tried at every position, "
+                "each accumulator and each pair of codes of two inputs at one position."
+            )
 
     def extremes(self) -> Array:
         """Return inputs (n, K) that drive the sums to their bounds, and random ones."""

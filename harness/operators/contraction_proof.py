@@ -28,6 +28,7 @@ from harness.operators.obligations import (
     ProofStep,
     StageKind,
     Steps,
+    all_codes,
     mixed_parts,
 )
 
@@ -82,7 +83,8 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
 def _of_pairs(layer: Contraction, random_vectors: int) -> Obligation:
     exact, statement = layer.accumulate(), "the term of an input does not depend on another input"
     step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
-    if layer.positions == 1:
+    vectors = _pair_vectors(layer)
+    if layer.positions == 1 or not vectors:  # without a window inside the image no sum has all its terms
         pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
         method = (
             f"{pairs:,} vectors in which any two inputs have every pair of codes (orthogonal array over GF(256)); "
@@ -91,26 +93,30 @@ def _of_pairs(layer: Contraction, random_vectors: int) -> Obligation:
         shown = Pairs(layer.input.size, random_vectors, exact)
         return Obligation(step, part, statement, method, (pairs + random_vectors) * layer.size, shown)
     rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
-    pairs, drawn = _pair_vectors(layer), max(random_vectors // layer.positions, RANDOM_VECTORS)
+    drawn = max(random_vectors // layer.positions, RANDOM_VECTORS)
     method = (
-        f"{rows:,} rows in which any two inputs of a sum have every pair of codes (orthogonal array over GF(256)), in "
-        f"sums that share no input, {pairs:,} vectors; {drawn:,} random vectors"
+        f"{rows:,} rows in which any two inputs of a sum have every pair of codes (orthogonal array over GF(256)), "
+        f"each at one position, in {vectors:,} vectors; {drawn:,} random vectors"
     )
     inputs = Outputs(lambda: _pairs_in_windows(layer, drawn), exact)
-    return Obligation(step, part, statement, method, (pairs + drawn) * layer.size, inputs)
+    return Obligation(step, part, statement, method, (vectors + drawn) * layer.size, inputs)
 
 
 def _pair_vectors(layer: Contraction) -> int:
     """Return the number of vectors of `_pairs_in_windows` without the random ones."""
-    alignments, of_alignment = _vectors_of_alignment(layer)
-    return alignments * of_alignment
+    sums = _sums_of_alignments(layer)
+    return len(np.flatnonzero(sums)) * _vectors_of_alignment(layer, sums)
 
 
-def _vectors_of_alignment(layer: Contraction) -> tuple[int, int]:
-    """Return the number of alignments with whole sums, and of vectors in which these take all rows of the arrays."""
-    sums = [int(whole.max()) + 1 for whole in layer.whole_sums()]
+def _sums_of_alignments(layer: Contraction) -> list[int]:
+    """Return the number of sums of each alignment that have all their terms."""
+    return [int(whole.max()) + 1 for whole in layer.whole_sums()]
+
+
+def _vectors_of_alignment(layer: Contraction, sums: list[int]) -> int:
+    """Return the number of vectors of each alignment in which these sums take all rows of the arrays."""
     rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
-    return len(np.flatnonzero(sums)), -(-rows // max(sum(sums), 1)) if sum(sums) else 0
+    return -(-rows // max(sum(sums), 1))
 
 
 def _pairs_in_windows(layer: Contraction, random_vectors: int) -> Iterator[Array]:
@@ -118,9 +124,9 @@ def _pairs_in_windows(layer: Contraction, random_vectors: int) -> Iterator[Array
     size, depth = layer.input.size, len(layer.weights)
     arrays = np.concatenate([orthogonal_array.pairs(depth, each) for each in orthogonal_array.arrangements(depth)])
     at_once, done = max(BYTES_AT_ONCE // (8 * size), 1), 0
-    _, count = _vectors_of_alignment(layer)
-    for term, whole in zip(layer.terms(), layer.whole_sums(), strict=True):
-        sums = int(whole.max()) + 1
+    of_alignments = _sums_of_alignments(layer)
+    count = _vectors_of_alignment(layer, of_alignments)
+    for term, whole, sums in zip(layer.terms(), layer.whole_sums(), of_alignments, strict=True):
         for first in range(0, count if sums else 0, at_once):
             vectors = np.arange(first, min(first + at_once, count))[:, None]
             row = (done + vectors * sums + np.maximum(whole, 0)) % len(arrays)
@@ -134,11 +140,12 @@ def _pairs_in_windows(layer: Contraction, random_vectors: int) -> Iterator[Array
 
 def _of_finish(layer: Contraction) -> Iterator[Obligation]:
     sweep, to_float, finish = layer.sweep(), layer.dtype == np.float32, layer.finish()
+    through = "its column" if layer.positions == 1 else "one position of its channel"
     yield Obligation(
         ProofStep.REQUANTIZATION,
         StageKind.FINISH,
         f"every reachable accumulator becomes the {'number' if to_float else 'code'} of the specification",
-        "all integers between the bounds of each column pass through the deployed code, each through its column; "
+        f"all integers between the bounds of each column pass through the deployed code, each through {through}; "
         + ("all outputs are compared" if to_float else "every place where the code changes is compared"),
         sweep.cases,
         Numbers(sweep, finish) if to_float else Steps(lambda: layer.step_functions() or [], sweep, str),
@@ -190,8 +197,7 @@ def _overflow(low: Array, high: Array) -> str:
 
 def single_values(layer: Contraction) -> Iterator[Array]:
     """Yield codes (n, input size): one input of each sum at each code, all others at the zero point."""
-    limits = np.iinfo(layer.input.dtype)
-    codes = np.arange(limits.min, limits.max + 1).astype(layer.input.dtype)
+    codes = all_codes(layer.input.dtype)
     term, at_once = layer.terms()[0], max(BYTES_AT_ONCE // (CODES * layer.input.size), 1)
     for first in range(0, len(layer.weights), at_once):
         terms = np.arange(first, min(first + at_once, len(layer.weights)))

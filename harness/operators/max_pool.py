@@ -15,7 +15,16 @@ from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Layer, Selection, fields
 from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed_parts
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    all_codes,
+    mixed_parts,
+)
 from harness.operators.pad import Pad
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import Fragment
@@ -121,8 +130,7 @@ class MaxPool(Selection):
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield single values of a window above the others, and vectors in which any two values are in any order."""
-        evaluate, limits = self.prepare(), np.iinfo(self.dtype)
-        codes = np.arange(limits.min, limits.max + 1).astype(self.dtype)
+        evaluate, codes = self.prepare(), all_codes(self.dtype)
         place = np.tile(self.window.alignments()[0], self.input.shape[0])
 
         def single_values() -> Iterator[Array]:
@@ -146,4 +154,11 @@ class MaxPool(Selection):
             VECTORS * self.size,
             Outputs(lambda: mixed_parts(codes, self.input.size), evaluate),
             complete=False,
+        )
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield the assumption that codes are only compared."""
+        yield (
+            "MaxPool compares the codes of a window and does nothing else with them: each value was tried at all "
+            "codes, and any two values in either order."
         )

@@ -7,6 +7,7 @@ questions to the deployed program.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -208,5 +209,5 @@ def every_code(inputs: int, size: int, dtype: np.dtype[Any], evaluate: Callable[
         "every code becomes the right code, at its place",
         f"all 256 codes pass through every place, at each in an order of its own; {MIXED}",
         (len(codes) + VECTORS) * size,
-        Outputs(lambda: [every_byte(inputs, dtype), mixed(codes, inputs)], evaluate),
+        Outputs(lambda: itertools.chain([every_byte(inputs, dtype)], mixed_parts(codes, inputs)), evaluate),
     )

@@ -132,6 +132,11 @@ class Window:
         view: Array = windows[:, :, : self.output[0], : self.output[1]]
         return view
 
+    def sources(self, channels: int) -> npt.NDArray[np.intp]:
+        """Return the place in the images of each value of each window, (channels, positions, size); -1 for padding."""
+        numbers = np.arange(channels * self.shape[0] * self.shape[1]).reshape(1, channels, -1)
+        return self.views(numbers, -1).reshape(channels, self.positions, self.size)
+
     def inside(self) -> npt.NDArray[np.bool_]:
         """Return which values of each window are in the image, bool (*output, *kernel)."""
         ones = np.ones((1, 1, self.shape[0] * self.shape[1]), np.bool_)

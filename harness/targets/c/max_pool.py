@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from harness.operators.max_pool import MaxPool
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
@@ -33,8 +31,7 @@ class MaxPoolLowering(CLowering[MaxPool]):
 
     def unrolled(self, layer: MaxPool, sources: Sequence[str]) -> LayerCode:
         """Write every comparison."""
-        numbers = np.arange(layer.input.size).reshape(1, layer.input.shape[0], -1)
-        windows = layer.window.views(numbers, -1)[0].reshape(layer.size, -1)
+        windows = layer.window.sources(layer.input.shape[0]).reshape(layer.size, -1)
         lines = []
         for n, places in enumerate(windows.tolist()):
             first, *others = [at for at in places if at >= 0]

@@ -29,8 +29,7 @@ class QLinearAveragePoolLowering(CLowering[QLinearAveragePool]):
 
     def unrolled(self, layer: QLinearAveragePool, sources: Sequence[str]) -> LayerCode:
         """Write every operation."""
-        numbers = np.arange(layer.input.size).reshape(1, layer.input.shape[0], -1)
-        windows = layer.window.views(numbers, -1)[0].reshape(layer.size, -1)
+        windows = layer.window.sources(layer.input.shape[0]).reshape(layer.size, -1)
         counts = np.tile(layer.counts(), layer.input.shape[0])
         scale = literal(layer.x.scale)
         values = []

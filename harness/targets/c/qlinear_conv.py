@@ -204,10 +204,8 @@ def _sums(layer: QLinearConv) -> Iterator[str]:
 
 def _places(window: Window, inputs: int, first: int) -> Iterator[list[tuple[int, int]]]:
     """Yield for each position the numbers of its terms, and the places of their inputs in the image."""
-    image = window.shape[0] * window.shape[1]
-    numbers = np.arange(inputs * image).reshape(1, inputs, image) + first * image
-    views = window.views(numbers, -1)[0]  # (inputs, *output, *kernel)
-    for places in views.transpose(1, 2, 0, 3, 4).reshape(window.positions, -1).tolist():
+    sources = window.sources(first + inputs)[first:]
+    for places in sources.swapaxes(0, 1).reshape(window.positions, -1).tolist():
         yield [(k, at) for k, at in enumerate(places) if at >= 0]
 
 

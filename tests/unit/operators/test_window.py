@@ -1,0 +1,98 @@
+"""Windows of convolutions: the alignments and the whole windows on which a proof relies."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from harness.core.arrays import Array
+from harness.operators.contraction_proof import obligations, single_values
+from harness.operators.obligations import Outputs, Pairs
+from harness.operators.qlinear_conv import QLinearConv
+from harness.operators.window import Window
+from tests.support.codes import layer_of
+
+
+def windows() -> list[Window]:
+    found = []
+    for shape, kernel, stride, dilation, before in itertools.product(
+        [(5, 7), (1, 9)], [(1, 3), (3, 2)], [(1, 1), (2, 1)], [(1, 1), (1, 2)], [(0, 0), (1, 2)]
+    ):
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+        output = tuple((shape[i] + 2 * before[i] - reach[i]) // stride[i] + 1 for i in (0, 1))
+        if min(output) > 0:
+            found.append(Window(shape, kernel, stride, dilation, before, (output[0], output[1])))
+    return found
+
+
+@pytest.mark.parametrize("window", windows())
+def test_every_whole_window_is_in_one_alignment_with_its_values_in_order(window: Window) -> None:
+    [places] = window.sources(1)
+    expected = {tuple(row) for row in places.tolist() if min(row) >= 0}
+    found = []
+    for order, whole in zip(window.alignments(), window.whole_windows(), strict=True):
+        for number in range(whole.max() + 1):
+            inside = np.flatnonzero(whole == number)
+            found.append(tuple(inside[np.argsort(order[inside])].tolist()))
+    assert sorted(found) == sorted(expected)
+
+
+def convolution(size: int, kernel: int, pads: int, group: int = 1) -> QLinearConv:
+    codes = np.zeros((1, 2, size, size), np.uint8)
+    constants = {
+        "sx": np.float32(0.1),
+        "zx": np.uint8(3),
+        "w": np.random.default_rng(1).integers(-127, 128, (2, 2 // group, kernel, kernel)).astype(np.int8),
+        "sw": np.float32(0.01),
+        "zw": np.int8(0),
+        "sy": np.float32(0.3),
+        "zy": np.uint8(9),
+    }
+    names = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"]
+    node = helper.make_node("QLinearConv", names, ["y"], name="n", pads=[pads] * 4, group=group)
+    layer = layer_of(node, constants, {"x": codes})
+    assert isinstance(layer, QLinearConv)
+    return layer
+
+
+def pairs_of(layer: QLinearConv) -> Outputs | Pairs:
+    shown = [each.shown for each in obligations(layer, 0) if "does not depend on another" in each.statement]
+    [found] = shown
+    assert isinstance(found, Outputs | Pairs)
+    return found
+
+
+def patches(layer: QLinearConv, vectors: Array) -> Array:
+    """The windows inside the image of the first group, (n, K)."""
+    marked = np.concatenate([vectors.astype(np.int64)])
+    _, rows = next(layer.patches(marked, -1))
+    return rows[(rows >= 0).all(axis=1)]
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_any_two_inputs_of_a_sum_take_every_pair_of_codes(group: int) -> None:
+    layer = convolution(6, 2, 1, group)
+    shown = pairs_of(layer)
+    assert isinstance(shown, Outputs)
+    rows = np.concatenate([patches(layer, part) for part in shown.inputs()])
+    for first, second in itertools.combinations(range(rows.shape[1]), 2):
+        assert len(np.unique(rows[:, first] * 256 + rows[:, second])) == 65_536
+
+
+def test_without_a_window_inside_the_image_any_two_inputs_of_the_image_take_every_pair() -> None:
+    """A kernel of 3 over 2 by 2 values has no sum with all terms: nothing of it may be left untried."""
+    assert isinstance(pairs_of(convolution(2, 3, 1)), Pairs)
+
+
+def test_each_sum_has_one_input_away_from_the_zero_point() -> None:
+    layer = convolution(5, 2, 1)
+    vectors = np.concatenate(list(single_values(layer)))
+    assert len(vectors) == 256 * 8
+    rows = np.concatenate([rows for _, rows in layer.patches(vectors, layer.a_zero_point)])
+    away = rows != layer.a_zero_point
+    assert (away.sum(axis=1) <= 1).all()
+    for term in range(8):
+        assert len(np.unique(rows[:, term])) == 256
