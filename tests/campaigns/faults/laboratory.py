@@ -76,6 +76,7 @@ class Laboratory:
     def __enter__(self) -> Self:
         self._powered = ExitStack()
         with ExitStack() as stack:
+            self.cache.mkdir(parents=True, exist_ok=True)  # no run of this user has made it yet
             stack.enter_context(exclusive(self.cache / f"{NAME}.lock"))  # what one breaks others would miss
             stack.callback(self._switch_off)
             self._switch_on()
