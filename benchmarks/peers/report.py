@@ -48,7 +48,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Findings:
-    """Of one comparison; `where` is the machine, the day and the load averages before it."""
+    """The results of one comparison; `where` is the machine, the day and the load averages before it."""
 
     shape: str
     command: str

@@ -73,7 +73,7 @@ class MaxPool(Selection):
         """Refuse int8 padded with the code 0.
 
         ONNX Runtime 1.31 makes the padding that of the MaxPool, which is never chosen, unless all activations are
-        outputs.  Of uint8, 0 is the lowest code.
+        outputs.  0 is the lowest code of uint8.
         """
         padding = writer(self.sources[0])
         if self.dtype == INT8 and isinstance(padding, Pad) and not padding.value and (padding.places < 0).any():

@@ -138,7 +138,7 @@ class Keeping(Compiler):
 
 
 def _reader(include: Sequence[Path]) -> Callable[[Path], tuple[bytes, list[Path]]]:
-    """What reads a file, once: its content, and every header that it may include from its own folder or `include`."""
+    """Return a cached reader of a file: its content, and the headers it may include from its folder or `include`."""
 
     @cache
     def read(path: Path) -> tuple[bytes, list[Path]]:

@@ -84,7 +84,7 @@ CONVERTERS = {
     ".gz": "gunzip {file}",
     ".zip": "unzip {file}",
 }
-"""How to come from other formats to one that can be read."""
+"""Commands that convert other formats to one that can be read."""
 LARGEST_DATA = 1 << 30  # bytes; a serialised model is smaller than 2 GiB
 
 

@@ -227,7 +227,7 @@ def identity(workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_p
 def right(
     workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], str]:
-    """What they make of the program that is none, for a target."""
+    """Build and run the program without a mutant, for a target."""
     folder = tmp_path_factory.mktemp("right")
 
     @cache

@@ -85,7 +85,7 @@ PORTABLE = f"#define FUSED_PORTABLE\n{HEADER}"
 
 
 def wrong_sums(implementation: Implementation, host: Profile, folder: Path, header: str) -> str:
-    """What a program says that compares a header in place of fused.h with the C library."""
+    """Compare a header in place of fused.h with the C library; return the differences that the program prints."""
     (folder / "fused.h").write_text(header, encoding="utf-8")
     source, program = Path(__file__).with_name("fused.c"), folder / "fused"
     find(implementation.board(host)).build(folder, (source,), (folder,), (), program, ("-lm",))

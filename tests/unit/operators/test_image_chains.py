@@ -75,7 +75,7 @@ def test_onnx_runtime_agrees_with_and_without_all_activations(name: str, dtype: 
 
 
 def test_zeros_around_int8_that_onnx_runtime_leaves_out_are_refused() -> None:
-    """Of uint8, 0 is the lowest code."""
+    """0 is the lowest code of uint8."""
     with pytest.raises(RequestError, match=r"'t\d' \(MaxPool\): pools what 't\d' pads with 0") as caught:
         chain(ZEROS, "int8", last=False)
     assert caught.value.hint == "padding with the lowest code, -128, or pads of the MaxPool"

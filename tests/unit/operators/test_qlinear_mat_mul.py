@@ -152,7 +152,7 @@ def test_parts_of_the_columns_are_the_layer() -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_onnx_runtime_computes_every_accumulator_alone(dtype: str) -> None:
-    """Of contractions over vectors and images; a wrong zero point is found."""
+    """Confirm contractions over vectors and images; find a wrong zero point."""
     net = every_operator(dtype)
     for name in ("columns", "other_columns", "mean", "whole", "conv"):
         layer = next(layer for layer in net.layers if layer.name == name)

@@ -143,7 +143,7 @@ def test_the_text_of_float_operators_is_read_back() -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_interpreter_computes_operators_on_codes_bit_for_bit(dtype: str, tmp_path: Path) -> None:
-    """With powers of two as scales, no sum of products is rounded."""
+    """Scales that are powers of two round no sum of products."""
     net = every_operator(dtype, 7, (0.125, 0.0625, 0.25))
     assert_interpreted(net, uniform_vectors(net, COUNT, 1), tmp_path)
 
