@@ -22,7 +22,6 @@ from harness.model.importer.conversion import CODES, INT32
 from harness.model.importer.graph import Dequantised, Graph
 from harness.model.importer.quantised import Canonical
 from harness.model.onnx_runtime import products
-from harness.model.onnx_runtime.sessions import session
 from harness.operators.node import Node, domain_of
 from harness.operators.tensor import INT8
 
@@ -35,10 +34,9 @@ GROUPS = [
 ]
 """Float operators that ONNX Runtime may fuse with DequantizeLinear and QuantizeLinear around them."""
 INT8_NOTE = (
-    "its groups have int8 codes: ONNX Runtime has the values of this network on Arm, and on x86-64 with the session "
-    "option session.qdqisint8allowed=1; without it, it computes some groups in float32 there"
+    "its groups have int8 codes: by its source code, ONNX Runtime has the values of this network on Arm, and on x86-64 "
+    "with the session option session.qdqisint8allowed=1; without it, it computes some groups in float32 there"
 )
-AXES = ("Squeeze", "Unsqueeze")
 PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
@@ -53,7 +51,6 @@ def convert(graph: Graph, onnx_bytes: bytes) -> Canonical:
     _require_stated_products(graph)
     model = products.optimised(onnx_bytes, graph.name, fuse_only=True)
     _write_as_qgemm(model)
-    _write_as_reshape(model, shape)
     _require_operators(graph, model)
     _clean(model, graph)
     network = networks.parse(model.SerializeToString(), graph.name)
@@ -91,25 +88,6 @@ def _write_as_qgemm(model: onnx.ModelProto) -> None:
         if node.op_type == "QLinearMatMul" and node.input[3] in constants:
             node.op_type, node.domain = "QGemm", "com.microsoft"
             node.input.insert(6, "")
-
-
-def _write_as_reshape(model: onnx.ModelProto, shape: tuple[int, ...]) -> None:
-    """Replace the nodes that only rename axes, where no operator reads them, by Reshape; `shape` is the input's."""
-    moves = [node for node in model.graph.node if node.op_type in AXES and operators.of_node(node) is None]
-    if not moves:
-        return
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    outputs = [node.output[0] for node in moves]
-    probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(output) for output in outputs)
-    runtime = session(probe.SerializeToString(), 1)
-    values = runtime.run(outputs, {runtime.get_inputs()[0].name: np.zeros(shape, np.float32)})
-    for node, value in zip(moves, values, strict=True):
-        name = f"{node.output[0]}_shape"
-        node.op_type = "Reshape"
-        del node.attribute[:], node.input[1:]
-        node.input.append(name)
-        model.graph.initializer.append(numpy_helper.from_array(np.array([0, *value.shape[1:]]), name))
 
 
 def _clean(model: onnx.ModelProto, graph: Graph) -> None:

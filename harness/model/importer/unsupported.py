@@ -27,19 +27,23 @@ SELECT = "cut it off; `harness models quantize --select {select}` adds it again"
 RETRAIN = "train the network with Relu"
 STATIC = "static scales: onnxruntime.quantization.quantize_static instead of quantize_dynamic"
 UNROLL = "unroll its steps into layers of their own"
-CURVED = "bends in a way that no quantised operator of the harness reproduces exactly"
+CURVED = "has no exact quantised operator in the harness"
 RECTIFIER = "is a rectifier other than Relu"
 NOT_DENSE = "is no dense layer"
 FROM_DATA = "takes its scale from the data, so that no constant multiplier exists"
 
 FLOATS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Pad"), (NOT_DENSE, QUANTISE)),
+    **dict.fromkeys(
+        ("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Pad", "Sigmoid", "LeakyRelu"),
+        (NOT_DENSE, QUANTISE),
+    ),
     **dict.fromkeys(("ReduceMean", "GlobalMaxPool"), (NOT_DENSE, f"GlobalAveragePool or MaxPool; then {QUANTISE}")),
     "ConvTranspose": (NOT_DENSE, f"Resize and Conv; then {QUANTISE}"),
     **dict.fromkeys(("Shape", "Gather", "Slice", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
-    **dict.fromkeys(("Tanh", "Sigmoid", "HardSigmoid", "Elu", "Selu", "Gelu", "Softplus", "Erf"), (CURVED, RETRAIN)),
-    **dict.fromkeys(("LeakyRelu", "PRelu", "ThresholdedRelu", "HardSwish", "Mish"), (RECTIFIER, RETRAIN)),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Exp"), (CURVED, CUT)),
+    **dict.fromkeys(("Tanh", "HardSigmoid", "Elu", "Selu", "Gelu", "Softplus", "Erf"), (CURVED, RETRAIN)),
+    **dict.fromkeys(("PRelu", "ThresholdedRelu", "HardSwish", "Mish"), (RECTIFIER, RETRAIN)),
+    "Softmax": (NOT_DENSE, CUT),
+    **dict.fromkeys(("LogSoftmax", "Exp"), (CURVED, CUT)),
     **{operator: ("is no score", SELECT.replace("{select}", operator.lower())) for operator in ("ArgMax", "ArgMin")},
     **dict.fromkeys(("ZipMap", "TopK"), ("is no score", CUT)),
     **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "If", "Scan"), ("is more than one layer", UNROLL)),
@@ -51,7 +55,7 @@ FLOATS: dict[str, tuple[str, str]] = {
 """Operators that no float network may have: the reason and the way around."""
 QUANTISED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"), (FROM_DATA, STATIC)),
-    **dict.fromkeys(("Shape", "Gather", "Slice", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
+    **dict.fromkeys(("Shape", "Gather", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
     **dict.fromkeys(("LogSoftmax", "ZipMap", "TopK"), ("is not supported", CUT)),
     "BatchNormalization": ("is not folded", f"fold it into the layer before it and quantise again: {PREPROCESS}"),
 }

@@ -345,11 +345,11 @@ def test_the_canonical_file_comes_in_again_unchanged(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
     "Tanh": (
         [*CHAIN, node("Tanh", "y", "t")], {},
-        "node 'node_t' (Tanh): operator Tanh bends in a way that no quantised operator", "accepted: MatMul, Gemm, Add",
+        "node 'node_t' (Tanh): operator Tanh has no exact quantised operator", "accepted: MatMul, Gemm, Add",
     ),
-    "Sigmoid": ([*CHAIN, node("Sigmoid", "y", "t")], {}, "operator Sigmoid bends", "accepted: MatMul"),
-    "Softmax": ([*CHAIN, node("Softmax", "y", "t")], {}, "operator Softmax bends", "cut it off: the scores before it"),
-    "LeakyRelu": ([*CHAIN, node("LeakyRelu", "y", "t")], {}, "is a rectifier other than Relu", "Clip at 0"),
+    "Sigmoid": ([*CHAIN, node("Sigmoid", "y", "t")], {}, "Sigmoid is no dense layer", "quantise it with calibration"),
+    "Softmax": ([*CHAIN, node("Softmax", "y", "t")], {}, "Softmax is no dense layer", "cut it off: the scores before"),
+    "LeakyRelu": ([*CHAIN, node("LeakyRelu", "y", "t")], {}, "LeakyRelu is no dense layer", "quantise it with"),
     "Relu6": (
         [*CHAIN, node("Clip", "y low high", "t")], {"low": F(0), "high": F(6)},
         "node 'node_t' (Clip): clips to 0.0 .. 6.0", "a minimum of 0 and no maximum, which is Relu",
