@@ -23,9 +23,9 @@ PATIENCE_S = 20.0
 RESTORE = """
 import pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
-(folder / "part").write_text(str(__import__("os").getpid()))
-(folder / "part").rename(folder / "began")  # who finds it finds all of it
 try:
+    (folder / "part").write_text(str(__import__("os").getpid()))
+    (folder / "part").rename(folder / "began")  # who finds it finds all of it, and an interrupt is caught
     time.sleep(60)
 except KeyboardInterrupt:
     time.sleep(0.2)
