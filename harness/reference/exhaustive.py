@@ -36,7 +36,8 @@ def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
     sweep, node = layer.sweep(), _node(network, layer)
     if sweep is None:
         raise TypeError(f"{layer.operator} has no sweep")
-    length = max(min(VALUES_AT_ONCE // layer.size, INPUTS_AT_ONCE // layer.input.size), 1)
+    inputs = len(sweep.start) if layer.takes_every_input else layer.input.size
+    length = max(min(VALUES_AT_ONCE // len(sweep.start), INPUTS_AT_ONCE // inputs), 1)
     for part in _parts(sweep, length):
         if abandoned.is_set():
             raise ReferenceFailed(f"layer {layer.name!r} was not tried to the end")
