@@ -67,6 +67,12 @@ class Argument(NamedTuple):
     moved: bool
 
 
+class Negated(NamedTuple):
+    """A number from which the argument with this number was subtracted."""
+
+    number: int
+
+
 class Loaded(NamedTuple):
     """A value read through an argument: data, or a pointer that the caller stored there."""
 
@@ -79,7 +85,7 @@ class Constant(NamedTuple):
     value: int
 
 
-Value: TypeAlias = Static | Page | Frame | Argument | Loaded | Constant | None
+Value: TypeAlias = Static | Page | Frame | Argument | Negated | Loaded | Constant | None
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ class Facts:
     """The facts about a function.  `order` holds for each call, and for the entry (-1), the next possible calls.
 
     In `order` -2 is the end of the function.  `strange` lists instructions that do more than compute from
-    registers and memory alone; `gaps` says what could not be followed.
+    registers and memory alone; `gaps` says what could not be followed.  `kept` lists stores of values that were read
+    through an argument to unknown places of the frame: if such a value is a pointer, other facts may be wrong.
     """
 
     symbol: Symbol
@@ -116,6 +123,7 @@ class Facts:
     order: Mapping[int, frozenset[int]]
     strange: tuple[Instruction, ...]
     gaps: tuple[str, ...]
+    kept: tuple[str, ...]
     instructions: tuple[str, ...]
 
 
@@ -355,6 +363,7 @@ class _Function:
         self._code = dict(analysis.decoded(symbol))
         self._parts = {symbol.address}
         self._gaps: list[str] = []
+        self._kept: list[str] = []
         self._touches: dict[tuple[int, Value, bool | None], Touch] = {}
         self._calls: dict[int, Call] = {}
         self._recording = False
@@ -383,6 +392,7 @@ class _Function:
             self._order(blocks),
             tuple(each for each in executed if not each.plain),
             tuple(dict.fromkeys(self._gaps)),
+            tuple(dict.fromkeys(self._kept)),
             tuple(each.text for each in executed),
         )
 
@@ -650,12 +660,19 @@ class _Function:
 
     def _sum(self, instruction: Instruction, operation: Sum, state: _State) -> Value:
         values = [_whole(state.registers.get(name)) for name in operation.terms]
-        total = operation.value + sum(value.value for value in values if isinstance(value, Constant))
-        rest = [value for value in values if not isinstance(value, Constant)]
         for name in operation.index:
             self._touch(instruction, state.registers.get(name), write=None)
+        unknown = bool(operation.index)
+        for value in map(state.registers.get, operation.minus):
+            negative = _negative(value)
+            if negative is None:
+                self._touch(instruction, value, write=None)
+            values.append(negative)
+        values, differences = _without_differences(values)
+        total = operation.value + sum(value.value for value in values if isinstance(value, Constant))
+        rest = [value for value in values if not isinstance(value, Constant)]
         pointers = [value for value in rest if value is not None]
-        unknown = len(rest) > len(pointers) or bool(operation.index)
+        unknown = unknown or differences or len(rest) > len(pointers)
         arguments = [value.numbers for value in pointers if isinstance(value, Argument)]
         if len(arguments) > 1 and len(arguments) == len(pointers):
             return Argument(frozenset().union(*arguments), moved=True)
@@ -707,7 +724,9 @@ class _Function:
             return
         if place.offset is None:
             self._touch(instruction, value, write=None)
-            if operation.source and operation.size == 8 and not isinstance(value, Constant | None):
+            if operation.source and operation.size == 8 and isinstance(value, Loaded):
+                self._kept.append(f"{instruction.words} stores what an argument points to in an array of its frame")
+            elif operation.source and operation.size == 8 and not isinstance(value, Constant | None):
                 state.slots.clear()  # an element of an array of pointers
             return
         low, high = place.offset, place.offset + max(operation.size, 1)
@@ -732,6 +751,32 @@ class _Function:
 
 def _whole(value: Value) -> Value:
     return Static((value.address,), exact=True) if isinstance(value, Page) else value
+
+
+def _negative(value: Value) -> Value:
+    """Return what is added where a value is subtracted; None where that is not known."""
+    if isinstance(value, Constant):
+        return Constant(-value.value)
+    if isinstance(value, Argument) and len(value.numbers) == 1:
+        return Negated(*value.numbers)
+    return None
+
+
+def _without_differences(values: Iterable[Value]) -> tuple[list[Value], bool]:
+    """Return the terms of a sum without those that only add a number, and whether there were any.
+
+    The difference of two pointers into an array is a number.  Subtracted from another pointer it is an index.
+    """
+    left = list(values)
+    negated = [value for value in left if isinstance(value, Negated)]
+    for value in negated:
+        pointer = next((each for each in left if isinstance(each, Argument) and each.numbers == {value.number}), None)
+        if pointer:
+            left.remove(value)
+            left.remove(pointer)
+    if any(isinstance(value, Static | Frame | Argument | Loaded) for value in left) or len(negated) > 1:
+        left = [value for value in left if not isinstance(value, Negated)]
+    return left, any(value not in left for value in negated)
 
 
 def _moved(value: Value, by: int, *, unknown: bool) -> Value:

@@ -66,12 +66,13 @@ class Address:
 
 @dataclass(frozen=True)
 class Sum:
-    """A register takes a sum of registers and a constant; an `index` is scaled."""
+    """A register takes a sum of registers and a constant; an `index` is scaled, and `minus` is subtracted."""
 
     to: str
     terms: tuple[str, ...]
     index: tuple[str, ...]
     value: int
+    minus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -431,19 +432,19 @@ def _x86_arithmetic(given: _Given) -> list[Operation]:
     constant = _x86_constant(given)
     if constant is not None:
         return [Sum(to, (to,), (), constant)]
-    if name not in {"add", "sub"}:
+    if name not in {"add", "sub", "neg"}:
         return [Align(to, to)] if name == "and" and kinds == "ri" and given.number(1) < 0 else []
     load = [Load(TEMPORARY, given.memories[0])] if kinds == "rm" else []
-    other = (TEMPORARY if load else given.registers[1],)
-    return [*load, Sum(to, (to, *other), (), 0) if name == "add" else Sum(to, (to,), other, 0)]
+    first, other = ((), to) if name == "neg" else ((to,), TEMPORARY if load else given.registers[1])
+    return [*load, Sum(to, (*first, other), (), 0) if name == "add" else Sum(to, first, (), 0, (other,))]
 
 
 def _x86_sum_in_memory(given: _Given) -> list[Operation]:
     """Return the operations that add to 8 bytes of memory, where compilers keep some addresses."""
     [place], constant = given.memories, _x86_constant(given)
     terms = given.registers if constant is None and given.name == "add" else []
-    index = given.registers if constant is None and given.name == "sub" else []
-    total = Sum(TEMPORARY, (TEMPORARY, *terms), tuple(index), constant or 0)
+    minus = given.registers if constant is None and given.name == "sub" else []
+    total = Sum(TEMPORARY, (TEMPORARY, *terms), (), constant or 0, tuple(minus))
     return [Load(TEMPORARY, place), total, Access(place, True, POINTER_BYTES, TEMPORARY)]
 
 
@@ -485,18 +486,23 @@ def _arm_sum(given: _Given) -> list[Operation]:
     name, kinds, registers = given.name, given.kinds, given.registers
     if not given.whole:
         return []
-    if name == "and" and kinds == "rri":
-        return [Align(registers[0], registers[1])]
-    if name in {"add", "sub"} and kinds == "rri":
-        value = given.number(2) << given.raw.operands[2].shift.value
-        return [Sum(registers[0], (registers[1],), (), value if name == "add" else -value)]
+    if kinds == "rri":
+        return _arm_constant(name, registers, given.number(2) << given.raw.operands[2].shift.value)
     if name in {"madd", "umaddl", "smaddl"}:
         return [Sum(registers[0], (registers[3],), (registers[1], registers[2]), 0)]
-    if name not in {"add", "sub"} or kinds != "rrr":
+    if (name, kinds) not in {("add", "rrr"), ("sub", "rrr"), ("neg", "rr")}:
         return []
-    scaled = name == "sub" or bool(given.raw.operands[2].shift.type or given.raw.operands[2].ext)
-    terms = (registers[1],) if scaled else (registers[1], registers[2])
-    return [Sum(registers[0], terms, (registers[2],) if scaled else (), 0)]
+    to, *first, other = registers
+    if given.raw.operands[-1].shift.type or given.raw.operands[-1].ext:
+        return [Sum(to, tuple(first), (other,), 0)]
+    return [Sum(to, (*first, other), (), 0) if name == "add" else Sum(to, tuple(first), (), 0, (other,))]
+
+
+def _arm_constant(name: str, registers: Sequence[str], constant: int) -> list[Operation]:
+    if name == "and":
+        return [Align(registers[0], registers[1])]
+    value = constant if name == "add" else -constant
+    return [Sum(registers[0], (registers[1],), (), value)] if name in {"add", "sub"} else []
 
 
 def _arm_access(given: _Given) -> Iterator[Operation]:

@@ -153,10 +153,10 @@ def assumptions(
     yield "The same instructions with the same operands give the same result whenever they run."
     yield (
         "Of the machine code was read which variables and arguments each function uses, not at which index: indices "
-        "stay inside their arrays, functions keep the calling convention of the processor, and a function reads "
-        "nothing of its stack frame that it has not written. The fixed sources of the board program (kernels/program, "
-        "and the driver code of a target) do with tasks, buffers and flags what they say. The code of other devices "
-        "was not read."
+        "stay inside their arrays, functions keep the calling convention of the processor, a function reads nothing "
+        "of its stack frame that it has not written, and no code or sum that a stage reads is an address. The fixed "
+        "sources of the board program (kernels/program, and the driver code of a target) do with tasks, buffers and "
+        "flags what they say. The code of other devices was not read."
     )
     yield from _of_layers(layer for layer in network.layers if layer.accumulates)
     yield (

@@ -409,13 +409,17 @@ def _wrong_forward(found: Inspected, forward: Forward) -> str:
     return _wrong_calls(found, forward, facts)
 
 
-def _forbidden(found: Inspected, name: str, facts: Facts) -> str:
-    """Return an instruction that no function of the network may have; note what is not understood."""
+def _forbidden(found: Inspected, name: str, facts: Facts, *, given_data: bool = False) -> str:
+    """Return an instruction that no function of the network may have; note what is not understood.
+
+    Where a function is `given_data`, its arguments point to numbers, and never to pointers.
+    """
     for instruction in facts.strange:
         if IMPURE.fullmatch(instruction.text.split()[0]):
             return f"function {name} has the instruction {instruction.words}"
         found.not_understood.append(f"function {name} has the instruction {instruction.words}")
-    found.not_understood.extend(f"function {name}: {gap}" for gap in facts.gaps)
+    gaps = facts.gaps if given_data else (*facts.gaps, *facts.kept)
+    found.not_understood.extend(f"function {name}: {gap}" for gap in gaps)
     found.not_understood.extend(
         f"function {name} calls {call.name or 'a computed address'} at {call.at:#x}"
         for call in facts.calls
@@ -618,9 +622,10 @@ def _impure(found: Inspected, code: LayerCode) -> str:
         for name, facts in reached.items():
             if facts is None or name in fixed.PURE:
                 continue
+            given_data = stage.part is not StageKind.MERGE
             counterexample = (
-                _forbidden(found, name, facts)
-                or _impure_touch(found, name, facts, tables, may_follow=stage.part is StageKind.MERGE)
+                _forbidden(found, name, facts, given_data=given_data)
+                or _impure_touch(found, name, facts, tables, may_follow=not given_data)
                 or (_address_bits(stage.name, facts) if name == stage.name else "")
             )
             if counterexample:

@@ -16,6 +16,8 @@ from harness.analysis.proof import Claim, structure
 from harness.boards.profile import Profile, Toolchain
 from harness.core.errors import ToolError
 from harness.core.file_digest import file_sha256
+from harness.core.installation import ROOT
+from harness.model import load
 from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
@@ -158,6 +160,24 @@ def test_nothing_is_said_against_operators_on_codes(
     """Their addresses depend on codes."""
     board = board_with(host, toolchain, target)
     made = plan.make(every_operator("int8", 40), board, block=16)
+    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        (name, target) if (name, target) == ("gcc", "c:vector") else in_campaign(name, target)
+        for name in ("gcc", "gcc for Arm", "clang")
+        for target in RIGHT[name]
+        if target != "c:unrolled"
+    ],
+)
+def test_nothing_is_said_against_a_convolutional_network(
+    host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
+) -> None:
+    """A stage copies rows of 10 codes to its frame, 8 bytes at once: data, which cannot replace a kept address."""
+    board = board_with(host, toolchain, target)
+    made = plan.make(load(ROOT / "models" / "ds_cnn_int8.onnx"), board, block=16)
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
 
 
