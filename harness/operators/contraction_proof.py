@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, orthogonal_array
@@ -26,9 +27,9 @@ from harness.operators.obligations import (
     Outputs,
     Pairs,
     ProofStep,
+    Scaled,
     StageKind,
     Steps,
-    all_codes,
     mixed_parts,
 )
 
@@ -59,14 +60,15 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
         layer.size,
         Fact(lambda: _overflow(low, high)),
     )
-    together, exact = extremes(layer), layer.accumulate()
+    signs, exact = _signs(layer), layer.accumulate()
+    together = 2 * len(signs) * len(layer.terms()) + RANDOM_VECTORS
     yield Obligation(
         ProofStep.ACCUMULATION,
         StageKind.ACCUMULATE,
         "every weight is multiplied with its own input, and every bias and zero point is accounted for",
         "each input of a sum alone at each of its 256 codes, all others at their zero point",
         CODES * len(layer.weights) * layer.size,
-        Outputs(lambda: single_values(layer), exact),
+        single_codes(layer),
     )
     yield Obligation(
         ProofStep.ACCUMULATION,
@@ -74,8 +76,8 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
         "the terms add up, at the extremes of every part of a sum too",
         f"for each column the input codes that bring it to its bounds, and their neighbours; {RANDOM_VECTORS:,} random "
         "vectors",
-        len(together) * layer.size,
-        Outputs(lambda: [together], exact),
+        together * layer.size,
+        Outputs(lambda: _extreme_parts(layer, signs), exact),
     )
     yield _of_pairs(layer, random_vectors)
 
@@ -195,15 +197,16 @@ def _overflow(low: Array, high: Array) -> str:
     return f"column {columns[0]}: {low[columns[0]]:,} to {high[columns[0]]:,}" if len(columns) else ""
 
 
-def single_values(layer: Contraction) -> Iterator[Array]:
-    """Yield codes (n, input size): one input of each sum at each code, all others at the zero point."""
-    codes = all_codes(layer.input.dtype)
-    term, at_once = layer.terms()[0], max(BYTES_AT_ONCE // (CODES * layer.input.size), 1)
-    for first in range(0, len(layer.weights), at_once):
-        terms = np.arange(first, min(first + at_once, len(layer.weights)))
-        alone = term == terms[:, None, None]  # (terms, 1, input size)
-        zero_point = layer.input.dtype.type(layer.a_zero_point)
-        yield np.where(alone, codes[:, None], zero_point).reshape(-1, layer.input.size)
+def single_codes(layer: Contraction) -> Scaled:
+    """Return the vectors in which one input of each sum has each code, and all others are at the zero point."""
+    depth, bytes_of_vector = len(layer.weights), layer.input.size + 8 * layer.size
+    term, at_once = layer.terms()[0], max(BYTES_AT_ONCE // (CODES * bytes_of_vector), 1)
+
+    def directions() -> Iterator[npt.NDArray[np.bool_]]:
+        for first in range(0, depth, at_once):
+            yield term == np.arange(first, min(first + at_once, depth))[:, None]
+
+    return Scaled(directions, layer.input.dtype, layer.a_zero_point, layer.accumulate())
 
 
 def extremes(layer: Contraction) -> Array:
@@ -214,18 +217,31 @@ def extremes(layer: Contraction) -> Array:
     inputs have some codes one nearer to the middle: a sum at its bound may have more factors of 2 than those near it,
     so that a float32 could represent it, which above 2^24 represents no odd number.
     """
-    limits = np.iinfo(layer.input.dtype)
+    return np.concatenate(list(_extreme_parts(layer, _signs(layer))))
+
+
+def _signs(layer: Contraction) -> npt.NDArray[np.int8]:
+    """Return the signs of the terms of all groups, (n, K, groups), that bring some channels to their bounds."""
     stored = layer.weights.astype(np.int32)
     shifts = [layer.weights_zero_point, np.array(0), np.array(128 if layer.weights.dtype == np.uint8 else 0)]
     of_channels = np.stack([np.ones(stored.shape, np.int8), *(np.sign(stored - s).astype(np.int8) for s in shifts)])
     of_groups = of_channels.reshape(*of_channels.shape[:2], layer.groups, -1)  # (kinds, K, groups, N / groups)
     signs = np.moveaxis(of_groups, -1, 1).reshape(-1, len(stored), layer.groups)  # all groups have theirs at once
-    signs = np.unique(np.concatenate([signs, -signs]), axis=0)
-    group = np.arange(layer.input.size) // (layer.input.size // layer.groups)
-    aligned = np.concatenate([signs[:, term, group] for term in layer.terms()])
-    bounds = np.array([layer.a_zero_point, limits.max, limits.min], np.int16)[aligned]
-    rng = np.random.default_rng(0)
-    inwards = (bounds == limits.min).astype(np.int16) - (bounds == limits.max)
-    near = bounds + inwards * rng.integers(0, 2, bounds.shape, np.int16)
-    drawn = rng.integers(limits.min, limits.max + 1, (RANDOM_VECTORS, layer.input.size), np.int16)
-    return np.concatenate([bounds, near, drawn]).astype(layer.input.dtype)
+    found: npt.NDArray[np.int8] = np.unique(np.concatenate([signs, -signs]), axis=0)
+    return found
+
+
+def _extreme_parts(layer: Contraction, signs: npt.NDArray[np.int8]) -> Iterator[Array]:
+    """Yield the vectors of `extremes` in parts that fit into memory."""
+    limits, size, rng = np.iinfo(layer.input.dtype), layer.input.size, np.random.default_rng(0)
+    bounds = np.array([layer.a_zero_point, limits.max, limits.min], layer.input.dtype)
+    group, at_once = np.arange(size) // (size // layer.groups), max(BYTES_AT_ONCE // (8 * size), 1)
+    for term in layer.terms():
+        for first in range(0, len(signs), at_once):
+            codes = bounds[signs[first : first + at_once, term, group]]
+            yield codes
+            inwards = rng.integers(0, 2, codes.shape, np.int8).astype(codes.dtype)
+            yield np.where(codes == limits.min, codes + inwards, np.where(codes == limits.max, codes - inwards, codes))
+    for first in range(0, RANDOM_VECTORS, at_once):
+        count = min(at_once, RANDOM_VECTORS - first)
+        yield rng.integers(limits.min, limits.max + 1, (count, size), layer.input.dtype)

@@ -55,6 +55,31 @@ class Outputs:
 
 
 @dataclass(frozen=True, eq=False)
+class Scaled:
+    """The stage computes the `expected` sums where some inputs have one code, each of them, and all others none.
+
+    `directions` yields batches, bool (n, input size), of the inputs that have the code; the others are at the
+    `zero_point`.  The sums, int64 (n, output size), are linear in the code less the zero point.
+    """
+
+    directions: Callable[[], Iterable[npt.NDArray[np.bool_]]]
+    dtype: np.dtype[Any]
+    zero_point: int
+    expected: Callable[[Array], Array]
+
+    def cases(self) -> Iterator[tuple[Array, Array]]:
+        """Yield inputs and expected sums, 256 rows for each direction."""
+        codes, rest = all_codes(self.dtype), self.dtype.type(self.zero_point)
+        unit = 1 if self.zero_point < codes[-1] else -1
+        for directions in self.directions():
+            offset = self.expected(np.full((1, directions.shape[1]), rest))
+            slope = unit * (self.expected(np.where(directions, self.dtype.type(self.zero_point + unit), rest)) - offset)
+            inputs = np.where(directions[:, None], codes[:, None], rest)
+            sums = offset + (codes.astype(np.int64) - self.zero_point)[:, None] * slope[:, None]
+            yield inputs.reshape(-1, inputs.shape[2]), sums.reshape(-1, sums.shape[2])
+
+
+@dataclass(frozen=True, eq=False)
 class Steps:
     """The output changes exactly where the staircases of its columns do; `text` shows an input."""
 
@@ -90,7 +115,7 @@ class Fact:
     counterexample: Callable[[], str]
 
 
-Shown: TypeAlias = Outputs | Steps | Numbers | Pairs | Fact
+Shown: TypeAlias = Outputs | Scaled | Steps | Numbers | Pairs | Fact
 
 
 @dataclass(frozen=True, eq=False)

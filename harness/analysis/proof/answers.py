@@ -17,7 +17,18 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import sweeps
 from harness.operators.base import Layer
-from harness.operators.obligations import Causes, Fact, Numbers, Obligation, Outputs, Pairs, ProofStep, Shown, Steps
+from harness.operators.obligations import (
+    Causes,
+    Fact,
+    Numbers,
+    Obligation,
+    Outputs,
+    Pairs,
+    ProofStep,
+    Scaled,
+    Shown,
+    Steps,
+)
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.reference import exhaustive, generated
 from harness.reference.generated import Generated
@@ -57,6 +68,9 @@ def _counterexample(shown: Shown, stage: Stage, probe: Probe | None, note: Note)
             return shown.counterexample()
         case Outputs():
             found = (differing_output(stage, part, shown.expected, probe, note) for part in shown.inputs())
+            return next(filter(None, found), "")
+        case Scaled():
+            found = (_difference(stage, *case, probe, note) for case in shown.cases())
             return next(filter(None, found), "")
         case Steps():
             return differing_step(shown.staircases(), shown.sweep, stage, probe, shown.text, note)
@@ -165,13 +179,21 @@ def differing_output(
     rows = max(BYTES_AT_ONCE // (inputs.itemsize * inputs.shape[1] + 8 * stage.output_width), 1)
     for start in range(0, len(inputs), rows):
         part = inputs[start : start + rows]
-        wanted = _evaluate(expected, part, stage.output_width).astype(stage.output_dtype)
-        found = probe.outputs(stage, part) if probe else wanted
-        vectors, columns = np.nonzero(difference_map(wanted, found))
-        if len(vectors):
-            at = vectors[0], columns[0]
-            return f"column {at[1]} of inputs {_row(part[at[0]])}: {found[at]}, expected {wanted[at]}"
-        note(dumps.sha256(found))
+        counterexample = _difference(stage, part, _evaluate(expected, part, stage.output_width), probe, note)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _difference(stage: Stage, inputs: Array, wanted: Array, probe: Probe | None, note: Note) -> str:
+    """Describe the first wrong output of the inputs (n, input width)."""
+    wanted = wanted.astype(stage.output_dtype)
+    found = probe.outputs(stage, inputs) if probe else wanted
+    vectors, columns = np.nonzero(difference_map(wanted, found))
+    if len(vectors):
+        at = vectors[0], columns[0]
+        return f"column {at[1]} of inputs {_row(inputs[at[0]])}: {found[at]}, expected {wanted[at]}"
+    note(dumps.sha256(found))
     return ""
 
 

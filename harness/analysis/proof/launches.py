@@ -7,6 +7,7 @@ checks that a launch does not change its inputs and writes only the outputs of i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +30,11 @@ from harness.targets import Table
 from harness.targets.codegen import PlannedLaunch, Program
 
 DRAWN = 1024
-"""Vectors of each kind that are drawn."""
-EXTREMES = 4096
+"""Vectors of each kind that are drawn, of tensors that are not too wide."""
+MOST = 4096
+"""Largest number of vectors of a kind."""
+BYTES_OF_A_KIND = 1 << 25
+"""Largest number of bytes of the vectors of a kind: wide tensors have fewer."""
 SEED = 1
 SPECIAL = np.array([np.nan, np.inf, -np.inf], np.float32)
 REPEATED_BLOCK = 8
@@ -57,6 +61,14 @@ class Trial:
         return self.launch.tasks
 
     @cached_property
+    def _room(self) -> int:
+        """The number of vectors of a kind for which there is room."""
+        tasks = [task for task in (*self.tasks, *self.launch.sources) if task]
+        layers = [self.plan.network.layers[task.layer].output for task in tasks]
+        widest = max(tensor.size * tensor.dtype.itemsize for tensor in (self.plan.network.input, *layers))
+        return min(max(BYTES_OF_A_KIND // widest, 64), MOST)
+
+    @cached_property
     def given(self) -> dict[str, Array]:
         """Return the values of each tensor that the launch reads from outside, (n, width), by name."""
         rng = np.random.default_rng(0)
@@ -71,27 +83,27 @@ class Trial:
         part = self.plan.part(self.tasks[0])
         extreme = part.extremes()
         if extreme is not None and len(given) == 1:
-            chosen = rng.permutation(len(extreme))[:EXTREMES]
+            chosen = rng.permutation(len(extreme))[: self._room]
             given = {name: np.concatenate([values, extreme[chosen]]) for name, values in given.items()}
         return given
 
     def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
         """Yield values that the tensor may have: random, extreme, and equal in many columns."""
-        width = known.shape[1]
-        yield _changed_one_by_one(known)
+        width, drawn = known.shape[1], min(DRAWN, self._room)
+        yield _changed_one_by_one(known, self._room)
         if known.dtype.itemsize == 1:
             limits = np.iinfo(known.dtype)
             codes = np.arange(limits.min, limits.max + 1).astype(known.dtype)
-            yield rng.choice(codes, (DRAWN, width))
-            yield rng.choice(codes[[0, 1, -2, -1]], (DRAWN, width))
-            yield mixed(codes, width)
+            yield rng.choice(codes, (drawn, width))
+            yield rng.choice(codes[[0, 1, -2, -1]], (drawn, width))
+            yield mixed(codes, width, self._room)
             yield np.repeat(codes[:, None], width, axis=1)
         elif name == self.plan.network.input.name and _only_quantized(self.plan.network):
-            bits = rng.integers(0, 1 << 32, (DRAWN, width), dtype=np.uint32)
+            bits = rng.integers(0, 1 << 32, (drawn, width), dtype=np.uint32)
             yield bits.view(np.float32)
-            yield mixed(np.append(known, SPECIAL), width)
+            yield mixed(np.append(known, SPECIAL), width, self._room)
         else:  # each column holds numbers that it has been seen to hold
-            yield known[rng.integers(0, len(known), (DRAWN, width)), np.arange(width)]
+            yield known[rng.integers(0, len(known), (drawn, width)), np.arange(width)]
 
     @cached_property
     def rows(self) -> Array:
@@ -120,6 +132,18 @@ class Trial:
             written[layer.output.name] = found[task]
         return found
 
+    @cached_property
+    def count(self) -> int:
+        """The number of vectors."""
+        count = len(self.rows)
+        self.release()
+        return count
+
+    def release(self) -> None:
+        """Free the memory of vectors and outputs; they are computed again when they are needed."""
+        for name in ("given", "rows", "expected"):
+            vars(self).pop(name, None)
+
     def wrong(
         self, probe: Probe | None, options: Sequence[str], executions: int, asked: Sequence[Task], note: Note
     ) -> str:
@@ -146,12 +170,17 @@ class Trial:
         return f"{text}{wanted[vector, column]}"
 
 
-def _changed_one_by_one(known: Array) -> Array:
-    """Return vectors that differ from the one before in one column, each column in turn."""
-    count, width = max(DRAWN, 2 * known.shape[1]), known.shape[1]
-    source = known[np.arange(count + width) % len(known)]
-    latest = np.arange(count)[:, None] + (np.arange(width) - np.arange(count)[:, None]) % -width
-    changed: Array = source[np.maximum(latest, 0), np.arange(width)]
+def _changed_one_by_one(known: Array, most: int) -> Array:
+    """Return vectors that differ from the one before in one column: each column in turn, or evenly spread ones."""
+    width = known.shape[1]
+    count = min(max(DRAWN, 2 * width), most)
+    step = 1 if count >= 2 * width else next(step for step in range(width // 2, 0, -1) if math.gcd(step, width) == 1)
+    changed = np.empty((count, width), known.dtype)
+    changed[0] = known[0]
+    for row in range(1, count):
+        column = row * step % width
+        changed[row] = changed[row - 1]
+        changed[row, column] = known[row % len(known), column]
     return changed
 
 
@@ -172,7 +201,7 @@ def questions(
 
 
 def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
-    rows, block = len(trial.rows), trial.plan.block
+    rows, block = trial.count, trial.plan.block
     found = generated.passes(rows, block, SEED, 1)
     options = ["--dump", "all", "--random-block", str(SEED)]
     return Question(
@@ -190,12 +219,13 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
 
 
 def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequence[Table]) -> Question:
-    rows, block = len(trial.rows), min(REPEATED_BLOCK, trial.plan.block)
+    rows, block = trial.count, min(REPEATED_BLOCK, trial.plan.block)
     found = generated.passes(rows, block, SEED, executions)
     options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]
 
     def wrong(note: Note) -> str:
         counterexample = trial.wrong(probe, options, found.executions, trial.launch.outputs, note)
+        trial.release()
         right = [np.atleast_2d(table.values) for table in tables]
         if counterexample:
             return counterexample

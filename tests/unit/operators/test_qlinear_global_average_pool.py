@@ -188,6 +188,6 @@ def test_a_proof_drives_every_sum_to_its_bounds() -> None:
     assert (low.tolist(), high.tolist()) == ([-600] * 2, [155 * 6] * 2)
     sums = layer.sums(layer.extremes())
     assert (sums.min(axis=0).tolist(), sums.max(axis=0).tolist()) == (low.tolist(), high.tolist())
-    alone = np.concatenate(list(contraction_proof.single_values(layer)))
+    alone = np.concatenate([codes for codes, _ in contraction_proof.single_codes(layer).cases()])
     assert alone.shape == (6 * 256, 12)
     assert ((alone != 100).sum(axis=1) <= 2).all()

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from harness.core.arrays import Array
-from harness.operators.contraction_proof import obligations, single_values
+from harness.operators.contraction_proof import obligations, single_codes
 from harness.operators.obligations import Outputs, Pairs
 from harness.operators.qlinear_conv import QLinearConv
 from harness.operators.window import Window
@@ -89,7 +89,8 @@ def test_without_a_window_inside_the_image_any_two_inputs_of_the_image_take_ever
 
 def test_each_sum_has_one_input_away_from_the_zero_point() -> None:
     layer = convolution(5, 2, 1)
-    vectors = np.concatenate(list(single_values(layer)))
+    vectors, sums = map(np.concatenate, zip(*single_codes(layer).cases(), strict=True))
+    assert np.array_equal(sums, layer.accumulate()(vectors))
     assert len(vectors) == 256 * 8
     rows = np.concatenate([rows for _, rows in layer.patches(vectors, layer.a_zero_point)])
     away = rows != layer.a_zero_point

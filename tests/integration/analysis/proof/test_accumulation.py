@@ -186,12 +186,12 @@ def test_a_part_of_the_sum_that_is_too_narrow_is_found(workshop: Workshop, net: 
 
 def test_single_codes_are_each_input_at_each_code(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = qgemms(NETWORKS["int8"])[0]
-    monkeypatch.setattr(
-        contraction_proof, "BYTES_AT_ONCE", 3 * 256 * layer.input.size
-    )  # three inputs at once, then one
-    parts = list(contraction_proof.single_values(layer))
+    at_once = 3 * 256 * (layer.input.size + 8 * layer.size)
+    monkeypatch.setattr(contraction_proof, "BYTES_AT_ONCE", at_once)  # three inputs at once, then one
+    parts, sums = zip(*contraction_proof.single_codes(layer).cases(), strict=True)
     assert [len(part) for part in parts] == [768, 768, 256]
     codes = np.concatenate(parts)
+    assert np.array_equal(np.concatenate(sums), layer.accumulate()(codes))
     assert codes.dtype == np.int8
     moved = codes != layer.a_zero_point
     assert (moved.sum(axis=1) <= 1).all()
