@@ -9,191 +9,27 @@ As in inference.py, all must agree in every bit, and calls are timed one by one,
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 import inference
 import machine
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from peers.convolutional import NETWORKS
 from rich.console import Console
 from rich.table import Table
 
 from harness import model
 from harness.boards import profile
-from harness.core.arrays import Array
 from harness.core.errors import HarnessError
 from harness.core.installation import ROOT
 from harness.targets import toolchain
 
 VECTORS = 64
-TYPICAL = 70
-"""Standard deviation of random codes and weights, about."""
-
-
-@dataclass
-class Builder:
-    """A network under construction; its last tensor has `shape`, and all have codes of one scale and zero point."""
-
-    shape: tuple[int, ...]
-    activations: str
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(inference.SEED))
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    constants: dict[str, Array] = field(default_factory=dict)
-    tensor: str = "x"
-
-    def __post_init__(self) -> None:
-        """Read one row of values as an image of codes."""
-        self.size = math.prod(self.shape)
-        self.codes = [self.constant("scale", np.float32(0.02)), self.constant("zero", np.array(3, self.activations))]
-        self.node("QuantizeLinear", *self.codes)
-        self.node("Reshape", self.constant("image", np.array([-1, *self.shape])))
-
-    def constant(self, name: str, value: Array | np.generic) -> str:
-        """Add a constant."""
-        self.constants[name] = np.asarray(value)
-        return name
-
-    def node(self, operator: str, *others: str, domain: str = "", **attributes: object) -> None:
-        """Add a node that reads the last tensor and `others`."""
-        output = f"t{len(self.nodes)}"
-        inputs = [self.tensor, *others]
-        self.nodes.append(helper.make_node(operator, inputs, [output], name=output, domain=domain, **attributes))
-        self.tensor = output
-
-    def _weights(self, channels: int, *others: int, axis: int = 0) -> list[str]:
-        """Return weights, their scale and zero point: outputs spread over the codes."""
-        name, depth = f"w{len(self.nodes)}", math.prod(others)
-        shape = (channels, *others) if axis == 0 else (*others, channels)
-        scale = self.rng.uniform(0.5, 1.5, channels) / (TYPICAL * math.sqrt(depth))
-        return [
-            self.constant(name, self.rng.integers(-127, 128, shape).astype(np.int8)),
-            self.constant(f"{name}_scale", scale.astype(np.float32)),
-            self.constant(f"{name}_zero", np.zeros(channels, np.int8)),
-        ]
-
-    def _bias(self, channels: int) -> str:
-        return self.constant(f"b{len(self.nodes)}", self.rng.integers(-2000, 2000, channels).astype(np.int32))
-
-    def conv(
-        self, channels: int, kernel: tuple[int, int], stride: int = 1, *, groups: int = 1, same: bool = True
-    ) -> None:
-        """Add a convolution; `same` pads as TensorFlow does."""
-        sizes = self.shape[1:]
-        missing = [(size - 1) // stride * stride + k - size for size, k in zip(sizes, kernel, strict=True)]
-        pads = [max(each, 0) for each in missing] if same else [0, 0]
-        before = [pad // 2 for pad in pads]
-        after = [pad - begin for pad, begin in zip(pads, before, strict=True)]
-        weights = self._weights(channels, self.shape[0] // groups, *kernel)
-        others = (*self.codes, *weights, *self.codes, self._bias(channels))
-        self.node("QLinearConv", *others, group=groups, strides=[stride] * 2, pads=before + after)
-        outputs = [(size + pad - k) // stride + 1 for size, pad, k in zip(sizes, pads, kernel, strict=True)]
-        self.shape = channels, *outputs
-
-    def depthwise(self, stride: int = 1) -> None:
-        """Add a convolution 3 x 3 of every channel."""
-        self.conv(self.shape[0], (3, 3), stride, groups=self.shape[0])
-
-    def pool(self, rows: int, columns: int) -> None:
-        """Add a pooling without overlap."""
-        self.node("MaxPool", kernel_shape=[rows, columns], strides=[rows, columns])
-        self.shape = self.shape[0], self.shape[1] // rows, self.shape[2] // columns
-
-    def add(self, other: str) -> None:
-        """Add another tensor of the same shape."""
-        self.node("QLinearAdd", *self.codes, other, *self.codes, *self.codes, domain="com.microsoft")
-
-    def dense(self, *widths: int) -> None:
-        """Flatten, and add dense layers."""
-        self.node("Flatten")
-        depth = math.prod(self.shape)
-        for width in widths:
-            weights = self._weights(width, depth, axis=1)
-            self.node("QGemm", *self.codes, *weights, self._bias(width), *self.codes, domain="com.microsoft")
-            depth = width
-        self.shape = (depth,)
-
-    def model(self) -> onnx.ModelProto:
-        """Return the network with a float output."""
-        self.node("DequantizeLinear", *self.codes)
-        graph = helper.make_graph(
-            self.nodes,
-            "benchmark",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, self.size])],
-            [helper.make_tensor_value_info(self.tensor, TensorProto.FLOAT, [1, *self.shape])],
-            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
-        )
-        opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def lenet5(activations: str) -> onnx.ModelProto:
-    """Return 28 x 28, two convolutions 5 x 5, three dense layers."""
-    build = Builder((1, 28, 28), activations)
-    build.conv(6, (5, 5), same=False)
-    build.pool(2, 2)
-    build.conv(16, (5, 5), same=False)
-    build.pool(2, 2)
-    build.dense(120, 84, 10)
-    return build.model()
-
-
-def resnet8(activations: str) -> onnx.ModelProto:
-    """Return MLPerf Tiny's image classification."""
-    build = Builder((3, 32, 32), activations)
-    build.conv(16, (3, 3))
-    for channels, stride in ((16, 1), (32, 2), (64, 2)):
-        begin, shape = build.tensor, build.shape
-        build.conv(channels, (3, 3), stride)
-        build.conv(channels, (3, 3))
-        end = build.tensor
-        if stride > 1:
-            build.tensor, build.shape = begin, shape
-            build.conv(channels, (1, 1), stride)
-            begin, build.tensor = build.tensor, end
-        build.add(begin)
-    build.pool(8, 8)
-    build.dense(10)
-    return build.model()
-
-
-def ds_cnn(activations: str) -> onnx.ModelProto:
-    """Return MLPerf Tiny's keyword spotting."""
-    build = Builder((1, 49, 10), activations)
-    build.conv(64, (10, 4), 2)
-    for _ in range(4):
-        build.depthwise()
-        build.conv(64, (1, 1))
-    build.pool(25, 5)
-    build.dense(12)
-    return build.model()
-
-
-def mobilenet(activations: str) -> onnx.ModelProto:
-    """Return MLPerf Tiny's visual wake words: MobileNetV1, a quarter of the channels."""
-    build = Builder((3, 96, 96), activations)
-    build.conv(8, (3, 3), 2)
-    strides = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1))
-    for channels, stride in strides:
-        build.depthwise(stride)
-        build.conv(channels, (1, 1))
-    build.pool(3, 3)
-    build.dense(2)
-    return build.model()
-
-
-NETWORKS: dict[str, Callable[[str], onnx.ModelProto]] = {
-    "lenet5": lenet5,
-    "resnet8": resnet8,
-    "ds_cnn": ds_cnn,
-    "mobilenet": mobilenet,
-}
 
 
 @dataclass(frozen=True)

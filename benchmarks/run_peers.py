@@ -22,6 +22,7 @@ import machine
 from inference import parse_shape
 from peers import bounds, case, competitors, drawing, report, schedule
 from peers.competitors import Peer, Workshop
+from peers.convolutional import NETWORKS
 from peers.report import Findings
 from rich.console import Console
 
@@ -60,6 +61,7 @@ def chosen(peers: Sequence[Peer], words: Sequence[str]) -> list[Peer]:
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.option("--shape", default="5-50x6-5", show_default=True, help="Layer widths.")
+@click.option("--network", type=click.Choice(list(NETWORKS)), help="A convolutional network instead of a shape.")
 @click.option("--targets", "target_names", default="c:vector,c", show_default=True, help="Ours, comma-separated.")
 @click.option("--only", multiple=True, help="Contenders whose names begin so; may be repeated.")
 @click.option("--core", default=max(os.sched_getaffinity(0)), show_default=True, help="The core to run on.")
@@ -74,6 +76,7 @@ def chosen(peers: Sequence[Peer], words: Sequence[str]) -> list[Peer]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def main(
     shape: str,
+    network: str | None,
     target_names: str,
     only: Sequence[str],
     core: int,
@@ -92,10 +95,12 @@ def main(
         commands = {name: shlex.split(command) for name, command in own.items()}
         peers = chosen(competitors.roster(target_names.split(","), commands), only)
         with tempfile.TemporaryDirectory() as folder:
-            shop = workshop(shape, Path(folder), pythons)
+            shop = workshop(shape, network, Path(folder), pythons)
             least = bounds.measure(shop, core)
             rows = schedule.compare(peers, shop, core, rounds, block)
-        findings = Findings(shape, f"{COMMAND} --shape {shape} --targets {target_names}", rows, least, where)
+        subject = f"--network {network}" if network else f"--shape {shape}"
+        command = f"{COMMAND} {subject} --targets {target_names}"
+        findings = Findings(network or shape, command, rows, least, where)
         show(findings, as_json=as_json, as_markdown=as_markdown)
         if picture:
             picture.write_text(drawing.draw(findings).svg())
@@ -104,10 +109,10 @@ def main(
     sys.exit(any(row.is_ours and row.failure for row in rows))
 
 
-def workshop(shape: str, folder: Path, pythons: Mapping[str, str]) -> Workshop:
-    """Return the network of `shape` and what its contenders are built with."""
+def workshop(shape: str, network: str | None, folder: Path, pythons: Mapping[str, str]) -> Workshop:
+    """Return the network of `shape`, or the convolutional one, and what its contenders are built with."""
     host = profile.load(ROOT / "boards.yaml").board("host")
-    made = case.make(parse_shape(None, None, shape), folder)
+    made = case.make_convolutional(network, folder) if network else case.make(parse_shape(None, None, shape), folder)
     return Workshop(made, host, toolchain.find(host), {peer: Path(path) for peer, path in pythons.items()})
 
 

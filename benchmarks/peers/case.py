@@ -5,6 +5,7 @@ The float network has the weights and biases that the codes stand for, and ReLU 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +13,25 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import helper
 
 from harness.core.arrays import Array
 from harness.core.installation import ROOT
 from harness.model import parse
 from harness.model.network import Network
+from harness.operators.contraction import Contraction
 from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference import SpecificationReference
+from peers import convolutional
 
 sys.path.append(str(ROOT))
 from tests.support import builders
 
 VECTORS = 4096
+IMAGES = 64
 SEED = 1
 GROUP, PANEL = 4, 16  # rows and columns of weights in one register: a lane sums four products of bytes
 
@@ -35,8 +40,9 @@ GROUP, PANEL = 4, 16  # rows and columns of weights in one register: a lane sums
 class Case:
     """One network and its input: float32 `vectors` (n, K).
 
-    `exact` are the outputs of the model by its specification, `real` those of the float network in float64, both
-    (n, N).  `folder` has vectors.npy, model.onnx, float.onnx and network.npz for the contenders.
+    `exact` are the outputs of the model by its specification, `real` those of the float network, both (n, N): in
+    float64, or by ONNX Runtime for a `convolutional` one.  `folder` has vectors.npy, model.onnx, float.onnx and
+    network.npz for the contenders.
     """
 
     folder: Path
@@ -44,6 +50,12 @@ class Case:
     vectors: Array
     exact: Array
     real: Array
+    convolutional: bool = False
+
+    @property
+    def products(self) -> tuple[Contraction, ...]:
+        """The layers of sums of products."""
+        return tuple(layer for layer in self.network.layers if isinstance(layer, Contraction))
 
     @property
     def qgemms(self) -> tuple[QGemm, ...]:
@@ -53,12 +65,19 @@ class Case:
     @property
     def multiply_adds(self) -> int:
         """Of one inference."""
-        return sum(layer.weights.size for layer in self.qgemms)
+        return sum(layer.weights.size * layer.positions for layer in self.products)
 
     @property
     def padded_bytes(self) -> int:
         """Of int8 weights where every layer fills whole registers of (PANEL, GROUP)."""
-        return sum(_up(layer.input.size, GROUP) * _up(layer.size, PANEL) for layer in self.qgemms)
+        return sum(_up(len(each.weights), GROUP) * _up(each.weights.shape[1], PANEL) for each in self.products)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest output that the model's last codes can tell from others."""
+        if self.convolutional:
+            return -math.inf, math.inf
+        return 0.0, 255 * float(self.qgemms[-1].scales.y or 0)
 
 
 def make(widths: Sequence[int], folder: Path) -> Case:
@@ -74,6 +93,21 @@ def make(widths: Sequence[int], folder: Path) -> Case:
     assert not any(layer.y_zero_point for layer in case.qgemms)  # noqa: S101 - codes end at zero, which is ReLU
     _write(case)
     return case
+
+
+def make_convolutional(name: str, folder: Path) -> Case:
+    """Return a network of `convolutional.NETWORKS` and its files in `folder`."""
+    net = parse(convolutional.NETWORKS[name]("uint8").SerializeToString(), name)
+    low, high = net.box
+    vectors = np.random.default_rng(SEED).uniform(low, high, (IMAGES, net.input.size)).astype(np.float32)
+    content = convolutional.float_model(net).SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    real = np.concatenate([session.run(["y"], {net.input.name: vector[None]})[0] for vector in vectors])
+    np.save(folder / "vectors.npy", vectors)
+    (folder / "model.onnx").write_bytes(net.onnx_bytes)
+    (folder / "float.onnx").write_bytes(content)
+    convolutional.write_tables(net, folder)
+    return Case(folder, net, vectors, SpecificationReference(net).activations(vectors)[-1], real, convolutional=True)
 
 
 def float_constants(net: Network) -> list[tuple[Array, Array]]:

@@ -27,7 +27,7 @@ from harness.plan import plan
 from harness.targets import KERNELS, codegen
 from harness.targets.toolchain import Compiler
 from peers.case import Case, float_constants, naive_header
-from peers.worker import Failed, NotInstalled, telling
+from peers.worker import Failed, NotInstalled, Unavailable, telling
 
 BENCHMARKS = Path(__file__).parents[1]
 WORKERS = Path(__file__).parent / "workers"
@@ -123,6 +123,7 @@ def _onnxruntime(kind: str, shop: Workshop) -> list[str]:
 
 def _naive(shop: Workshop) -> list[str]:
     """Exact, but with none of the flags that let a compiler do more than -O2."""
+    _require_dense(shop)
     folder, header = _new_source(shop, "naive", "naive.h")
     header.write_text(naive_header(shop.case.network))
     compiler = dataclasses.replace(shop.compiler, flags=("-O2", "-ffp-contract=off"))
@@ -131,6 +132,7 @@ def _naive(shop: Workshop) -> list[str]:
 
 def _acetone(flags: tuple[str, ...], shop: Workshop) -> list[str]:
     """Return the C that ACETONE generates from an NNET file, which its published package reads without fault."""
+    _require_dense(shop)
     folder, source = _new_source(shop, f"acetone{''.join(flags)}", "network.nnet")
     source.write_text(nnet(float_constants(shop.case.network)))
     generator = f"acetone-nnet {_acetone_generate(shop.python('acetone'), source)}"
@@ -138,6 +140,11 @@ def _acetone(flags: tuple[str, ...], shop: Workshop) -> list[str]:
     sources = [folder / "inference.c", folder / "global_vars.c", WORKERS / "acetone_worker.c"]
     widths = (str(shop.case.network.input.size), str(shop.case.network.layers[-1].size))
     return _worker(shop, _built(compiler, folder, sources), generator, "float", *widths)
+
+
+def _require_dense(shop: Workshop) -> None:
+    if shop.case.convolutional:
+        raise Unavailable("dense networks only here")
 
 
 def _acetone_generate(python: str, source: Path) -> str:

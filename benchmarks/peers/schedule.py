@@ -18,8 +18,8 @@ from peers.competitors import Peer, Workshop
 from peers.report import Row, Times
 from peers.worker import Failed, Unavailable, Worker, telling
 
-# Root mean square of the difference to the float network, in units of the outputs' own.  It tells a wrong network from
-# a right one: float32 is within 1e-6, the model's own quantisation within 0.04 on 5-50x6-5.
+# Root mean square of the difference to the right outputs, in units of these.  It tells a wrong network from a right
+# one: float32 is within 1e-6 of the float network, an engine's own rounding of int8 within 0.04 of the model.
 FLOAT_LIMIT, INT8_LIMIT = 1e-4, 0.25
 
 
@@ -109,21 +109,18 @@ def judge(case: Case, computes: str, outputs: Array) -> str:
         if not equal.all():
             raise Failed(f"{(~equal).sum():,} of {equal.size:,} outputs are not the model's; it was not timed")
         return "the model's, bit for bit"
-    error = distance(case, outputs)
+    network, right = ("float network", case.real) if computes == "float" else ("model", case.exact)
+    error = distance(case, outputs, right)
     if error > (FLOAT_LIMIT if computes == "float" else INT8_LIMIT):
-        raise Failed(f"its outputs are off those of the float network by {error:.2g} of their size; it was not timed")
+        raise Failed(f"its outputs are off those of the {network} by {error:.2g} of their size; it was not timed")
     return f"float's to {error:.0e}" if computes == "float" else f"{equal.sum():,} of {equal.size:,} are the model's"
 
 
-def distance(case: Case, outputs: Array) -> float:
-    """Root mean square of the difference to the float network, over that of its outputs.
-
-    Both within the range that the model's last codes can tell.
-    """
-    high = 255 * float(case.qgemms[-1].scales.y or 0)
-    real = np.clip(case.real, 0, high)
-    difference = np.clip(outputs.astype(np.float64), 0, high) - real
-    return float(np.sqrt(np.mean(difference**2) / np.mean(real**2)))
+def distance(case: Case, outputs: Array, right: Array) -> float:
+    """Root mean square of the difference to the `right` outputs, over that of these, within the case's range."""
+    wanted = np.clip(right.astype(np.float64), *case.range)
+    difference = np.clip(outputs.astype(np.float64), *case.range) - wanted
+    return float(np.sqrt(np.mean(difference**2) / np.mean(wanted**2)))
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ Its file is written from the network's constants.  `int8` has the codes and scal
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,14 @@ from typing import Any
 import numpy as np
 import worker
 
+OPTIONS = {
+    "FULLY_CONNECTED": "FullyConnectedOptions",
+    "CONV_2D": "Conv2DOptions",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "ADD": "AddOptions",
+}
+VERSIONS = (4, 3, 3, 2, 2)  # of these operators, the first with int8
 SHIFT = 128  # from the model's uint8 activations to LiteRT's int8
 
 
@@ -59,16 +68,21 @@ class Writer:
         self.buffers = [schema.BufferT()]
         self.codes: list[int] = []
 
-    def tensor(self, shape: list[int], kind: str, values: Any = None, quantisation: Any = None) -> int:
-        """Add a tensor, constant where it has values; `quantisation` is (scale, zero point).  Its index."""
+    def tensor(self, shape: list[int], kind: str, values: Any = None, quantisation: Any = None, axis: int = 0) -> int:
+        """Add a tensor, constant where it has values; its index.
+
+        `quantisation` is (scale, zero point), or one scale for each place along an axis.
+        """
         tensor = self.schema.TensorT()
         tensor.name, tensor.shape = f"t{len(self.graph.tensors)}", shape
         tensor.type = getattr(self.schema.TensorType, kind)
         tensor.buffer = self._buffer(values)
         if quantisation:
+            scales = np.atleast_1d(quantisation[0]).astype(float).tolist()
             tensor.quantization = self.schema.QuantizationParametersT()
-            tensor.quantization.scale = [float(quantisation[0])]
-            tensor.quantization.zeroPoint = [int(quantisation[1])]
+            tensor.quantization.scale = scales
+            tensor.quantization.zeroPoint = [int(quantisation[1])] * len(scales)
+            tensor.quantization.quantizedDimension = axis
         self.graph.tensors.append(tensor)
         return len(self.graph.tensors) - 1
 
@@ -80,17 +94,18 @@ class Writer:
         self.buffers.append(buffer)
         return len(self.buffers) - 1
 
-    def operator(self, name: str, inputs: list[int], output: int, *, relu: bool = False) -> int:
-        """Add an operator; its output, for the next one."""
+    def operator(self, name: str, inputs: list[int], output: int, *, relu: bool = False, **options: Any) -> int:
+        """Add an operator with these fields of its options; its output, for the next one."""
         code = getattr(self.schema.BuiltinOperator, name)
         if code not in self.codes:
             self.codes.append(code)
         operator = self.schema.OperatorT()
         operator.opcodeIndex, operator.inputs, operator.outputs = self.codes.index(code), inputs, [output]
-        if name == "FULLY_CONNECTED":
-            operator.builtinOptionsType = self.schema.BuiltinOptions.FullyConnectedOptions
-            operator.builtinOptions = self.schema.FullyConnectedOptionsT()
-            operator.builtinOptions.fusedActivationFunction = int(relu)  # ActivationFunctionType: NONE, RELU
+        if name in OPTIONS:
+            operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, OPTIONS[name])
+            operator.builtinOptions = getattr(self.schema, f"{OPTIONS[name]}T")()
+            options["fusedActivationFunction"] = int(relu)  # ActivationFunctionType: NONE, RELU
+            vars(operator.builtinOptions).update(options)
         self.graph.operators.append(operator)
         return output
 
@@ -108,7 +123,9 @@ class Writer:
     def _operator_code(self, code: int) -> Any:
         operator_code = self.schema.OperatorCodeT()
         operator_code.builtinCode = operator_code.deprecatedBuiltinCode = code
-        operator_code.version = 4 if code == self.schema.BuiltinOperator.FULLY_CONNECTED else 1  # 4: int8
+        names = ("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD")
+        versions = dict(zip((getattr(self.schema.BuiltinOperator, name) for name in names), VERSIONS, strict=True))
+        operator_code.version = versions.get(code, 1)
         return operator_code
 
 
@@ -143,9 +160,71 @@ def int8_file(constants: Any) -> bytes:
     return writer.content(first, writer.operator("DEQUANTIZE", [tensor], scores))
 
 
+def convolutional_file(steps: list[dict[str, Any]], constants: Any, kind: str) -> bytes:
+    """Images with the channels last; codes end at the model's, and float values at ReLU."""
+    writer, exact = Writer(), kind == "int8"
+    scale, zero_point = float(constants["scale"]), int(constants["zero_point"])
+    quantisation = (scale, zero_point) if exact else None
+    element = "INT8" if exact else "FLOAT32"
+    image = [1, *steps[0]["image"]]
+    first = writer.tensor(image, "FLOAT32")
+    begin = writer.operator("QUANTIZE", [first], writer.tensor(image, element, None, quantisation)) if exact else first
+    outputs = [begin]  # of each step, after the image itself
+    for number, step in enumerate(steps[1:]):
+        inputs = [outputs[source + 1] for source in step["inputs"]]
+        tables = _tables(writer, constants, number, step, scale) if exact else _floats(writer, constants, number, scale)
+        output = writer.tensor([1, *step["shape"]], element, None, quantisation)
+        relu = not exact and number < len(steps) - 2 and step["operator"] != "pool"
+        padding = getattr(writer.schema.Padding, step["padding"])
+        options = {"strideH": step["stride"], "strideW": step["stride"], "padding": padding}
+        if step["operator"] == "depthwise":
+            options["depthMultiplier"] = 1
+        if step["operator"] == "pool":
+            options |= {"filterHeight": step["kernel"][0], "filterWidth": step["kernel"][1]}
+        if step["operator"] in {"dense", "add"}:
+            options = {}
+        names = {"conv": "CONV_2D", "depthwise": "DEPTHWISE_CONV_2D", "pool": "MAX_POOL_2D", "add": "ADD"}
+        name = names.get(step["operator"], "FULLY_CONNECTED")
+        outputs.append(writer.operator(name, [*inputs, *tables], output, relu=relu, **options))
+    if not exact:
+        return writer.content(first, outputs[-1])
+    scores = writer.tensor([1, *steps[-1]["shape"]], "FLOAT32")
+    return writer.content(first, writer.operator("DEQUANTIZE", [outputs[-1]], scores))
+
+
+def _tables(writer: Writer, constants: Any, number: int, step: dict[str, Any], scale: float) -> list[int]:
+    if f"codes_{number}" not in constants:
+        return []
+    codes, bias, scales = (constants[f"{name}_{number}"] for name in ("codes", "bias", "scales"))
+    axis = 3 if step["operator"] == "depthwise" else 0
+    return [
+        writer.tensor(list(codes.shape), "INT8", codes.astype("i1"), (scales, 0), axis),
+        writer.tensor(list(bias.shape), "INT32", bias.astype("<i4"), (scales * np.float32(scale), 0)),
+    ]
+
+
+def _floats(writer: Writer, constants: Any, number: int, scale: float) -> list[int]:
+    if f"codes_{number}" not in constants:
+        return []
+    codes, bias, scales = (constants[f"{name}_{number}"] for name in ("codes", "bias", "scales"))
+    along = (
+        scales
+        if codes.shape[-1] == len(scales) and codes.shape[0] == 1
+        else scales.reshape(-1, *[1] * (codes.ndim - 1))
+    )
+    weights, values = codes * along, bias * (scale * scales.astype(float))
+    return [writer.tensor(list(each.shape), "FLOAT32", each.astype("<f4")) for each in (weights, values)]
+
+
 def open_contender(folder: Path, vectors: worker.Floats, arguments: list[str]) -> LiteRt:
     """Write the file and open it."""
-    constants = np.load(folder / "network.npz")
+    constants, layers = np.load(folder / "network.npz"), folder / "network.json"
+    if layers.exists():
+        steps = json.loads(layers.read_text())
+        rows, columns, channels = steps[0]["image"]
+        images = vectors.reshape(-1, channels, rows, columns).transpose(0, 2, 3, 1)
+        content = convolutional_file(steps, constants, arguments[0])
+        return LiteRt(content, np.ascontiguousarray(images), arguments[0])
     write = {"float": float_file, "int8": int8_file}[arguments[0]]
     return LiteRt(write(constants), vectors, arguments[0])
 
