@@ -38,7 +38,6 @@ struct convolution {
 struct convolution_memory {
     struct lanes_places *places;
     uint8_t *padded, *units, *panels;
-    uint32_t *steps; /* from the first group of a panel to each */
 };
 
 WITH_LITERALS size_t conv_least(size_t a, size_t b)
@@ -162,10 +161,11 @@ WITH_LITERALS lanes_panel conv_pick(const struct convolution *c, const struct co
     return lanes_pick_units(span, units, at);
 }
 
-/* LANES positions are side by side in the image: the units are panels already. */
+/* Windows of one value, all adjacent: the units are panels already. */
 WITH_LITERALS int conv_is_direct(const struct convolution *c)
 {
-    return !c->adjacent && conv_span(&c->window) == LANES;
+    const struct window *w = &c->window;
+    return !c->adjacent && w->kernel_height * w->kernel_width == 1 && conv_span(w) == LANES;
 }
 
 /* Steps of (c, i, j) from group to group. */
@@ -190,22 +190,10 @@ WITH_LITERALS void conv_make_panel(const struct convolution *c, const struct con
                 lanes_store_panel(conv_pick(c, memory, channel, i, j, from, at), panel);
 }
 
-WITH_LITERALS void conv_find_steps(const struct convolution *c, uint32_t *steps)
-{
-    const struct window *w = &c->window;
-    size_t g = 0;
-    for (size_t channel = 0; channel < c->inputs; channel += conv_channel_step(c))
-        for (size_t i = 0; i < w->kernel_height; ++i)
-            for (size_t j = 0; j < conv_kernel_columns(c); ++j, ++g) {
-                const size_t place = i * w->dilation_y * conv_width(w) + j * w->dilation_x;
-                steps[g] = (uint32_t)(conv_is_direct(c) ? channel * conv_plane(w) + QUAD * place : g * GROUP_BYTES);
-            }
-}
-
 /* Panels of adjacent tiles. */
 struct conv_panels {
     const uint8_t *panel[LANES_TILES];
-    const uint32_t *steps;
+    size_t step; /* from group to group */
 };
 
 WITH_LITERALS lanes_codes conv_four_weights(const int8_t *b)
@@ -257,8 +245,8 @@ WITH_LITERALS void conv_sum(size_t tiles, size_t rows, size_t groups, size_t pos
 {
     CONV_ROWS(CONV_BEGIN)
     for (size_t g = 0; g < groups; ++g) {
-        const lanes_panel panel = lanes_load_panel(panels->panel[0] + panels->steps[g]);
-        const lanes_panel next = lanes_load_panel(panels->panel[tiles - 1] + panels->steps[g]);
+        const lanes_panel panel = lanes_load_panel(panels->panel[0] + g * panels->step);
+        const lanes_panel next = lanes_load_panel(panels->panel[tiles - 1] + g * panels->step);
         CONV_ROWS(CONV_ADD)
     }
     CONV_ROWS(CONV_STORE)
@@ -279,8 +267,8 @@ WITH_LITERALS uint32_t conv_ones(const struct convolution *c, size_t g)
 }
 
 /* correction[lane] = zb * sum_k a[p][k], from flipped codes, which are `less` than the codes. */
-WITH_LITERALS void conv_correct(const struct convolution *c, const uint8_t *panel, const uint32_t *steps, int32_t zb,
-                                int32_t less, uint32_t *correction)
+WITH_LITERALS void conv_correct(const struct convolution *c, const uint8_t *panel, size_t step, int32_t zb, int32_t less,
+                                uint32_t *correction)
 {
     const size_t groups = conv_groups(c);
     const uint32_t depth = (uint32_t)(c->inputs * c->window.kernel_height * c->window.kernel_width);
@@ -288,7 +276,7 @@ WITH_LITERALS void conv_correct(const struct convolution *c, const uint8_t *pane
     int32_t sum[LANES];
     lanes_sums sums = lanes_zero();
     for (size_t g = 0; g < groups; ++g)
-        sums = lanes_add_weighted(sums, lanes_load_panel(panel + steps[g]), lanes_spread(conv_ones(c, g)));
+        sums = lanes_add_weighted(sums, lanes_load_panel(panel + g * step), lanes_spread(conv_ones(c, g)));
     for (size_t lane = 0; lane < LANES; ++lane)
         start[lane] = depth * (uint32_t)less;
     lanes_store(sums, start, sum);
@@ -304,7 +292,7 @@ WITH_LITERALS void conv_tile(const struct convolution *c, const struct convoluti
     const size_t groups = conv_groups(c), width = c->width / c->groups;
     const size_t positions = c->window.rows * c->window.columns;
     const size_t blocks = (width + LANES_ROWS - 1) / LANES_ROWS, rows = (width + blocks - 1) / blocks;
-    struct conv_panels panels = {.steps = memory->steps};
+    struct conv_panels panels = {.step = conv_is_direct(c) ? QUAD * conv_plane(&c->window) : GROUP_BYTES};
     uint32_t correction[LANES_TILES * LANES];
     size_t first[LANES_TILES];
     UNROLLED for (size_t i = 0; i < tiles; ++i) {
@@ -312,9 +300,9 @@ WITH_LITERALS void conv_tile(const struct convolution *c, const struct convoluti
         uint8_t *panel = &memory->panels[i * groups * GROUP_BYTES];
         if (!conv_is_direct(c))
             conv_make_panel(c, memory, tile + i, panel);
-        panels.panel[i] = conv_is_direct(c) ? &memory->units[QUAD * conv_place(&c->window, first[i])] : panel;
+        panels.panel[i] = conv_is_direct(c) ? &memory->units[QUAD * first[i]] : panel;
         if (with_zero_point)
-            conv_correct(c, panels.panel[i], panels.steps, zb, less, &correction[i * LANES]);
+            conv_correct(c, panels.panel[i], panels.step, zb, less, &correction[i * LANES]);
     }
     const uint32_t *corrections = with_zero_point ? correction : NULL;
     size_t m = 0;
@@ -350,7 +338,6 @@ WITH_LITERALS void conv_add_windows(const struct convolution *c, const struct co
     const int32_t zero_point = zb ? *zb : 0;
     NOT_KNOWN(b);
     conv_find_all_places(c, memory->places);
-    conv_find_steps(c, memory->steps);
     for (size_t channel = 0; channel < c->groups * c->inputs; ++channel)
         conv_pad(w, &a[channel * w->height * w->width], flip, (uint8_t)za, &memory->padded[channel * plane]);
     for (size_t group = 0; group < c->groups; ++group) {

@@ -131,8 +131,7 @@ def _memory(layer: QLinearConv) -> str:
             f"const struct convolution layer = {{{{{', '.join(map(str, window.table().reshape(-1)))}}}, {sizes}}};",
             f"struct lanes_places places[{patterns + 1}] {code.ALIGNED};",
             *(f"uint8_t {name}[{size}] {code.ALIGNED};" for name, size in bytes_of.items()),
-            f"uint32_t steps[{grouped_weights(layer).shape[1] // QUAD}];",
-            f"const struct convolution_memory memory = {{places, {', '.join(bytes_of)}, steps}};",
+            f"const struct convolution_memory memory = {{places, {', '.join(bytes_of)}}};",
         )
     )
 
