@@ -22,11 +22,18 @@ def pairs(width: int, arrangement: int) -> Array:
     """Return an orthogonal array over GF(256): uint8 (65536, width), see kernels/program/generate.h."""
     columns = np.arange(width)
     points = (columns if arrangement == 0 else columns // POINTS) % POINTS
-    made = np.empty((256, 256, width), np.uint8)
+    return np.take(_rows(), points, axis=1)
+
+
+@cache
+def _rows() -> Array:
+    """Return the array with one column for each point, uint8 (65536, POINTS)."""
+    made = np.empty((256, 256, POINTS), np.uint8)
     codes = np.arange(256, dtype=np.uint8)
-    for column, point in enumerate(points):
-        made[:, :, column] = codes if point == POINTS - 1 else codes[:, None] ^ _products()[point]
-    return made.reshape(PAIR_VECTORS, width)
+    for point in range(POINTS - 1):
+        made[:, :, point] = codes[:, None] ^ _products()[point]
+    made[:, :, POINTS - 1] = codes
+    return made.reshape(PAIR_VECTORS, POINTS)
 
 
 @cache

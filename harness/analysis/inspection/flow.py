@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -380,7 +381,9 @@ class _Function:
             entry.slots[0, convention.above + 8 * number] = argument
         for number, name in enumerate(convention.in_memory, len(convention.arguments) + STACK_ARGUMENTS):
             entry.registers[name] = Argument(frozenset({number}), moved=False)
-        states = self._fixpoint(blocks, entry)
+        first = self._fixpoint(blocks, entry, {})
+        indexed = {start: _indexed(state) for start, state in first.items()}
+        states = self._fixpoint(blocks, entry, indexed)
         self._recording = True
         for start, state in states.items():
             self._run(blocks[start], state.copy())
@@ -514,17 +517,28 @@ class _Function:
 
     # data flow
 
-    def _fixpoint(self, blocks: Mapping[int, Block], entry: _State) -> dict[int, _State]:
-        states, todo = {self._symbol.address: entry}, [self._symbol.address]
+    def _fixpoint(
+        self, blocks: Mapping[int, Block], entry: _State, indexed: Mapping[int, AbstractSet[str]]
+    ) -> dict[int, _State]:
+        """Return the states at the starts of blocks.
+
+        The registers in `indexed` hold places of the frame with an unknown index, which is known after a first pass:
+        before a loop is followed to its end, its pointers seem to have one value, and what is stored there, at a place
+        that the loop never leaves with, would replace other values.
+        """
+        states, todo = {self._symbol.address: entry.copy()}, [self._symbol.address]
         while todo:
             start = todo.pop()
             if start not in blocks:
                 continue
             result = self._run(blocks[start], states[start].copy())
             for following in blocks[start][1]:
+                given = result.copy()
+                for name in indexed.get(following, ()):
+                    given.registers[name] = _moved(given.registers[name], 0, unknown=True)
                 if following not in states:
-                    states[following] = result.copy()
-                elif not self._join_into(states[following], result):
+                    states[following] = given
+                elif not self._join_into(states[following], given):
                     continue
                 todo.append(following)
         return {start: state for start, state in states.items() if start in blocks}
@@ -725,7 +739,7 @@ class _Function:
         if place.offset is None:
             self._touch(instruction, value, write=None)
             if operation.source and operation.size == 8 and isinstance(value, Loaded):
-                self._kept.append(f"{instruction.words} stores what an argument points to in an array of its frame")
+                self._kept += [f"{instruction.words} stores what an argument points to in its frame"] * self._recording
             elif operation.source and operation.size == 8 and not isinstance(value, Constant | None):
                 state.slots.clear()  # an element of an array of pointers
             return
@@ -751,6 +765,11 @@ class _Function:
 
 def _whole(value: Value) -> Value:
     return Static((value.address,), exact=True) if isinstance(value, Page) else value
+
+
+def _indexed(state: _State) -> AbstractSet[str]:
+    """Return the registers that hold a place of the frame with an unknown index."""
+    return {name for name, value in state.registers.items() if isinstance(value, Frame) and value.offset is None}
 
 
 def _negative(value: Value) -> Value:
