@@ -267,11 +267,11 @@ def counted(user: User, model: str, *options: str) -> Ended:
     return user.harness("measure", "--board", NAME, "--model", model, "--json", *options)
 
 
-def _laboratory(folder: Path) -> Path:
+def _laboratory(folder: Path, target: str = "c") -> Path:
     """An emulated board whose items are both on the processor."""
     items = {
         "prepost": {"target": "c", "core": 0, "operators": ["QuantizeLinear", "DequantizeLinear", "ArgMax", "ArgMin"]},
-        "network": {"target": "c", "core": 1, "operators": ["QGemm", "Add"]},
+        "network": {"target": target, "core": 1},
     }
     toolchain = {"compiler": "aarch64-linux-gnu-gcc", "flags": ["-O3", "-mcpu=cortex-a53"], "static": True}
     emulator = {"cpu": "cortex-a53", "cores": 2, "memory_mib": 512, "disk_mib": 64}
@@ -297,6 +297,18 @@ def test_an_emulated_board_counts_the_same_instructions_for_every_vector(tmp_pat
     assert max(hidden) < 1.05 * min(hidden)
     assert document["clock"]["constant"] is not None
     assert document["clock"]["resolution_ns"] == 16  # qemu's generic timer has 62.5 MHz
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("target", ["c", "c:generic", "c:vector"])
+@pytest.mark.parametrize("network", ["lenet5", "ds_cnn", "resnet8", "mobilenet", "autoencoder"])
+def test_a_convolutional_network_has_the_same_instructions_for_every_vector(
+    network: str, target: str, tmp_path: Path, cache: Path
+) -> None:
+    model = str(ROOT / "models" / f"{network}_int8.onnx")
+    ended = counted(User(tmp_path, cache, _laboratory(tmp_path, target)), model, "--samples", "20")
+    assert ended.code == 0, ended.err
+    assert {part["distinct"] for part in ended.document["parts"]} == {1}
 
 
 def _in_process(
