@@ -156,7 +156,7 @@ def bit_for_bit(graph: Graph, onnx_bytes: bytes, converted: Canonical, network: 
     integers wrongly on this machine and no session avoids that.
     """
     if converted.from_qdq:
-        _require_fused(graph, onnx_bytes, converted)
+        _require_fused(graph, converted)
     vectors = _adversarial_vectors(network)
     int8_groups = converted.int8_groups
     given = products.exact_session(onnx_bytes, graph.name, 1, 1, int8_groups=int8_groups)
@@ -219,11 +219,15 @@ FUSED = {"QLinearMatMul": "QGemm", "MatMulIntegerToFloat": "QGemm"}
 """Operators of ONNX Runtime that compute what a QGemm without bias computes."""
 
 
-def _require_fused(graph: Graph, onnx_bytes: bytes, converted: Canonical) -> None:
+def _require_fused(graph: Graph, converted: Canonical) -> None:
     """Require the converted operators in ONNX Runtime's optimised graph, and a bias in QGemm alone."""
     # DequantizeLinear does not count: it is doubled where two nodes read it, and dropped before ArgMax.
     ignored = {*MOVES, "DequantizeLinear"}
-    nodes = [node for node in products.optimised(onnx_bytes, graph.name).graph.node if node.op_type not in ignored]
+    nodes = [
+        node
+        for node in products.optimised(graph.model.SerializeToString(), graph.name).graph.node
+        if node.op_type not in ignored
+    ]
     fused = Counter(FUSED.get(node.op_type, node.op_type) for node in nodes)
     expected = Counter(node.op_type for node in converted.model.graph.node if node.op_type not in ignored)
     biased = [node for node in nodes if node.op_type == "MatMulIntegerToFloat" and len(node.input) > 6]

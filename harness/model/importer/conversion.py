@@ -16,7 +16,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.canonical import IR_VERSION, OPSET, value_info
 from harness.model.importer.graph import MOVES, Graph, Link, chain
-from harness.operators.node import element_type
+from harness.operators.node import Node, element_type
 from harness.operators.quantize_linear import QUANTISED_TYPES
 from harness.operators.tensor import FLOAT32
 
@@ -143,9 +143,9 @@ class Conversion:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="harness")
 
 
-def scalar(link: Link, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
+def scalar(node: Node, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
     """Return a constant of the node that is one value for the whole tensor, of shape ()."""
-    return np.asarray(link.node.single(position, what, dtypes))
+    return np.asarray(node.single(position, what, dtypes))
 
 
 def columns(link: Link, values: Array, what: str, width: int) -> Array:
@@ -186,7 +186,7 @@ def require_weights_on_the_right(link: Link) -> None:
 def leave_out_relu(conversion: Conversion, link: Link) -> None:
     """Drop a ReLU: QuantizeLinear with the least code as zero point maps all negative values to that code."""
     if conversion.follows("QuantizeLinear"):
-        zero_point = output_quantisation(conversion.links[0])[1]
+        zero_point = output_quantisation(conversion.links[0].node)[1]
         if zero_point == np.iinfo(zero_point.dtype).min:
             conversion.notes.append(f"Relu {link.node.name!r} is done by the zero point after it")
             return
@@ -197,13 +197,13 @@ def leave_out_relu(conversion: Conversion, link: Link) -> None:
     )
 
 
-def output_quantisation(link: Link) -> tuple[Array, Array]:
+def output_quantisation(node: Node) -> tuple[Array, Array]:
     """Return scale and zero point of a QuantizeLinear, of shape () each."""
-    attributes = link.node.attributes({"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0})
+    attributes = node.attributes({"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0})
     if attributes["block_size"] or attributes["precision"] not in (0, TensorProto.FLOAT):
-        raise link.node.refusal("quantises in blocks, or in another precision", "one float32 scale for the tensor")
+        raise node.refusal("quantises in blocks, or in another precision", "one float32 scale for the tensor")
     asked = attributes["output_dtype"] or TensorProto.UINT8
     if asked not in QUANTISED_TYPES:
-        raise link.node.refusal(f"quantises to {element_type(asked)}", "uint8 or int8")
-    zero_point = scalar(link, 2, "zero point", CODES) if link.node.has(2) else np.zeros((), QUANTISED_TYPES[asked])
-    return scalar(link, 1, "scale", [FLOAT32]), zero_point
+        raise node.refusal(f"quantises to {element_type(asked)}", "uint8 or int8")
+    zero_point = scalar(node, 2, "zero point", CODES) if node.has(2) else np.zeros((), QUANTISED_TYPES[asked])
+    return scalar(node, 1, "scale", [FLOAT32]), zero_point

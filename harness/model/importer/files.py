@@ -19,7 +19,7 @@ from onnx import external_data_helper, helper
 from harness import model as networks
 from harness.core.errors import RequestError
 from harness.model.float_network import DenseNetwork, Floats32
-from harness.model.importer import check, floating, fused, graph, nnet, quantised, steps, unsupported
+from harness.model.importer import check, floating, fused, graph, lowering, nnet, quantised, steps, unsupported
 from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
 from harness.model.importer.graph import MOVES, Graph
@@ -227,13 +227,14 @@ def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImpor
 
 
 def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> QuantisedImport:
-    converted = _converted(found, data)
+    found, notes = lowering.convert(found)
+    converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
-    return QuantisedImport(network, converted.notes, check.bit_for_bit(found, data, converted, network))
+    return QuantisedImport(network, (*notes, *converted.notes), check.bit_for_bit(found, data, converted, network))
 
 
-def _converted(found: Graph, data: bytes) -> Canonical:
+def _converted(found: Graph) -> Canonical:
     """Return the file unchanged if it can be read; converted, if it has operators that conversion leaves out."""
     as_it_is = _as_it_is(found)
     if as_it_is and not any(node.operator in LEFT_OUT for node in found.nodes):
@@ -244,7 +245,7 @@ def _converted(found: Graph, data: bytes) -> Canonical:
         if as_it_is:
             return as_it_is
         if not _is_dense_chain(found):
-            return fused.convert(found, data)
+            return fused.convert(found)
         raise
 
 

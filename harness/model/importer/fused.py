@@ -40,7 +40,7 @@ INT8_NOTE = (
 PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
-def convert(graph: Graph, onnx_bytes: bytes) -> Canonical:
+def convert(graph: Graph) -> Canonical:
     """Return the network as ONNX Runtime fuses it; raise RequestError with all nodes that stay in float32."""
     shape = graph.input_shape
     if len(shape) < 2 or shape[0] != 1:
@@ -49,7 +49,7 @@ def convert(graph: Graph, onnx_bytes: bytes) -> Canonical:
             "one vector at a time: a first size of 1, or a free one",
         )
     _require_stated_products(graph)
-    model = products.optimised(onnx_bytes, graph.name, fuse_only=True)
+    model = products.optimised(graph.model.SerializeToString(), graph.name, fuse_only=True)
     _write_as_qgemm(model)
     _require_operators(graph, model)
     _clean(model, graph)

@@ -56,7 +56,7 @@ def _output(conversion: Conversion, last: Link) -> Output:
     if not conversion.follows("QuantizeLinear"):
         return Output(last.output)
     quantize = conversion.links.popleft()
-    return Output(quantize.output, *output_quantisation(quantize))
+    return Output(quantize.output, *output_quantisation(quantize.node))
 
 
 def _attributes(product: Link) -> dict[str, Any]:

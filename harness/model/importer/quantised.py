@@ -3,8 +3,7 @@
     QGemm                                                     unchanged
     QLinearMatMul                                             QGemm without bias: its multiplier is the same,
                                                               (a_scale * b_scale) / y_scale in float32
-    MatMulInteger [Add int32] Cast [Mul by c]                 QGemm with float32 output, a_scale 1 and b_scale c
-        [Add float32] [Relu] QuantizeLinear                   Add, QuantizeLinear
+    QGemm [Add float32] [Relu] QuantizeLinear                 QGemm with float32 output, Add, QuantizeLinear
     DequantizeLinear Gemm [Relu] QuantizeLinear (QDQ)         QGemm, as which ONNX Runtime runs it
 
 A ReLU before a QuantizeLinear whose zero point is the least code has no effect and is omitted.
@@ -37,7 +36,7 @@ from harness.model.importer.conversion import (
     scalar,
 )
 from harness.model.importer.graph import MOVES, Graph, Link, matrix
-from harness.operators.node import Node, domain_of, element_type
+from harness.operators.node import Node, domain_of
 from harness.operators.tensor import FLOAT32
 
 ACCEPTED = (
@@ -93,14 +92,14 @@ def _qgemm(conversion: Conversion, link: Link) -> None:
     node = link.node
     node.require_inputs(6, 9)
     attributes = node.attributes({"alpha": 1.0, "transA": 0, "transB": 0})
-    a = scalar(link, 1, "scale of a", [FLOAT32]), scalar(link, 2, "zero point of a", CODES)
+    a = scalar(link.node, 1, "scale of a", [FLOAT32]), scalar(link.node, 2, "zero point of a", CODES)
     weight = matrix(link, node.constant(3, "weight", CODES))
     scale, zero_point = node.constant(4, "scale of b", [FLOAT32]), node.constant(5, "zero point of b", CODES)
     bias = int32_bias(link, node.constant(6, "bias", [INT32])) if node.has(6) else None
     output = Output(link.output)
     if node.has(7) and node.has(8):
         output = Output(
-            link.output, scalar(link, 7, "scale of y", [FLOAT32]), scalar(link, 8, "zero point of y", CODES)
+            link.output, scalar(link.node, 7, "scale of y", [FLOAT32]), scalar(link.node, 8, "zero point of y", CODES)
         )
     elif node.has(7) or node.has(8):
         raise node.refusal("has only one of y_scale and y_zero_point", "both, or none for a float32 output")
@@ -113,44 +112,14 @@ def _qlinear_matmul(conversion: Conversion, link: Link) -> None:
     require_weights_on_the_right(link)
     node = link.node
     node.require_inputs(8, 8)
-    a = scalar(link, 1, "scale of a", [FLOAT32]), scalar(link, 2, "zero point of a", CODES)
+    a = scalar(link.node, 1, "scale of a", [FLOAT32]), scalar(link.node, 2, "zero point of a", CODES)
     weight = matrix(link, node.constant(3, "weight", CODES))
     scale, zero_point = node.constant(4, "scale of b", [FLOAT32]), node.constant(5, "zero point of b", CODES)
-    output = Output(link.output, scalar(link, 6, "scale of y", [FLOAT32]), scalar(link, 7, "zero point of y", CODES))
+    output = Output(
+        link.output, scalar(link.node, 6, "scale of y", [FLOAT32]), scalar(link.node, 7, "zero point of y", CODES)
+    )
     conversion.emit_qgemm(link, factors(link, a, weight, scale, zero_point), None, output)
     conversion.notes.append(f"QLinearMatMul {node.name!r} is a QGemm without bias")
-
-
-def _matmul_integer(conversion: Conversion, link: Link) -> None:
-    require_weights_on_the_right(link)
-    node = link.node
-    node.require_inputs(2, 4)
-    weight = matrix(link, node.constant(1, "weight", CODES))
-    dtype, _ = conversion.types[conversion.source]
-    a_zero_point = scalar(link, 2, "zero point of a", CODES) if node.has(2) else np.zeros((), dtype)
-    zero_point = node.constant(3, "zero point of b", CODES) if node.has(3) else np.zeros((), weight.dtype)
-    bias = None
-    if conversion.follows("Add"):
-        add = conversion.links.popleft()
-        bias = int32_bias(add, add.node.constant(1 - add.position, "bias", [INT32]))
-    if not conversion.follows("Cast"):
-        raise node.refusal("gives out int32 values", "Cast its output to float32, then Mul by a constant scale")
-    last = conversion.links.popleft()
-    _require_cast_to_float32(last)
-    scale: Array = np.ones((), np.float32)
-    if conversion.follows("Mul"):
-        last = conversion.links.popleft()
-        scale = last.node.constant(1 - last.position, "scale", [FLOAT32])
-    made = factors(link, (np.ones((), np.float32), a_zero_point), weight, scale, zero_point)
-    conversion.emit_qgemm(link, made, bias, Output(last.output))
-    conversion.float_product = True
-    conversion.notes.append(f"MatMulInteger {node.name!r} to {last.node.name!r} is a QGemm with float32 output")
-
-
-def _require_cast_to_float32(link: Link) -> None:
-    to = link.node.attributes({"to": 0, "saturate": 1})["to"]
-    if to != TensorProto.FLOAT:
-        raise link.node.refusal(f"casts to {element_type(to)}", "a Cast to float32")
 
 
 def _add(conversion: Conversion, link: Link) -> None:
@@ -171,12 +140,12 @@ def _input_quantisation(link: Link, codes: np.dtype[Any]) -> tuple[Array, Array]
     attributes = link.node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
     if attributes["block_size"] or attributes["output_dtype"] not in (0, TensorProto.FLOAT):
         raise link.node.refusal("dequantises blocks, or not to float32", "one float32 scale for the tensor")
-    scale = scalar(link, 1, "scale", [FLOAT32])
-    return scale, scalar(link, 2, "zero point", [codes]) if link.node.has(2) else np.zeros((), codes)
+    scale = scalar(link.node, 1, "scale", [FLOAT32])
+    return scale, scalar(link.node, 2, "zero point", [codes]) if link.node.has(2) else np.zeros((), codes)
 
 
 def _quantize_linear(conversion: Conversion, link: Link) -> None:
-    scale, zero_point = output_quantisation(link)
+    scale, zero_point = output_quantisation(link.node)
     width = conversion.types[conversion.source][1]
     conversion.emit("QuantizeLinear", link, {"scale": scale, "zero_point": zero_point}, link.output)
     conversion.types[link.output] = (zero_point.dtype, width)
@@ -193,7 +162,10 @@ def _dequantize_linear(conversion: Conversion, link: Link) -> None:
     if following is not None and following.operator == ("", "QuantizeLinear"):
         if relu:
             leave_out_relu(conversion, conversion.links.popleft())
-        if _undoes(output_quantisation(following), (scale, zero_point)) and link.output not in conversion.graph.outputs:
+        if (
+            _undoes(output_quantisation(following.node), (scale, zero_point))
+            and link.output not in conversion.graph.outputs
+        ):
             conversion.alias[conversion.links.popleft().output] = conversion.source
             return
     _, width = conversion.types[conversion.source]
@@ -228,7 +200,6 @@ READERS: dict[tuple[str, str], Callable[[Conversion, Link], None]] = {
     ("", "QuantizeLinear"): _quantize_linear,
     ("com.microsoft", "QGemm"): _qgemm,
     ("", "QLinearMatMul"): _qlinear_matmul,
-    ("", "MatMulInteger"): _matmul_integer,
     ("", "DequantizeLinear"): _dequantize_linear,
     ("", "Add"): _add,
     ("", "Relu"): leave_out_relu,

@@ -11,7 +11,7 @@ import onnx
 
 from harness import operators
 from harness.core.errors import RequestError
-from harness.model.importer import floating, fused, quantised
+from harness.model.importer import floating, fused, lowering, quantised
 from harness.model.importer.graph import FOLDS, MOVES
 from harness.operators.node import domain_of
 
@@ -25,7 +25,10 @@ QUANTISE = (
 CUT = "cut it off: the scores before it have the same greatest one: python -c {cut}"
 SELECT = "cut it off; `harness models quantize --select {select}` adds it again"
 RETRAIN = "train the network with Relu"
-STATIC = "static scales: onnxruntime.quantization.quantize_static instead of quantize_dynamic"
+STATIC = (
+    "static scales: quantise the float network again, with vectors of its input: harness models quantize FLOAT.onnx "
+    "--data VECTORS.npy -o NAME"
+)
 UNROLL = "unroll its steps into layers of their own"
 CURVED = "has no exact quantised operator in the harness"
 RECTIFIER = "is a rectifier other than Relu"
@@ -146,4 +149,4 @@ def _accepted(graph: onnx.GraphProto) -> Collection[tuple[str, str]]:
     if not is_quantised(graph):
         return {*moves, *(("", operator) for operator in floating.READERS)}
     known: Mapping[tuple[str, str], object] = operators.by_onnx_name()
-    return {*moves, *quantised.READERS, *fused.GROUPS, *known}
+    return {*moves, *quantised.READERS, *fused.GROUPS, *known, *(("", operator) for operator in lowering.READERS)}

@@ -8,6 +8,7 @@ uint8 and int8.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def optimised(onnx_bytes: bytes, name: str, *, fuse_only: bool = False) -> onnx.
 def products_of(model: onnx.ModelProto) -> dict[str, Product]:
     """Return the products with constant weights of an optimised model, by the names of their outputs."""
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    codes = _code_types(model.graph, constants)
+    codes = code_types(model.graph, constants)
     found = {}
     for node in model.graph.node:
         if node.op_type not in OPERANDS:
@@ -109,11 +110,11 @@ def products_of(model: onnx.ModelProto) -> dict[str, Product]:
     return found
 
 
-def _constant(node: onnx.NodeProto, position: int, constants: dict[str, Array]) -> Array | None:
+def _constant(node: onnx.NodeProto, position: int, constants: Mapping[str, Array]) -> Array | None:
     return constants.get(node.input[position]) if position < len(node.input) else None
 
 
-def _code_types(graph: onnx.GraphProto, constants: dict[str, Array]) -> dict[str, np.dtype[Any]]:
+def code_types(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> dict[str, np.dtype[Any]]:
     """Return the types of the 8-bit tensors: those of their zero points, or of the tensor that an operator moves."""
     types = {value.name: helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type) for value in graph.input} | {
         name: value.dtype for name, value in constants.items()

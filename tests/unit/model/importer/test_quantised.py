@@ -333,10 +333,6 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         "node 'node_r1' (Relu): is not followed by a QuantizeLinear whose zero point is the least code",
         "zero point 0 for uint8 or -128 for int8",
     ),
-    "Relu at the end": (
-        lambda: matmul_integer(1, relu=True, end=True), FLOAT, {},
-        "node 'node_r1' (Relu): is not followed by a QuantizeLinear", "a QuantizeLinear after it",
-    ),
     "another type out of QDQ": (
         lambda: qdq(1), INT8, {"z1": np.int8(0)}, "node 'node_p1' (QGemm): the zero point of y is int8", "uint8",
     ),
@@ -344,10 +340,6 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         lambda: [onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["dq", "ds", "dz"], name="dynamic")], UINT8, {},
         "node 'dynamic' (DynamicQuantizeLinear): operator DynamicQuantizeLinear takes its scale from the data",
         "static scales",
-    ),
-    "two factors": (
-        lambda: last(matmul_integer(1, end=True), node("Mul", "y1 s0", "z")), FLOAT, {},
-        "node 'node_z' (Mul): is not part of a known pattern", "accepted: QuantizeLinear, QGemm",
     ),
     "int32 results": (
         lambda: matmul_integer(1)[:1], TensorProto.INT32, {}, "node 'node_a1' (MatMulInteger): gives out int32 values",
