@@ -53,6 +53,23 @@ def pass_workspace(command: Callable[..., Any]) -> Callable[..., Any]:
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else.")
 
 
+def changes(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that change an .onnx file before it is read; the command gets them as `changes`."""
+
+    @functools.wraps(command)
+    def with_changes(*arguments: Any, drop_final: bool, drop_first: bool, **options: Any) -> Any:
+        from harness.model.importer import Changes
+
+        return command(*arguments, changes=Changes(drop_final, drop_first), **options)
+
+    for name, text in (
+        ("--drop-first", "Remove Scaler, Add, Sub, Mul and Div at the start: the inputs are normalised outside."),
+        ("--drop-final", "Remove Softmax, ArgMax, ZipMap and other nodes behind the scores at the end."),
+    ):
+        with_changes = click.option(name, is_flag=True, help=text)(with_changes)
+    return with_changes
+
+
 class Words(click.ParamType[tuple[str, ...]]):
     """A comma-separated list of words."""
 

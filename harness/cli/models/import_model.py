@@ -14,37 +14,38 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json, force, new_model, pass_workspace
+from harness.cli._options import as_json, changes, force, new_model, pass_workspace
 from harness.core.console import Console
 from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.model.float_network import DenseNetwork
-    from harness.model.importer import FloatImport, QuantisedImport
+    from harness.model.importer import Changes, FloatImport, QuantisedImport
     from harness.model.network import Network
 
 
 @click.command("import", epilog="Example: harness models import network.onnx -o network")
 @click.argument("file", type=click.Path(path_type=Path))
 @new_model
+@changes
 @force
 @as_json
 @pass_workspace
-def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
+def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool, changes: Changes) -> None:
     """Import a dense float network, or a quantised one, from FILE, .onnx or .nnet.
 
     The result is checked against the arithmetic of the file.  An unsupported file is rejected with the node and the
     reason.
     """
-    bring_in(file, space.new_model(output, force=force), output, Console.open(as_json=as_json))
+    bring_in(file, space.new_model(output, force=force), output, Console.open(as_json=as_json), changes)
 
 
-def bring_in(file: Path, path: Path, output: str, console: Console) -> None:
+def bring_in(file: Path, path: Path, output: str, console: Console, changes: Changes) -> None:
     """Read and check the network of `file`, write it to `path`, and print its facts; the user calls it `output`."""
     from harness.model import importer
     from harness.model.importer import FloatImport
 
-    found = importer.bring_in(file)
+    found = importer.bring_in(file, asked=changes)
     if isinstance(found, FloatImport):
         _bring_in_floats(found, path, output, console)
     else:
@@ -65,6 +66,8 @@ def _bring_in_floats(found: FloatImport, path: Path, output: str, console: Conso
         if network.box is not None
         else f"{box[0, 0]:g} to {box[1, 0]:g} because the file has no input box"
     )
+    for note in found.notes:
+        console.note(note)
     if found.folded:
         console.note(f"folded into the constants of a layer: {', '.join(map(readable, found.folded))}")
     console.show(
@@ -86,6 +89,7 @@ def _bring_in_floats(found: FloatImport, path: Path, output: str, console: Conso
             "quantised": False,
             "layers": layers,
             "folded": list(found.folded),
+            "notes": list(found.notes),
             "input_box": None if network.box is None else network.box.tolist(),
             "check": asdict(checked),
         }

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli import _completion
-from harness.cli._options import as_json, force, new_model, pass_workspace
+from harness.cli._options import as_json, changes, force, new_model, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.table import Table
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from harness.model.float_network import DenseNetwork, Floats32
+    from harness.model.importer import Changes
     from harness.model.network import Network
     from harness.model.quantizer import Agreement, Batches, Choices, LayerUse, QuantizedNetwork
     from harness.reference import OnnxRuntimeReference
@@ -90,6 +91,7 @@ SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin":
 @click.option(
     "--codes", type=click.Choice(["int8", "uint8"]), default="int8", help="With --data: type of the activations."
 )
+@changes
 @force
 @as_json
 @pass_workspace
@@ -105,6 +107,7 @@ def command(
     test: Path | None,
     labels: Path | None,
     codes: Literal["int8", "uint8"],
+    changes: Changes,
     **asked: Any,
 ) -> None:
     """Quantise a float network: a dense one from its weights and its input box, any other with calibration --data.
@@ -116,10 +119,12 @@ def command(
     if data is None:
         if test or labels:
             raise RequestError("--test and --labels are for --data", "--data VECTORS.npy")
-        quantize(file, path, box, asked, console)
+        quantize(file, path, box, asked, changes, console)
         return
     _require_defaults()
-    quantize_with_data(file, path, (data, test, labels), {"codes": codes, "weights": asked["weights"]}, console)
+    quantize_with_data(
+        file, path, (data, test, labels), {"codes": codes, "weights": asked["weights"]}, changes, console
+    )
 
 
 def _require_defaults() -> None:
@@ -135,7 +140,12 @@ def _require_defaults() -> None:
 
 
 def quantize_with_data(
-    file: Path, path: Path, arrays: tuple[Path, Path | None, Path | None], asked: Mapping[str, Any], console: Console
+    file: Path,
+    path: Path,
+    arrays: tuple[Path, Path | None, Path | None],
+    asked: Mapping[str, Any],
+    changes: Changes,
+    console: Console,
 ) -> None:
     """Quantise the network of `file` with calibration vectors, write the model to `path`, and print its quality.
 
@@ -148,7 +158,7 @@ def quantize_with_data(
     from harness.reference import OnnxRuntimeReference
 
     choices = with_data.DataChoices(**asked)
-    floats = with_data.read(file)
+    floats = with_data.read(file, changes)
     data, test, labels = arrays
     calibration = floats.images(_array(data), str(data))
     vectors = floats.images(_array(test), str(test)) if test else calibration
@@ -213,14 +223,17 @@ def _data_table(path: Path, network: Network, uses: Mapping[str, int]) -> Table:
     return table
 
 
-def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], console: Console) -> None:
+def quantize(
+    file: Path, path: Path, box: str | None, asked: Mapping[str, Any], changes: Changes, console: Console
+) -> None:
     """Quantise the network of `file`, write the model to `path`, and print its quality."""
     from harness.model import importer, quantizer
     from harness.model.quantizer import Choices
     from harness.reference import OnnxRuntimeReference
 
     choices = Choices(**asked)
-    floats = _with_box(importer.read(file), box)
+    imported = importer.read(file, changes)
+    floats = _with_box(imported.network, box)
     quantized = quantizer.quantize(floats, choices, _watched(console, "calibrating", choices.vectors))
     model = _model(floats, quantized, choices, path.stem)
     # With this option, sums of uint8 and int8 products are exact on every machine.
@@ -230,7 +243,7 @@ def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], 
     uses = quantizer.layer_uses(quantized, _codes(model, runtime, watch(vectors)))
     near = _agreement(floats, model, runtime, choices)
     write_whole(path, model.onnx_bytes)
-    notes = [*quantized.notes, *_use_notes(uses, choices)]
+    notes = [*imported.notes, *quantized.notes, *_use_notes(uses, choices)]
     for note in notes:
         console.note(f"note: {note}")
     console.show(_table(path, uses), _sentence(near, choices.select, f"{near.vectors:,} new vectors of the box"))

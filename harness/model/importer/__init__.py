@@ -4,7 +4,8 @@ A float network (.onnx, .nnet) becomes dense layers, equal to the file within a 
 the canonical form that `harness.model.parse` accepts, equal to the file bit for bit.
 """
 
+from harness.model.importer.changes import Changes
 from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.files import FloatImport, QuantisedImport, bring_in, float_graph, read
 
-__all__ = ["Agreement", "FloatImport", "Identity", "QuantisedImport", "bring_in", "float_graph", "read"]
+__all__ = ["Agreement", "Changes", "FloatImport", "Identity", "QuantisedImport", "bring_in", "float_graph", "read"]

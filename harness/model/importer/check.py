@@ -119,10 +119,16 @@ def box_of(network: DenseNetwork) -> Floats32:
     return np.repeat(np.array(DEFAULT_BOX, np.float32)[:, None], len(network.layers[0].weight), axis=1)
 
 
-def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64]:
+def outputs_of(graph: Graph) -> Callable[[Floats32], Floats64]:
     """Return the output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
-    session = _session(onnx_bytes, graph.name)
+    session = _session(graph.model.SerializeToString(), graph.name)
     return lambda vectors: _run(session, graph, vectors, graph.outputs)[0].astype(np.float64)
+
+
+def tensor_of(graph: Graph, name: str, vectors: Floats32) -> Floats64:
+    """Return a tensor inside of a float ONNX file, (n, N), for vectors (n, K), as `outputs_of`."""
+    session = _session(_with_outputs(graph.model.SerializeToString(), {name: graph.dtype}), graph.name)
+    return _run(session, graph, vectors, [name])[0].astype(np.float64)
 
 
 def _run(

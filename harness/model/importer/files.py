@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from onnx import external_data_helper, helper
 from harness import model as networks
 from harness.core.errors import RequestError
 from harness.model.float_network import DenseNetwork, Floats32
-from harness.model.importer import check, floating, fused, graph, lowering, nnet, quantised, steps, unsupported
+from harness.model.importer import changes, check, floating, fused, graph, lowering, nnet, quantised, steps, unsupported
+from harness.model.importer.changes import Changes
 from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
 from harness.model.importer.graph import MOVES, Graph
@@ -28,6 +29,7 @@ from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
 
+NO_CHANGES = Changes()
 LEFT_OUT = {*MOVES, "Relu", "QLinearMatMul"}
 """Operators that conversion leaves out, or writes as QGemm, for which more targets have kernels, where that changes no
 value; only a model with branches keeps them."""
@@ -35,24 +37,27 @@ value; only a model with branches keeps them."""
 
 @dataclass(frozen=True, eq=False)
 class FloatImport:
-    """A float network; `folded` are the file's nodes that went into constants of its layers."""
+    """A float network; `folded` are the file's nodes that went into constants of its layers, `notes` the changes."""
 
     network: DenseNetwork
     folded: tuple[str, ...]
     check: Agreement
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class QuantisedImport:
-    """A quantised network and the bytes to store; `notes` list the operators that were rewritten."""
+    """A quantised network and the bytes to store; `notes` list the changes, and the operators that were rewritten."""
 
     network: Network
     notes: tuple[str, ...]
     check: Identity
 
 
-def bring_in(path: Path, source: Mapping[str, str] | None = None) -> FloatImport | QuantisedImport:
-    """Read and check a network of dense layers, float or quantised, from an .onnx or .nnet file.
+def bring_in(
+    path: Path, source: Mapping[str, str] | None = None, asked: Changes = NO_CHANGES
+) -> FloatImport | QuantisedImport:
+    """Read and check a network of dense layers, float or quantised, from an .onnx or .nnet file, with these changes.
 
     Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the node or
     line, the reason, and the accepted alternatives.  The metadata names the file, or what `source` says instead.
@@ -63,15 +68,19 @@ def bring_in(path: Path, source: Mapping[str, str] | None = None) -> FloatImport
         raise RequestError(f"file {path}: {error.strerror}", "give the path of an .onnx or .nnet file") from error
     source = dict(source or _named(path, data))
     if path.suffix == ".nnet":
+        if asked != NO_CHANGES:
+            raise RequestError(f"file {path} has no nodes to change", "an .onnx file, or no option that changes it")
         return _from_nnet(data, path.stem, source)
     if path.suffix != ".onnx":
         raise RequestError(f"file {path} is neither .onnx nor .nnet", _how_to_convert(path))
     data, hashes = _with_data_inside(path, data)
     source |= hashes
     model = graph.decode(data, path.stem)
+    notes = changes.apply(model, path.stem, asked)
     unsupported.require_supported(model, path.stem, str(path))
     found = graph.read(model, path.stem)
-    return (_from_quantised if unsupported.is_quantised(model.graph) else _from_float)(found, data, source)
+    imported = (_from_quantised if unsupported.is_quantised(model.graph) else _from_float)(found, source)
+    return replace(imported, notes=(*notes, *imported.notes))
 
 
 CONVERTERS = {
@@ -124,8 +133,8 @@ def _named(path: Path, data: bytes) -> dict[str, str]:
     return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
 
 
-def float_graph(path: Path) -> tuple[Graph, dict[str, str]]:
-    """Return a float model, with its data inside, and metadata that name the file.
+def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[str, str], tuple[str, ...]]:
+    """Return a float model, with its data inside and with these changes, metadata that name the file, and notes.
 
     Raises RequestError that lists all nodes that `harness.model.quantizer.with_data` cannot quantise.
     """
@@ -135,6 +144,7 @@ def float_graph(path: Path) -> tuple[Graph, dict[str, str]]:
         raise RequestError(f"file {path}: {error.strerror}", "give the path of a float .onnx file") from error
     data, hashes = _with_data_inside(path, given)
     model = graph.decode(data, path.stem)
+    notes = changes.apply(model, path.stem, asked)
     if unsupported.is_quantised(model.graph):
         raise RequestError(f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged")
     unsupported.require_supported(model, path.stem, str(path), also=(*fused.GROUPS, ("", "BatchNormalization")))
@@ -144,17 +154,20 @@ def float_graph(path: Path) -> tuple[Graph, dict[str, str]]:
             f"model {path.stem!r}: its input is {found.dtype} of shape {found.input_shape}",
             "float32 (vectors, ...), with a first size of 1 or a free one",
         )
-    return found, _named(path, given) | hashes
+    return found, _named(path, given) | hashes, notes
 
 
-def read(path: Path) -> DenseNetwork:
-    """Read and check a float network; RequestError where it is quantised already, and as `bring_in` does."""
-    found = bring_in(path)
+def read(path: Path, asked: Changes = NO_CHANGES) -> FloatImport:
+    """Read and check a float network with these changes.
+
+    Raises RequestError where it is quantised already, and as `bring_in` does.
+    """
+    found = bring_in(path, asked=asked)
     if isinstance(found, QuantisedImport):
         raise RequestError(
             f"model {found.network.name!r} is quantised already", "`harness models import` imports it unchanged"
         )
-    return found.network
+    return found
 
 
 def _from_nnet(data: bytes, name: str, source: dict[str, str]) -> FloatImport:
@@ -205,7 +218,7 @@ def _of_input(normalisation: Normalisation, box: Floats32) -> dict[str, str]:
     return {key: json.dumps(value) for key, value in values.items()}
 
 
-def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImport:
+def _from_float(found: Graph, source: dict[str, str]) -> FloatImport:
     taken = floating.steps_of(found)
     width = math.prod(found.input_shape)
     layers, folded = steps.dense_layers(taken, width, found.name)
@@ -222,11 +235,12 @@ def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImpor
         normalisation=normalisation_of(found.metadata, width, found.name),
         metadata=found.metadata | source,
     )
-    outputs = check.outputs_of(found, data)
+    outputs = check.outputs_of(found)
     return FloatImport(network, folded, check.within_bound(network, taken, outputs, found.dtype))
 
 
-def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> QuantisedImport:
+def _from_quantised(found: Graph, source: dict[str, str]) -> QuantisedImport:
+    data = found.model.SerializeToString()
     found, notes = lowering.convert(found)
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)

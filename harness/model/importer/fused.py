@@ -75,7 +75,8 @@ def _require_operators(graph: Graph, model: onnx.ModelProto) -> None:
             f"model {graph.name!r}: ONNX Runtime runs {names}, "
             + ("in float32" if is_float else "which the harness does not support"),
             "every operator between DequantizeLinear (with zero points) on all that it reads, and QuantizeLinear to "
-            "the same type; or quantise it in the operator format (QuantFormat.QOperator)"
+            "the same type; or quantise it in the operator format (QuantFormat.QOperator); --drop-final removes a "
+            "Softmax at the end"
             if is_float
             else f"supported: {', '.join(name for _, name in operators.by_onnx_name())}",
         )

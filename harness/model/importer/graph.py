@@ -151,11 +151,12 @@ def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
-    _remove_unread(model.graph)
+    remove_unread(model.graph)
     return model
 
 
-def _remove_unread(graph: onnx.GraphProto) -> None:
+def remove_unread(graph: onnx.GraphProto) -> None:
+    """Remove the nodes that no output needs."""
     needed = {value.name for value in graph.output}
     for node in reversed(list(graph.node)):
         if needed.isdisjoint(node.output):

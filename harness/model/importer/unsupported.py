@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +21,9 @@ QUANTISE = (
     "quantise it with calibration vectors: harness models quantize {file} --data VECTORS.npy -o NAME, or with "
     "onnxruntime.quantization.quantize_static, and import the result"
 )
-CUT = "cut it off: the scores before it have the same greatest one: python -c {cut}"
-SELECT = "cut it off; `harness models quantize --select {select}` adds it again"
+CUT = "remove it behind the scores: harness models import {file} --drop-final -o NAME"
+SELECT = f"{CUT}; `harness models quantize --select {{select}}` adds it again"
+FIRST = "at the start of the network, remove it: harness models import {file} --drop-first -o NAME"
 RETRAIN = "train the network with Relu"
 STATIC = (
     "static scales: quantise the float network again, with vectors of its input: harness models quantize FLOAT.onnx "
@@ -48,7 +48,7 @@ FLOATS: dict[str, tuple[str, str]] = {
     "Softmax": (NOT_DENSE, CUT),
     **dict.fromkeys(("LogSoftmax", "Exp"), (CURVED, CUT)),
     **{operator: ("is no score", SELECT.replace("{select}", operator.lower())) for operator in ("ArgMax", "ArgMin")},
-    **dict.fromkeys(("ZipMap", "TopK"), ("is no score", CUT)),
+    **dict.fromkeys(("ZipMap", "ArrayFeatureExtractor", "LabelEncoder"), ("is no score", CUT)),
     **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "If", "Scan"), ("is more than one layer", UNROLL)),
     "BatchNormalization": (
         "is not folded",
@@ -59,7 +59,8 @@ FLOATS: dict[str, tuple[str, str]] = {
 QUANTISED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"), (FROM_DATA, STATIC)),
     **dict.fromkeys(("Shape", "Gather", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
-    **dict.fromkeys(("LogSoftmax", "ZipMap", "TopK"), ("is not supported", CUT)),
+    **dict.fromkeys(("LogSoftmax", "Exp", "ZipMap", "LabelEncoder"), ("is not supported", CUT)),
+    "Div": ("is not supported", FIRST),
     "BatchNormalization": ("is not folded", f"fold it into the layer before it and quantise again: {PREPROCESS}"),
 }
 """Operators that no quantised network may have."""
@@ -121,7 +122,6 @@ def _names(nodes: Collection[str]) -> str:
 def _problems(graph: onnx.GraphProto, file: str, accepted: Collection[tuple[str, str]]) -> Iterator[Problem]:
     """Yield the nodes that are not supported, in the order of the graph."""
     constants = {tensor.name for tensor in graph.initializer}
-    inputs = [value.name for value in graph.input if value.name not in constants]
     is_integer = is_quantised(graph)
     known, unknown = (
         (QUANTISED, "is not supported in a quantised model") if is_integer else (FLOATS, "is not supported")
@@ -131,9 +131,7 @@ def _problems(graph: onnx.GraphProto, file: str, accepted: Collection[tuple[str,
         name = node.name or f"{node.op_type}_{index}"
         operator = ".".join(filter(None, (domain_of(node), node.op_type)))
         source = next((each for each in node.input if each and each not in constants), "")
-        places = ", ".join(map(json.dumps, (file, new)))
-        cut = f"import onnx.utils; onnx.utils.extract_model({places}, {json.dumps(inputs[:1])}, {json.dumps([source])})"
-        words = {"file": shlex.quote(file), "new": shlex.quote(new), "cut": shlex.quote(cut)}
+        words = {"file": shlex.quote(file), "new": shlex.quote(new)}
         if not source and not domain_of(node):
             constants.update(node.output)
             if node.op_type not in FOLDS and node.op_type != "DequantizeLinear":

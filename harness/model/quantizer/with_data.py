@@ -23,7 +23,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.float_network import Floats32
-from harness.model.importer import QuantisedImport
+from harness.model.importer import Changes, QuantisedImport
 from harness.model.importer.graph import Graph
 from harness.model.onnx_runtime import products
 
@@ -41,10 +41,11 @@ class DataChoices:
 
 @dataclass(frozen=True, eq=False)
 class FloatFile:
-    """A float network in a file, with all data inside, and metadata that name the file."""
+    """A float network in a file, with all data inside; metadata that name the file, and notes of changes."""
 
     graph: Graph
     source: dict[str, str]
+    changes: tuple[str, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,18 +76,18 @@ class FloatFile:
         return np.array([runtime.run([name], {source: each[None]})[0].reshape(-1) for each in vectors])
 
 
-def read(path: Path) -> FloatFile:
-    """Read a float network with one float32 input.
+def read(path: Path, asked: Changes) -> FloatFile:
+    """Read a float network with one float32 input, with these changes.
 
     Raises RequestError for a network that ONNX Runtime refuses, for constants that are not finite, and with a list of
     all operators that cannot be quantised.
     """
-    graph, source = importer.float_graph(path)
+    graph, source, notes = importer.float_graph(path, asked)
     for name, values in graph.constants.items():
         if values.dtype == np.float32 and not np.isfinite(values).all():
             raise RequestError(f"model {graph.name!r}: {name!r} has NaN or infinite values", "train or export it again")
     products.optimised(graph.model.SerializeToString(), graph.name)
-    return FloatFile(graph, source)
+    return FloatFile(graph, source, notes)
 
 
 def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoices, name: str) -> QuantisedImport:
@@ -128,7 +129,7 @@ def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoice
         raise RequestError(f"model {graph.name!r} has nothing to quantise", "Conv, Gemm or MatMul")
     parts = ", ".join(f"{operator} x{count}" for operator, count in sorted(folded.items()))
     notes = [f"ONNX Runtime made these a part of other operators before: {parts}"] if parts else []
-    return QuantisedImport(found.network, (*notes, *found.notes), found.check)
+    return QuantisedImport(found.network, (*floats.changes, *notes, *found.notes), found.check)
 
 
 def _operators(path: Path) -> Counter[str]:

@@ -12,6 +12,7 @@ import pytest
 from harness.cli.models import import_model
 from harness.core.console import Console
 from harness.model import load
+from harness.model.importer import Changes
 from tests.support.cli.command import User
 from tests.support.importer.graphs import model, node, saved
 from tests.support.importer.quantised import built, draw, qdq
@@ -42,6 +43,7 @@ def test_a_float_network_comes_in(user: User, tmp_path: Path) -> None:
         "quantised": False,
         "layers": [{"inputs": 2, "outputs": 3, "relu": True}],
         "folded": ["node_s"],
+        "notes": [],
         "input_box": None,
     }
     assert check["difference"] < 1e-5
@@ -51,13 +53,34 @@ def test_a_float_network_comes_in(user: User, tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine.onnx", "network.onnx"]
 
 
+def test_ends_are_removed_on_request(user: User, tmp_path: Path) -> None:
+    path = saved(tmp_path, model([*CHAIN, node("Softmax", "y", "s2")], CONSTANTS, shape=[1, 2]))
+    arguments = ["models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json"]
+    refused = user.harness(*arguments)
+    assert refused.code == 2
+    assert f"harness models import {path} --drop-final -o NAME" in refused.err
+    ended = user.harness(*arguments, "--drop-final", "--drop-first")
+    assert ended.code == 0, ended.err
+    final, first = ended.document["notes"]
+    assert final.startswith("removed at the end: 'node_s2' (Softmax)")
+    assert first.startswith("removed at the start: 'node_s' (Sub)")
+    assert final in ended.err
+    again = user.harness(*arguments[:2], str(tmp_path / "mine.onnx"), *arguments[3:], "--force", "--drop-final")
+    assert again.code == 2
+    assert "--drop-final finds no node to remove before 'y'" in again.err
+    quantised = user.harness("models", "quantize", str(path), "-o", str(tmp_path / "q.onnx"), "--box=-1:1",
+                             "--scores=uint8", "--vectors=500", "--drop-final", "--json")  # fmt: skip
+    assert quantised.code == 0, quantised.err
+    assert quantised.document["notes"][0] == final
+
+
 def test_names_of_nodes_do_not_reach_the_terminal_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = onnx.load_model_from_string(model(CHAIN, CONSTANTS, shape=[1, 2]))
     next(node for node in made.graph.node if node.name == "node_s").name = "\x1b[31m"
     path = saved(tmp_path, made.SerializeToString())
-    import_model.bring_in(path, tmp_path / "mine.onnx", "mine", Console.open(as_json=False))
+    import_model.bring_in(path, tmp_path / "mine.onnx", "mine", Console.open(as_json=False), Changes())
     assert 'folded into the constants of a layer: "\\u001b[31m"' in capsys.readouterr().err
 
 

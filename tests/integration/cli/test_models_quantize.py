@@ -23,6 +23,7 @@ from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.float_network import DenseNetwork, forward, to_onnx
+from harness.model.importer import Changes
 from harness.model.quantizer import FRESH, drawn
 from harness.operators.qlinear_conv import QLinearConv
 from harness.reference import OnnxRuntimeReference
@@ -188,7 +189,7 @@ def test_the_box_of_the_request_goes_before_the_file(user: User, floats: DenseNe
 def test_a_box_that_is_none_is_refused(tmp_path: Path, floats: DenseNetwork, box: str, message: str) -> None:
     file = save(floats, tmp_path / "floats.onnx")
     with pytest.raises(RequestError, match=re.escape(message)):
-        command.quantize(file, tmp_path / "made.onnx", box, {}, Console.open(as_json=True))
+        command.quantize(file, tmp_path / "made.onnx", box, {}, Changes(), Console.open(as_json=True))
     assert not (tmp_path / "made.onnx").exists()
 
 

@@ -35,7 +35,7 @@ def test_files_that_are_no_network_are_refused(tmp_path: Path, name: str, conten
 
 
 def test_read_takes_float_networks_only(tmp_path: Path) -> None:
-    assert importer.read(saved(tmp_path, FLOATS)).layers[0].weight.tolist() == [[1.0], [1.0]]
+    assert importer.read(saved(tmp_path, FLOATS)).network.layers[0].weight.tolist() == [[1.0], [1.0]]
     path = saved(tmp_path, built(qgemm(1), draw(np.random.default_rng(0), (2, 3))))
     with pytest.raises(RequestError, match=r"'network' is quantised already"):
         importer.read(path)
@@ -44,7 +44,7 @@ def test_read_takes_float_networks_only(tmp_path: Path) -> None:
 def test_data_in_another_file_is_read(tmp_path: Path) -> None:
     made = onnx.load_model_from_string(FLOATS)
     onnx.save(made, tmp_path / "apart.onnx", save_as_external_data=True, location="data", size_threshold=0)
-    network = importer.read(tmp_path / "apart.onnx")
+    network = importer.read(tmp_path / "apart.onnx").network
     assert network.layers[0].weight.tolist() == [[1.0], [1.0]]
     digest = hashlib.sha256((tmp_path / "data").read_bytes()).hexdigest()
     assert json.loads(network.metadata["source_data_sha256"]) == {"data": digest}
@@ -69,7 +69,7 @@ def test_data_of_a_constant_node_in_another_file_is_read(tmp_path: Path) -> None
     tensor.ClearField("raw_data")
     made.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
     (tmp_path / "here").write_bytes(np.full((2, 1), 3, np.float32).tobytes())
-    network = importer.read(saved(tmp_path, made.SerializeToString()))
+    network = importer.read(saved(tmp_path, made.SerializeToString())).network
     assert network.layers[0].weight.tolist() == [[3.0], [3.0]]
 
 

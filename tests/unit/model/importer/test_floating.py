@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
         "node 'node_t' (Tanh): operator Tanh has no exact quantised operator", "accepted: MatMul, Gemm, Add",
     ),
     "Sigmoid": ([*CHAIN, node("Sigmoid", "y", "t")], {}, "Sigmoid is no dense layer", "quantise it with calibration"),
-    "Softmax": ([*CHAIN, node("Softmax", "y", "t")], {}, "Softmax is no dense layer", "cut it off: the scores before"),
+    "Softmax": ([*CHAIN, node("Softmax", "y", "t")], {}, "Softmax is no dense layer", "--drop-final -o NAME"),
     "LeakyRelu": ([*CHAIN, node("LeakyRelu", "y", "t")], {}, "LeakyRelu is no dense layer", "quantise it with"),
     "Relu6": (
         [*CHAIN, node("Clip", "y low high", "t")], {"low": F(0), "high": F(6)},
