@@ -187,7 +187,8 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
         names = ", ".join(repr(value.name) for value in inputs)
         raise RequestError(
             f"model {name!r} has {len(inputs)} inputs ({names})",
-            "give it exactly one, the vectors; scales, zero points, weights and bias are initializers",
+            "give it exactly one, the vectors (harness models import FILE --join-inputs -o NAME); scales, zero points, "
+            "weights and bias are initializers",
         )
     kind = inputs[0].type.tensor_type
     sizes = [dim.dim_value for dim in kind.shape.dim]

@@ -61,7 +61,7 @@ def within_bound(
     is no bound, and where the file's own roundings leave little of its values, whatever the bound allows.
     """
     vectors = _vectors(network, dtype)
-    ours = _session(to_onnx(network).SerializeToString(), network.name).run(None, {network.input_name: vectors})[0]
+    ours = loaded(to_onnx(network).SerializeToString(), network.name).run(None, {network.input_name: vectors})[0]
     exact = vectors.astype(np.float64)
     of_file = float_steps.error_bound(steps, exact, dtype)
     of_ours = float_steps.error_bound(float_steps.of_layers(network.layers), exact, np.dtype(np.float32))
@@ -121,13 +121,13 @@ def box_of(network: DenseNetwork) -> Floats32:
 
 def outputs_of(graph: Graph) -> Callable[[Floats32], Floats64]:
     """Return the output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
-    session = _session(graph.model.SerializeToString(), graph.name)
+    session = loaded(graph.model.SerializeToString(), graph.name)
     return lambda vectors: _run(session, graph, vectors, graph.outputs)[0].astype(np.float64)
 
 
 def tensor_of(graph: Graph, name: str, vectors: Floats32) -> Floats64:
     """Return a tensor inside of a float ONNX file, (n, N), for vectors (n, K), as `outputs_of`."""
-    session = _session(_with_outputs(graph.model.SerializeToString(), {name: graph.dtype}), graph.name)
+    session = loaded(_with_outputs(graph.model.SerializeToString(), {name: graph.dtype}), graph.name)
     return _run(session, graph, vectors, [name])[0].astype(np.float64)
 
 
@@ -136,13 +136,20 @@ def _run(
 ) -> tuple[Array, ...]:
     """Return each of the named tensors, (n, N), as computed by the file for one vector at a time."""
     rows = vectors.astype(graph.dtype).reshape(len(vectors), *graph.input_shape)
+    results = [run_one(session, graph.name, {graph.input_name: row}, names) for row in rows]
+    return tuple(np.array([result.reshape(-1) for result in column]) for column in zip(*results, strict=True))
+
+
+def run_one(
+    session: onnxruntime.InferenceSession, model: str, given: Mapping[str, Array], names: Sequence[str] | None = None
+) -> list[Array]:
+    """Return the named outputs, or all, for one vector; raise RequestError where ONNX Runtime fails."""
     try:
-        results = [session.run(names, {graph.input_name: row}) for row in rows]
+        return list(session.run(names, given))
     except Exception as error:  # its exceptions have no common base of their own
         raise RequestError(
-            f"ONNX Runtime fails on model {graph.name!r}: {error}", "give a model that runs with one vector at a time"
+            f"ONNX Runtime fails on model {model!r}: {error}", "give a model that runs with one vector at a time"
         ) from error
-    return tuple(np.array([result.reshape(-1) for result in column]) for column in zip(*results, strict=True))
 
 
 @dataclass(frozen=True)
@@ -252,7 +259,8 @@ def _require_fused(graph: Graph, converted: Canonical) -> None:
         )
 
 
-def _session(onnx_bytes: bytes, name: str) -> onnxruntime.InferenceSession:
+def loaded(onnx_bytes: bytes, name: str) -> onnxruntime.InferenceSession:
+    """Return a session of one thread; raise RequestError where ONNX Runtime refuses the model `name`."""
     try:
         return session(onnx_bytes, 1)
     except Exception as error:  # as above

@@ -147,7 +147,8 @@ def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[st
     notes = changes.apply(model, path.stem, asked)
     if unsupported.is_quantised(model.graph):
         raise RequestError(f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged")
-    unsupported.require_supported(model, path.stem, str(path), also=(*fused.GROUPS, ("", "BatchNormalization")))
+    also = (("", operator) for operator in ("BatchNormalization", "Slice", "Split"))
+    unsupported.require_supported(model, path.stem, str(path), also=(*fused.GROUPS, *also))
     found = graph.read(model, path.stem)
     if found.dtype != np.float32 or len(found.input_shape) < 2 or found.input_shape[0] != 1:
         raise RequestError(

@@ -51,6 +51,7 @@ def convert(graph: Graph) -> Canonical:
     _require_stated_products(graph)
     model = products.optimised(graph.model.SerializeToString(), graph.name, fuse_only=True)
     _write_as_qgemm(model)
+    _write_as_slices(model)
     _require_operators(graph, model)
     _clean(model, graph)
     network = networks.parse(model.SerializeToString(), graph.name)
@@ -89,6 +90,30 @@ def _write_as_qgemm(model: onnx.ModelProto) -> None:
         if node.op_type == "QLinearMatMul" and node.input[3] in constants:
             node.op_type, node.domain = "QGemm", "com.microsoft"
             node.input.insert(6, "")
+
+
+def _write_as_slices(model: onnx.ModelProto) -> None:
+    """Replace every Split of stated sizes by a Slice for each output; ONNX Runtime makes one of such Slices."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        given = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        sizes = given.get("split")
+        if len(node.input) > 1 and node.input[1] in constants:
+            sizes = numpy_helper.to_array(constants[node.input[1]]).tolist()
+        if node.op_type != "Split" or sizes is None:
+            model.graph.node.append(node)
+            continue
+        for number, (output, size) in enumerate(zip(node.output, sizes, strict=True)):
+            start = sum(sizes[:number])
+            bounds = {"starts": start, "ends": start + size, "axes": given.get("axis", 0)}
+            names = [f"{output}/{what}" for what in bounds]
+            for name, value in zip(names, bounds.values(), strict=True):
+                model.graph.initializer.append(numpy_helper.from_array(np.array([value]), name))
+            model.graph.node.append(
+                onnx.helper.make_node("Slice", [node.input[0], *names], [output], f"{output}/Slice")
+            )
 
 
 def _clean(model: onnx.ModelProto, graph: Graph) -> None:

@@ -176,7 +176,10 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
     inputs: list[onnx.ValueInfoProto] = [value for value in graph.input if value.name not in constants]
     if len(inputs) != 1:
         names = ", ".join(repr(value.name) for value in inputs) or "none"
-        raise RequestError(f"model {name!r} has {len(inputs)} inputs ({names})", "exactly one, the vectors")
+        raise RequestError(
+            f"model {name!r} has {len(inputs)} inputs ({names})",
+            "exactly one, the vectors; `harness models import FILE --join-inputs -o NAME` makes one of several",
+        )
     return inputs[0]
 
 

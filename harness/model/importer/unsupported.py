@@ -37,12 +37,12 @@ FROM_DATA = "takes its scale from the data, so that no constant multiplier exist
 
 FLOATS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        ("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Pad", "Sigmoid", "LeakyRelu"),
+        ("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Pad", "Sigmoid", "LeakyRelu", "Slice"),
         (NOT_DENSE, QUANTISE),
     ),
     **dict.fromkeys(("ReduceMean", "GlobalMaxPool"), (NOT_DENSE, f"GlobalAveragePool or MaxPool; then {QUANTISE}")),
     "ConvTranspose": (NOT_DENSE, f"Resize and Conv; then {QUANTISE}"),
-    **dict.fromkeys(("Shape", "Gather", "Slice", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
+    **dict.fromkeys(("Shape", "Gather", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
     **dict.fromkeys(("Tanh", "HardSigmoid", "Elu", "Selu", "Gelu", "Softplus", "Erf"), (CURVED, RETRAIN)),
     **dict.fromkeys(("PRelu", "ThresholdedRelu", "HardSwish", "Mish"), (RECTIFIER, RETRAIN)),
     "Softmax": (NOT_DENSE, CUT),
@@ -147,4 +147,10 @@ def _accepted(graph: onnx.GraphProto) -> Collection[tuple[str, str]]:
     if not is_quantised(graph):
         return {*moves, *(("", operator) for operator in floating.READERS)}
     known: Mapping[tuple[str, str], object] = operators.by_onnx_name()
-    return {*moves, *quantised.READERS, *fused.GROUPS, *known, *(("", operator) for operator in lowering.READERS)}
+    return {
+        *moves,
+        *quantised.READERS,
+        *fused.GROUPS,
+        *known,
+        *(("", operator) for operator in ("Split", *lowering.READERS)),
+    }

@@ -122,7 +122,7 @@ def code_types(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> dict[s
     for node in graph.node:
         position = ZERO_POINT.get(node.op_type, 0)
         if position < len(node.input) and node.input[position] in types:
-            types[node.output[0]] = types[node.input[position]]
+            types |= dict.fromkeys(node.output, types[node.input[position]])
         elif node.op_type == "QuantizeLinear":
             asked = next((entry.i for entry in node.attribute if entry.name == "output_dtype"), 0)
             types[node.output[0]] = helper.tensor_dtype_to_np_dtype(asked or TensorProto.UINT8)

@@ -454,7 +454,7 @@ def test_integers_several_inputs_and_several_outputs_are_refused(tmp_path: Path)
     both.graph.input.append(onnx.helper.make_tensor_value_info("other", TensorProto.FLOAT, [1]))
     message, hint = refusal(tmp_path, both.SerializeToString())
     assert "has 2 inputs ('x', 'other')" in message
-    assert hint == "exactly one, the vectors"
+    assert hint.startswith("exactly one, the vectors; `harness models import FILE --join-inputs")
 
 
 def test_a_maximum_that_is_no_number_is_refused(tmp_path: Path) -> None:
