@@ -119,9 +119,9 @@ def box_of(network: DenseNetwork) -> Floats32:
     return np.repeat(np.array(DEFAULT_BOX, np.float32)[:, None], len(network.layers[0].weight), axis=1)
 
 
-def outputs_of(graph: Graph) -> Callable[[Floats32], Floats64]:
+def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64]:
     """Return the output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
-    session = loaded(graph.model.SerializeToString(), graph.name)
+    session = loaded(onnx_bytes, graph.name)
     return lambda vectors: _run(session, graph, vectors, graph.outputs)[0].astype(np.float64)
 
 

@@ -77,9 +77,11 @@ def bring_in(
     source |= hashes
     model = graph.decode(data, path.stem)
     notes = changes.apply(model, path.stem, asked)
+    data = model.SerializeToString()
+    graph.fold_shapes(model, path.stem)
     unsupported.require_supported(model, path.stem, str(path))
     found = graph.read(model, path.stem)
-    imported = (_from_quantised if unsupported.is_quantised(model.graph) else _from_float)(found, source)
+    imported = (_from_quantised if unsupported.is_quantised(model.graph) else _from_float)(found, data, source)
     return replace(imported, notes=(*notes, *imported.notes))
 
 
@@ -145,6 +147,7 @@ def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[st
     data, hashes = _with_data_inside(path, given)
     model = graph.decode(data, path.stem)
     notes = changes.apply(model, path.stem, asked)
+    graph.fold_shapes(model, path.stem)
     if unsupported.is_quantised(model.graph):
         raise RequestError(f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged")
     also = (("", operator) for operator in ("BatchNormalization", "Slice", "Split"))
@@ -219,7 +222,7 @@ def _of_input(normalisation: Normalisation, box: Floats32) -> dict[str, str]:
     return {key: json.dumps(value) for key, value in values.items()}
 
 
-def _from_float(found: Graph, source: dict[str, str]) -> FloatImport:
+def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImport:
     taken = floating.steps_of(found)
     width = math.prod(found.input_shape)
     layers, folded = steps.dense_layers(taken, width, found.name)
@@ -236,12 +239,11 @@ def _from_float(found: Graph, source: dict[str, str]) -> FloatImport:
         normalisation=normalisation_of(found.metadata, width, found.name),
         metadata=found.metadata | source,
     )
-    outputs = check.outputs_of(found)
+    outputs = check.outputs_of(found, data)
     return FloatImport(network, folded, check.within_bound(network, taken, outputs, found.dtype))
 
 
-def _from_quantised(found: Graph, source: dict[str, str]) -> QuantisedImport:
-    data = found.model.SerializeToString()
+def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> QuantisedImport:
     found, notes = lowering.convert(found)
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)

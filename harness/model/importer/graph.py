@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
+import onnx.shape_inference
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.graph import require_inside, texts, values_of
-from harness.operators.node import Node, domain_of, element_type
+from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
+from harness.operators.tensor import FLOAT32
 
 Shape = tuple[int, ...]
+Opsets: TypeAlias = Mapping[str, int]
+FLOAT64 = np.dtype(np.float64)
+LARGEST = 1 << 30  # bytes of a constant that is computed
 
 PRODUCTS = {("", "MatMul"): 1, ("", "Gemm"): 1, ("", "MatMulInteger"): 1}
 """The operators that multiply matrices, and where they read the second; the first is their input 0."""
@@ -28,9 +32,14 @@ PRODUCTS |= {("", "QLinearMatMul"): 3, ("com.microsoft", "QGemm"): 3}
 CHAIN = "a chain of layers without branches"
 SIZES = (
     "1 to 4 fixed sizes, of which the first, the number of vectors, may be free: for dense layers one is the width and "
-    "the others are 1; for a convolution (1, channels, height, width)"
+    "the others are 1; for a convolution, or a Flatten, (1, channels, height, width)"
 )
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div")
+MOVES = frozenset({"Identity", "Dropout", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"})
+"""The operators that rename axes, or move values."""
+FOLDS = MOVES | {*ELEMENTWISE, "Constant", "Cast", "Gather", "Concat", "Slice", "Size", "Shape"}
+FOLDS |= {"Equal", "Where", "ReduceProd", "Min", "Max"}
+"""The operators that are computed where all that they read is constant; what has a sum of floats is not among them."""
 
 INPUT_TYPES: dict[int, np.dtype[Any]] = {
     onnx.TensorProto.FLOAT: np.dtype(np.float32),
@@ -112,7 +121,7 @@ def read(model: onnx.ModelProto, name: str) -> Graph:
     nodes = []
     for index, proto in enumerate(model.graph.node):
         node = Node(name, proto, proto.name or f"{proto.op_type}_{index}", constants, {})
-        if not _fold(node, constants, dequantised):
+        if not _fold(node, constants, dequantised, opsets_of(model)):
             nodes.append(node)
     source = _input(model.graph, constants, name)
     return Graph(
@@ -126,6 +135,42 @@ def read(model: onnx.ModelProto, name: str) -> Graph:
         dtype=_input_type(source, name),
         metadata={entry.key: entry.value for entry in model.metadata_props},
     )
+
+
+def opsets_of(model: onnx.ModelProto) -> Opsets:
+    """Return the version of each domain."""
+    return {"" if entry.domain in DEFAULT_DOMAIN else entry.domain: entry.version for entry in model.opset_import}
+
+
+def fold_shapes(model: onnx.ModelProto, name: str) -> None:
+    """Replace Shape nodes by what they give for one vector, where the shapes inside follow from that of the input."""
+    if not any(node.op_type == "Shape" for node in model.graph.node):
+        return
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        for size in value.type.tensor_type.shape.dim[:1]:
+            size.dim_value = size.dim_value or 1
+    for value in fixed.graph.output:
+        value.type.tensor_type.ClearField("shape")  # it may name the size of the input
+    del fixed.graph.value_info[:]
+    try:
+        fixed = onnx.shape_inference.infer_shapes(fixed, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise RequestError(f"model {name!r}: its shapes contradict each other: {reason}", "export it again") from error
+    shapes = {
+        value.name: [size.dim_value for size in value.type.tensor_type.shape.dim]
+        for value in (*fixed.graph.input, *fixed.graph.value_info)
+        if value.type.tensor_type.HasField("shape")
+    } | {tensor.name: list(tensor.dims) for tensor in fixed.graph.initializer}
+    for node in [node for node in model.graph.node if node.op_type == "Shape" and not domain_of(node)]:
+        shape = shapes.get(node.input[0], [0])
+        bounds = {entry.name: entry.i for entry in node.attribute}
+        asked = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+        if 0 not in asked:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(asked, np.int64), node.output[0]))
+            model.graph.node.remove(node)
 
 
 def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
@@ -202,33 +247,51 @@ def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
     return shape
 
 
-def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequantised]) -> bool:
-    """Add the node's result to `constants` or `dequantised` if it is a constant; return whether it is."""
+def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequantised], opsets: Opsets) -> bool:
+    """Add the node's results to `constants` or `dequantised` if it is a constant; return whether it is."""
     if domain_of(node.proto) or not all(name in constants for name in node.inputs if name):
         return False
-    output = node.proto.output[0]
     if node.operator == "DequantizeLinear":
-        dequantised[output] = _dequantised(node)
+        dequantised[node.proto.output[0]] = _dequantised(node)
         return True
+    for tensor in (entry.t for entry in node.proto.attribute if entry.HasField("t")):
+        values_of(tensor, tensor.name, node.model)  # a malformed one is refused
     try:
-        constants[output] = FOLDS[node.operator](node)
-    except (ValueError, IndexError, KeyError) as error:
+        results = _computed(node, {name: constants[name] for name in node.inputs if name}, opsets)
+    except RequestError:
+        raise
+    except Exception as error:  # its exceptions have no common base of their own
         raise node.refusal(f"does not fit its constant: {error}", "export the model again") from error
+    constants.update(zip(node.proto.output, results, strict=True))
     return True
 
 
-def _constant(node: Node) -> Array:
-    (attribute,) = node.proto.attribute
-    value = onnx.helper.get_attribute_value(attribute)
-    if attribute.name == "value":
-        return values_of(value, value.name, node.model)
-    if attribute.name in ("value_float", "value_floats"):
-        return np.asarray(value, np.float32)
-    if attribute.name in ("value_int", "value_ints"):
-        return np.asarray(value, np.int64)
-    raise node.refusal(
-        f"stores its value as {attribute.name}", "a tensor (attribute value), numbers, or an initializer"
-    )
+def _computed(node: Node, given: Mapping[str, Array], opsets: Opsets) -> list[Array]:
+    """Return the outputs of a node of `FOLDS` as ONNX's reference computes them.
+
+    Raises RequestError for arithmetic of other types than float32, float64 and integers: each of its operations is then
+    rounded once, the same everywhere.
+    """
+    if node.operator == "Dropout" and node.has(2) and given[node.inputs[2]].any():
+        raise node.refusal("is in training mode", "export the model for inference")
+    types = {values.dtype for values in given.values()}
+    if node.operator in ELEMENTWISE and not all(dtype.kind in "iu" or dtype in (FLOAT32, FLOAT64) for dtype in types):
+        raise node.refusal(f"computes with {', '.join(map(str, types))} constants", "float32 or integer constants")
+    from onnx.reference import ReferenceEvaluator  # here, because most files have nothing to fold
+
+    with np.errstate(all="ignore"):  # what is not finite is refused where it is used
+        graph = onnx.helper.make_graph([node.proto], "node", _untyped(given), _untyped(node.proto.output))
+        results = ReferenceEvaluator(graph, opsets=dict(opsets)).run(None, dict(given))
+    if not all(isinstance(values, np.ndarray | np.generic) for values in results):
+        raise node.refusal("has another result than a tensor", "tensors of numbers")
+    arrays = [np.asarray(values) for values in results]
+    if (size := sum(values.nbytes for values in arrays)) > LARGEST:
+        raise node.refusal(f"computes a constant of {size:,} bytes", f"at most {LARGEST:,} bytes")
+    return arrays
+
+
+def _untyped(names: Iterable[str]) -> list[onnx.ValueInfoProto]:
+    return [onnx.ValueInfoProto(name=name) for name in names if name]
 
 
 def _dequantised(node: Node) -> Dequantised:
@@ -243,32 +306,11 @@ def _dequantised(node: Node) -> Dequantised:
     return Dequantised(node, codes, scale, zero_point, int(attributes["axis"]))
 
 
-def _cast(node: Node) -> Array:
-    to = next(entry.i for entry in node.proto.attribute if entry.name == "to")
-    with np.errstate(over="ignore"):
-        return node.constants[node.inputs[0]].astype(onnx.helper.tensor_dtype_to_np_dtype(to))
-
-
-def _multiply(node: Node) -> Array:
-    """Compute as IEEE 754 requires: one rounding, the same everywhere."""
-    first, second = (node.constants[name] for name in node.inputs)
-    if first.dtype not in (np.float32, np.float64):
-        raise node.refusal(f"multiplies {first.dtype} constants", "float32 constants")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(first * second)
-
-
-def _move(node: Node) -> Array:
-    return MOVES[node.operator](node, node.constants[node.inputs[0]])
-
-
 def chain(graph: Graph) -> tuple[Link, ...]:
     """Return the nodes in order; each reads the output of the one before it, and otherwise only constants.
 
     Raises RequestError for branches and for shapes that are more than one vector.
     """
-    if sum(size > 1 for size in graph.input_shape) > 1:
-        raise RequestError(f"model {graph.name!r}: input {graph.input_name!r} has shape {graph.input_shape}", SIZES)
     _require_no_branch(graph)
     links: list[Link] = []
     source, shape = graph.input_name, graph.input_shape
@@ -297,16 +339,19 @@ def _output_shape(graph: Graph, node: Node, position: int, shape: Shape) -> Shap
     if operator[0] == "" and node.operator in ELEMENTWISE and len(node.inputs) == 2:
         return _broadcast_shape(node, shape, graph.shape_of(node.inputs[1 - position]))
     if operator[0] == "" and node.operator in MOVES:
-        return _moved_shape(node, shape)
+        return _moved_shape(node, shape, opsets_of(graph.model))
     return shape
 
 
-def _moved_shape(node: Node, shape: Shape) -> Shape:
+def _moved_shape(node: Node, shape: Shape, opsets: Opsets) -> Shape:
     """Return the shape after a node that may rename the axes but not reorder the values."""
     places = np.arange(np.prod(shape)).reshape(shape)
+    given = {name: node.constants.get(name, places) for name in node.inputs if name}
     try:
-        moved = MOVES[node.operator](node, places)
-    except (ValueError, IndexError, KeyError) as error:
+        moved = _computed(node, given, opsets)[0]
+    except RequestError:
+        raise
+    except Exception as error:  # its exceptions have no common base of their own
         raise node.refusal(f"does not take one vector of shape {shape}: {error}", "a fixed batch of 1") from error
     if moved.size != places.size or (moved.reshape(-1) != places.reshape(-1)).any():
         raise node.refusal("reorders the values of a vector", "leave it out, or permute the weights instead")
@@ -362,64 +407,3 @@ def matrix(link: Link, constant: Array) -> Array:
     if constant.ndim == 1 and link.position == 0:
         values = values.T
     return np.ascontiguousarray(values if link.position == 0 else values.T)
-
-
-def _identity(_node: Node, values: Array) -> Array:
-    return values
-
-
-def _dropout(node: Node, values: Array) -> Array:
-    if node.has(2) and node.constants[node.inputs[2]].any():
-        raise node.refusal("is in training mode", "export the model for inference")
-    return values
-
-
-def _reshape(node: Node, values: Array) -> Array:
-    asked = [int(size) for size in node.constants[node.inputs[1]].reshape(-1)]
-    if not node.attributes({"allowzero": 0})["allowzero"]:
-        asked = [size or values.shape[axis] for axis, size in enumerate(asked)]
-    return values.reshape(asked)
-
-
-def _flatten(node: Node, values: Array) -> Array:
-    axis = node.attributes({"axis": 1})["axis"]
-    return values.reshape(math.prod(values.shape[:axis]), -1)
-
-
-def _transpose(node: Node, values: Array) -> Array:
-    return values.transpose(node.attributes({"perm": list(range(values.ndim))[::-1]})["perm"])
-
-
-def _axes(node: Node) -> tuple[int, ...] | None:
-    """Return the axes: an attribute before opset 13, an input from then on."""
-    if node.has(1):
-        return tuple(int(axis) for axis in node.constants[node.inputs[1]].reshape(-1))
-    return tuple(node.attributes({"axes": []})["axes"]) or None
-
-
-def _squeeze(node: Node, values: Array) -> Array:
-    return values.squeeze(_axes(node))
-
-
-def _unsqueeze(node: Node, values: Array) -> Array:
-    return np.expand_dims(values, _axes(node) or ())
-
-
-MOVES: dict[str, Callable[[Node, Array], Array]] = {
-    "Identity": _identity,
-    "Dropout": _dropout,
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Transpose": _transpose,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-}
-"""The operators that move values without computing any: array -> array."""
-
-FOLDS: dict[str, Callable[[Node], Array]] = {
-    "Constant": _constant,
-    "Cast": _cast,
-    "Mul": _multiply,
-    **dict.fromkeys(MOVES, _move),
-}
-"""The operators that are computed where all that they read is constant."""

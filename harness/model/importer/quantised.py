@@ -35,7 +35,7 @@ from harness.model.importer.conversion import (
     require_weights_on_the_right,
     scalar,
 )
-from harness.model.importer.graph import MOVES, Graph, Link, matrix
+from harness.model.importer.graph import MOVES, SIZES, Graph, Link, matrix
 from harness.operators.node import Node, domain_of
 from harness.operators.tensor import FLOAT32
 
@@ -75,6 +75,8 @@ def canonical(graph: Graph) -> Canonical:
             raise node.refusal("is no part of a chain of dense layers", ACCEPTED)
     if graph.dtype != FLOAT32:
         raise RequestError(f"model {graph.name!r}: the input is {graph.dtype}", "float32 vectors")
+    if sum(size > 1 for size in graph.input_shape) > 1:  # an image: its operators keep its axes
+        raise RequestError(f"model {graph.name!r}: input {graph.input_name!r} has shape {graph.input_shape}", SIZES)
     conversion = Conversion(graph)
     if not conversion.links:
         raise RequestError(f"model {graph.name!r} has no layer that computes", ACCEPTED)

@@ -398,8 +398,8 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
         "node 'node_y' (Gemm): reads the vector as its input 2", "the vector as a factor",
     ),
     "a computed constant": (
-        [node("Add", "b2 b2", "twice"), *CHAIN, node("Add", "y twice", "t")], {},
-        "node 'node_twice' (Add): computes a constant", "fold it before",
+        [node("Exp", "b2", "power"), *CHAIN, node("Add", "y power", "t")], {},
+        "node 'node_power' (Exp): computes a constant", "fold it before",
     ),
     "a Cast to another type": (
         [*CHAIN, node("Cast", "y", "t", to=TensorProto.DOUBLE)], {},
@@ -435,14 +435,18 @@ def test_a_transpose_that_moves_values_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "found"), [([2, 5], "(2, 5)"), ([1, "k"], "(1, k)"), ([1, 5, 2], "(1, 5, 2)"), ([1, 1, 1, 1, 5], "1, 5)")]
+    ("shape", "found", "accepted"),
+    [
+        ([2, 5], "node 'node_p1' (MatMul): multiplies shapes (2, 5)", "x @ W with x (1, inputs)"),
+        ([1, 5, 2], "node 'node_p1' (MatMul): multiplies shapes (1, 5, 2)", "x @ W with x (1, inputs)"),
+        ([1, "k"], "input 'x' has shape (1, k)", "one is the width and the others are 1"),
+        ([1, 1, 1, 1, 5], "input 'x' has shape (1, 1, 1, 1, 5)", "one is the width and the others are 1"),
+    ],
 )
-def test_more_than_one_vector_is_refused(tmp_path: Path, shape: list[int | str], found: str) -> None:
+def test_more_than_one_vector_is_refused(tmp_path: Path, shape: list[int | str], found: str, accepted: str) -> None:
     message, hint = refusal(tmp_path, model(CHAIN, ROWS, shape=shape, rank=len(shape)))
-    assert "input 'x' has shape" in message
     assert found in message
-    assert "one of which" not in message
-    assert "one is the width and the others are 1" in hint
+    assert accepted in hint
 
 
 def test_integers_several_inputs_and_several_outputs_are_refused(tmp_path: Path) -> None:
