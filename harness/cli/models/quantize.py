@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from harness.model.importer import Changes
     from harness.model.network import Network
     from harness.model.quantizer import Agreement, Batches, Choices, LayerUse, QuantizedNetwork
+    from harness.model.quantizer.with_data import FloatFile
     from harness.reference import OnnxRuntimeReference
 
 
 FRESH_VECTORS = 20_000
 FRESH_SCORES_MAX = 1 << 22  # scores of one network that are kept for the comparison
 IDLE_SHARE = 0.1  # share of all codes: the ranges of a layer that uses fewer are too wide
+PIXELS = "0:1"
 PATIENCE_S = 2  # delay of a progress bar
 SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin": "ArgMin"}
 
@@ -85,8 +88,19 @@ SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin":
     "--box",
     help="Input box: LOW:HIGH for all inputs, or one pair per input, with commas; default: the box of the file.",
 )
-@click.option("--data", type=click.Path(path_type=Path), help="Calibration vectors, .npy; for convolutional networks.")
-@click.option("--test", type=click.Path(path_type=Path), help="Vectors to compare on, .npy; default: those of --data.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Calibration vectors, .npy, or a folder of images; for convolutional networks.",
+)
+@click.option(
+    "--test",
+    type=click.Path(path_type=Path),
+    help="Vectors to compare on, .npy, or a folder of images, whose subfolders are classes; default: those of --data.",
+)
+@click.option(
+    "--pixels", default=PIXELS, show_default=True, help="With a folder of images: what the values 0 and 255 become."
+)
 @click.option("--labels", type=click.Path(path_type=Path), help="Classes of the vectors of --test, .npy of integers.")
 @click.option(
     "--codes", type=click.Choice(["int8", "uint8"]), default="int8", help="With --data: type of the activations."
@@ -106,6 +120,7 @@ def command(
     data: Path | None,
     test: Path | None,
     labels: Path | None,
+    pixels: str,
     codes: Literal["int8", "uint8"],
     changes: Changes,
     **asked: Any,
@@ -116,6 +131,8 @@ def command(
     """
     file = space.model_file(name, (".onnx", ".nnet"))
     path, console = space.new_model(output, force=force), Console.open(as_json=as_json)
+    if pixels != PIXELS and not any(each and each.is_dir() for each in (data, test)):
+        raise RequestError("--pixels is for a folder of images", "--data FOLDER or --test FOLDER")
     if data is None:
         if test or labels:
             raise RequestError("--test and --labels are for --data", "--data VECTORS.npy")
@@ -123,7 +140,12 @@ def command(
         return
     _require_defaults()
     quantize_with_data(
-        file, path, (data, test, labels), {"codes": codes, "weights": asked["weights"]}, changes, console
+        file,
+        path,
+        (data, test, labels, _interval(pixels)),
+        {"codes": codes, "weights": asked["weights"]},
+        changes,
+        console,
     )
 
 
@@ -142,14 +164,15 @@ def _require_defaults() -> None:
 def quantize_with_data(
     file: Path,
     path: Path,
-    arrays: tuple[Path, Path | None, Path | None],
+    given: tuple[Path, Path | None, Path | None, tuple[float, float]],
     asked: Mapping[str, Any],
     changes: Changes,
     console: Console,
 ) -> None:
     """Quantise the network of `file` with calibration vectors, write the model to `path`, and print its quality.
 
-    `arrays` are the files of the calibration vectors, of the vectors to compare on, and of their classes.
+    `given` are the files or image folders of the calibration vectors and of the vectors to compare on, the file of
+    their classes, and what the values 0 and 255 of a pixel become.
     """
     import numpy as np
 
@@ -159,20 +182,31 @@ def quantize_with_data(
 
     choices = with_data.DataChoices(**asked)
     floats = with_data.read(file, changes)
-    data, test, labels = arrays
-    calibration = floats.images(_array(data), str(data))
-    vectors = floats.images(_array(test), str(test)) if test else calibration
-    classes = None if labels is None else _classes(labels, len(vectors))
+    data, test, labels, pixels = given
+    calibration, classes, notes = _vectors(data, floats, pixels)
+    vectors = calibration
+    if test:
+        vectors, classes, more = _vectors(test, floats, pixels)
+        notes += more
+    if labels:
+        classes = _classes(labels, len(vectors))
     found = with_data.quantize_with_data(floats, calibration, choices, path.stem)
     network = found.network
     computed = OnnxRuntimeReference(network, x64_quant_precision=True).activations(vectors.reshape(len(vectors), -1))
     expected = floats.scores(vectors)
     scores = computed[[layer.output.name for layer in network.layers].index(floats.graph.outputs[0])]
+    if classes is not None and not 0 <= classes.min() <= classes.max() < scores.shape[1]:
+        raise RequestError(
+            f"{labels or test or data}: classes {classes.min()} to {classes.max()}, the network has {scores.shape[1]} "
+            "scores",
+            f"classes 0 to {scores.shape[1] - 1}, the places of the scores",
+        )
     chosen = expected.argmax(axis=1), scores.argmax(axis=1)
     near = quantizer.agreement(expected, scores, chosen)
     accuracy = None if classes is None else [float(np.mean(each == classes)) for each in chosen]
     write_whole(path, network.onnx_bytes)
-    for note in found.notes:
+    notes += found.notes
+    for note in notes:
         console.note(f"note: {note}")
     lines = [_sentence(near, "argmax", f"{len(vectors):,} vectors of {test or data}")]
     if accuracy:
@@ -190,9 +224,33 @@ def quantize_with_data(
             ],
             "agreement": asdict(near),
             "accuracy": accuracy,
-            "notes": list(found.notes),
+            "notes": notes,
         }
     )
+
+
+def _interval(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        low = high = 0
+    if low == high or not math.isfinite(low + high):
+        raise RequestError(
+            f"--pixels {text!r} is no pair of different numbers", "LOW:HIGH, such as 0:1 or --pixels=-1:1"
+        )
+    return low, high
+
+
+def _vectors(
+    path: Path, floats: FloatFile, pixels: tuple[float, float]
+) -> tuple[Floats32, npt.NDArray[Any] | None, list[str]]:
+    """Return the vectors of a file or a folder of images, their classes if they have any, and notes."""
+    from harness.model.quantizer import image_folder
+
+    if not path.is_dir():
+        return floats.images(_array(path), str(path)), None, []
+    images = image_folder.read(path, floats.shape, pixels, floats.normalisation)
+    return images.vectors, images.classes, list(images.notes)
 
 
 def _array(path: Path) -> npt.NDArray[Any]:
@@ -201,7 +259,9 @@ def _array(path: Path) -> npt.NDArray[Any]:
     try:
         return load_array(path)
     except OSError as error:
-        raise RequestError(f"{path}: {error.strerror or error}", "give the path of a .npy file") from error
+        raise RequestError(
+            f"{path}: {error.strerror or error}", "give the path of a .npy file or of a folder of images"
+        ) from error
     except ValueError as error:
         raise RequestError(f"{path}: not a complete .npy file: {error}", "save it with numpy.save") from error
 

@@ -25,6 +25,8 @@ from harness.model import importer
 from harness.model.float_network import Floats32
 from harness.model.importer import Changes, QuantisedImport
 from harness.model.importer.graph import Graph
+from harness.model.metadata import normalisation_of
+from harness.model.network import Normalisation
 from harness.model.onnx_runtime import products
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class FloatFile:
     def shape(self) -> tuple[int, ...]:
         """The shape of one vector."""
         return self.graph.input_shape[1:]
+
+    @property
+    def normalisation(self) -> Normalisation | None:
+        """The normalisation that the metadata state."""
+        return normalisation_of(self.graph.metadata, int(np.prod(self.shape)), self.graph.name)
 
     def images(self, vectors: Array, what: str) -> Floats32:
         """Return `vectors`, (n, ...) of any shape with as many values, in the shape of the input (n, *shape).

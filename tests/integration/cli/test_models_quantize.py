@@ -16,6 +16,7 @@ import onnxruntime
 import pytest
 from click.testing import CliRunner
 from onnx import numpy_helper
+from PIL import Image
 
 from harness import model as networks
 from harness.cli.models import quantize as command
@@ -256,6 +257,33 @@ def test_a_convolutional_network_is_quantised_with_data(user: User, network: str
     assert next(layer.per_column for layer in model.layers if isinstance(layer, QLinearConv))
     assert json.loads(model.metadata["source_sha256"]) == hashlib.sha256(given.file.read_bytes()).hexdigest()
     assert json.loads(model.metadata["quantisation"])["calibration_vectors"] == 60
+
+
+def test_a_folder_of_images_calibrates_and_its_subfolders_are_classes(user: User) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3)).astype(np.uint8)
+    file, folder, made = user.folder / "float.onnx", user.folder / "images", user.folder / "made.onnx"
+    file.write_bytes(float_network("residual"))
+    session = onnxruntime.InferenceSession(file)
+    images = (pixels.transpose(0, 3, 1, 2) / 127.5 - 1).astype(np.float32)
+    classes = [int(session.run(["y"], {"x": image[None]})[0].argmax()) for image in images]
+    for number, (image, label) in enumerate(zip(pixels, classes, strict=True)):
+        (folder / str(label)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / str(label) / f"{number}.png")
+    options = ("--data", str(folder), "--pixels=-1:1", "--json")
+    ended = user.harness("models", "quantize", str(file), "-o", str(made), *options)
+    assert ended.code == 0, ended.err
+    right, quantised = ended.document["accuracy"]
+    assert right == 1
+    assert quantised > 0.8
+    assert any(note.startswith(f"40 images of {folder}: RGB, 0 to 255 as -1 to 1") for note in ended.document["notes"])
+    (folder / str(classes[0])).rename(folder / "5")
+    refused = user.harness("models", "quantize", str(file), "-o", str(made), *options, "--force")
+    assert refused.code == 2
+    assert f"{folder}: classes " in refused.err
+    assert "to 5, the network has 5 scores" in refused.err
+    again = ("models", "quantize", str(file), "-o", str(made), "--force")
+    assert "--pixels '1:1' is no pair" in user.harness(*again, "--data", str(folder), "--pixels=1:1").err
+    assert "--pixels is for a folder of images" in user.harness(*again, "--pixels=0:255").err
 
 
 @pytest.mark.parametrize(
