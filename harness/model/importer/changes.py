@@ -70,6 +70,8 @@ def _set_metadata(model: onnx.ModelProto, values: Mapping[str, str]) -> None:
 def _write_scalers(model: onnx.ModelProto) -> None:
     """Replace each Scaler of float32 values by Sub and Mul."""
     nodes = list(model.graph.node)
+    if not any(node.op_type == "Scaler" for node in nodes):
+        return
     del model.graph.node[:]
     for node in nodes:
         given = {entry.name: np.asarray(entry.floats, np.float32) for entry in node.attribute}

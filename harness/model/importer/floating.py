@@ -23,6 +23,8 @@ def steps_of(graph: Graph) -> list[Step]:
     Raises RequestError, with the node and the accepted operators, for all but a chain of dense layers and ReLU.
     """
     links = chain(graph)
+    if not links:
+        raise RequestError(f"model {graph.name!r} has no layer that computes", ACCEPTED)
     if graph.outputs != [links[-1].output]:
         names = ", ".join(map(repr, graph.outputs)) or "nothing"
         raise RequestError(

@@ -118,7 +118,8 @@ class _Chain:
             zero_point = _outputs(product, given, weights.shape[1], 0)
         numbers = {"Add": np.zeros((), INT32), "Mul": ONE}
         for operator in numbers.keys() & after:
-            given = after[operator].constant(constant[operator], "constant", [numbers[operator].dtype])
+            what = "bias" if operator == "Add" else "scale"
+            given = after[operator].constant(constant[operator], what, [numbers[operator].dtype])
             numbers[operator] = _outputs(after[operator], given, weights.shape[1], trailing)
         output = output_quantisation(after["QuantizeLinear"]) if "QuantizeLinear" in after else None
         if "Relu" in after and output is not None and output[1] != np.iinfo(output[1].dtype).min:
@@ -181,7 +182,11 @@ def _require_cast_to_float32(product: Node, cast: Node | None) -> None:
 def _weights(product: Node) -> tuple[Array, int]:
     """Return the weights (K, N), and the number of axes after that of the outputs in the product's result."""
     given = product.constant(1, "weight", CODES)
-    if product.operator == "ConvInteger":
+    is_image = product.operator == "ConvInteger"
+    if given.ndim < (3 if is_image else 1) or not given.size:
+        shape = "(M, channels, kernel...)" if is_image else "(K, N)"
+        raise product.refusal(f"the weights have shape {given.shape}", f"shape {shape} of sizes of 1 or more")
+    if is_image:
         return given.reshape(len(given), -1).T, given.ndim - 2
     return given.reshape(len(given), -1), 0
 

@@ -148,6 +148,12 @@ def test_convolutions_that_would_change_are_refused(tmp_path: Path) -> None:
     assert "a constant has shape (1, 1, 1, 6)" in refused(tmp_path, convolution(True, False), m=wrong)[0]
 
 
+@pytest.mark.parametrize("shape", [(0, 2, 3, 3), (), (4, 2)])
+def test_weights_of_no_convolution_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    message, _ = refused(tmp_path, convolution(True, False), w=np.ones(shape, np.int8))
+    assert f"node 'node_a' (ConvInteger): the weights have shape {shape}" in message
+
+
 def test_zero_points_that_differ_are_refused(tmp_path: Path) -> None:
     message, _ = refused(tmp_path, convolution(True, False), wz=np.arange(4, dtype=np.int8))
     assert "the zero points of w differ" in message

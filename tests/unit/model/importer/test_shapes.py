@@ -153,3 +153,8 @@ def test_a_constant_beyond_memory_is_refused(tmp_path: Path, monkeypatch: pytest
     onnx_bytes = made(nodes, {"c0": np.zeros(1 << 16, F)}, 17, "n", TensorProto.FLOAT)
     message, _ = refusal(tmp_path, onnx_bytes)
     assert "(Concat): computes a constant of 2,097,152 bytes" in message
+
+
+def test_a_network_of_constants_only_is_refused(tmp_path: Path) -> None:
+    onnx_bytes = made([node("Flatten", "w", "y")], WEIGHTS, 17, "n", TensorProto.FLOAT)
+    assert "has no layer that computes" in refusal(tmp_path, onnx_bytes)[0]
