@@ -303,7 +303,14 @@ def _dequantised(node: Node) -> Dequantised:
         raise node.refusal(f"block_size is {attributes['block_size']}", "one scale for the tensor or for each column")
     if scale.dtype != np.float32:
         raise node.refusal(f"the scale is {scale.dtype}", "float32 scales")
-    return Dequantised(node, codes, scale, zero_point, int(attributes["axis"]))
+    axis = int(attributes["axis"])
+    width = codes.shape[axis] if -codes.ndim <= axis < codes.ndim else 1
+    if not {scale.size, zero_point.size} <= {1, width}:
+        raise node.refusal(
+            f"scale and zero point have shapes {scale.shape} and {zero_point.shape}, the values {codes.shape}",
+            f"one of each, or one for each of the {width} along axis {axis}",
+        )
+    return Dequantised(node, codes, scale, zero_point, axis)
 
 
 def chain(graph: Graph) -> tuple[Link, ...]:

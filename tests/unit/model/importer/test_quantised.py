@@ -301,6 +301,10 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         "node 'node_bd1' (DequantizeLinear): the scale of the bias is 0.5, a_scale * b_scale is ",
         "the scale of the bias equal to the float32 product a_scale * b_scale",
     ),
+    "two scales of nine values": (
+        lambda: qdq(1) + qdq(2), UINT8, {"bs1": np.ones(2, np.float32)},
+        "node 'node_bd1' (DequantizeLinear): scale and zero point have shapes (2,) and ()", "one for each of the 9",
+    ),
     "bias zero point": (
         lambda: qdq(1) + qdq(2), UINT8, {"bz1": np.int32(5)},
         "the bias is int32 with zero point 5; onnxruntime would take it for int32 with zero point 0 all the same",
