@@ -68,6 +68,9 @@ def convert(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
     kept = [written.get(node.output[0], node) for node in model.graph.node]
     del model.graph.node[:]
     model.graph.node.extend(node for node in kept if node is not None)
+    used = {name for node in model.graph.node for name in node.input}
+    for tensor in [tensor for tensor in model.graph.initializer if tensor.name not in used]:
+        model.graph.initializer.remove(tensor)
     if "com.microsoft" not in {entry.domain for entry in model.opset_import}:
         model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     return graphs.read(model, graph.name), tuple(notes)
@@ -208,7 +211,8 @@ Converted: TypeAlias = tuple[list[Node], str, list[Array | str], str]
 def _dense(chain: _Chain) -> Converted:
     shape = np.broadcast_shapes(chain.factor.shape, chain.zero_point.shape)
     scale, zero_point = (np.broadcast_to(each, shape).copy() for each in (chain.factor, chain.zero_point))
-    inputs: list[Array | str] = [chain.product.inputs[0], ONE, chain.a_zero_point, chain.weights, scale, zero_point]
+    weights = chain.product.inputs[1] if chain.product.constants[chain.product.inputs[1]].ndim == 2 else chain.weights
+    inputs: list[Array | str] = [chain.product.inputs[0], ONE, chain.a_zero_point, weights, scale, zero_point]
     bias = np.broadcast_to(chain.bias, chain.weights.shape[1]).copy() if "Add" in chain.after else ""
     reason = chain.difference(*chain.output) if chain.output else ""
     if chain.output and not reason:
@@ -224,10 +228,9 @@ def _convolution(chain: _Chain) -> Converted:
         )
     if reason := chain.difference(*chain.output):
         raise chain.product.refusal(f"is no QLinearConv: {reason}", WORKAROUND)
-    weights = chain.product.constants[chain.product.inputs[1]]
-    inputs: list[Array | str] = [chain.product.inputs[0], ONE, chain.a_zero_point, weights]
+    inputs: list[Array | str] = [chain.product.inputs[0], ONE, chain.a_zero_point, chain.product.inputs[1]]
     inputs += [chain.factor, chain.zero_point, *chain.output]
-    bias = [np.broadcast_to(chain.bias, len(weights)).copy()] if "Add" in chain.after else []
+    bias = [np.broadcast_to(chain.bias, chain.weights.shape[1]).copy()] if "Add" in chain.after else []
     return chain.nodes(floats=False), "QLinearConv", [*inputs, *bias], ""
 
 
