@@ -56,11 +56,15 @@ class Probe:
         _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
         return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
 
+    def outputs_sha256(self, stage: Stage, inputs: Array) -> str:
+        """Return the SHA-256 of the file with the outputs of the stage for these inputs, (n, input width)."""
+        _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
+        return self._sha256(stage, len(inputs))
+
     def generated_sha256(self, stage: Stage, vectors: Generated) -> str:
         """Return the SHA-256 of the file with the stage's outputs for vectors that the program generates itself."""
         _require_all(self._run("--stage", stage.name, *vectors.option)[0], vectors.count)
-        size = vectors.count * stage.output_width * stage.output_dtype.itemsize
-        return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
+        return self._sha256(stage, vectors.count)
 
     def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task], size: int) -> Launched:
         """Pass `vectors`, uint8 (n, bytes), through the launch that starts with `task`; return the answer.
@@ -99,13 +103,16 @@ class Probe:
     def sweep_sha256(self, stage: Stage, sweep: Sweep) -> str:
         """Return the SHA-256 of the file with all outputs of a sweep; a shorter column continues past its end."""
         _require_all(self._sweep(stage, sweep)[0], sweep.vectors)
-        size = sweep.vectors * stage.output_width * stage.output_dtype.itemsize
-        return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
+        return self._sha256(stage, sweep.vectors)
 
     def _sweep(self, stage: Stage, sweep: Sweep) -> tuple[int, int]:
         """Return the number of vectors that the program swept and of rows that it wrote."""
         first = sweep.values(1).view(stage.input_dtype)
         return self._run("--stage", stage.name, "--sweep", str(sweep.vectors), vectors=first)
+
+    def _sha256(self, stage: Stage, rows: int) -> str:
+        size = rows * stage.output_width * stage.output_dtype.itemsize
+        return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
 
     @property
     def _out(self) -> PurePosixPath:
