@@ -8,10 +8,14 @@ import pytest
 
 from harness.boards import workspace
 from harness.operators import sweeps
+from harness.runs import proof
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 from tests.support.cli.ready import Servers
 from tests.support.objects import searched_once
+from tests.support.proof.trials import EFFORT
+
+FEW_FLOATS = 1 << 20
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +45,14 @@ def _commands_here_share_what_they_can(objects: Path, kept_objects: None) -> Ite
 
 @pytest.fixture
 def few_floats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process: to sweep the reference over all floats takes ten seconds, and test_prove.py does."""
-    monkeypatch.setattr(sweeps, "FLOATS", 1 << 20)
+    """Let proofs of this process sweep the reference over few floats: all take 17 s of a processor."""
+    monkeypatch.setattr(sweeps, "FLOATS", FEW_FLOATS)
+
+
+@pytest.fixture
+def small_proof(few_floats: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - its effect
+    """Let proofs of this process also execute the program seldom, and delay items little; test_prove.py does all."""
+    monkeypatch.setattr(proof, "effort_of", lambda _ran_on: EFFORT)
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ def test_a_measurement_has_its_readings(lab: Lab) -> None:
     assert dict(run.layers) == {}
 
 
-@pytest.mark.usefixtures("few_floats")
+@pytest.mark.usefixtures("small_proof")
 def test_a_proof_is_a_run(lab: Lab, tmp_path: Path) -> None:
     onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), tmp_path / "small.onnx")
     run = lab.prove("host", str(tmp_path / "small.onnx"), vectors=100, floats="thresholds", trace=0)

@@ -20,10 +20,11 @@ from harness.analysis.proof import ProofStep, Side
 from harness.cli.main import cli
 from harness.core.errors import EXIT_INFRASTRUCTURE
 from harness.core.file_digest import file_sha256
-from harness.operators import obligations
+from harness.operators import obligations, sweeps
 from harness.operators.qgemm import QGemm
 from harness.runs.folder import content_sha256, differs_so_far, write_json
 from harness.targets import KERNELS
+from tests.integration.cli.conftest import FEW_FLOATS
 from tests.support import builders
 from tests.support.cli.command import Ended, User
 
@@ -81,8 +82,18 @@ def interrupted(user: User) -> Interrupted:
 
 @pytest.fixture(scope="module")
 def proved(user: User, interrupted: Interrupted) -> Ended:
-    """The same, resumed; the reference alone sweeps all floats, which takes some ten seconds."""
-    return user.harness("run", "--resume", str(interrupted.folder), "--json")
+    """The same, resumed in this process, where the reference sweeps few floats."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeps, "FLOATS", FEW_FLOATS)
+        return user.here("run", "--resume", str(interrupted.folder), "--json")
+
+
+@pytest.mark.campaign
+def test_the_reference_sweeps_all_floats(user: User) -> None:
+    given = ("--board", "host", "--model", str(user.folder / "small.onnx"), "--vectors", "10", "--json")
+    claims = user.harness("prove", *given, "--floats", "thresholds").document["proof"]["claims"]
+    [swept] = [each for each in claims if (each["step"], each["answered_by"]) == ("quantization", "reference")]
+    assert (swept["cases"], swept["holds"]) == (2**32, True)
 
 
 def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
@@ -127,7 +138,7 @@ def test_the_cases_are_all_that_there_are(proved: Ended) -> None:
             if (claim["step"], claim["answered_by"], claim["layer"]) == (step, side.value, layer)
         ]
 
-    assert cases("quantization", Side.REFERENCE, "quantize") == [2**32]
+    assert cases("quantization", Side.REFERENCE, "quantize") == [FEW_FLOATS]
     for layer in LAYERS:
         if isinstance(layer, QGemm):
             low, high = layer.accumulator_bounds()
@@ -153,6 +164,7 @@ def test_the_proof_is_part_of_the_evidence(proved: Ended) -> None:
     assert any("monotone" in sentence for sentence in proof["assumptions"])
 
 
+@pytest.mark.usefixtures("few_floats")
 def test_what_the_program_answered_is_computed_again(user: User, proved: Ended) -> None:
     ended = user.here("verify", proved.document["run"], "--json", "--no-rebuild")
     found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
@@ -162,6 +174,7 @@ def test_what_the_program_answered_is_computed_again(user: User, proved: Ended) 
     assert found["answers"] == ("ok", f"the answers of the program to {len(holding)} claims are right, computed again")
 
 
+@pytest.mark.usefixtures("few_floats")
 def test_what_is_claimed_of_the_program_s_file_follows_again_from_a_rebuilt_one(user: User, proved: Ended) -> None:
     ended = user.here("verify", proved.document["run"], "--json", "--reference", "none")
     found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
@@ -174,6 +187,7 @@ def test_what_is_claimed_of_the_program_s_file_follows_again_from_a_rebuilt_one(
     )
 
 
+@pytest.mark.usefixtures("few_floats")
 def test_a_claim_of_another_file_does_not_follow_from_the_rebuilt_one(
     user: User, proved: Ended, tmp_path: Path
 ) -> None:
@@ -233,7 +247,7 @@ def unmet() -> int:
     return int(layer.accumulator_bounds()[1][-1])
 
 
-@pytest.mark.usefixtures("changed_kernels", "few_floats")
+@pytest.mark.usefixtures("changed_kernels", "small_proof")
 def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
     assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False) == 1
@@ -273,7 +287,7 @@ def kernels_wrong_when_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(f"{name}.KERNELS", copy)
 
 
-@pytest.mark.usefixtures("kernels_wrong_when_timed", "few_floats")
+@pytest.mark.usefixtures("kernels_wrong_when_timed", "small_proof")
 def test_a_program_that_is_wrong_in_deployment_mode_differs(
     user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -301,7 +315,7 @@ def test_a_program_that_is_wrong_in_deployment_mode_differs(
 # A program whose code is not understood.
 
 
-@pytest.mark.usefixtures("few_floats")
+@pytest.mark.usefixtures("small_proof")
 def test_a_program_with_unknown_instructions_is_neither_proved_nor_refuted(
     user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,7 +45,7 @@ def test_a_run_says_everywhere_that_no_gpu_took_part(user: User, kernels: str) -
     assert f"not on hardware: item network by {SIMULATION}" in shown
 
 
-@pytest.mark.usefixtures("few_floats")
+@pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_and_says_what_it_holds_for(user: User) -> None:
     ended = user.here(*arguments(user, "prove", "fused", "--floats", "thresholds"))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")

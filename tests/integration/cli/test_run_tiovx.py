@@ -48,7 +48,7 @@ def test_a_run_says_everywhere_that_no_dsp_took_part(user: User, core: str, name
     assert f"not on hardware: item network by {DOUBLE}" in user.harness(*arguments(user, "run", core)[:-1]).out
 
 
-@pytest.mark.usefixtures("few_floats")
+@pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_with_quantisation_on_the_core(user: User) -> None:
     split = ["--split", "quantize=network", "--floats", "thresholds"]
     ended = user.here(*arguments(user, "prove", "c7x", *split))

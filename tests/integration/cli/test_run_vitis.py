@@ -45,7 +45,7 @@ def test_a_run_says_everywhere_that_no_fpga_took_part(user: User) -> None:
     assert f"not on hardware: item network by {SIMULATION}" in user.harness(*arguments(user, "run")[:-1]).out
 
 
-@pytest.mark.usefixtures("few_floats")
+@pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_in_the_fabric(user: User) -> None:
     ended = user.here(*arguments(user, "prove", "--floats", "thresholds"))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
