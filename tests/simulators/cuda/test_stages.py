@@ -76,7 +76,7 @@ def generated(request: pytest.FixtureRequest, host: Profile) -> Generated:
     return Generated(NETWORKS[name], item.tasks, item.kernels, interpreted.compiled(item.kernels))
 
 
-@pytest.mark.parametrize("arch", ["sm_72", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_72", pytest.param("sm_90", marks=pytest.mark.campaign)])
 def test_every_function_of_one_code_is_one_which_network_and_proof_call(generated: Generated, arch: str) -> None:
     code = generated.code
     text = generated.text if arch == "sm_72" else interpreted.compiled(code, arch)
