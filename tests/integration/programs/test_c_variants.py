@@ -122,7 +122,7 @@ def subjects() -> list[tuple[str, Network, Array, tuple[Array, ...]]]:
 
 
 # The same code by another compiler, or for another processor.
-LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by clang"}
+LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by clang", "NEON by clang"}
 
 
 @pytest.mark.parametrize(

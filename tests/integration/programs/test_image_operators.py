@@ -17,8 +17,18 @@ from tests.support.proof.trials import Workshop
 VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("target", VARIANTS)
+# Each variant has codes of one type in `make test`, and of both in `make campaigns`.
+IN_TEST = {("uint8", "c"), ("int8", "c:vector"), ("uint8", "c:generic"), ("int8", "c:inlined"), ("uint8", "c:unrolled")}
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype"),
+    [
+        pytest.param(target, dtype, marks=() if (dtype, target) in IN_TEST else pytest.mark.campaign)
+        for target in VARIANTS
+        for dtype in ("uint8", "int8")
+    ],
+)
 def test_every_variant_has_the_bits_of_the_reference(
     target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
@@ -61,7 +71,7 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
     file, old, new, layer = WRONG[wrong]
     workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
     trial = workshop.trial(every_operator("uint8", layer), [Patch(f"kernels/c/{file}", old, new)])
-    assert layer in {name for _, name in trial.refuted()}
+    assert trial.refuted(layer)
 
 
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
