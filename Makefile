@@ -6,22 +6,25 @@ PYTHON ?= python3
 EXTRAS ?= cross cuda images
 REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 
-.PHONY: run check test campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
+.PHONY: run check test suite campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
 # One thread for each process of the tests; Python keeps its bytecode, also where the environment forbids it.
-check test campaigns: export OPENBLAS_NUM_THREADS = 1
-check test campaigns: export PYTHONDONTWRITEBYTECODE =
+check test suite campaigns: export OPENBLAS_NUM_THREADS = 1
+check test suite campaigns: export PYTHONDONTWRITEBYTECODE =
 
 # Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: under a minute.
 check: lint
 	.venv/bin/pytest -q -n 2 --dist loadfile -m 'not slow and not campaign' tests/unit
 
-test: lint labgrid other-runtime
+test: setup-dev labgrid other-runtime
 	tools/system-packages --tests
+	$(MAKE) --jobs=2 lint suite
+
+suite:
 	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # What takes hours: the tests that `make test` leaves out, and every wrong program, forgery, fault and foreign file.
