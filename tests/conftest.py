@@ -16,7 +16,7 @@ from harness.boards.profile import BoardProfiles, Profile
 from harness.core.installation import ROOT
 from harness.targets import toolchain
 from tests.support import objects as object_files
-from tests.support.objects import identified_once, kept
+from tests.support.objects import identified_once, kept, share_with_all_sessions
 
 # A job in a shell's background starts with SIGINT ignored, one of nohup with SIGHUP, and so would all that the tests
 # start and interrupt.
@@ -62,6 +62,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     session = tmp_path_factory.getbasetemp()
     folder = (session.parent if "PYTEST_XDIST_WORKER" in os.environ else session) / "objects"
     folder.mkdir(exist_ok=True)
+    share_with_all_sessions(folder)
     return folder
 
 

@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -18,14 +19,34 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.reference import stimuli
 from harness.targets import toolchain
 from harness.targets.toolchain import Compiler
 
+OF_ALL_SESSIONS = "of_all_sessions"
+PACKAGES = Path("/var/lib/dpkg/status")
+UNUSED_S = 14 * 24 * 3600
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 COMPILE = Compiler.build
 IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
+
+
+def share_with_all_sessions(objects: Path) -> None:
+    """Let `objects` also have the object files of other sessions, in build/, while the system's packages are the same.
+
+    Files that no session has used for two weeks are removed.
+    """
+    packages = PACKAGES.read_bytes() if PACKAGES.exists() else b""
+    shared = ROOT / "build" / "objects" / hashlib.sha256(packages).hexdigest()[:16]
+    shared.mkdir(parents=True, exist_ok=True)
+    for file in shared.parent.glob("*/*"):
+        with suppress(FileNotFoundError):  # another process removes them, too
+            if time.time() - file.stat().st_mtime > UNUSED_S:
+                file.unlink()
+    with suppress(FileExistsError):
+        (objects / OF_ALL_SESSIONS).symlink_to(shared)
 
 
 @contextmanager
@@ -114,6 +135,9 @@ class Keeping(Compiler):
         """As a compiler does."""
 
         read = _reader([folder / path for path in include])
+        shared = self.objects / OF_ALL_SESSIONS
+        elsewhere = any(flag.startswith(("/", "-I/", "-isystem/")) for flag in more_flags)
+        place = shared if shared.exists() and not elsewhere else self.objects
 
         def kept(source: Path) -> Path:
             if source.suffix not in {".c", ".cpp"}:
@@ -121,8 +145,10 @@ class Keeping(Compiler):
             text = _text(source, folder, read)
             meant = [each for each in definitions if each.partition("=")[0].encode() in text]
             settings = repr((self.command, self.identity, source, self.flags, meant, more_flags)).encode()
-            there = self.objects / f"{hashlib.sha256(settings + text).hexdigest()}.o"
-            if not there.exists():
+            there = place / f"{hashlib.sha256(settings + text).hexdigest()}.o"
+            if there.exists():
+                os.utime(there)
+            else:
                 mine = there.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
                 COMPILE(self, folder, [source], include, definitions, mine, (*more_flags, "-c"))
                 mine.replace(there)
