@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,8 +97,7 @@ def check_layer(built: Kernel, number: int, layer: QGemm, seed: int) -> None:
     assert np.array_equal(built.ask(np.empty((1, 0)), len(held), TABLES, number)[0], held)
 
 
-@hypothesis_settings(COMPILED, max_examples=8)
-@given(
+RANDOM = given(
     seed=st.integers(0, 2**32 - 1),
     widths=st.lists(st.integers(1, 60), min_size=2, max_size=4),
     types=st.sampled_from([("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]),
@@ -105,19 +105,25 @@ def check_layer(built: Kernel, number: int, layer: QGemm, seed: int) -> None:
     power_of_two=st.booleans(),
     float_output=st.booleans(),
 )
-def test_random_chains(
-    seed: int,
-    widths: list[int],
-    types: tuple[str, str],
-    per_column: bool,
-    power_of_two: bool,
-    float_output: bool,
-    tmp_path: Path,
-) -> None:
+
+
+@hypothesis_settings(COMPILED, max_examples=2)
+@RANDOM
+def test_random_chains(tmp_path: Path, **choices: Any) -> None:
+    check_random(tmp_path, **choices)
+
+
+@pytest.mark.campaign
+@hypothesis_settings(COMPILED, max_examples=8)
+@RANDOM
+def test_more_random_chains(tmp_path: Path, **choices: Any) -> None:
+    check_random(tmp_path, **choices)
+
+
+def check_random(folder: Path, seed: int, widths: list[int], types: tuple[str, str], **options: bool) -> None:
     activations, weights = types
-    options = {"activations": activations, "weights": weights, "zero_points": True, "per_column": per_column}
-    layers = chain(seed, widths, **options, power_of_two=power_of_two, float_output=float_output)
-    check(simulated.build(simulated.launch_of(layers), tmp_path / str(seed)), seed % 1000)
+    layers = chain(seed, widths, activations=activations, weights=weights, zero_points=True, **options)
+    check(simulated.build(simulated.launch_of(layers), folder / str(seed)), seed % 1000)
 
 
 def test_branches_and_a_second_source(tmp_path: Path) -> None:
