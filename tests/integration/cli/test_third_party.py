@@ -46,7 +46,9 @@ def test_without_the_package_the_operator_is_refused(user: User, negated: Path) 
     assert "operator Neg is not supported" in str(document["error"])
 
 
-@pytest.mark.parametrize("items", ["c,c", "c:vector,c:inlined", "c:generic,c:unrolled"])
+@pytest.mark.parametrize(
+    "items", ["c,c", "c:vector,c:inlined", pytest.param("c:generic,c:unrolled", marks=pytest.mark.campaign)]
+)
 def test_the_operator_runs_in_every_variant_of_target_c(user: User, negated: Path, items: str) -> None:
     code, document = asked(user, negated, "--board", "host", "--items", items, PYTHONPATH=str(PACKAGE))
     assert (code, document["verdict"]) == (0, "identical")
