@@ -47,6 +47,8 @@ def test_a_run_says_everywhere_that_no_gpu_took_part(user: User, kernels: str) -
 
 @pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_and_says_what_it_holds_for(user: User) -> None:
+    few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), argmax=True)
+    onnx.save_model(few_sums, user.folder / "net.onnx")
     ended = user.here(*arguments(user, "prove", "fused", "--floats", "thresholds"))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
     assert ended.document["proof"]["holds"]

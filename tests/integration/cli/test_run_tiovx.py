@@ -50,6 +50,8 @@ def test_a_run_says_everywhere_that_no_dsp_took_part(user: User, core: str, name
 
 @pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_with_quantisation_on_the_core(user: User) -> None:
+    few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), float_output=True, argmax=True)
+    onnx.save_model(few_sums, user.folder / "net.onnx")
     split = ["--split", "quantize=network", "--floats", "thresholds"]
     ended = user.here(*arguments(user, "prove", "c7x", *split))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")

@@ -47,6 +47,8 @@ def test_a_run_says_everywhere_that_no_fpga_took_part(user: User) -> None:
 
 @pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_in_the_fabric(user: User) -> None:
+    few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), float_output=True, argmax=True)
+    onnx.save_model(few_sums, user.folder / "net.onnx")
     ended = user.here(*arguments(user, "prove", "--floats", "thresholds"))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
     assert ended.document["proof"]["holds"]
