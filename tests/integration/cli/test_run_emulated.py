@@ -127,11 +127,10 @@ def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_
     assert (traced["executions"], traced["vectors"]) == (8, SIMULATED_VECTORS)
 
 
-SPLITS = {
-    "parallel layers": ("parallel", "flag"),
-    "pipeline": ("o1=second,o2=prepost+third,o4..o5=third,pipeline", "barrier"),
-}
+SPLITS = {"pipeline": ("o1=second,o2=prepost+third,o4..o5=third,pipeline", "flag")}
 MORE_SPLITS = {
+    "parallel layers": ("parallel", "flag"),
+    "pipeline by barriers": ("o1=second,o2=prepost+third,o4..o5=third,pipeline", "barrier"),
     "branches": ("o2..o3=second,o4..o5=third", "barrier"),
     "branches by flags": ("branches", "flag"),
 }

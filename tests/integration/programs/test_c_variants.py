@@ -275,7 +275,9 @@ def test_sums_are_made_by_the_instructions_that_the_processor_has(name: str, hos
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
 @pytest.mark.parametrize("target", ["c", *VARIANTS])
-@pytest.mark.parametrize("widths", [(1, 3, 8), (4, 21, 2), (8, 1)])
+@pytest.mark.parametrize(
+    "widths", [(4, 21, 2), *(pytest.param(widths, marks=pytest.mark.campaign) for widths in ((1, 3, 8), (8, 1)))]
+)
 def test_no_branch_depends_on_a_float(target: str, widths: tuple[int, ...], host: Profile, tmp_path: Path) -> None:
     """A comparison of floats is what a compiler makes a branch of; maxima and minima need none."""
     net = parse(builders.random_network(np.random.default_rng(1), widths, zero_points=True, dequantize=True))

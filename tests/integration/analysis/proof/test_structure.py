@@ -503,9 +503,26 @@ WRONG = {
 HIDDEN_X86, HIDDEN_ARM = "lea .Lhidden(%%rip), %0", "adrp %0, .Lhidden\\n\\tadd %0, %0, :lo12:.Lhidden"
 
 
+LIKE_OTHERS = {
+    "a counter in a header of the kernels",
+    "a cache with hashed keys",
+    "an index of 16 bits",
+    "state in initialised data",
+    "a helper with state",
+    "the time by the library",
+    "a random number",
+    "the environment",
+}
+"""State that has a symbol, and functions of the C library: others of them are tried in `make test`."""
+
+
 @pytest.mark.parametrize(
     ("name", "toolchain"),
-    [(name, on) if on == wrong.on[0] else in_campaign(name, on) for name, wrong in WRONG.items() for on in wrong.on],
+    [
+        (name, on) if on == wrong.on[0] and name not in LIKE_OTHERS else in_campaign(name, on)
+        for name, wrong in WRONG.items()
+        for on in wrong.on
+    ],
 )
 def test_a_wrong_program_is_found_in_its_file(
     host: Profile, name: str, toolchain: str, tmp_path: Path, objects: Path

@@ -154,7 +154,7 @@ def clustered(executions: int, seed: int) -> Times:
         (lambda n, _: np.full(n, 5000), "1 distinct values"),
     ],
 )
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_a_series_without_a_pwcet_is_refused_with_the_reason(
     make: Callable[[int, int], Times], reason: str, seed: int
 ) -> None:
