@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def test_a_node_without_zero_point_is_refused_as_onnx_runtime_aborts(operator: s
         layer_of(node(operator, *INPUTS[:4]), constants([0.1, 0.1], [1, 2]), {"x": np.zeros((1, 3), np.uint8)})
 
 
-# What must not pass: for each wrong order the number of differing entries over many scales, of which none may be 0.
+# What must not pass: for each wrong order some entries differ, over many scales.
 
 CONFIGURATIONS = 1500
 
@@ -161,9 +161,9 @@ WRONG: dict[str, tuple[str, Wrong]] = {
 }  # fmt: skip
 
 
-def differing(operator: str, function: Wrong) -> int:
-    """The number of entries that are not those of ONNX Runtime, whose tables are those of the layers: see above."""
-    rng, count = np.random.default_rng(7), 0
+def differing(operator: str, function: Wrong) -> Iterator[bool]:
+    """Whether entries are not those of ONNX Runtime, whose tables are those of the layers: see above; by scales."""
+    rng = np.random.default_rng(7)
     for number in range(CONFIGURATIONS):
         scales = [rng.uniform(0.01, 0.1), rng.uniform(1e-3, 5e-3)]
         if operator == "QLinearLeakyRelu":
@@ -172,20 +172,19 @@ def differing(operator: str, function: Wrong) -> int:
         given = constants(scales, rng.integers(0, 256, 2))
         attributes = {"alpha": 0.3} if operator == "QLinearLeakyRelu" else {}
         layer: Any = layer_of(node(operator, *INPUTS, **attributes), given, {"x": np.zeros((1, 3), np.uint8)})
-        count += int((function(given) != layer.table()).sum())
-    return count
+        yield bool((function(given) != layer.table()).any())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
-    assert differing(*WRONG[name]) > 0
+    assert any(differing(*WRONG[name]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_right_order_differs_nowhere(operator: str) -> None:
-    assert differing(operator, RIGHT[operator]) == 0
+    assert not any(differing(operator, RIGHT[operator]))
 
 
 # Faults, coverage and proof.
