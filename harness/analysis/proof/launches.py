@@ -38,7 +38,8 @@ BYTES_OF_A_KIND = 1 << 25
 SEED = 1
 SPECIAL = np.array([np.nan, np.inf, -np.inf], np.float32)
 REPEATED_BLOCK = 8
-"""The largest block of repeated executions: small ones, so that there are many."""
+"""The largest block of repeated executions: small ones, so that there are many; 2 of wide tensors."""
+OUTPUTS_OF_A_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +220,8 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
 
 
 def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequence[Table]) -> Question:
-    rows, block = trial.count, min(REPEATED_BLOCK, trial.plan.block)
+    rows, outputs = trial.count, sum(task.stop - task.start for task in trial.launch.outputs)
+    block = min(REPEATED_BLOCK, max(OUTPUTS_OF_A_BLOCK // max(outputs, 1), 2), trial.plan.block)
     found = generated.passes(rows, block, SEED, executions)
     options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]
 
@@ -240,8 +242,7 @@ def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequen
         f"{trial.name}: every execution in one process gives the same outputs, and the tables stay as they are",
         f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {rows:,} vectors {found.passes:,} "
         "times; all outputs are compared; then all tables are read again and compared as bits",
-        rows * found.passes * sum(task.stop - task.start for task in trial.launch.outputs)
-        + sum(table.values.size for table in tables),
+        rows * found.passes * outputs + sum(table.values.size for table in tables),
         complete=False,
         answer=wrong,
     )
