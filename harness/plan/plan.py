@@ -1,7 +1,8 @@
 """`Network` x profile -> `Plan`: the columns of layers that each item computes, the synchronisation, the block size.
 
 A *task* is the part of one layer that one item computes: all of its columns, or some.  Tasks run in the order of the
-model.  Every task writes a buffer that no other writes.  If a task reads the output of another item, the two items
+model.  Every task writes a buffer that no other writes; buffers whose contents are never needed at the same time can
+share bytes of an arena (`make`, `reuse`).  If a task reads the output of another item, the two items
 synchronise, unless earlier hand-overs have ordered them.  All items start and end an execution together, so that no
 buffer is overwritten before it was read.  In a pipeline the tasks have stages, and a stage works on the execution
 before that of the previous stage; items then do not synchronise within an execution, but buffers have copies.  The plan
@@ -25,14 +26,21 @@ from harness.core.errors import RequestError
 from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.plan import arena
 from harness.plan.split import Share, Split, parse
 
 Sync: TypeAlias = Literal["barrier", "flag"]
 """The way items synchronise: at a `pthread_barrier_t`, or by a flag of the writer for which the reader waits."""
 
 
+Buffers: TypeAlias = Literal["keep", "reuse"]
+"""Whether every buffer has bytes of its own, or buffers share bytes where the schedule permits it."""
+
 Supports: TypeAlias = Callable[[str, Layer], bool]
 """The predicate that the target of this name computes the layer."""
+
+Reuse: TypeAlias = Callable[[str], bool]
+"""The predicate that buffers of items of the target of this name may share bytes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Task:
     """The part of a layer that one item computes: columns `start` to `stop`, in the pipeline's stage `stage`.
 
     `buffers` is how many copies its buffer has: more than 1 only where a task of a later stage reads it.
+    `offset` is where its buffer begins in the arena, in bytes per vector of a block; None if it has bytes of its own.
     """
 
     name: str
@@ -58,6 +67,7 @@ class Task:
     stop: int
     stage: int = 0
     buffers: int = 1
+    offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,30 @@ class Plan:
         """The tasks whose buffers each task reads, source by source."""
         return reads(self.network.layers, self.tasks)
 
+    @cached_property
+    def earlier(self) -> tuple[int, ...]:
+        """For every task the set, as bits, of those of its stage that have ended in every interleaving when it begins.
+
+        Hand-overs order tasks of stage 0 only: later stages also run when no execution begins.
+        """
+        return _earlier(self)
+
+    @cached_property
+    def kept(self) -> tuple[bool, ...]:
+        """Whether each layer has its activations still when the execution ends: no later task writes over them."""
+        spans = {index: found for index, task in enumerate(self.tasks) if (found := span(self.network, task))}
+        lost = {
+            self.tasks[one].layer
+            for one, other in itertools.permutations(spans, 2)
+            if overlap(spans[one], spans[other]) and not self.earlier[one] >> other & 1
+        }
+        return tuple(index not in lost for index in range(len(self.network.layers)))
+
+    @property
+    def arena(self) -> int:
+        """The size of the arena in bytes per vector of a block; 0 without one."""
+        return arena_bytes(self.network, self.tasks)
+
     def part(self, task: Task) -> Layer:
         """Return the layer that `task` computes: the network's, or one of some of its columns by the task's name."""
         layer = self.network.layers[task.layer]
@@ -147,12 +181,14 @@ def make(
     split: Sequence[str] | None = None,
     sync: Sync | None = None,
     supports: Supports = lambda *_: True,
+    reuse: Reuse | None = None,
 ) -> Plan:
     """Assign every layer as `split` says, or to the item of `profile` that claims it.
 
     An item claims a layer if it lists its operator, else the first without a list whose target supports it.  `targets`
     replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The default
     of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is smaller.
+    With `reuse`, buffers of items of the targets for which it is true share bytes of an arena; without, none do.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
@@ -164,15 +200,72 @@ def make(
             f"split pipeline: one item of board {profile.name} computes all of {network.name}",
             "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
         )
-    if block is None:
-        budget = profile.memory_budget_mib << 20
-        block = max(min(profile.block, budget // buffer_bytes(network, tasks)), 1)
-    return compose(profile.name, network, block, sync or profile.sync, items, tasks)
+    made = compose(profile.name, network, 1, sync or profile.sync, items, tasks)
+
+    def of(block: int) -> Plan:
+        return reusing(made, reuse or (lambda _: False), block)
+
+    return of(_largest_block(profile, of) if block is None else block)
+
+
+def _largest_block(profile: Profile, of: Callable[[int], Plan]) -> int:
+    """Return the number of vectors for which the memory budget has room, at most the profile's.
+
+    The bytes per vector depend on the block if buffers share bytes: least is needed for multiples of a power of 2.
+    """
+
+    def needed(block: int) -> int:
+        made = of(block)
+        return block * buffer_bytes(made.network, made.tasks)
+
+    budget = profile.memory_budget_mib << 20
+    most = min(profile.block, budget * arena.PERIOD // needed(arena.PERIOD))
+    powers = [1 << bit for bit in range(max(most, 1).bit_length())]
+    tried = sorted({most, *powers, *(most - most % (1 << bit) for bit in range(arena.PERIOD.bit_length()))} - {0})
+    return next((block for block in reversed(tried) if needed(block) <= budget), 1)
+
+
+def reusing(plan: Plan, reuse: Reuse, block: int) -> Plan:
+    """Return the plan for this block; buffers with one copy share bytes if `reuse` holds for their items' targets."""
+    readers: list[list[int]] = [[] for _ in plan.tasks]
+    for index, sources in enumerate(plan.reads):
+        for source in sources:
+            readers[source].append(index)
+    apart = arena.conflicts(plan.earlier, readers, [task.stage for task in plan.tasks])
+    sizes = {
+        index: _bytes(plan.network, task)
+        for index, task in enumerate(plan.tasks)
+        if task.buffers == 1 and reuse(plan.items[task.item].target)
+    }
+    offsets = arena.place(sizes, apart, arena.unit(block))
+    tasks = tuple(dataclasses.replace(task, offset=offsets.get(index)) for index, task in enumerate(plan.tasks))
+    return dataclasses.replace(plan, block=block, tasks=tasks)
+
+
+def _bytes(network: Network, task: Task) -> int:
+    """Return the bytes of one copy of the task's buffer for each vector of a block."""
+    return (task.stop - task.start) * network.layers[task.layer].dtype.itemsize
+
+
+def span(network: Network, task: Task) -> range | None:
+    """Return the bytes of the arena that the task's buffer has for each vector of a block; None if it has its own."""
+    return None if task.offset is None else range(task.offset, task.offset + _bytes(network, task))
+
+
+def overlap(one: range, other: range) -> bool:
+    """Return whether two spans have a byte in common."""
+    return one.start < other.stop and other.start < one.stop
+
+
+def arena_bytes(network: Network, tasks: Sequence[Task]) -> int:
+    """Return the size of the arena in bytes per vector of a block; 0 without one."""
+    return max((found.stop for task in tasks if (found := span(network, task))), default=0)
 
 
 def buffer_bytes(network: Network, tasks: Sequence[Task]) -> int:
     """Return the bytes that the buffers of activations take on the board for each vector of a block."""
-    outputs = sum(task.buffers * (task.stop - task.start) * network.layers[task.layer].dtype.itemsize for task in tasks)
+    own = sum(task.buffers * _bytes(network, task) for task in tasks if task.offset is None)
+    outputs = own + arena_bytes(network, tasks)
     writers = Counter(network.layers[task.layer].output.name for task in tasks)
     sources = [source for task in tasks for source in network.layers[task.layer].inputs]
     merged = sum(source.size * source.dtype.itemsize for source in sources if writers[source.name] > 1)
@@ -265,6 +358,40 @@ def reads(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[tuple[int, ..
         tuple(part for source in layers[task.layer].sources if source in writer for part in parts[writer[source]])
         for task in tasks
     )
+
+
+def _earlier(plan: Plan) -> tuple[int, ...]:
+    done, at, earlier = [0] * len(plan.items), [0] * len(plan.items), [0] * len(plan.tasks)
+    came: list[dict[int, int]] = [{} for _ in plan.hand_overs]  # the items at each, with the tasks known to be done
+
+    def take(item: int) -> bool:
+        if at[item] == len(plan.schedules[item]):
+            return False
+        step = plan.schedules[item][at[item]]
+        if isinstance(step, Compute):
+            earlier[step.task] = done[item]
+            done[item] |= 1 << step.task
+        else:
+            hand_over, known = plan.hand_overs[step.hand_over], came[step.hand_over]
+            known[item] = done[item]
+            awaited = hand_over.items if plan.sync == "barrier" else (hand_over.writer,)
+            if not known.keys() >= {*awaited}:
+                return False
+            done[item] |= functools.reduce(int.__or__, (known[other] for other in awaited))
+        at[item] += 1
+        return True
+
+    while sum(take(item) for item in range(len(at))):
+        pass
+    return tuple(
+        known & sum(1 << index for index, other in enumerate(plan.tasks) if _ordered_in_stage(other, task))
+        for known, task in zip(earlier, plan.tasks, strict=True)
+    )
+
+
+def _ordered_in_stage(one: Task, other: Task) -> bool:
+    """Return whether the order of the schedule holds for two tasks in every tick."""
+    return one.stage == other.stage and (one.stage == 0 or one.item == other.item)
 
 
 def _staged(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -58,6 +58,7 @@ __all__ = [
     "find",
     "load_boards",
     "names",
+    "shares_buffers",
     "supports",
 ]
 
@@ -143,6 +144,14 @@ def find(name: str) -> Target:
 def supports(name: str, layer: Layer) -> bool:
     """Return whether the target called `name` can compute `layer`; raise RequestError if there is no such target."""
     return find(name).unsupported(layer) is None
+
+
+def shares_buffers(name: str) -> bool:
+    """Return whether buffers of the target's tasks can share bytes: the C code of a task touches them while it runs.
+
+    Another device reads and writes them when its driver does.
+    """
+    return find(name).compiler() is None
 
 
 def load_boards(path: Path, environment: Mapping[str, str] = os.environ) -> BoardProfiles:

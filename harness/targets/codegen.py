@@ -18,6 +18,9 @@ from harness.operators.obligations import StageKind
 from harness.plan.plan import Compute, HandOver, Plan, Step, Task
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
 
+ARENA = "arena"
+"""The name in `network.c` of the bytes that buffers share."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PlannedLaunch:
@@ -35,11 +38,15 @@ class PlannedLaunch:
 
 @dataclasses.dataclass(frozen=True)
 class Storage:
-    """A buffer or table of `network.c`: its bytes, and the functions that have its address."""
+    """A buffer or table of `network.c`: its bytes, and the functions that have its address.
+
+    `offset` is its first byte in the arena, if it shares bytes with others.
+    """
 
     name: str
     size: int
     users: frozenset[str]
+    offset: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +95,7 @@ class Program:
 def generate(plan: Plan) -> Program:
     """Generate the code of a plan; raise RequestError if a target cannot compute one of its layers exactly."""
     require_lowerings(plan)
+    _require_no_device(plan)
     launches, views = planned_launches(plan), item_views(plan)
     items = tuple(
         targets.find(item.target).generate(item.name, of_item) for item, of_item in zip(plan.items, views, strict=True)
@@ -108,6 +116,18 @@ def require_lowerings(plan: Plan) -> None:
             raise RequestError(
                 f"target {target} cannot compute layer {layer.name} ({layer.operator}): {reason}",
                 "choose another target for that item with --items",
+            )
+
+
+def _require_no_device(plan: Plan) -> None:
+    """Raise RequestError if a buffer that shares bytes belongs to an item whose driver decides when it is accessed."""
+    for task in plan.tasks:
+        item = plan.items[task.item]
+        if task.offset is not None and not targets.shares_buffers(item.target):
+            raise RequestError(
+                f"buffer {task.name} of item {item.name} is in the arena, but target {item.target} accesses it at any "
+                "time between two hand-overs",
+                "leave the task out of the arena in plan.yaml, or make the plan again: harness plan --buffers reuse",
             )
 
 
@@ -154,6 +174,7 @@ def _source(
         f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
         f"enum {{ BLOCK = {plan.block} }};",
         f"static float input[BLOCK][{network.input.size}]; /* tensor {_printable(network.input.name)} */",
+        *_arena_text(plan),
         *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, served, strict=True)),
         _task_table(plan),
         _layer_table(plan),
@@ -205,7 +226,9 @@ def _storage(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[T
         for table in code.tables:
             sizes[table.name] = table.values.nbytes
             users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
-    return tuple(Storage(name, size, frozenset(users[name])) for name, size in sizes.items())
+    offsets = {_array(task): task.offset * plan.block for task in plan.tasks if task.offset is not None}
+    stored = tuple(Storage(name, size, frozenset(users[name]), offsets.get(name)) for name, size in sizes.items())
+    return (*stored, Storage(ARENA, plan.block * plan.arena, frozenset())) if plan.arena else stored
 
 
 def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]) -> tuple[Forward, ...]:
@@ -334,7 +357,34 @@ def _buffer(task: Task, part: Layer) -> str:
     """Return the declaration of the buffer, with copies for executions that run at the same time."""
     copies = f"[{task.buffers}]" if task.buffers > 1 else ""
     array = f"{_array(task)}{copies}[BLOCK][{part.size}]"
+    if task.offset is not None:
+        return f'extern {C_TYPES[part.dtype.name]} {array} __attribute__((visibility("hidden"), aligned(64)));'
     return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
+
+
+def _arena_text(plan: Plan) -> list[str]:
+    """Return the arena and the symbols of the buffers in it, as a list; empty if no buffers share bytes.
+
+    The symbols are defined for the assembler: each buffer keeps its name, type and size.  No function of the schedule
+    uses two buffers that have a byte in common, as its sources and its output are needed at the same time.
+    """
+    if not plan.arena:
+        return []
+    lines = [
+        line
+        for task in plan.tasks
+        if task.offset is not None
+        for line in (
+            f".type {_array(task)}, %object",
+            f".set {_array(task)}, {ARENA} + {task.offset * plan.block}",
+            f".size {_array(task)}, {plan.block * plan.part(task).size * plan.part(task).dtype.itemsize}",
+        )
+    ]
+    return [
+        "/* Buffers share bytes: each is written when those before it in the same bytes have been read. */\n"
+        f"static unsigned char {ARENA}[BLOCK * {plan.arena}] __attribute__((aligned(64), used));\n"
+        "__asm__(\n" + "\n".join(f'    "{line}\\n"' for line in lines) + ");"
+    ]
 
 
 def _buffers_ahead(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
@@ -415,9 +465,10 @@ def _task_table(plan: Plan) -> str:
 
 
 def _layer_table(plan: Plan) -> str:
+    """Return the layers; of one whose activations are overwritten no column is dumped."""
     rows = [
-        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.size}, {layer.dtype.itemsize}, '
-        f"&tasks[{plan.tasks.index(own[0])}], {len(own)}}},"
+        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.size * plan.kept[index]}, {layer.dtype.itemsize}, '
+        f"&tasks[{plan.tasks.index(own[0])}], {len(own) if plan.kept[index] else 1}}},"
         for index, layer in enumerate(plan.network.layers)
         for own in [plan.tasks_of(index)]
     ]

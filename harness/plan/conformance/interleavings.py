@@ -40,7 +40,8 @@ def check(plan: Plan) -> tuple[PlanDefect, ...]:
         return found
     run = _Run(plan)
     run.finish()
-    return tuple(run.deadlock() or [*_early_reads(plan, run), *_early_writes(plan, run), *_early_inputs(plan)])
+    orders = _early_reads(plan, run), _early_writes(plan, run), _early_inputs(plan), _shared_bytes(plan, run)
+    return tuple(run.deadlock() or itertools.chain(*orders))
 
 
 def work_together(plan: Plan) -> bool:
@@ -102,6 +103,37 @@ def _early_write(plan: Plan, written: Task, task: Task) -> str:
         f"{writer} may overwrite {written.name} with execution n + {written.buffers} before {reader} has read "
         f"execution n ({task.name}, stage {task.stage} against {written.stage}): {_copies(written.buffers)}"
     )
+
+
+def _shared_bytes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
+    """Yield pairs of buffers with common bytes of which each may be written before the other is read for the last time.
+
+    Buffers that share bytes are of one stage: then what one execution has written is read in the same tick.
+    """
+    read_by: dict[int, list[int]] = {}
+    for reader, sources in enumerate(source_tasks(plan)):
+        for source in set(sources):
+            read_by.setdefault(source, []).append(reader)
+
+    def over(first: int, then: int) -> bool:
+        return first in read_by and all(run.ordered(each, then) for each in (first, *read_by[first]))
+
+    places = [(index, *_place(plan, task)) for index, task in enumerate(plan.tasks) if task.offset is not None]
+    for (one, start, stop), (other, begin, end) in itertools.combinations(places, 2):
+        tasks = [plan.tasks[index] for index in (one, other, *read_by.get(one, ()), *read_by.get(other, ()))]
+        in_order = len({task.stage for task in tasks}) == 1 and (over(one, other) or over(other, one))
+        if start < end and begin < stop and not in_order:
+            yield PlanDefect(
+                "overwrite",
+                f"{tasks[0].name} and {tasks[1].name} share bytes {max(start, begin)} to {min(stop, end)} per vector "
+                "of the arena, and no order of their items has one read before the other is written",
+            )
+
+
+def _place(plan: Plan, task: Task) -> tuple[int, int]:
+    """Return the first byte per vector in the arena, and the one after the last."""
+    start = task.offset or 0
+    return start, start + (task.stop - task.start) * plan.network.layers[task.layer].dtype.itemsize
 
 
 def _copies(count: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from harness.plan.arena import PERIOD
 from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
 DefectKind: TypeAlias = Literal["structure", "deadlock", "data", "overwrite"]
@@ -124,6 +125,11 @@ def _numbers(plan: Plan) -> Iterator[str]:
     for task in plan.tasks:
         if task.stage < 0 or task.buffers < 1:
             yield f"task {task.name} is in stage {task.stage} and has {task.buffers} buffers"
+        if task.offset is not None and (task.buffers != 1 or task.offset < 0 or task.offset * plan.block % PERIOD):
+            yield (
+                f"task {task.name} has {task.buffers} buffers, the first at byte {task.offset * plan.block} of the "
+                f"arena; one buffer at a multiple of {PERIOD} bytes is possible there"
+            )
     for hand_over in plan.hand_overs:
         if len(set(hand_over.items)) < max(2, len(hand_over.items)):
             yield f"hand-over {hand_over.name} is not one between different items"

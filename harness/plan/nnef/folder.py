@@ -4,17 +4,19 @@
     <item>.nnef       what one item does (the paper's extension), for every item
     parameters/*.dat  the tables of both
     model.onnx        the network that they describe: it defines the arithmetic
-    plan.yaml         what NNEF has no words for: board, block, sync, pipeline; where the items run
+    plan.yaml         what NNEF has no words for: board, block, sync, pipeline; where the items run; which buffers share
+                      bytes of the arena, each with its first byte per vector of a block
 
 The items' texts assign the computations to items.  Every reading checks again that all items together are the network.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import nnef
 import numpy as np
@@ -27,6 +29,7 @@ from harness.core import strict_yaml
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
+from harness.plan import conformance
 from harness.plan.items import composition
 from harness.plan.items.composition import Work
 from harness.plan.items.description import PARAMETERS, describe, describe_network, identifier, traces
@@ -63,6 +66,7 @@ class _Settings(_Entry):
     sync: Literal["barrier", "flag"]
     pipeline: bool
     items: tuple[_Item, ...] = Field(min_length=1, strict=False)
+    arena: dict[str, Annotated[int, Field(ge=0)]] = {}
 
 
 def write(plan: Plan, folder: Path) -> None:
@@ -79,7 +83,7 @@ def write(plan: Plan, folder: Path) -> None:
     _write_text(folder / GRAPH, printer.graph_text(description.network, description.parameters, comments))
     for item in description.items:
         _write_text(folder / f"{item.item}{SUFFIX}", printer.item_text(item, description.parameters, comments))
-    settings = yaml.safe_dump(_settings_of(plan).model_dump(mode="json"), sort_keys=False)
+    settings = yaml.safe_dump(_settings_of(plan).model_dump(mode="json", exclude_defaults=True), sort_keys=False)
     _write_text(folder / PLAN, f"{COMMENT}{settings}")
 
 
@@ -129,6 +133,7 @@ def _settings_of(plan: Plan) -> _Settings:
             _Item(name=item.name, target=item.target, core=item.core, file=f"{identifier(item.name)}{SUFFIX}")
             for item in plan.items
         ),
+        arena={task.name: task.offset for task in plan.tasks if task.offset is not None},
     )
 
 
@@ -206,7 +211,21 @@ def _plan(settings: _Settings, network: Network, works: Iterable[Work], files: d
     shares = [[Share(index[w.item], w.columns.start, w.columns.stop) for w in works] for works in in_order]
     tasks = tasks_from(network.layers, shares, pipeline=settings.pipeline)
     _require_names(tasks, [work for works in in_order for work in works], files)
-    return compose(settings.board, network, settings.block, settings.sync, items, tasks)
+    made = compose(settings.board, network, settings.block, settings.sync, items, tasks)
+    return _with_arena(made, settings.arena)
+
+
+def _with_arena(plan: Plan, offsets: Mapping[str, int]) -> Plan:
+    """Return the plan with these offsets of buffers; RequestError if buffers share bytes that both need at once."""
+    if unknown := sorted(offsets.keys() - {task.name for task in plan.tasks}):
+        raise RequestError(
+            f"{PLAN}: arena: {unknown[0]} is no task", f"tasks: {', '.join(task.name for task in plan.tasks)}"
+        )
+    tasks = tuple(dataclasses.replace(task, offset=offsets.get(task.name)) for task in plan.tasks)
+    made = dataclasses.replace(plan, tasks=tasks)
+    for defect in conformance.check(made) if offsets else ():
+        raise RequestError(f"{PLAN}: arena: {defect.text}", "make the plan again: harness plan --buffers reuse -o")
+    return made
 
 
 def _require_names(tasks: Sequence[Task], works: Sequence[Work], files: dict[str, str]) -> None:

@@ -73,7 +73,7 @@ class _Tick:
         return when < self.tick or (when == self.tick and self.done(state, self.plan.tasks[task].item, Compute(task)))
 
     def wrong(self, state: State) -> bool:
-        """Does a task compute whose sources are not ready, or whose buffer is still to be read?"""
+        """Does a task compute whose sources are not ready, or whose buffer, or bytes of it, are still to be read?"""
         busy = [self.next(state, item) for item, (_, inside) in enumerate(state) if inside]
         return any(
             self.wrong_task(state, step.task, self.execution(step)) for step in busy if isinstance(step, Compute)
@@ -81,7 +81,35 @@ class _Tick:
 
     def wrong_task(self, state: State, task: int, execution: int) -> bool:
         earlier = execution - self.plan.tasks[task].buffers
-        readers = [reader for reader, sources in enumerate(self.plan.reads) if task in sources]
+        readers = self.readers(task)
+        if any(self.needed(state, other) for other in self.sharing(task)):
+            return True
         return not all(self.task_done(state, source, execution) for source in self.plan.reads[task]) or (
             earlier >= 0 and not all(self.task_done(state, reader, earlier) for reader in readers)
         )
+
+    def readers(self, task: int) -> list[int]:
+        return [reader for reader, sources in enumerate(self.plan.reads) if task in sources]
+
+    def sharing(self, task: int) -> list[int]:
+        """The other tasks whose buffers have a byte in common with this one's."""
+        mine = self.bytes_of(task)
+        return [other for other in range(len(self.plan.tasks)) if other != task and mine & self.bytes_of(other)]
+
+    def bytes_of(self, task: int) -> set[int]:
+        found = self.plan.tasks[task]
+        width = (found.stop - found.start) * self.plan.network.layers[found.layer].dtype.itemsize
+        return set() if found.offset is None else set(range(found.offset, found.offset + width))
+
+    def needed(self, state: State, task: int) -> bool:
+        """Has the task begun to write what a reader, or at the end of the tick the dump of a result, is to read?"""
+        readers, item = self.readers(task), self.plan.tasks[task].item
+        for execution in range(self.executions):
+            tick = execution + self.plan.tasks[task].stage
+            if tick > self.tick or (tick == self.tick and state[item] < (self.steps[item].index(Compute(task)), True)):
+                continue
+            if not all(self.task_done(state, reader, execution) for reader in readers) or (
+                not readers and tick == self.tick
+            ):
+                return True
+        return False
