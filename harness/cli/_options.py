@@ -101,6 +101,11 @@ def planned(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--block", type=click.IntRange(1, 1_000_000), help="Vectors that an item computes before each hand-over."
         ),
+        click.option(
+            "--buffers",
+            type=click.Choice(["keep", "reuse"]),
+            help="Buffers: keep the activations of all layers for the comparison (default), or reuse bytes.",
+        ),
         click.option("--sync", type=click.Choice(["barrier", "flag"]), help="Synchronisation of items."),
         click.option("--split", type=Words(), help="Distribution of layers over items, e.g. dense_2=network,pipeline."),
         click.option(
@@ -171,5 +176,6 @@ def require_alone(option: str, *others: object) -> None:
     """Raise UsageError if other options are given with the folder of a plan, because the plan already defines them."""
     if any(other is not None for other in others):
         raise click.UsageError(
-            f"{option} names a plan, which defines board, model, items, split, sync and block: omit these options"
+            f"{option} names a plan, which defines board, model, items, split, sync, buffers and block: "
+            "omit these options"
         )

@@ -62,14 +62,14 @@ def command(
     Exit code: 0 the board runs these kernels, 2 the request is invalid, 3 a step failed.
     """
     from harness import targets
-    from harness.plan import plan
+    from harness.runs import job
     from harness.targets import codegen
 
     if not board:
         raise click.UsageError("give --board")
     console, found = Console.open(as_json=as_json), targets.load_boards(space.boards).board(board)
     check_real(found)
-    made = plan.make(space.model(model or "acas_coc"), found, items, **asked, supports=targets.supports)
+    made = job.planned(space.model(model or "acas_coc"), found, asked | {"items": items})
     return install(codegen.generate(made), found, sdk, space, console, dry_run=dry_run)
 
 

@@ -167,12 +167,10 @@ def _bases(
     against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
 ) -> tuple[Base, ...]:
     """Return the measurements to compare with; each must have the plan of this measurement."""
-    from harness import targets
-    from harness.plan import plan
+    from harness.runs import job
     from harness.runs.measurement import base
 
-    model = workspace.model(planned["model"])
-    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"], targets.supports)
+    made = job.planned(workspace.model(planned["model"]), board, {**planned, "block": 1})
     return base.read_all(against, board, made, wanted)
 
 

@@ -18,6 +18,8 @@ from harness.core.table import Table
 from harness.core.text import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harness.boards.profile import Profile
     from harness.plan.plan import Plan
     from harness.plan.plan_check import Assessment
@@ -52,7 +54,7 @@ def command(
         require_alone("--load", board, model, items, *asked.values())
         show_folder(load, output, space, console, force=force)
     elif board and model:
-        show_plan(board, model, asked | {"targets": items}, output, space, console, force=force)
+        show_plan(board, model, asked | {"items": items}, output, space, console, force=force)
     else:
         raise click.UsageError("give --board and --model, or --load FOLDER")
 
@@ -67,18 +69,12 @@ def show_plan(
     *,
     force: bool,
 ) -> None:
-    """Make the plan and show its checks; `choices` are those of plan.make, `force` replaces another plan."""
+    """Make the plan and show its checks; `choices` are options of a request, `force` replaces another plan."""
     from harness import targets
-    from harness.plan import plan
+    from harness.runs import job
 
     found = targets.load_boards(workspace.boards).board(board)
-    _tell(
-        plan.make(workspace.model(model), found, **choices, supports=targets.supports),
-        found,
-        output,
-        console,
-        force=force,
-    )
+    _tell(job.planned(workspace.model(model), found, choices), found, output, console, force=force)
 
 
 def show_folder(folder: Path, output: Path | None, workspace: Workspace, console: Console, *, force: bool) -> None:
@@ -93,19 +89,30 @@ def show_folder(folder: Path, output: Path | None, workspace: Workspace, console
 def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, force: bool) -> None:
     """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
     from harness.plan import plan_check
-    from harness.runs.document import kind, plan_document, where
-    from harness.targets import bundle
+    from harness.runs.document import kind, memory_document, plan_document, where
+    from harness.targets import bundle, codegen
 
     bundle.check_targets(made, board)
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     estimate = bundle.estimate(made, board)
-    console.show(plan_table(made, board), *map(Text, estimate), assessment_table(assessed))
+    needed = memory_document(codegen.generate(made))
+    console.show(plan_table(made, board), Text(memory_text(needed)), *map(Text, estimate), assessment_table(assessed))
     if output:
         _write(made, assessed, output, force=force)
         console.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
-    document = {"forecast": list(estimate), "assessment": plan_check.document(assessed)}
+    document = {"forecast": list(estimate), "memory": needed, "assessment": plan_check.document(assessed)}
     console.document(plan_document(made, where(made, board, kind(board))) | document)
+
+
+def memory_text(needed: Mapping[str, Any]) -> str:
+    """Return the bytes that a program needs, next to the figures of other tools, as lines of text."""
+    acetone = f"{needed['acetone']:,}" if needed["acetone"] else "none, as layers are no sequence"
+    return (
+        f"memory: constants {needed['constants']:,} bytes, buffers of a block {needed['buffers']:,} bytes\n"
+        f"buffers of a vector: {needed['own']:,} bytes with --buffers keep, {needed['shared']:,} with --buffers reuse; "
+        f"computed for other tools: arena of TensorFlow Lite Micro {needed['tflm']:,}, arrays of ACETONE {acetone}"
+    )
 
 
 def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:

@@ -91,7 +91,7 @@ class Deployed:
 
 @dataclass(frozen=True)
 class Executed:
-    """One chunk as computed on the board: its folder there, and the SHA-256 of every layer's dump by index.
+    """One chunk as computed on the board: its folder there, and the SHA-256 of every layer's dump, "" without one.
 
     `answer` is the program's report, `deployed` the last layer's dump in deployment mode, if requested.
     """
@@ -228,8 +228,11 @@ def execute_chunk(
     timeout_s: float,
     *,
     deployment: bool = False,
+    kept: Sequence[bool] | None = None,
 ) -> Executed:
     """Run the program over `count` vectors of the .npy file `vectors`, all layers dumped and hashed on the board.
+
+    `kept` is whether each layer has its activations still when an execution ends; of others there is no dump.
 
     The dumps stay in the folder of `slot` (of SLOTS) until the slot is used again: one chunk can be collected while
     the next is executed.  With `deployment`, the program runs again in deployment mode: it dumps only the last layer
@@ -238,7 +241,8 @@ def execute_chunk(
     """
     there, out = deployed.run_folder / f"vectors{slot}.npy", out_folder(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
-    names = [dumps.file_name(index, layer) for index, layer in enumerate(layers)]
+    wanted = {index: layer for index, layer in enumerate(layers) if kept is None or kept[index]}
+    names = [dumps.file_name(index, layer) for index, layer in wanted.items()]
     folders = [(out, ()), (out / DEPLOYMENT, DEPLOYMENT_OPTIONS)] if deployment else [(out, ())]
     answers = []
     for folder, mode in folders:
@@ -247,13 +251,14 @@ def execute_chunk(
         if answer.get("vectors") != count:
             raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
     paths = [*(out / name for name in names), *(folder / names[-1] for folder, _ in folders[1:])]
-    dumped = [*layers, *layers[-1:]] if deployment else layers
+    dumped = [*wanted.values(), *([layers[-1]] if deployment else [])]
     size = sum(dumps.size(layer, count) for layer in dumped) + vectors.stat().st_size + deployed.size
     found = hash_files(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)], size)
     _require_unchanged(found, {**deployed.files, str(there): _sha256(vectors)})
     hashes = require_present(found, paths)
     alone = ExecutedAlone(paths[-1], hashes[-1]) if deployment else None
-    return Executed(out, count, tuple(hashes[: len(layers)]), answers[0], alone)
+    of_layer = dict(zip(wanted, hashes, strict=False))
+    return Executed(out, count, tuple(of_layer.get(index, "") for index in range(len(layers))), answers[0], alone)
 
 
 def require_unchanged(deployed: Deployed) -> None:

@@ -15,7 +15,8 @@ from harness.model.network import Network
 from harness.nightly.job_commands import Comparable
 from harness.nightly.matrix import Taken, command_line
 from harness.nightly.record import Action, Entry
-from harness.plan import plan, plan_check
+from harness.plan import plan_check
+from harness.runs import job
 from harness.runs.measurement import request
 from harness.runs.measurement.request import Asked
 
@@ -36,15 +37,7 @@ class Checks:
     def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
         """Raise RequestError if the entry is invalid; `given` are its options."""
         board = self.board(entry.board)
-        made = plan.make(
-            self.model(entry.model),
-            board,
-            given["items"],
-            given["block"],
-            given["split"],
-            given["sync"],
-            targets.supports,
-        )
+        made = job.planned(self.model(entry.model), board, given)
         for item in made.items:
             targets.find(item.target)
         plan_check.require_sound(plan_check.assess(made))
@@ -63,8 +56,7 @@ def comparer(profiles: BoardProfiles, workspace: Workspace, commands: Mapping[Ac
 
         given, board = commands["measure"].read(command_line(entry)), profiles.board(entry.board)
         try:
-            model = workspace.model(entry.model)
-            made = plan.make(model, board, given["items"], 1, given["split"], given["sync"], targets.supports)
+            made = job.planned(workspace.model(entry.model), board, {**given, "block": 1})
             base.read(former, board, made, _asked(board, given))
         except RequestError:
             return False

@@ -46,6 +46,8 @@ def _layers(run: RunDocument, name: str, facts: Facts) -> Iterator[Case]:
         problem = None
         if layer.differing:
             problem = _failure(_message(layer), _explanation(run, layer, facts.differing_layers[0].name))
+        elif not layer.kept:
+            problem = Problem("skipped", "its activations are overwritten on the board: --buffers reuse")
         yield Case(name, layer.name, problem)
 
 

@@ -83,17 +83,18 @@ def _layer_table(layers: Sequence[LayerEntry]) -> Table:
         first, last = alike[0], alike[-1]
         name = first.name if len(alike) == 1 else f"{first.name} to {last.name} ({len(alike)} layers)"
         compared = sum(layer.compared for layer in alike)
-        cells = (f"{first.item} ({first.target})", first.ran_on, f"{compared:,}", _count(first.differing))
+        scope = f"{compared:,}" if first.kept else "overwritten"
+        cells = (f"{first.item} ({first.target})", first.ran_on, scope, _count(first.differing))
         details = (_count(first.own), _first(first.first_difference)) if differing else ()
         table.add_row(name, *cells, *details)
     return table
 
 
 def _alike(layers: Sequence[LayerEntry]) -> Iterator[list[LayerEntry]]:
-    """Yield each layer that differs by itself, and the others with their neighbours of the same item."""
+    """Yield each layer that differs by itself, and the others with their neighbours of the same item, kept or not."""
 
     def key(layer: LayerEntry) -> tuple[object, ...]:
-        return layer.item, layer.target, layer.ran_on, layer.name if layer.differing else ""
+        return layer.item, layer.target, layer.ran_on, layer.kept, layer.name if layer.differing else ""
 
     for _, found in itertools.groupby(layers, key):
         yield list(found)

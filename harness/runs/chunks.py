@@ -111,7 +111,7 @@ def _start(
     upload = scratch / f"vectors{slot}.npy"
     dumps.write(upload, vectors)
     options, timeout_s = program.options(job.plan), job.profile.timeout_s
-    execution = partial(program.execute_chunk, deployment=job.request.floats is not None)
+    execution = partial(program.execute_chunk, deployment=job.request.floats is not None, kept=job.plan.kept)
     executed = board.submit(execution, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s)
     expected = reference.submit(job.reference.activations, vectors)
     counted = counter.submit(lambda: coverage.add(vectors, expected.result()))
@@ -121,9 +121,12 @@ def _start(
 def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
     """Fetch the requested dumps, compare them, and write the chunk's record last."""
     chunk, executed, references = started.chunk, started.executed.result(), started.expected.result()
-    reference_sha256 = tuple(dumps.sha256(values) for values in references)
+    kept = job.plan.kept
+    reference_sha256 = tuple(
+        dumps.sha256(values) if is_kept else "" for values, is_kept in zip(references, kept, strict=True)
+    )
     suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
-    wanted = range(len(references)) if job.request.fetch == "all" else suspects
+    wanted = [layer for layer, is_kept in enumerate(kept) if is_kept] if job.request.fetch == "all" else suspects
     folder = job.folder.dumps("target", chunk.index)
     actual = program.collect(deployed, executed, wanted, job.network.layers, folder)
     for layer in wanted:
@@ -161,13 +164,18 @@ def recorded(
     """Return the record of a chunk of a run of `count` vectors: a function of its inputs and outputs.
 
     `references` are the right outputs of all layers for `vectors`, `actual` those of the board by layer index; an
-    output that was not fetched had the reference's SHA-256 on the board.
+    output that was not fetched had the reference's SHA-256 on the board, or was overwritten there.
     `hashes` are those of all dumps of reference and board.
     """
     starts = [tuple(task.start for task in plan.tasks_of(layer)) for layer in range(len(references))]
-    found = list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts))
+    # Whether a layer is wrong itself is known only if its sources are: a buffer that was overwritten says nothing.
+    found = (
+        list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts))
+        if all(plan.kept)
+        else []
+    )
     to_blame = [case for case in found if case.own]
-    comparisons = _compare_layers(references, actual, found, chunk.start)
+    comparisons = _compare_layers(plan, references, actual, found, chunk.start)
     return ChunkRecord(
         index=chunk.index,
         start=chunk.start,
@@ -183,12 +191,14 @@ def recorded(
 
 
 def _compare_layers(
-    references: Sequence[Array], actual: Mapping[int, Array], found: Sequence[Case], start: int
+    plan: Plan, references: Sequence[Array], actual: Mapping[int, Array], found: Sequence[Case], start: int
 ) -> tuple[Comparison, ...]:
-    """Return every layer's result."""
+    """Return every layer's result; nothing of a layer whose activations were overwritten was compared."""
     own = {case.index: case.own for case in found}
     results = (
-        compare(expected, actual[layer], start) if layer in actual else Comparison(expected.size, 0, None)
+        compare(expected, actual[layer], start)
+        if layer in actual
+        else Comparison(expected.size * plan.kept[layer], 0, None)
         for layer, expected in enumerate(references)
     )
     return tuple(dataclasses.replace(result, own=own.get(layer, 0)) for layer, result in enumerate(results))

@@ -104,14 +104,17 @@ class _Board:
         return None if any(before) else asked
 
     def _outputs(self, vectors: Array) -> list[tuple[Array, Array]]:
-        """Return expected and actual output of every layer up to this one."""
+        """Return expected and actual output of every layer up to this one that the board keeps."""
         count, upload = len(vectors), self._scratch / "vectors.npy"
         layers = self._job.network.layers
         dumps.write(upload, vectors)
         options, timeout_s = program.options(self._job.plan), self._job.profile.timeout_s
-        executed = program.execute_chunk(self._deployed, 0, upload, count, layers, options, timeout_s)
-        found = program.collect(self._deployed, executed, range(self._layer + 1), layers, self._scratch)
-        return list(zip(self._job.reference.activations(vectors), found.values(), strict=False))
+        kept = self._job.plan.kept
+        executed = program.execute_chunk(self._deployed, 0, upload, count, layers, options, timeout_s, kept=kept)
+        wanted = [layer for layer in range(self._layer + 1) if kept[layer]]
+        found = program.collect(self._deployed, executed, wanted, layers, self._scratch)
+        expected = self._job.reference.activations(vectors)
+        return [(expected[layer], actual) for layer, actual in found.items()]
 
 
 def save(failing: Counterexample, job: Job) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met
 from harness.operators.tensor import Tensor
-from harness.plan import plan_check
-from harness.plan.plan import Plan
+from harness.plan import memory, plan_check
+from harness.plan.plan import Plan, buffer_bytes
 from harness.reference import coverage
 from harness.runs import entries
 from harness.runs import folder as run_folder
@@ -38,7 +38,7 @@ from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, 
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job, Request, command_line
 from harness.targets.bundle import BuildInputs
-from harness.targets.codegen import planned_launches
+from harness.targets.codegen import Program, planned_launches
 
 
 def conclude(
@@ -113,7 +113,7 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
     network, records = plan.network, shown.records
     proof = None if shown.proof is None else ProofDocument.view(shown.proof)
     observed = None if shown.observed is None else ConformanceEntry.view(shown.observed)
-    totals = _totals(network, count, [record.layers for record in records])
+    totals = _totals(plan, count, [record.layers for record in records])
     differing = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.differing]
     deployed, found = _deployed(records), merge(d for record in records for d in record.diagnoses)
     wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
@@ -128,7 +128,7 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
         conformance=observed,
         verdict="differs" if differs else "identical",
         reason="; ".join(
-            [*_proved(proof), _reason(count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
+            [*_proved(proof), _reason(plan, count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
         ),
         effect=_effect(network, count, shown.changed) if differing else None,
         diagnosis=_headline(network, found, wrong),
@@ -204,6 +204,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
         ),
         graph=[entries.NodeEntry(**node) for node in graph_document(job.network)],
         launches=launches_document(job.plan),
+        memory=entries.MemoryEntry(**memory_document(job.program)),
     )
 
 
@@ -286,6 +287,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
             columns=[task.start, task.stop],
             stage=task.stage,
             buffers=task.buffers,
+            **({} if task.offset is None else {"offset": task.offset * made.block}),
         )
         for task in made.tasks
     ]
@@ -295,6 +297,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
         block=made.block,
         sync=made.sync,
         depth=made.depth,
+        **({"arena": made.arena * made.block} if made.arena else {}),
         items=items,
         tasks=tasks,
         hand_overs=[
@@ -308,6 +311,16 @@ def launches_document(made: Plan) -> list[list[str]]:
     return [[task.name for task in launch.tasks] for launch in planned_launches(made) if len(launch.tasks) > 1]
 
 
+def memory_document(program: Program) -> dict[str, Any]:
+    """Return the bytes that a program needs, and those of other schemes; see `MemoryEntry`."""
+    plan = program.plan
+    return {
+        "constants": sum(table.values.nbytes for table in program.tables),
+        "buffers": plan.block * buffer_bytes(plan.network, plan.tasks),
+        **dataclasses.asdict(memory.of(plan, targets.shares_buffers)),
+    }
+
+
 def _strayed(observed: ConformanceEntry | None) -> list[str]:
     """Return the clause on traces that contradict the plan, as a list; empty if there are none."""
     if observed is None or observed.conforms:
@@ -317,11 +330,11 @@ def _strayed(observed: ConformanceEntry | None) -> list[str]:
     return [f"{count:,} steps in {where} were not in order, first {observed.violations[0]}"]
 
 
-def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
-    """Return each layer's result over all chunks; BoardError for activations that were not compared."""
+def _totals(plan: Plan, count: int, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
+    """Return each layer's result over all chunks; BoardError for activations that were kept and not compared."""
     totals = [reduce(Comparison.__add__, column, NOTHING) for column in zip(*chunks, strict=True)]
-    for layer, total in zip(network.layers, totals, strict=True):
-        expected = count * layer.size
+    for layer, total, is_kept in zip(plan.network.layers, totals, plan.kept, strict=True):
+        expected = count * layer.size * is_kept
         if total.compared != expected:
             raise BoardError(f"layer {layer.name}: {total.compared} activations were compared, not {expected}")
     return totals
@@ -401,6 +414,7 @@ def _layer(
         own=total.own,
         first_difference=first,
         coverage=_counts(covered),
+        **({} if plan.kept[index] else {"kept": False}),
     )
 
 
@@ -422,12 +436,20 @@ def _counts(covered: LayerCoverage) -> dict[str, Met]:
     return {quantity.value: met for quantity, met in covered.items()}
 
 
-def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]) -> str:
-    compared = sum(total.compared for total in totals)
-    scope = f"{compared:,} activations of {len(totals)} layers over {vectors:,} vectors"
+def _reason(plan: Plan, vectors: int, differing: Sequence[str], totals: Sequence[Comparison]) -> str:
+    compared, kept = sum(total.compared for total in totals), sum(plan.kept)
+    layers = str(kept) if kept == len(totals) else f"{kept} of {len(totals)}"
+    scope = f"{compared:,} activations of {layers} layers over {vectors:,} vectors"
+    lost = [layer.name for layer, is_kept in zip(plan.network.layers, plan.kept, strict=True) if not is_kept]
+    unknown = (
+        f"; those of {shortened(', '.join(lost))} were overwritten, as buffers are reused: run without "
+        "--buffers reuse to compare every layer"
+        if lost
+        else ""
+    )
     if not differing:
-        return f"all {scope} are bit for bit those of the reference"
-    return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}"
+        return f"all {scope} are bit for bit those of the reference{unknown}"
+    return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}{unknown}"
 
 
 def _proved(proof: ProofDocument | None) -> list[str]:

@@ -111,7 +111,7 @@ class ItemEntry(Entries):
 
 
 class TaskEntry(Entries):
-    """A task of the plan."""
+    """A task of the plan; `offset` is the first byte of its buffer in the arena, if it shares bytes with others."""
 
     name: str
     layer: str
@@ -119,6 +119,7 @@ class TaskEntry(Entries):
     columns: Sequence[int]
     stage: int
     buffers: int
+    offset: int | None = None
 
 
 class HandOverEntry(Entries):
@@ -129,16 +130,28 @@ class HandOverEntry(Entries):
 
 
 class PlanEntry(Entries):
-    """The plan."""
+    """The plan; `arena` is the bytes that buffers share, for a block of vectors."""
 
     board: str
     model: str
     block: int
     sync: str
     depth: int
+    arena: int | None = None
     items: Sequence[ItemEntry]
     tasks: Sequence[TaskEntry]
     hand_overs: Sequence[HandOverEntry]
+
+
+class MemoryEntry(Entries):
+    """Bytes of constants, of the buffers of a block as planned, and the figures of `harness.plan.memory.Memory`."""
+
+    constants: int
+    buffers: int
+    own: int
+    shared: int
+    tflm: int
+    acetone: int | None
 
 
 class NetEntry(Entries):
@@ -256,6 +269,7 @@ class Provenance(Document):
     stimuli: StimuliEntry
     graph: Annotated[Sequence[NodeEntry], CheckedBy("model")] = ()
     launches: Annotated[Sequence[Sequence[str]], CheckedBy("plan")] = ()
+    memory: Annotated[MemoryEntry | None, CheckedBy("plan")] = None
     previous: Annotated[PreviousEntry | None, Believed] = None
 
     @classmethod
@@ -292,7 +306,10 @@ class ComparisonEntry(Entries):
 
 
 class LayerEntry(Entries):
-    """Comparison of the activations of a layer with the reference, and its coverage by the vectors."""
+    """Comparison of the activations of a layer with the reference, and its coverage by the vectors.
+
+    It is not `kept`, and nothing was compared, if the board overwrites its activations before an execution ends.
+    """
 
     index: int
     name: str
@@ -307,6 +324,7 @@ class LayerEntry(Entries):
     own: int
     first_difference: DifferenceEntry | None
     coverage: Mapping[str, Met] = Field(default_factory=dict)
+    kept: bool = True
 
 
 class ConditionEntry(Entries):

@@ -93,8 +93,8 @@ def _check_verdict(
     if (verdict == "differs") != (bool(differing) or refuted or strayed):
         others = " and a claim" * refuted + " and a trace" * strayed
         raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{others}")
-    idle = [layer.name for layer in layers if not layer.compared]
-    if idle or not layers:
+    idle = [layer.name for layer in layers if bool(layer.compared) is not layer.kept]
+    if idle or not any(layer.compared for layer in layers):
         raise ValueError(f"nothing was compared of: {', '.join(idle) or 'any layer'}")
 
 

@@ -20,7 +20,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
-from harness.plan.plan import Plan, Sync
+from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
 from harness.reference import Reference
 from harness.reference.stimuli import Stimuli, from_file, stimuli
@@ -36,6 +36,8 @@ LARGEST_CHUNK = 10_000
 @dataclass(frozen=True)
 class Request:
     """Options of a run; `vectors` is a number or the path of a .npy file.
+
+    `buffers` is whether the activations of all layers are kept until an execution ends (None too), or share bytes.
 
     `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
 
@@ -55,6 +57,7 @@ class Request:
     block: int | None = None
     split: tuple[str, ...] | None = None
     sync: Sync | None = None
+    buffers: Buffers | None = None
     chunk: int | None = None
     fetch: str = "all"
     x64_quant_precision: bool = True
@@ -187,8 +190,22 @@ def _asked(path: Path, document: Mapping[str, Any]) -> Request:
         ) from error
 
 
+def planned(network: Network, board: Profile, asked: Mapping[str, Any]) -> Plan:
+    """Return the plan of these options of a request; RequestError as `plan.make`."""
+    return plan.make(
+        network,
+        board,
+        asked["items"],
+        asked["block"],
+        asked["split"],
+        asked["sync"],
+        targets.supports,
+        targets.shares_buffers if asked["buffers"] == "reuse" else None,
+    )
+
+
 def _make(request: Request, network: Network, board: Profile) -> Plan:
-    return plan.make(network, board, request.items, request.block, request.split, request.sync, targets.supports)
+    return planned(network, board, dataclasses.asdict(request))
 
 
 def _prepare(

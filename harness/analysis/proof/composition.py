@@ -57,8 +57,8 @@ def seeded(network: Network, seed: int) -> Array:
 class Whole:
     """Runs of the whole network over the same vectors, whose activations are known.
 
-    `upload` is the file of the vectors, `wanted` the SHA-256 of each layer's dump.  Where nothing is `deployed` the
-    answers are the right ones.
+    `upload` is the file of the vectors, `wanted` the SHA-256 of each layer's dump, "" for one that is not kept.  Where
+    nothing is `deployed` the answers are the right ones.
     """
 
     plan: Plan
@@ -71,11 +71,14 @@ class Whole:
     def run(self, options: Sequence[str], note: Note) -> tuple[str, dict[str, Any]]:
         """Return the first wrong layer or the description of a fault, and the program's answer."""
         layers = self.plan.network.layers
-        note(" ".join(self.wanted))
+        note(" ".join(filter(None, self.wanted)))
         if self.deployed is None:
             return "", {}
         given = [*program.options(self.plan), *options]
-        done = program.execute_chunk(self.deployed, 0, self.upload, self.count, layers, given, self.timeout_s)
+        kept = [bool(sha256) for sha256 in self.wanted]
+        done = program.execute_chunk(
+            self.deployed, 0, self.upload, self.count, layers, given, self.timeout_s, kept=kept
+        )
         differing = [
             layer.name for layer, *pair in zip(layers, self.wanted, done.sha256, strict=True) if pair[0] != pair[1]
         ]
@@ -108,8 +111,21 @@ class Whole:
 
     @property
     def activations(self) -> int:
-        """Return the number of activations of all layers for one vector."""
-        return sum(layer.size for layer in self.plan.network.layers)
+        """Return the number of activations that are compared for one vector."""
+        return sum(layer.size for layer, wanted in zip(self.plan.network.layers, self.wanted, strict=True) if wanted)
+
+    @property
+    def again(self) -> tuple[Whole, tuple[str, ...], str]:
+        """Runs that pass their vectors again, their options, and a text on what is compared.
+
+        The program compares all dumps of a later pass with the first; where buffers share bytes it dumps the outputs of
+        the last layer alone.
+        """
+        if all(self.plan.kept):
+            return self, (), "all activations are compared"
+        *rest, last = self.wanted
+        alone = replace(self, wanted=[*("" for _ in rest), last])
+        return alone, ("--dump", "last"), "the outputs of the last layer are compared"
 
 
 def questions(
@@ -127,7 +143,7 @@ def questions(
     """
     upload = scratch / "composition.npy"
     dumps.write(upload, vectors)
-    whole = Whole(plan, deployed, upload, len(vectors), [dumps.sha256(values) for values in references], timeout_s)
+    whole = Whole(plan, deployed, upload, len(vectors), _kept_sha256(plan, references), timeout_s)
     one_block = _first(whole, vectors, references, scratch)
     for item in plan.items:
         for block in sorted({min(block, plan.block) for block in (*BLOCKS, plan.block)}):
@@ -149,7 +165,12 @@ def _first(whole: Whole, vectors: Array, references: Sequence[Array], scratch: P
     """Return the run of the vectors that fit into one block: a single execution."""
     count, upload = min(whole.plan.block, whole.count), scratch / "one_block.npy"
     dumps.write(upload, vectors[:count])
-    return replace(whole, upload=upload, count=count, wanted=[dumps.sha256(values[:count]) for values in references])
+    wanted = _kept_sha256(whole.plan, [values[:count] for values in references])
+    return replace(whole, upload=upload, count=count, wanted=wanted)
+
+
+def _kept_sha256(plan: Plan, references: Sequence[Array]) -> list[str]:
+    return [dumps.sha256(values) if kept else "" for values, kept in zip(references, plan.kept, strict=True)]
 
 
 def _late(one_block: Whole, item: str, tasks: int, late_us: int) -> Question:
@@ -191,10 +212,11 @@ def _delayed(whole: Whole, item: str, options: Sequence[str], blocks: str) -> Qu
 
 def _repeated(whole: Whole, block: int, executions: int) -> Question:
     found = generated.passes(whole.count, block, SEED, executions)
-    options = [*generated.options((), block, SEED), "--executions", str(executions)]
+    compared, alone, text = whole.again
+    options = [*alone, *generated.options((), block, SEED), "--executions", str(executions)]
 
     def wrong(note: Note) -> str:
-        counterexample, answer = whole.run(options, note)
+        counterexample, answer = compared.run(options, note)
         _require_executions(answer, found)
         return counterexample
 
@@ -204,8 +226,8 @@ def _repeated(whole: Whole, block: int, executions: int) -> Question:
         None,
         "every execution of the network in one process gives the same activations",
         f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {whole.count:,} seeded vectors "
-        f"{found.passes:,} times; all activations are compared",
-        whole.count * found.passes * whole.activations,
+        f"{found.passes:,} times; {text}",
+        whole.count * found.passes * compared.activations,
         complete=False,
         answer=wrong,
     )
@@ -214,11 +236,13 @@ def _repeated(whole: Whole, block: int, executions: int) -> Question:
 def _shifted(whole: Whole, block: int, executions: int) -> Question:
     found = Passes.of_blocks(whole.count, block, executions)
     overlaps: list[int] = []
+    compared, alone, text = whole.again
 
     def wrong(note: Note) -> str:
         longest_ns = max(2 * int(np.median(whole.times_ns(block), axis=0).max()), SHORTEST_SHIFT_NS)
-        options = ["--block", str(block), "--jitter-ns", f"{longest_ns}:{SEED}", "--executions", str(executions)]
-        counterexample, answer = whole.run(options, note)
+        jitter = ["--jitter-ns", f"{longest_ns}:{SEED}"]
+        options = [*alone, "--block", str(block), *jitter, "--executions", str(executions)]
+        counterexample, answer = compared.run(options, note)
         _require_executions(answer, found)
         overlaps.append(answer.get("overlaps", 0))
         return f"with items shifted against each other, {counterexample}" if counterexample else ""
@@ -229,9 +253,8 @@ def _shifted(whole: Whole, block: int, executions: int) -> Question:
         None,
         f"items that are shifted against each other do not disturb each other, in blocks of {block}",
         f"{found.executions:,} executions, {found.passes:,} times {whole.count:,} seeded vectors; before each step "
-        "every item spins for a random time, up to twice as long as the longest layer takes; all activations are "
-        "compared",
-        whole.count * found.passes * whole.activations,
+        f"every item spins for a random time, up to twice as long as the longest layer takes; {text}",
+        whole.count * found.passes * compared.activations,
         complete=False,
         answer=wrong,
         observed=lambda: f"in {sum(overlaps):,} of {found.executions:,} executions two items worked at the same time",

@@ -115,6 +115,30 @@ class Inspected:
         """Return the expected calls of the forward function of every task."""
         return self.generated.forwards
 
+    @cached_property
+    def arena(self) -> Symbol | None:
+        """Return the object of the bytes that buffers share; None if the plan has none."""
+        return _object(self, codegen.ARENA) if codegen.ARENA in self.storage else None
+
+    @cached_property
+    def own_objects(self) -> Mapping[int, str]:
+        """Return the buffers and tables with bytes of their own by their addresses."""
+        found = {name: _object(self, name) for name, each in self.storage.items() if each.offset is None}
+        return {symbol.address: name for name, symbol in found.items() if symbol}
+
+    def planned_at(self, address: int) -> Sequence[codegen.Storage]:
+        """Return the buffers and tables of the plan that hold `address`: several where buffers share bytes.
+
+        In the arena its offset decides; bytes of it that no buffer has belong to the arena, which nobody uses.
+        """
+        if self.arena is not None and self.arena.address <= address < self.arena.end:
+            offset = address - self.arena.address
+            placed = [each for each in self.storage.values() if each.offset is not None]
+            found = [each for each in placed if each.offset <= offset < each.offset + each.size]  # type: ignore[operator]
+            return found or [self.storage[codegen.ARENA]]
+        holder = self.program.object_at(address)
+        return [self.storage[self.own_objects[holder.address]]] if holder and holder.address in self.own_objects else []
+
     def name_of(self, symbol: Symbol) -> str:
         """Return an object's name as C has it."""
         return symbol.name.partition("@")[0]
@@ -172,6 +196,13 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
         len(plan.items),
         _shared,
     )
+    if plan.arena:
+        yield question(
+            None,
+            "buffers that share bytes are at the offsets of the plan, where no two are needed at the same time",
+            sum(each.offset is not None for each in stored),
+            _misplaced,
+        )
     if plan.sync == "flag":
         yield question(
             None, "flags are raised and awaited by instructions that order memory", len(plan.hand_overs), _flags
@@ -299,21 +330,30 @@ def _constructor(found: Inspected) -> str:
 
 
 def _stray_reference(found: Inspected) -> str:
-    objects = {each.address: name for name in found.storage if (each := _object(found, name))}
     for name, facts in _all(found):
         if facts.gaps:
             found.not_understood.append(f"function {name}: {facts.gaps[0]}")
         for address in _addresses(found, facts):
-            holder = found.program.object_at(address)
-            if holder is None or holder.address not in objects:
-                continue
-            planned = found.storage[objects[holder.address]]
-            if name not in planned.users and not _serves(found, name, planned.users):
-                return f"function {name} uses {planned.name}, which belongs to {', '.join(sorted(planned.users))}"
+            planned = found.planned_at(address)
+            if planned and not any(name in each.users or _serves(found, name, each.users) for each in planned):
+                owners = ", ".join(sorted(planned[0].users)) or "no function"
+                return f"function {name} uses {planned[0].name}, which belongs to {owners}"
     for place, to in found.program.pointers.items():
-        holder = found.program.object_at(to) if isinstance(to, int) else None
-        if holder is not None and holder.address in objects and not _may_hold(found, place):
-            return f"{found.describe(place)} holds the address of {holder.name}"
+        held = found.planned_at(to) if isinstance(to, int) else ()
+        if held and not _may_hold(found, place):
+            return f"{found.describe(place)} holds the address of {held[0].name}"
+    return ""
+
+
+def _misplaced(found: Inspected) -> str:
+    """Describe a buffer that is not at its offset in the arena."""
+    if found.arena is None:
+        return f"the program has no {codegen.ARENA}"
+    for name, planned in found.storage.items():
+        symbol = _object(found, name)
+        if planned.offset is not None and symbol and symbol.address - found.arena.address != planned.offset:
+            offset = symbol.address - found.arena.address
+            return f"{name} is at byte {offset} of the {codegen.ARENA}, the plan says {planned.offset}"
     return ""
 
 
@@ -352,8 +392,7 @@ def _shared(found: Inspected) -> str:
                 if section is None or not section.writable or section.name in LINKER_SECTIONS:
                     continue
                 variable = holder.name if holder else hex(address)
-                planned = found.storage.get(variable) if holder else None
-                if planned is not None and (forward.name in planned.users or name in planned.users):
+                if any({forward.name, name} & planned.users for planned in found.planned_at(address)):
                     continue
                 if used.setdefault(variable, task.item) != task.item:
                     first, second = (found.plan.items[item].name for item in (used[variable], task.item))

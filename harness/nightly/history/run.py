@@ -112,7 +112,7 @@ def _unlike_the_reference(document: AnyDocument) -> Iterator[str]:
     if document.verdict != Outcome.IDENTICAL or not layers:
         yield "nothing was compared"
     yield from (f"layer {_text(layer.name)} differs" for layer in layers if layer.differing)
-    yield from (f"layer {_text(layer.name)} was not compared" for layer in layers if not layer.compared)
+    yield from (f"layer {_text(layer.name)} was not compared" for layer in layers if layer.kept and not layer.compared)
     if proof and not proof.holds:
         yield "its proof fails"
     if document.deployed and document.deployed.differing:

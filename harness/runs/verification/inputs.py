@@ -20,12 +20,20 @@ from harness.plan.plan import Plan
 from harness.reference.coverage_search import Search
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.runs.chunks import cut
-from harness.runs.document import graph_document, launches_document, model_document, plan_document, where
+from harness.runs.document import (
+    graph_document,
+    launches_document,
+    memory_document,
+    model_document,
+    plan_document,
+    where,
+)
 from harness.runs.folder import RunFolder
 from harness.runs.job import Request
 from harness.runs.verification.board import profile_of
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
+from harness.targets import codegen
 
 COMPARED_AT_ONCE = 100_000
 SLACK = timedelta(days=1)  # of clocks
@@ -98,6 +106,8 @@ def plan(evidence: Evidence, made: Plan) -> str:
     require_equal(f"{RUN}, plan,", evidence.run["plan"], plan_document(made, ran_on))
     if "launches" in evidence.run:  # earlier versions did not write it
         require_equal(f"{RUN}, launches,", evidence.run["launches"], launches_document(made))
+    if "memory" in evidence.run:
+        require_equal(f"{RUN}, memory,", evidence.run["memory"], memory_document(codegen.generate(made)))
     found = plan_check.document(plan_check.assess(made))
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"

@@ -15,6 +15,7 @@ from harness.core.arrays import Array
 from harness.core.safe_io import load_array
 from harness.core.text import plural
 from harness.execution import dumps
+from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met, Quantity
 from harness.plan.plan import Plan
 from harness.reference import Reference, SpecificationReference
@@ -37,6 +38,11 @@ class Outputs:
     plan: Plan
     vectors: Stimuli
 
+    @property
+    def layers(self) -> Mapping[int, Layer]:
+        """The layers with dumps by their indices: those whose activations are kept until an execution ends."""
+        return {index: layer for index, layer in enumerate(self.plan.network.layers) if self.plan.kept[index]}
+
     def kept(self, kind: str, record: ChunkRecord) -> dict[int, Array]:
         """Return the dumps of one chunk that the folder has, `reference` or `target`, by layer.
 
@@ -44,7 +50,7 @@ class Outputs:
         """
         hashes = record.reference_sha256 if kind == "reference" else record.target_sha256
         found = {}
-        for index, layer in enumerate(self.plan.network.layers):
+        for index, layer in self.layers.items():
             path = self.evidence.path / kind / f"{record.index:05}" / dumps.file_name(index, layer)
             if path.exists():
                 found[index] = dumps.read(path, layer, record.stop - record.start, hashes[index])
@@ -52,7 +58,7 @@ class Outputs:
 
 
 def cover(outputs: Outputs) -> str:
-    """Check that the chunks have each vector once, and that every activation of every layer was compared."""
+    """Check that the chunks have each vector once, and that every activation of every layer kept was compared."""
     layers, count = outputs.plan.network.layers, outputs.vectors.count
     expected = tuple(chunks.cut(count, outputs.evidence.run["chunk"]))
     found = tuple(Chunk(record.index, record.start, record.stop) for record in outputs.evidence.records)
@@ -66,15 +72,16 @@ def cover(outputs: Outputs) -> str:
         raise ContradictionError(f"chunks/ has unknown files: {listed(others)}")
     for chunk, record in zip(found, outputs.evidence.records, strict=True):
         compared = [layer.compared for layer in record.layers]
-        require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.size for layer in layers])
+        sizes = [layer.size * is_kept for layer, is_kept in zip(layers, outputs.plan.kept, strict=True)]
+        require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * size for size in sizes])
     _require_no_other_dumps(outputs, found)
-    contents = f"{count:,} vectors, {plural(len(layers), 'layer')} each"
+    contents = f"{count:,} vectors, {plural(len(outputs.layers), 'layer')} each"
     return f"{plural(len(found), 'chunk')} of {contents}, without duplicates or gaps"
 
 
 def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
     """Require that every dump belongs to a recorded chunk and layer."""
-    layers = {dumps.file_name(index, layer) for index, layer in enumerate(outputs.plan.network.layers)}
+    layers = {dumps.file_name(index, layer) for index, layer in outputs.layers.items()}
     expected = {f"{chunk.index:05}/{name}" for chunk in found for name in layers}
     for kind in ("reference", "target"):
         folder = outputs.evidence.path / kind
@@ -111,7 +118,7 @@ def _require_kept(
         raise ContradictionError(f"chunk {record.index}: of layer {only[0]} only one dump of two is here")
     for layer, result in enumerate(record.layers):
         same = record.reference_sha256[layer] == record.target_sha256[layer]
-        if layer not in actual and (outputs.evidence.run["fetch"] == "all" or not same):
+        if layer in outputs.layers and layer not in actual and (outputs.evidence.run["fetch"] == "all" or not same):
             raise ContradictionError(f"chunk {record.index}: the dumps of layer {layer} are not here")
         if same and result.differing:
             raise ContradictionError(f"chunk {record.index}: layer {layer} differs, yet its dumps have one hash")
@@ -165,7 +172,7 @@ def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed
 
 def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, activations: Sequence[Array]) -> None:
     """Require that the record of a chunk follows from the reference, computed again, and the board's dumps."""
-    sha256 = tuple(map(dumps.sha256, activations))
+    sha256 = tuple(dumps.sha256(a) if kept else "" for a, kept in zip(activations, outputs.plan.kept, strict=True))
     require_equal(f"chunk {record.index}, reference_sha256", list(record.reference_sha256), sha256)
     chunk = Chunk(record.index, record.start, record.stop)
     hashes = (sha256, record.target_sha256)
