@@ -36,12 +36,11 @@ def place(sizes: Mapping[int, int], conflicts: Mapping[int, int], alignment: int
     return offsets
 
 
-def conflicts(earlier: Sequence[int], readers: Sequence[Sequence[int]], stages: Sequence[int]) -> dict[int, int]:
+def conflicts(earlier: Sequence[int], readers: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return for every buffer, numbered as its task, the set of those with which it shares no byte, as bits.
 
     `earlier` is for every task the set of those that have ended in every interleaving when it begins, `readers` those
     that read its buffer.  A buffer that nobody reads is a result: it keeps its content until the execution ends.
-    Buffers of different stages of a pipeline never share bytes.
     """
     count = len(earlier)
     last = [sum(1 << reader for reader in {index, *readers[index]}) for index in range(count)]
@@ -50,6 +49,6 @@ def conflicts(earlier: Sequence[int], readers: Sequence[Sequence[int]], stages: 
         return bool(readers[first]) and last[first] & ~earlier[then] == 0
 
     def conflict(one: int, other: int) -> bool:
-        return stages[one] != stages[other] or not (over(one, other) or over(other, one))
+        return not (over(one, other) or over(other, one))
 
     return {one: sum(1 << other for other in range(count) if conflict(one, other)) for one in range(count)}

@@ -2,9 +2,9 @@
 
 A *task* is the part of one layer that one item computes: all of its columns, or some.  Tasks run in the order of the
 model.  Every task writes a buffer that no other writes; buffers whose contents are never needed at the same time can
-share bytes of an arena (`make`, `reuse`).  If a task reads the output of another item, the two items
-synchronise, unless earlier hand-overs have ordered them.  All items start and end an execution together, so that no
-buffer is overwritten before it was read.  In a pipeline the tasks have stages, and a stage works on the execution
+share bytes of an arena (`reusing`).  If a task reads the output of another item, the two items synchronise, unless
+earlier hand-overs have ordered them.  All items start and end an execution together, so that no buffer is overwritten
+before it was read.  In a pipeline the tasks have stages, and a stage works on the execution
 before that of the previous stage; items then do not synchronise within an execution, but buffers have copies.  The plan
 is a printable value.
 """
@@ -231,7 +231,7 @@ def reusing(plan: Plan, reuse: Reuse, block: int) -> Plan:
     for index, sources in enumerate(plan.reads):
         for source in sources:
             readers[source].append(index)
-    apart = arena.conflicts(plan.earlier, readers, [task.stage for task in plan.tasks])
+    apart = arena.conflicts(plan.earlier, readers)
     sizes = {
         index: _bytes(plan.network, task)
         for index, task in enumerate(plan.tasks)

@@ -108,7 +108,7 @@ def _early_write(plan: Plan, written: Task, task: Task) -> str:
 def _shared_bytes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
     """Yield pairs of buffers with common bytes of which each may be written before the other is read for the last time.
 
-    Buffers that share bytes are of one stage: then what one execution has written is read in the same tick.
+    Buffers of different stages share none, nor does one that a later stage reads: it is needed from tick to tick.
     """
     read_by: dict[int, list[int]] = {}
     for reader, sources in enumerate(source_tasks(plan)):
@@ -120,13 +120,14 @@ def _shared_bytes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
 
     places = [(index, *_place(plan, task)) for index, task in enumerate(plan.tasks) if task.offset is not None]
     for (one, start, stop), (other, begin, end) in itertools.combinations(places, 2):
-        tasks = [plan.tasks[index] for index in (one, other, *read_by.get(one, ()), *read_by.get(other, ()))]
-        in_order = len({task.stage for task in tasks}) == 1 and (over(one, other) or over(other, one))
+        users = (one, other, *read_by.get(one, ()), *read_by.get(other, ()))
+        in_order = len({plan.tasks[each].stage for each in users}) == 1 and (over(one, other) or over(other, one))
         if start < end and begin < stop and not in_order:
+            names, both = f"{plan.tasks[one].name} and {plan.tasks[other].name}", (max(start, begin), min(stop, end))
             yield PlanDefect(
                 "overwrite",
-                f"{tasks[0].name} and {tasks[1].name} share bytes {max(start, begin)} to {min(stop, end)} per vector "
-                "of the arena, and no order of their items has one read before the other is written",
+                f"{names} share bytes {both[0]} to {both[1]} per vector of the arena, and no order of their items has "
+                "one read before the other is written",
             )
 
 
