@@ -335,7 +335,9 @@ def _stray_reference(found: Inspected) -> str:
             found.not_understood.append(f"function {name}: {facts.gaps[0]}")
         for address in _addresses(found, facts):
             planned = found.planned_at(address)
-            if planned and not any(name in each.users or _serves(found, name, each.users) for each in planned):
+            if not planned or any(name in each.users for each in planned):
+                continue
+            if not any(_serves(found, name, each.users) for each in planned):
                 owners = ", ".join(sorted(planned[0].users)) or "no function"
                 return f"function {name} uses {planned[0].name}, which belongs to {owners}"
     for place, to in found.program.pointers.items():

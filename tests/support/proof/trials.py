@@ -23,7 +23,7 @@ from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
-from harness.plan.plan import Plan, Sync
+from harness.plan.plan import Plan, Reuse, Sync
 from harness.targets import Stage, Table, codegen
 from harness.targets.codegen import Program
 from tests.integration.programs.test_probe import right_outputs
@@ -52,14 +52,15 @@ class Workshop:
         block: int = 64,
         split: Sequence[str] = (),
         sync: Sync | None = None,
+        reuse: Reuse | None = None,
     ) -> Trial:
         """A program of `net` that is wrong by the patches of its sources and the change of every QGemm."""
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
-        made = plan.make(wrong, self.board, block=block, split=split, sync=sync)
+        made = plan.make(wrong, self.board, block=block, split=split, sync=sync, reuse=reuse)
         program = build_patched(made, self.board, folder / "bundle", patches, objects=self.objects)
         (folder / "scratch").mkdir()
-        right = plan.make(net, self.board, block=block, split=split, sync=sync)
+        right = plan.make(net, self.board, block=block, split=split, sync=sync, reuse=reuse)
         probe = Probe(program.deployed(folder / "run"), options(right), TIMEOUT_S, folder / "scratch")
         return Trial(right, program, probe)
 

@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 
+from harness import targets
 from harness.analysis.proof import Claim, composition
 from harness.execution import program
 from harness.model.network import Network
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, Sync
 from harness.reference import generated
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
@@ -140,6 +141,41 @@ def test_a_reader_that_does_not_wait_for_a_late_item_is_found(workshop: Workshop
     late = [claim for claim in claims if claim.question.statement.startswith(LATE.format("network"))]
     assert [claim.holds for claim in late] == [False]
     assert late[0].counterexample == "with item network late by 0.05 s, layer advisory differs first"
+
+
+# Programs whose buffers share bytes.
+
+
+@pytest.mark.parametrize(("net", "sync"), [(CHAIN, "barrier"), (RESIDUAL, "flag")], ids=["chain", "residual"])
+def test_a_right_program_with_an_arena_holds(workshop: Workshop, net: Network, sync: Sync) -> None:
+    trial = workshop.trial(net, sync=sync, reuse=targets.shares_buffers)
+    claims = [*trial.composed(), *trial.launched()]
+    assert failing(claims) == []
+    kept = sum(layer.size for layer, kept in zip(net.layers, trial.made.kept, strict=True) if kept)
+    assert 0 < kept < sum(layer.size for layer in net.layers)
+    assert claims[0].question.cases == VECTORS * kept
+    [repeated] = [claim.question for claim in claims if claim.question.statement == REPEATED]
+    passes = generated.passes(VECTORS, 4, composition.SEED, EFFORT.network).passes
+    assert repeated.cases == VECTORS * net.layers[-1].size * passes
+    assert repeated.method.endswith("the outputs of the last layer are compared")
+
+
+@pytest.mark.parametrize(("old", "new"), WRONG_BUFFERS.values(), ids=WRONG_BUFFERS)
+def test_a_wrong_buffer_in_an_arena_is_found(workshop: Workshop, old: str, new: str) -> None:
+    trial = workshop.trial(CHAIN, [Patch("network.c", old, new)], reuse=targets.shares_buffers)
+    in_blocks = [claim for claim in trial.composed() if not claim.question.statement.endswith("blocks of 1")]
+    assert len(in_blocks) == 10
+    assert all(claim.counterexample for claim in in_blocks)
+
+
+def test_a_barrier_that_is_missing_before_bytes_are_written_again_is_found(workshop: Workshop) -> None:
+    made = workshop.trial(CHAIN, reuse=targets.shares_buffers).made
+    for index, barrier in enumerate(made.hand_overs):
+        claims = workshop.trial(CHAIN, without_barrier(made, index), reuse=targets.shares_buffers).composed()
+        giver = made.items[barrier.writer].name
+        slowed = [claim for claim in claims if f"with item {giver} slowed down" in claim.question.statement]
+        assert len(slowed) == 4
+        assert all(claim.counterexample for claim in slowed)
 
 
 # Programs that are wrong only in a mode, or only where items work at the same time.
