@@ -90,9 +90,9 @@ def _networks(content: Mapping[str, Any], run: RunDocument) -> tuple[NetworkPict
         time_ns = sum(times.get(name, 0) for name in names if notes.get(layer.name) != FOLLOWS)
         text = duration(time_ns) if time_ns else ""
         anchor = f"layer-{layer.index}"
-        facts[layer.name] = LayerFacts(
-            layer.differing, layer.compared, time_ns, text, notes.get(layer.name, ""), anchor
-        )
+        differing, compared = (layer.differing, layer.compared) if layer.kept else (None, None)
+        note = notes.get(layer.name, "")
+        facts[layer.name] = LayerFacts(differing, compared, time_ns, text, note, anchor)
     return draw_both(content.get("graph", ()), facts)
 
 

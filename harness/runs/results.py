@@ -41,7 +41,8 @@ class Layer:
     def target(self) -> Array:
         """Return the activations that the board computed, (vectors, size), in the type of the layer.
 
-        RequestError if the run left them on the board because they have the hash of the reference (`fetch="mismatch"`).
+        RequestError if the run left them on the board because they have the hash of the reference (`fetch="mismatch"`),
+        or if the board has overwritten them (`buffers="reuse"`).
         """
         return self._activations("target")
 
@@ -51,6 +52,11 @@ class Layer:
         return self._activations("reference")
 
     def _activations(self, side: str) -> Array:
+        if not self.entry.kept:
+            raise RequestError(
+                f"{self.folder}: the activations of {self.name} were overwritten on the board",
+                'run with buffers="keep" to keep those of all layers',
+            )
         paths = sorted(self.folder.glob(f"{side}/*/{self.entry.index:02}_{self.name}.npy"))
         chunks = len(list(self.folder.glob("chunks/*.json")))
         if len(paths) != chunks:

@@ -97,7 +97,7 @@ CAUSES: Mapping[str, Callable[[AnyDocument], Any]] = {
 ORDER = (
     *("what was done", "model", "model, SHA-256", "compiler", "flags", "program", "harness"),
     *("board", "kind of board", "items ran on", "board, kernel", "clock", "settings of the board", "throttled"),
-    *("items", "tasks", "hand-over", "block", "quantity", "scope", "kind of load", "load"),
+    *("items", "tasks", "hand-over", "buffers", "block", "quantity", "scope", "kind of load", "load"),
     *("vectors", "reference: onnxruntime", "reference: instruction set"),
 )
 """Order of the topics, which include those of harness.runs.measurement.config_diff; other topics follow."""

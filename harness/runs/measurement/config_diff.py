@@ -39,6 +39,7 @@ TOPICS: Mapping[str, Callable[[AnyDocument], Any]] = {
     "items": _items,
     "tasks": _tasks,
     "hand-over": lambda document: document.plan.sync,
+    "buffers": lambda document: "reused" if document.plan.arena else "kept",
     "options of the program": lambda document: " ".join(document.measured.options),
     "vectors": lambda document: document.stimuli.sha256[:16],
     "executions": lambda document: document.measured.samples,

@@ -74,6 +74,7 @@ CHANGES: dict[str, Any] = {
     "kind of board": ("board", "kind", "emulated"),
     "board, kernel": ("board", "environment", {"kernel": "Linux 6", "memory": "MemTotal: 983032 kB"}),
     "hand-over": ("plan", "sync", "flag"),
+    "buffers": ("plan", "arena", 256),
     "block": ("plan", "block", 1),
     "vectors": ("stimuli", "sha256", "2" * 64),
     "reference: onnxruntime": ("reference", "onnxruntime", "1.30.0"),
