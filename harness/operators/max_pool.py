@@ -39,6 +39,7 @@ FRAGMENT = Fragment(
 fragment max_pool_codes(
     x: tensor<scalar>,                      # codes (vectors, channels * height * width)
     window: tensor<integer>,                # int32 (6, 2): image, kernel, stride, dilation, padding before, output
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
 """,

@@ -65,7 +65,8 @@ def moving(name: str, order: int, comment: str, numbers: str = "") -> tuple[Frag
 fragment {each}(
     x: tensor<{kind}>,
     places: tensor<integer>,                # int32 (1, N): the value of the input at each place, -1 for none
-{numbers}    type: string)
+{numbers}    columns: integer[],                     # which N columns of its layer: the first, and the one behind them
+    type: string)
 -> (y: tensor<{kind}>);
 """
         for each, kind, _ in kinds

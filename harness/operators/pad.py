@@ -72,8 +72,7 @@ class Pad(Move):
 
     def constants(self) -> Constants:
         """Return the places, and the constant."""
-        value = self.value if self.dtype == FLOAT32 else int(self.value)
-        return {**super().constants(), "value": value}
+        return {**super().constants(), "value": np.float32(self.value)}
 
     def summary(self) -> tuple[str, ...]:
         """Return the constant."""

@@ -53,6 +53,7 @@ fragment qlinear_average_pool(
     a_scale: scalar, a_zero_point: integer,
     y_scale: scalar, y_zero_point: integer,
     low: integer, high: integer,            # the least and the greatest code
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
 """,

@@ -41,6 +41,7 @@ fragment qlinear_global_average_pool(
     a_scale: scalar, y_scale: scalar,       # float32: the multiplier holds them
     a_zero_point: integer, y_zero_point: integer,
     low: integer, high: integer,            # the least and the greatest code
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
 """,

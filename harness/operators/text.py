@@ -18,7 +18,7 @@ class Fragment:
     """An operation of NNEF with its formula.
 
     `order` is its place in a file: those with a smaller number come first, those that it `uses` among them.  `columns`
-    is the number of values that it gives if that is not the number of values that it reads.
+    is the number of values that it gives, where that is always the same.
     """
 
     name: str
@@ -26,6 +26,15 @@ class Fragment:
     text: str
     uses: tuple[Fragment, ...] = ()
     columns: int | None = None
+
+    @property
+    def states_columns(self) -> bool:
+        """True if an operation says which columns of its layer it gives.
+
+        This is so for layers that several items can compute, and for those that give more or fewer values than they
+        read.
+        """
+        return "    columns: integer[]," in self.text
 
 
 ROUND_HALF_EVEN = Fragment(

@@ -151,6 +151,9 @@ def _named_columns(operation: Operation) -> tuple[int, int] | None:
     return None
 
 
+WINDOW = "window"
+"""The role of the one table that all channels of a layer share."""
+
 _Meaning: TypeAlias = "Variable | tuple[Columns, ...]"
 """The operand of an operation: a parameter, or columns side by side."""
 
@@ -256,9 +259,17 @@ class _Parts:
             columns = tuple(self.whole.columns(name) for name in names)
             self.reporter.require_same(work.item, f"{work.tensor} reads", found, columns)
         elif isinstance(found, Variable):
-            self._require_table(work, found, wanted[:, work.columns.start : work.columns.stop])
+            self._require_table(work, found, self._of_columns(found.output, wanted, work.columns))
         else:
             self.reporter.refuse(work.item, f"{work.tensor} reads {_text(found)}, but {self.reporter.whole} {names[0]}")
+
+    def _of_columns(self, name: str, table: Array, columns: Columns) -> Array:
+        """Return what a part of a layer has of a table: all of it, or the columns of the channels that it computes."""
+        width = self.whole.widths[columns.layer]
+        if columns.stop - columns.start == width or name.endswith(f"__{WINDOW}"):
+            return table
+        positions = width // table.shape[1]
+        return table[:, columns.start // positions : columns.stop // positions]
 
     def _require_table(self, work: Work, variable: Variable, wanted: Array) -> None:
         """Require that a parameter has the same type, shape and bits."""

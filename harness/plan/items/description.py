@@ -155,13 +155,13 @@ def _tables(layer: Layer) -> dict[str, Array]:
 
 
 def _attributes(layer: Layer, columns: tuple[int, int]) -> dict[str, Value]:
-    """Return the constants that are numbers; then columns of a layer that can be split, and type of the result."""
+    """Return the constants that are numbers; then the columns, where the fragment has them, and type of the result."""
     numbers: dict[str, Value] = {
         role: float(value) if isinstance(value, np.float32) else value
         for role, value in layer.constants().items()
         if not isinstance(value, np.ndarray)
     }
-    return numbers | ({COLUMNS: columns} if layer.splittable else {}) | {"type": layer.dtype.name}
+    return numbers | ({COLUMNS: columns} if layer.fragment.states_columns else {}) | {"type": layer.dtype.name}
 
 
 def _label(variable: str) -> str:

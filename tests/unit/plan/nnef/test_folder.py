@@ -13,12 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.boards import profile
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
+from harness.model import load
+from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.nnef import folder
 from harness.plan.plan import Item, Plan, compose, tasks_from
 from harness.plan.split import Share
-from tests.support import dags
+from tests.support import codes, dags, images
 from tests.support.nnef import plans
 from tests.support.programs.board_program import parse
 
@@ -30,6 +34,20 @@ def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path)
     folder.write(made, tmp_path / "plan")
     nnef.parse_file(str(tmp_path / "plan" / "graph.nnef"))
     assert plans.same(folder.read(tmp_path / "plan"), made)
+
+
+@pytest.mark.parametrize("net", [images.every_operator("int8"), codes.every_operator("uint8", 12)])
+def test_a_plan_of_every_operator_comes_back_the_same(net: Network, tmp_path: Path) -> None:
+    made = plan.make(net, profile.load(ROOT / "boards.yaml", {}).board("host"), block=4)
+    folder.write(made, tmp_path)
+    assert plans.same(folder.read(tmp_path), made)
+
+
+def test_a_plan_whose_items_share_a_convolution_comes_back_the_same(tmp_path: Path) -> None:
+    net, host = load(ROOT / "models" / "lenet5_int8.onnx"), profile.load(ROOT / "boards.yaml", {}).board("host")
+    made = plan.make(net, host, block=4, split=["conv_1=prepost+network", "dense_3=prepost+network"])
+    folder.write(made, tmp_path)
+    assert plans.same(folder.read(tmp_path), made)
 
 
 @pytest.mark.slow
