@@ -103,10 +103,18 @@ def build_program(
 def build_network(net: Network, number: int, target: str, host: Profile, compiler: Compiler, folder: Path) -> Path:
     """Return the object file of a generated network, which is called network_<number>."""
     source, compiled = folder / f"network_{number}.c", folder / f"network_{number}.o"
-    source.write_text(codegen.generate(plan.make(net, host, [target] * len(host.items), block=1)).source)
+    write_source(codegen.generate(plan.make(net, host, [target] * len(host.items), block=1)), source)
     definitions = (f"TIME_SOURCE={host.time_source}", f"network=network_{number}")
     compiler.build(folder, (source,), INCLUDE, definitions, compiled, ("-c",))
     return compiled
+
+
+def write_source(program: codegen.Program, source: Path) -> None:
+    """Write the generated C to `source`, and its large tables beside it."""
+    for path, content in program.files.items():
+        file = source if path == "network.c" else source.parent / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content)
 
 
 def list_networks(count: int) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from inference import runtime_library
+from inference import runtime_library, write_source
 
 from harness import targets
 from harness.boards.profile import Profile
@@ -105,7 +105,7 @@ def _generated(name: str, shop: Workshop) -> list[str]:
         raise unknown_name("target", name, targets.names())
     folder, source = _new_source(shop, name, "network.c")
     made = plan.make(shop.case.network, shop.host, targets=[name] * len(shop.host.items), block=1)
-    source.write_text(codegen.generate(made).source)
+    write_source(codegen.generate(made), source)
     program = _built(shop.compiler, folder, [source, WORKERS / "generated_worker.c"])
     return _worker(shop, program, _identity(shop.compiler), "model")
 
