@@ -168,13 +168,22 @@ def test_outputs_are_judged_before_anything_is_timed(contest: Any, tmp_path: Pat
         contest.judge(case, "model", one_bit)
     assert contest.judge(case, "int8", one_bit) == "16,383 of 16,384 are the model's"
     assert contest.judge(case, "float", case.real.astype(np.float32)).startswith("float's to ")
-    for computes, outputs in (("float", case.exact), ("int8", case.exact[::-1].copy())):
-        with pytest.raises(failed, match="are off those of the float network"):
+    wrong = (("float", case.exact, "float network"), ("int8", case.exact[::-1].copy(), "model"))
+    for computes, outputs, right in wrong:
+        with pytest.raises(failed, match=f"are off those of the {right}"):
             contest.judge(case, computes, outputs)
 
 
+@pytest.mark.parametrize("name", ["lenet5", "resnet8"])
+def test_ours_computes_a_convolutional_network(contest: Any, name: str, tmp_path: Path) -> None:
+    shop = importlib.import_module("run_peers").workshop("", name, tmp_path, {})
+    ours = sys.modules["peers.competitors"].roster(["c:vector"], {})[:1]
+    (row,) = contest.compare(ours, shop, max(os.sched_getaffinity(0)), rounds=1, block=5)
+    assert row.outputs == "the model's, bit for bit", row.failure
+
+
 def test_ours_is_refused_for_one_bit(contest: Any, tmp_path: Path) -> None:
-    shop = importlib.import_module("run_peers").workshop("5-6-4", tmp_path, {})
+    shop = importlib.import_module("run_peers").workshop("5-6-4", None, tmp_path, {})
     shop.case.exact.view(np.uint32)[2, 1] ^= 1
     ours = sys.modules["peers.competitors"].roster(["c"], {})[:1]
     (row,) = contest.compare(ours, shop, max(os.sched_getaffinity(0)), rounds=1, block=5)
