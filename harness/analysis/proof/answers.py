@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,6 +38,9 @@ from harness.targets import Stage
 
 BYTES_AT_ONCE = 1 << 26
 """Largest number of bytes of outputs in one file on the board."""
+Case: TypeAlias = tuple[Array, Array]
+"""Inputs of a stage, (n, input width), and its right outputs, (n, output width)."""
+
 VALUES_AT_ONCE = 1 << 16
 """Number of values that the specification computes at once; they fit the second-level cache."""
 
@@ -66,11 +71,9 @@ def _counterexample(shown: Shown, stage: Stage, probe: Probe | None, note: Note)
     match shown:
         case Fact():
             return shown.counterexample()
-        case Outputs():
-            found = (differing_output(stage, part, shown.expected, probe, note) for part in shown.inputs())
-            return next(filter(None, found), "")
-        case Scaled():
-            found = (_difference(stage, *case, probe, note) for case in shown.cases())
+        case Outputs() | Scaled():
+            cases = shown.cases() if isinstance(shown, Scaled) else _cases_of(stage, shown)
+            found = (_difference(stage, *case, probe, note) for case in _ahead(cases))
             return next(filter(None, found), "")
         case Steps():
             return differing_step(shown.staircases(), shown.sweep, stage, probe, shown.text, note)
@@ -176,13 +179,29 @@ def differing_output(
     stage: Stage, inputs: Array, expected: Callable[[Array], Array], probe: Probe | None, note: Note
 ) -> str:
     """Describe the first of the inputs (n, input width) whose output is not the expected one."""
+    cases = _in_parts(stage, inputs, expected)
+    return next(filter(None, (_difference(stage, *case, probe, note) for case in cases)), "")
+
+
+def _cases_of(stage: Stage, shown: Outputs) -> Iterator[Case]:
+    for inputs in shown.inputs():
+        yield from _in_parts(stage, inputs, shown.expected)
+
+
+def _in_parts(stage: Stage, inputs: Array, expected: Callable[[Array], Array]) -> Iterator[Case]:
     rows = max(BYTES_AT_ONCE // (inputs.itemsize * inputs.shape[1] + 8 * stage.output_width), 1)
     for start in range(0, len(inputs), rows):
         part = inputs[start : start + rows]
-        counterexample = _difference(stage, part, _evaluate(expected, part, stage.output_width), probe, note)
-        if counterexample:
-            return counterexample
-    return ""
+        yield part, _evaluate(expected, part, stage.output_width)
+
+
+def _ahead(cases: Iterator[Case]) -> Iterator[Case]:
+    """Yield the cases; the next one is computed on another thread, while the program has the one before."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, cases, None)
+        while (case := following.result()) is not None:
+            following = pool.submit(next, cases, None)
+            yield case
 
 
 def _difference(stage: Stage, inputs: Array, wanted: Array, probe: Probe | None, note: Note) -> str:
