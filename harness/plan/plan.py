@@ -34,7 +34,7 @@ Sync: TypeAlias = Literal["barrier", "flag"]
 
 
 Buffers: TypeAlias = Literal["keep", "reuse"]
-"""Whether every buffer has bytes of its own, or buffers share bytes where the schedule permits it."""
+"""The use of memory: every buffer has bytes of its own, or buffers share bytes where the schedule permits it."""
 
 Supports: TypeAlias = Callable[[str, Layer], bool]
 """The predicate that the target of this name computes the layer."""
@@ -139,7 +139,7 @@ class Plan:
 
     @cached_property
     def earlier(self) -> tuple[int, ...]:
-        """For every task the set, as bits, of those of its stage that have ended in every interleaving when it begins.
+        """The tasks, as a set of bits, that have ended in every interleaving when a task of their stage begins.
 
         Hand-overs order tasks of stage 0 only: later stages also run when no execution begins.
         """
@@ -147,7 +147,7 @@ class Plan:
 
     @cached_property
     def kept(self) -> tuple[bool, ...]:
-        """Whether each layer has its activations still when the execution ends: no later task writes over them."""
+        """The layers, as one bool each, whose activations no later task of an execution overwrites."""
         spans = {index: found for index, task in enumerate(self.tasks) if (found := span(self.network, task))}
         lost = {
             self.tasks[one].layer
@@ -227,19 +227,23 @@ def _largest_block(profile: Profile, of: Callable[[int], Plan]) -> int:
 
 def reusing(plan: Plan, reuse: Reuse, block: int) -> Plan:
     """Return the plan for this block; buffers with one copy share bytes if `reuse` holds for their items' targets."""
-    readers: list[list[int]] = [[] for _ in plan.tasks]
-    for index, sources in enumerate(plan.reads):
-        for source in sources:
-            readers[source].append(index)
-    apart = arena.conflicts(plan.earlier, readers)
     sizes = {
         index: _bytes(plan.network, task)
         for index, task in enumerate(plan.tasks)
         if task.buffers == 1 and reuse(plan.items[task.item].target)
     }
-    offsets = arena.place(sizes, apart, arena.unit(block))
+    offsets = arena.place(sizes, arena.conflicts(plan.earlier, _readers(plan)), arena.unit(block)) if sizes else {}
     tasks = tuple(dataclasses.replace(task, offset=offsets.get(index)) for index, task in enumerate(plan.tasks))
     return dataclasses.replace(plan, block=block, tasks=tasks)
+
+
+def _readers(plan: Plan) -> list[list[int]]:
+    """Return for every task those that read its buffer."""
+    readers: list[list[int]] = [[] for _ in plan.tasks]
+    for index, sources in enumerate(plan.reads):
+        for source in sources:
+            readers[source].append(index)
+    return readers
 
 
 def _bytes(network: Network, task: Task) -> int:

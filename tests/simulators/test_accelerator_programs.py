@@ -37,7 +37,7 @@ from tests.support.programs.board_program import (
 
 VECTORS = 150  # no multiple of the block
 FLAGS = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
-"""Of all programs here: what they have in common is compiled once."""
+"""Compiler flags of all programs here, so that their common sources are compiled once."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,13 @@ OPTIONS = {
     "MAX_POOL_2D": "Pool2DOptions",
     "ADD": "AddOptions",
 }
+NAMES = {
+    "conv": "CONV_2D",
+    "depthwise": "DEPTHWISE_CONV_2D",
+    "pool": "MAX_POOL_2D",
+    "add": "ADD",
+    "dense": "FULLY_CONNECTED",
+}
 VERSIONS = (4, 3, 3, 2, 2)  # of these operators, the first with int8
 SHIFT = 128  # from the model's uint8 activations to LiteRT's int8
 
@@ -123,8 +130,7 @@ class Writer:
     def _operator_code(self, code: int) -> Any:
         operator_code = self.schema.OperatorCodeT()
         operator_code.builtinCode = operator_code.deprecatedBuiltinCode = code
-        names = ("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD")
-        versions = dict(zip((getattr(self.schema.BuiltinOperator, name) for name in names), VERSIONS, strict=True))
+        versions = dict(zip((getattr(self.schema.BuiltinOperator, name) for name in OPTIONS), VERSIONS, strict=True))
         operator_code.version = versions.get(code, 1)
         return operator_code
 
@@ -163,8 +169,7 @@ def int8_file(constants: Any) -> bytes:
 def convolutional_file(steps: list[dict[str, Any]], constants: Any, kind: str) -> bytes:
     """Images with the channels last; codes end at the model's, and float values at ReLU."""
     writer, exact = Writer(), kind == "int8"
-    scale, zero_point = float(constants["scale"]), int(constants["zero_point"])
-    quantisation = (scale, zero_point) if exact else None
+    quantisation = (float(constants["scale"]), int(constants["zero_point"])) if exact else None
     element = "INT8" if exact else "FLOAT32"
     image = [1, *steps[0]["image"]]
     first = writer.tensor(image, "FLOAT32")
@@ -172,47 +177,41 @@ def convolutional_file(steps: list[dict[str, Any]], constants: Any, kind: str) -
     outputs = [begin]  # of each step, after the image itself
     for number, step in enumerate(steps[1:]):
         inputs = [outputs[source + 1] for source in step["inputs"]]
-        tables = _tables(writer, constants, number, step, scale) if exact else _floats(writer, constants, number, scale)
+        if f"codes_{number}" in constants:
+            inputs += _tables(writer, constants, number, step["operator"], exact=exact)
         output = writer.tensor([1, *step["shape"]], element, None, quantisation)
         relu = not exact and number < len(steps) - 2 and step["operator"] != "pool"
-        padding = getattr(writer.schema.Padding, step["padding"])
-        options = {"strideH": step["stride"], "strideW": step["stride"], "padding": padding}
-        if step["operator"] == "depthwise":
-            options["depthMultiplier"] = 1
-        if step["operator"] == "pool":
-            options |= {"filterHeight": step["kernel"][0], "filterWidth": step["kernel"][1]}
-        if step["operator"] in {"dense", "add"}:
-            options = {}
-        names = {"conv": "CONV_2D", "depthwise": "DEPTHWISE_CONV_2D", "pool": "MAX_POOL_2D", "add": "ADD"}
-        name = names.get(step["operator"], "FULLY_CONNECTED")
-        outputs.append(writer.operator(name, [*inputs, *tables], output, relu=relu, **options))
+        name = NAMES[step["operator"]]
+        outputs.append(writer.operator(name, inputs, output, relu=relu, **_options(writer, step)))
     if not exact:
         return writer.content(first, outputs[-1])
     scores = writer.tensor([1, *steps[-1]["shape"]], "FLOAT32")
     return writer.content(first, writer.operator("DEQUANTIZE", [outputs[-1]], scores))
 
 
-def _tables(writer: Writer, constants: Any, number: int, step: dict[str, Any], scale: float) -> list[int]:
-    if f"codes_{number}" not in constants:
-        return []
-    codes, bias, scales = (constants[f"{name}_{number}"] for name in ("codes", "bias", "scales"))
-    axis = 3 if step["operator"] == "depthwise" else 0
-    return [
-        writer.tensor(list(codes.shape), "INT8", codes.astype("i1"), (scales, 0), axis),
-        writer.tensor(list(bias.shape), "INT32", bias.astype("<i4"), (scales * np.float32(scale), 0)),
-    ]
+def _options(writer: Writer, step: dict[str, Any]) -> dict[str, Any]:
+    if step["operator"] in {"dense", "add"}:
+        return {}
+    more = {
+        "conv": {},
+        "depthwise": {"depthMultiplier": 1},
+        "pool": dict(zip(("filterHeight", "filterWidth"), step["kernel"], strict=True)),
+    }
+    padding = getattr(writer.schema.Padding, step["padding"])
+    return {"strideH": step["stride"], "strideW": step["stride"], "padding": padding} | more[step["operator"]]
 
 
-def _floats(writer: Writer, constants: Any, number: int, scale: float) -> list[int]:
-    if f"codes_{number}" not in constants:
-        return []
+def _tables(writer: Writer, constants: Any, number: int, operator: str, *, exact: bool) -> list[int]:
+    """Add the weights and the bias of a step, as codes or as the numbers that these stand for."""
     codes, bias, scales = (constants[f"{name}_{number}"] for name in ("codes", "bias", "scales"))
-    along = (
-        scales
-        if codes.shape[-1] == len(scales) and codes.shape[0] == 1
-        else scales.reshape(-1, *[1] * (codes.ndim - 1))
-    )
-    weights, values = codes * along, bias * (scale * scales.astype(float))
+    axis, scale = 3 if operator == "depthwise" else 0, constants["scale"]
+    if exact:
+        return [
+            writer.tensor(list(codes.shape), "INT8", codes.astype("i1"), (scales, 0), axis),
+            writer.tensor(list(bias.shape), "INT32", bias.astype("<i4"), (scales * np.float32(scale), 0)),
+        ]
+    weights = codes * scales.reshape([-1 if place == axis else 1 for place in range(codes.ndim)])
+    values = bias * (float(scale) * scales.astype(float))
     return [writer.tensor(list(each.shape), "FLOAT32", each.astype("<f4")) for each in (weights, values)]
 
 

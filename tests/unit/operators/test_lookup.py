@@ -162,7 +162,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
 
 
 def differing(operator: str, function: Wrong) -> Iterator[bool]:
-    """Whether entries are not those of ONNX Runtime, whose tables are those of the layers: see above; by scales."""
+    """Yield for each pair of scales whether an entry differs from ONNX Runtime's, which are those of the layer."""
     rng = np.random.default_rng(7)
     for number in range(CONFIGURATIONS):
         scales = [rng.uniform(0.01, 0.1), rng.uniform(1e-3, 5e-3)]

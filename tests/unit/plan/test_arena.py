@@ -65,7 +65,10 @@ def test_no_interleaving_overwrites_what_is_still_to_be_read(made: Plan) -> None
 @settings(max_examples=300, deadline=None)
 @given(plans.plans(layers=4, items=3), st.data())
 def test_the_check_of_offsets_agrees_with_all_interleavings(made: Plan, data: st.DataObject) -> None:
-    """Of offsets that no planner has chosen.  Buffers of two stages are refused, even where one item orders them."""
+    """Compare them at offsets that no planner has chosen.
+
+    The check refuses buffers of two stages, even where one item orders them.
+    """
     offsets = st.none() | st.sampled_from([0, 2, 4, 8])
     tasks = [dataclasses.replace(t, offset=data.draw(offsets) if t.buffers == 1 else None) for t in made.tasks]
     changed = dataclasses.replace(made, block=256, tasks=tuple(tasks))
