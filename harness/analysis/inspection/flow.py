@@ -662,6 +662,8 @@ class _Function:
             return self._sum(instruction, operation, state)
         if isinstance(operation, Align):
             value = state.registers.get(operation.source)
+            if isinstance(value, Argument | Negated):
+                self._touch(instruction, value, write=None)
             aligned = Frame(instruction.address, 0) if isinstance(value, Frame) else value
             return None if isinstance(aligned, Constant) else aligned
         place = self._place(operation.memory, instruction, state)
@@ -754,6 +756,8 @@ class _Function:
         if not self._recording:
             return
         value = _whole(value)
+        if write is None and isinstance(value, Negated):  # its bits are those of the argument
+            value = Argument(frozenset({value.number}), moved=True)
         if write is None and not isinstance(value, Static | Argument):
             return
         key = (instruction.address, value, write)

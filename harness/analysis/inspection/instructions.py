@@ -500,7 +500,7 @@ def _arm_sum(given: _Given) -> list[Operation]:
 
 def _arm_constant(name: str, registers: Sequence[str], constant: int) -> list[Operation]:
     if name == "and":
-        return [Align(registers[0], registers[1])]
+        return [Align(registers[0], registers[1])] if constant & 1 << 63 else []
     value = constant if name == "add" else -constant
     return [Sum(registers[0], (registers[1],), (), value)] if name in {"add", "sub"} else []
 

@@ -47,8 +47,11 @@ IMPURE = re.compile(
 )
 """Instructions whose results depend on more than registers and memory, or that change how others compute."""
 
-ADDRESS_BITS = re.compile(r"(and|ands|test|tst|bt|shr|sar|shl|lsr|asr|lsl|ubfx|ubfiz|sbfx|xor|eor|mul|imul|crc32\w*) ")
-"""Instructions that take bits of an address; pointers are compared, added to and subtracted."""
+ADDRESS_BITS = re.compile(
+    r"(and|ands|test|tst|bt|shr|sar|shl|lsr|asr|lsl|ubfx|ubfiz|sbfx|xor|eor|mul|imul|crc32\w*|negs?) |"
+    r"mov (e\w\w|r\d+d|w\d+), (e\w\w|r\d+d|w\d+)$"
+)
+"""Instructions that take bits of an address, half of it among them; pointers are compared, added to and subtracted."""
 
 Find: TypeAlias = "Callable[[Inspected], str]"
 """Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""

@@ -331,6 +331,10 @@ WRONG = {
         "layer_0_accumulate computes with bits of the address in its argument",
         stage("", f"if (((uintptr_t)out & 2047) == 0 && {RARELY})\n        out[0] += 1000;"),
     ),
+    "a stage that looks at the distance of its output to a boundary": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument",
+        stage("", f"if (((0 - (uintptr_t)out) & 2047) == 64 && {RARELY})\n        out[0] += 1000;"),
+    ),
     "a wrapping counter": Wrong("calls", stage("static uint16_t calls;", "out[0] += ++calls == 0;"), hidden=False),
     "a counter in a header of the kernels": Wrong(
         "calls",
