@@ -248,6 +248,14 @@ class Layer(ABC):
         """Return where the output is specified for these inputs, bool; None if everywhere."""
         return None
 
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as above
+        """Return the largest difference of a right value of ONNX Runtime from `output`, float64 (vectors, size).
+
+        None if every bit must agree.  A float sum in another order, and a function that a library approximates, have
+        several right values; `output` is the specified one, `inputs` are (vectors, size) each.
+        """
+        return None
+
     def product(self) -> Product | None:
         """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""
         return None
