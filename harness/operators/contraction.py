@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof, softfloat, sweeps, text
-from harness.operators.base import Accumulator, Constants, Evaluate, FindTies, Layer, limits
+from harness.operators.base import Accumulator, Constants, Evaluate, FindTies, limits
 from harness.operators.counters import AccumulatorCounter, Counter, LayerCoverage, Quantity, RoundingCounter
 from harness.operators.exact import (
     CACHED_LAYERS,
@@ -32,6 +32,7 @@ from harness.operators.exact import (
     smallest,
 )
 from harness.operators.fault_models import FaultModel, Real, Single
+from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, ProofStep
 from harness.operators.product import Product, are_small, saturated
@@ -40,8 +41,6 @@ from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import FLOAT32
 
 CHECKED_AT_ONCE = 1 << 18
-SINGLE_THREADED_TERMS = 1 << 18
-"""numpy's OpenBLAS starts its threads above this number of multiplications."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,22 +88,17 @@ class Scales:
 
 
 @dataclass(frozen=True, eq=False)
-class Contraction(Layer):
-    """A layer of sums of products.
+class Contraction(Linear):
+    """A layer of sums of products of codes.
 
     `weights` is int8 or uint8 (K, N); `weights_zero_point` int32 (N,); `bias` int32 (N,); `multiplier` float32 (N,),
     made of `scales`.  `y_zero_point` is 0 for a float32 output.
-
-    A sum has K terms, from `patches` of the input, and each of the N channels has one for every position of the output.
-    A dense layer has one patch, the whole input, and one position, so that a channel is a value of the output.
     """
 
     accumulates = True
-    elementwise = False
     constants_step = ProofStep.REQUANTIZATION
     noun = "accumulators"
 
-    weights: Array
     weights_zero_point: npt.NDArray[np.int32]
     bias: npt.NDArray[np.int32]
     multiplier: npt.NDArray[np.float32]
@@ -117,23 +111,6 @@ class Contraction(Layer):
         """Return the function from quantised inputs to the output."""
         accumulate, finish = self.accumulate(), self.finish()
         return lambda a: finish(accumulate(a))
-
-    @property
-    def groups(self) -> int:
-        """The number of groups of inputs and of channels; a sum has inputs of one group."""
-        return 1
-
-    @property
-    def positions(self) -> int:
-        """The number of values of one channel."""
-        return self.size // len(self.multiplier)
-
-    def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - others pad
-        """Yield groups of channels and the inputs of their sums, (n * positions, K), for values (n, input size).
-
-        `padding` is the value outside the input.
-        """
-        yield slice(None), values
 
     def terms(self) -> npt.NDArray[np.intp]:
         """Return the number of the term of each input, (alignments, input size), 0 to K - 1.
@@ -148,24 +125,6 @@ class Contraction(Layer):
         For each alignment of `terms` these are sums of one channel that have all terms, and no input in common.
         """
         return np.zeros((1, self.input.size), np.intp)
-
-    def by_channel(self, values: Array) -> Array:
-        """Return values (n, size) with the channels as columns, (n * positions, N); those of a vector are adjacent."""
-        channels_first = values.reshape(len(values), -1, self.positions)
-        return channels_first.swapaxes(1, 2).reshape(-1, channels_first.shape[1])
-
-    def arranged(self, values: Array) -> Array:
-        """Return the inverse of `by_channel`."""
-        return values.reshape(-1, self.positions, values.shape[1]).swapaxes(1, 2).reshape(-1, self.size)
-
-    def spread(self, values: Array) -> Array:
-        """Return one value for each channel, (N,), as one for each value of the output, (size,)."""
-        return np.repeat(values, self.positions)
-
-    def contract(self, values: Array, weights: Array) -> Array:
-        """Return the sums of products of values (n, input size) and weights (K, N): (n, size), of their type."""
-        sums = [product(patch, weights[:, channels]) for channels, patch in self.patches(values, 0)]
-        return self.arranged(np.concatenate(sums, axis=1))
 
     def accumulate(self) -> Callable[[Array], Integers]:
         """Return the function from quantised inputs, (n, input size), to accumulators, int64 (n, size).
@@ -518,13 +477,3 @@ def _scale_product(a: softfloat.Magnitude, b: softfloat.Magnitude) -> softfloat.
     beyond = softfloat.bit_length(product) - softfloat.SIGNIFICAND_BITS
     excess = np.clip(np.maximum(beyond, softfloat.LEAST_EXPONENT - exponent), 0, 62)
     return softfloat.Magnitude(softfloat.shift_right_half_even(product, excess), exponent + excess)
-
-
-def product(a: Array, b: Array) -> Array:
-    """Return the matrix product a @ b, in pieces that BLAS computes on the calling thread."""
-    rows = max(SINGLE_THREADED_TERMS // b.size, 1)
-    whole = len(a) - len(a) % rows
-    found = np.empty((len(a), b.shape[1]), a.dtype)
-    np.matmul(a[:whole].reshape(-1, rows, a.shape[1]), b, out=found[:whole].reshape(-1, rows, b.shape[1]))
-    np.matmul(a[whole:], b, out=found[whole:])
-    return found

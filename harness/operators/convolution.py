@@ -1,0 +1,130 @@
+"""Convolutions: sums of products over windows of images, for codes and for float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.linear import Linear
+from harness.operators.node import Node
+from harness.operators.tensor import Tensor
+from harness.operators.window import Window
+
+WINDOWS = "windows, channels and groups as ONNX says"
+BYTES_OF_PATCHES = 1 << 25
+"""Patches of so many bytes are in memory at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(Linear):
+    """Sums over windows; a channel has weights for the inputs of its group, by channel, row and column."""
+
+    window: Window
+    group_count: int
+
+    @property
+    def groups(self) -> int:
+        """The attribute group."""
+        return self.group_count
+
+    def summary_of_window(self) -> str:
+        """Return kernel, stride and groups for people."""
+        window = self.window
+        kernel = "x".join(map(str, window.kernel))
+        stride = f" stride {window.stride[0]}x{window.stride[1]}" if window.stride != (1, 1) else ""
+        groups = f" groups {self.groups}" if self.groups > 1 else ""
+        return f"kernel {kernel}{stride}{groups}"
+
+    def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:
+        """Yield for each group its channels and its windows, (n * positions, K)."""
+        depth, width = self.weights.shape
+        inputs = values.reshape(len(values), self.groups, -1, self.window.shape[0] * self.window.shape[1])
+        for group in range(self.groups):
+            windows = self.window.views(inputs[:, group], padding).transpose(0, 2, 3, 1, 4, 5)
+            share = width // self.groups
+            yield slice(group * share, (group + 1) * share), windows.reshape(-1, depth)
+
+    def contract(self, values: Array, weights: Array) -> Array:
+        """Return the sums of products; a few vectors at once, and one place of the kernel if groups have one input."""
+        if len(weights) == self.window.size:
+            return self._contract_by_places(values, weights)
+        at_once = max(BYTES_OF_PATCHES // (self.positions * len(weights) * values.itemsize), 1)
+        parts = [super(Convolution, self).contract(values[at : at + at_once], weights)
+                 for at in range(0, len(values), at_once)]  # fmt: skip
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _contract_by_places(self, values: Array, weights: Array) -> Array:
+        share = weights.shape[1] // self.groups
+        views = self.window.views(values.reshape(len(values), self.groups, -1), 0)
+        sums = np.zeros((len(values), self.groups, share, *self.window.output), values.dtype)
+        for place, of_place in enumerate(weights.reshape(len(weights), 1, self.groups, share, 1, 1)):
+            sums += views[..., place // self.window.kernel[1], place % self.window.kernel[1]][:, :, None] * of_place
+        return sums.reshape(len(values), -1)
+
+    def wrong_places(self, x: Array, zero: int) -> Iterator[tuple[str, Self, Array]]:
+        """Yield cause, layer and inputs of windows, channels and groups at other places; `zero` is the padding."""
+        yield from self._wrong_windows(x, zero)
+        yield from self._wrong_layouts(x)
+
+    def _wrong_windows(self, x: Array, zero: int) -> Iterator[tuple[str, Self, Array]]:
+        """Yield cause, layer and inputs of windows at other places."""
+        window = self.window
+        kernels = self.weights.reshape(-1, *window.kernel, self.weights.shape[1])
+        zero_point = x.dtype.type(zero)
+        for axis, name in enumerate(("row", "column")):
+            if window.shape[axis] == 1:
+                continue
+            before = tuple(size + (axis == each) for each, size in enumerate(window.before))
+            early = replace(window, before=before)  # type: ignore[arg-type] # two axes
+            yield f"the windows begin one {name} too early", replace(self, window=early), x
+            late = np.roll(x.reshape(-1, *window.shape), -1, axis=1 + axis)
+            late[(slice(None), -1) if axis == 0 else (slice(None), slice(None), -1)] = zero_point
+            yield f"the windows begin one {name} too late", self, late.reshape(x.shape)
+        if max(window.dilation) > 1:
+            yield "the dilation is left out", replace(self, window=replace(window, dilation=(1, 1))), x
+        if window.size > 1:
+            yield "the kernel is flipped", self._with(kernels[:, ::-1, ::-1]), x
+        if window.kernel[0] == window.kernel[1] > 1:
+            yield "rows and columns of the kernel are exchanged", self._with(kernels.swapaxes(1, 2)), x
+
+    def _wrong_layouts(self, x: Array) -> Iterator[tuple[str, Self, Array]]:
+        """Yield the same of channels and groups at other places in memory."""
+        window, (depth, width) = self.window, self.weights.shape
+        images = x.reshape(len(x), self.groups, -1, window.shape[0] * window.shape[1])
+        inputs = images.shape[2]
+        if self.input.shape[0] > 1:
+            last = x.reshape(len(x), -1, self.input.shape[0]).swapaxes(1, 2)
+            yield "the channels of the input are read as the last axis", self, last.reshape(x.shape)
+        if inputs > 1:
+            yield "the channels of the input are in the opposite order", self, images[:, :, ::-1].reshape(x.shape)
+            stored = np.ascontiguousarray(self.weights.T).reshape(width, window.size, inputs)
+            channels_last = stored.swapaxes(1, 2).reshape(width, depth).T
+            yield "the channels of the weights are read as the last axis", self._with(channels_last), x
+        if self.groups > 1:
+            of_first = np.repeat(images[:, :1], self.groups, axis=1)
+            yield "every group reads the inputs of the first", self, of_first.reshape(x.shape)
+            of_turns = images.reshape(len(x), inputs, self.groups, -1).swapaxes(1, 2)
+            yield "the inputs belong to the groups in turn", self, of_turns.reshape(x.shape)
+
+    def _with(self, weights: Array) -> Self:
+        return replace(self, weights=weights.reshape(self.weights.shape))
+
+
+def read_weights(node: Node, position: int, source: Tensor, groups: int, accepted: Sequence[np.dtype[Any]]) -> Array:
+    """Return input `position`, the weights (M, channels / groups, kernel...) of an accepted type."""
+    weights = node.constant(position, f"weight for a {source.dtype} input", accepted)
+    channels = source.shape[0]
+    if groups < 1 or channels % groups:
+        raise node.refusal(f"group is {groups}, the input has {channels} channels", "a divisor of the channels")
+    if weights.ndim != len(source.shape) + 1 or weights.shape[1] != channels // groups or weights.size == 0:
+        raise node.refusal(
+            f"the weights have shape {weights.shape}, the input has {channels} channels in {groups} groups",
+            f"shape (M, {channels // groups}, kernel...) with {len(source.shape) - 1} sizes of the kernel",
+        )
+    if len(weights) % groups:
+        raise node.refusal(f"{len(weights)} channels of the output in {groups} groups", "a multiple of the groups")
+    return weights
