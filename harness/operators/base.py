@@ -256,6 +256,11 @@ class Layer(ABC):
         """
         return None
 
+    @property
+    def has_tolerance(self) -> bool:
+        """True if ONNX Runtime may give other bits within `tolerance`."""
+        return type(self).tolerance is not Layer.tolerance
+
     def product(self) -> Product | None:
         """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""
         return None

@@ -1,12 +1,13 @@
 """Expected activations, stimuli, and their coverage.
 
-ONNX Runtime computes the expected values; an independent integer implementation confirms them.
+The exact specification and ONNX Runtime both compute the expected values, and each confirms the other.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,8 @@ from harness.model.onnx_runtime.hostcheck import (
     require_trusted,
 )
 from harness.operators.base import Layer
-from harness.reference.runtime import OnnxRuntimeReference
+from harness.operators.exact import BLOCK
+from harness.reference.runtime import OnnxRuntimeReference, SeparateLayers
 from harness.reference.specification import SpecificationReference
 
 __all__ = ["Defect", "HostCheck", "OnnxRuntimeReference", "Reference", "SpecificationReference", "check_host"]
@@ -33,8 +35,29 @@ GIVEN_VECTORS = 1024
 """The first vectors of every call also go through the model as its file has it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The right activations of some vectors, (n, size) by layer, and how near to a bound ONNX Runtime came.
+
+    `ratios` has for each layer the largest |ONNX Runtime - specification| / tolerance of a value, at most 1; None if
+    the layer has no tolerance, and every bit agreed.
+    """
+
+    activations: tuple[Array, ...]
+    ratios: tuple[float | None, ...]
+
+
+def max_ratio(ratios: Iterable[float | None]) -> float | None:
+    """Return the largest of some ratios of one layer; None if the layer has no tolerance."""
+    return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+
 class Reference:
-    """A network's activations by ONNX Runtime and by the integer specification, which must agree on every byte.
+    """A network's activations by the exact specification, confirmed by ONNX Runtime.
+
+    Both must agree on every byte.  If the network has layers with a tolerance (float sums, transcendental functions),
+    ONNX Runtime computes each layer on the specified inputs of that layer, and each value must lie within the
+    tolerance; layers without one must agree on every byte there, too.
 
     `x64_quant_precision` asks ONNX Runtime for session.x64quantprecision=1.  `host` is the check of this machine.
     Raises ReferenceFailed where this machine's products for the network's layers are wrong, and
@@ -48,23 +71,46 @@ class Reference:
         self.host = self._check(rows=ROWS)
         require_trusted(self.host)
         self._input_name, self._layers = network.input.name, network.layers
-        self._runtime = OnnxRuntimeReference(network, threads, x64_quant_precision=x64_quant_precision)
+        kind = SeparateLayers if any(layer.has_tolerance for layer in network.layers) else OnnxRuntimeReference
+        self._runtime = kind(network, threads, x64_quant_precision=x64_quant_precision)
         self._specification = SpecificationReference(network, threads)
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+        """Return the activations of `expected`."""
+        return self.expected(vectors).activations
+
+    def expected(self, vectors: npt.NDArray[np.float32]) -> Expected:
         """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
         Raises ReferenceFailed if products of n rows are wrong on this machine, if the two implementations differ (it
-        names the first differing activation), and if ONNX Runtime returns other outputs when the inner activations are
-        not requested.
+        names the first differing activation), if ONNX Runtime returns other outputs when the inner activations are
+        not requested, and if a value that has a tolerance is no number.
         """
+        if isinstance(self._runtime, SeparateLayers):
+            return self._within_tolerance(self._runtime, vectors)
         given = vectors[:GIVEN_VECTORS]
         require_trusted(self._check(rows=sorted({len(vectors), len(given)} - {0})))
         runtime = self._runtime.activations(vectors)
         right = self._specification.activations(vectors)
         require_agreement(self._layers, runtime, right, self.host, {self._input_name: vectors})
         require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
-        return runtime
+        return Expected(runtime, (None,) * len(runtime))
+
+    def _within_tolerance(self, separate: SeparateLayers, vectors: npt.NDArray[np.float32]) -> Expected:
+        """Return the specified activations after a comparison of a few vectors at once, which bounds the memory."""
+        require_trusted(self._check(rows=sorted({min(BLOCK, len(vectors)), len(vectors) % BLOCK} - {0})))
+        right = self._specification.activations(vectors)
+        ratios: list[tuple[float | None, ...]] = []
+        for start in range(0, len(vectors), BLOCK):
+            part = vectors[start : start + BLOCK]
+            expected = tuple(values[start : start + BLOCK] for values in right)
+            runtime = separate.activations(part, expected)
+            given = {self._input_name: part}
+            ratios.append(require_within_tolerance(self._layers, runtime, expected, self.host, given, start))
+        largest = tuple(
+            None if None in of_layer else max(map(float, of_layer)) for of_layer in zip(*ratios, strict=True)
+        )
+        return Expected(right, largest)
 
 
 def require_agreement(
@@ -92,6 +138,56 @@ def require_agreement(
                 defect.remedy,
             )
         written[layer.output.name] = other
+
+
+def require_within_tolerance(
+    layers: tuple[Layer, ...],
+    runtime: tuple[Array, ...],
+    specification: tuple[Array, ...],
+    host: HostCheck,
+    given: Mapping[str, Array],
+    first: int = 0,
+) -> tuple[float | None, ...]:
+    """Return the largest ratio of difference and tolerance by layer; `first` is the number of the first vector.
+
+    Raises ReferenceFailed at the first layer with a value beyond its tolerance, or another byte if it has none, or a
+    value that is no number.
+    """
+    written = {**given, **{layer.output.name: right for layer, right in zip(layers, specification, strict=True)}}
+    ratios: list[float | None] = []
+    for layer, one, right in zip(layers, runtime, specification, strict=True):
+        inputs = [written[source] for source in layer.sources]
+        tolerance = layer.tolerance(inputs, right)
+        if tolerance is None:
+            require_agreement((layer,), (one,), (right,), host, written)
+            ratios.append(None)
+            continue
+        if np.isnan(right).any():
+            vector, column = np.argwhere(np.isnan(right))[0]
+            raise ReferenceFailed(
+                f"layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: the specified "
+                "value is no number (NaN), and IEEE 754 leaves its bits open",
+                "give vectors whose sums do not overflow, by an input box in the metadata or --stimuli",
+            )
+        ratio = _ratio(one, right, tolerance)
+        if not (ratio <= 1).all():
+            vector, column = np.argwhere(~(ratio <= 1))[0]
+            raise ReferenceFailed(
+                f"layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: ONNX Runtime says "
+                f"{one[vector, column]:.9g}, the specification {right[vector, column]:.9g}, further apart than the "
+                f"bound {tolerance[vector, column]:.3g} ({np.count_nonzero(~(ratio <= 1))} activations; {host.place})",
+                Defect.UNKNOWN.remedy,
+            )
+        ratios.append(float(ratio.max(initial=0)))
+    return tuple(ratios)
+
+
+def _ratio(one: Array, right: Array, tolerance: Array) -> Array:
+    """Return |one - right| / tolerance, 0 where both are equal, infinite where only the tolerance is 0."""
+    with np.errstate(all="ignore"):
+        difference = np.abs(one.astype(np.float64) - right)
+        ratio: Array = np.where(one == right, 0, difference / tolerance)
+    return ratio
 
 
 def require_given_outputs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,47 @@ from harness.operators.base import Layer
 
 if TYPE_CHECKING:
     import onnxruntime
+
+GIVEN = "given/"
+"""Prefix of the inputs that take the place of activations."""
+
+
+class SeparateLayers:
+    """Each layer of a network by ONNX Runtime's CPU kernels, on inputs that are given for each layer.
+
+    A difference that a layer may have so does not pass on to the next ones.
+    Raises RequestError where ONNX Runtime refuses the model.
+    """
+
+    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
+        self._network = network
+        precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
+        try:
+            self._session = session(with_separate_layers(network), threads, x64_quant_precision=precise)
+        except Exception as error:  # its exceptions have no common base of their own
+            raise refused(network.name, error) from error
+
+    def activations(self, vectors: npt.NDArray[np.float32], activations: Sequence[Array]) -> tuple[Array, ...]:
+        """Return each layer's output, (n, size), for the network's inputs (n, K) and all layers' `activations`.
+
+        Raises ReferenceFailed where ONNX Runtime fails.
+        """
+        layers, source = self._network.layers, self._network.input
+        tensors = {source.name: (source, vectors)}
+        tensors |= {
+            layer.output.name: (layer.output, values) for layer, values in zip(layers, activations, strict=True)
+        }
+        read = {name for layer in layers for name in layer.sources}
+        given = {
+            name if name == source.name else GIVEN + name: values.reshape(len(vectors), *tensor.shape)
+            for name, (tensor, values) in tensors.items()
+            if name in read
+        }
+        try:
+            outputs: list[Array] = self._session.run([layer.output.name for layer in layers], given)
+        except Exception as error:  # as above
+            raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
+        return tuple(output.reshape(len(vectors), -1) for output in outputs)
 
 
 class OnnxRuntimeReference:
@@ -72,6 +114,26 @@ class OnnxRuntimeReference:
 def with_all_activations(network: Network) -> bytes:
     """Return the model with every activation as an output and a free number of vectors."""
     model = with_free_batch(network)
+    del model.graph.output[:]
+    model.graph.output.extend(_output(layer) for layer in network.layers)
+    return bytes(model.SerializeToString())
+
+
+def with_separate_layers(network: Network) -> bytes:
+    """Return the model with an input in place of every activation that a node reads, and every activation an output."""
+    model = with_free_batch(network)
+    written = {layer.output.name: layer.output for layer in network.layers}
+    read = sorted({name for layer in network.layers for name in layer.sources} & written.keys())
+    for node in model.graph.node:
+        for position, name in enumerate(node.input):
+            if name in written:
+                node.input[position] = GIVEN + name
+    model.graph.input.extend(
+        onnx.helper.make_tensor_value_info(
+            GIVEN + name, onnx.helper.np_dtype_to_tensor_dtype(written[name].dtype), [None, *written[name].shape]
+        )
+        for name in read
+    )
     del model.graph.output[:]
     model.graph.output.extend(_output(layer) for layer in network.layers)
     return bytes(model.SerializeToString())

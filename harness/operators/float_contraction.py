@@ -1,0 +1,274 @@
+"""Contractions of float32 values: sums of products in a specified order, each operation rounded to float32.
+
+    acc = bias[n] + 0                                    a bias of -0 counts as 0, so that padding changes no sum
+    acc = acc + a[k] * weights[k, n]                     for k = 0 to K - 1: the product is rounded, then the sum
+    y[n] = acc
+
+ONNX fixes no order, and ONNX Runtime has another one.  A sum of n products in any order lies within
+gamma_n * sum |a||w| of the exact sum, gamma_n = n u / (1 - n u), u = 2^-24 (Higham, Accuracy and Stability, 3.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import text
+from harness.operators.base import Constants, Evaluate
+from harness.operators.fault_models import FaultModel, Single, through_float16
+from harness.operators.linear import Linear
+from harness.operators.node import Node
+from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
+from harness.operators.tensor import FLOAT32, LARGEST
+
+UNIT_ROUNDOFF = 2.0**-24
+UNDERFLOW = 2.0**-149
+TERMS_AT_ONCE = 1 << 17
+"""Accumulators that are updated together: few enough for the second-level cache."""
+WORK_OF_A_PROOF = 1 << 30
+"""Products of the vectors that a proof passes through one layer."""
+ORDER = "the bias, then the products in the order of the formula, each rounded to float32"
+
+
+@dataclass(frozen=True, eq=False)
+class FloatContraction(Linear):
+    """A layer of float32 sums: `weights` float32 (K, N), `bias` float32 (N,), both finite."""
+
+    bias: npt.NDArray[np.float32]
+
+    def prepare(self) -> Evaluate:
+        """Return the function that adds one product after the other, for many sums at once."""
+        return lambda a: self.summed(a, in_order)
+
+    def summed(self, values: Array, add: Callable[[Array, Array, Array], Array]) -> Array:
+        """Return the outputs; `add` gives the sums of patches (n, K), weights (K, N) and bias (N,)."""
+        with np.errstate(all="ignore"):
+            found = [
+                add(patch, self.weights[:, channels], self.bias[channels])
+                for channels, patch in self.patches(values, 0)
+            ]
+        return self.arranged(np.concatenate(found, axis=1))
+
+    def constants(self) -> Constants:
+        """Return weights and bias."""
+        return {"weights": self.weights, "bias": self.bias}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the size of the sums; weights are no facts for people."""
+        return {"terms": len(self.weights), "order": ORDER}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return weights and bias."""
+        return (f"weights {text.floats(self.weights.reshape(-1))}", f"bias {text.floats(self.bias)}")
+
+    def bound_of_output(self) -> float:
+        """Return the largest |y| for inputs within their bound; infinite if a sum can overflow."""
+        with np.errstate(over="ignore"):
+            largest = (self.input.bound * np.abs(self.weights.astype(np.float64)).sum(axis=0) + np.abs(self.bias)).max()
+        largest *= 1 + _gamma(len(self.weights) + 1)
+        return float(largest) if largest <= LARGEST else math.inf
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
+        """Return the a-priori bound of a sum in any order around the exact sum, seen from `output`."""
+        exact, magnitude = self.exact(inputs[0])
+        radius: Array = self.radius(magnitude) + np.abs(output - exact)
+        return radius
+
+    def exact(self, values: Array) -> tuple[Array, Array]:
+        """Return sum and sum of magnitudes in float64, (vectors, size) each."""
+        a, w, bias = (each.astype(np.float64) for each in (values, self.weights, self.bias))
+        with np.errstate(all="ignore"):
+            exact = self.contract(a, w) + self.spread(bias)
+            magnitude = self.contract(np.abs(a), np.abs(w)) + self.spread(np.abs(bias))
+        return exact, magnitude
+
+    def radius(self, magnitude: Array) -> Array:
+        """Return the largest error of a sum in any order; two more roundings are those of alpha and beta in Gemm."""
+        count = len(self.weights) + 3
+        bound: Array = _gamma(count) * magnitude + count * UNDERFLOW
+        return bound
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - of the interface
+        """Return where the sum is a number: IEEE 754 leaves the bits of a computed NaN open."""
+        return ~np.isnan(expected)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield sums in other orders and with other roundings."""
+        [a] = inputs
+        for cause, add in OTHER_SUMS.items():
+            yield FaultModel(cause, ORDER, self.summed(a, add))
+        right = self.prepare()(a)
+        yield FaultModel("the output is rounded to float16", "float32", through_float16(right))
+        small = np.finfo(np.float32).tiny
+        flushed = np.where(np.abs(right) < small, right * np.float32(0), right)
+        yield FaultModel("a subnormal result is flushed to zero", "it is kept", flushed)
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - samples
+        """Yield single inputs, which show every weight, and vectors whose sums differ in every other known order."""
+        evaluate, size = self.prepare(), self.input.size
+        most = max(WORK_OF_A_PROOF // (len(self.weights) * self.size), 4)
+        singles = min(2 * size, most)
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "every weight takes part at its place",
+            f"{singles:,} vectors with one input other than 0, a power of two that leaves the bits of its weights",
+            singles * self.size,
+            Outputs(lambda: _single_inputs(size, singles), evaluate),
+            complete=False,
+        )
+        count = min(most, random_vectors)
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "the sum has the specified order and roundings",
+            f"{count:,} vectors of exponents -12 to 12, with which another order gives other bits; not complete",
+            count * self.size,
+            Outputs(lambda: _mixed_magnitudes(size, count), evaluate),
+            complete=False,
+        )
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield what follows from IEEE 754, and what samples do not show."""
+        yield (
+            f"Layer {self.name} adds the products of each sum in one order for all inputs, and each operation is "
+            "rounded as IEEE 754 requires: vectors were tried with which every known other order gives other bits."
+        )
+
+
+def in_order(patch: Array, weights: Array, bias: Array) -> Array:
+    """Return the specified sums, float32 (n, N), of patches (n, K), weights (K, N) and bias (N,)."""
+    acc = np.empty((len(patch), weights.shape[1]), np.float32)
+    rows = max(TERMS_AT_ONCE // weights.shape[1], 1)
+    for start in range(0, len(patch), rows):
+        acc[start : start + rows] = _in_order(patch[start : start + rows], weights, bias)
+    return acc
+
+
+def _in_order(patch: Array, weights: Array, bias: Array) -> Array:
+    """Return the same; the longer axis comes last, so that one call of numpy has much to do."""
+    across = len(patch) > weights.shape[1]
+    terms = np.ascontiguousarray(patch.T)
+    acc = np.zeros((weights.shape[1], len(patch)) if across else (len(patch), weights.shape[1]), np.float32)
+    acc += bias[:, None] if across else bias
+    products = np.empty_like(acc)
+    for a, w in zip(terms, weights, strict=True):
+        if across:
+            np.multiply(w[:, None], a, out=products)
+        else:
+            np.multiply(a[:, None], w, out=products)
+        np.add(acc, products, out=acc)
+    return acc.T if across else acc
+
+
+def read_finite(node: Node, position: int, what: str) -> Array:
+    """Return a constant float32 input, all of whose values are finite."""
+    value = node.constant(position, what, [FLOAT32])
+    strange = value[~np.isfinite(value)]
+    if strange.size:
+        raise node.refusal(f"the {what} holds {strange.flat[0]} ({strange.size} values)", "finite numbers")
+    return value
+
+
+def _gamma(count: int) -> float:
+    return count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF)
+
+
+def _reversed(patch: Array, weights: Array, bias: Array) -> Array:
+    return in_order(patch[:, ::-1], weights[::-1], bias)
+
+
+def _bias_last(patch: Array, weights: Array, bias: Array) -> Array:
+    return in_order(patch, weights, np.zeros_like(bias)) + bias
+
+
+def _without_bias(patch: Array, weights: Array, bias: Array) -> Array:
+    return in_order(patch, weights, np.zeros_like(bias))
+
+
+def _contracted(patch: Array, weights: Array, bias: Array) -> Array:
+    """Return sums of fused multiply-adds: the product is not rounded."""
+    acc = np.broadcast_to(bias + np.float32(0), (len(patch), len(bias)))
+    for a, w in zip(patch.T.astype(np.float64), weights.astype(np.float64), strict=True):
+        acc = _sum_to_odd(a[:, None] * w, acc.astype(np.float64)).astype(np.float32)
+    return acc
+
+
+def _sum_to_odd(a: Array, b: Array) -> Array:
+    """Return a + b in float64, rounded to odd, so that a second rounding to float32 is right."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    towards = np.where(error > 0, np.inf, -np.inf)
+    odd: Array = np.where(even & (error != 0) & np.isfinite(total), np.nextafter(total, towards), total)
+    return odd
+
+
+def _in_double(patch: Array, weights: Array, bias: Array) -> Array:
+    exact: Array = (patch.astype(np.float64) @ weights.astype(np.float64) + bias).astype(np.float32)
+    return exact
+
+
+def _tree(patch: Array, weights: Array, bias: Array) -> Array:
+    """Return pairwise sums, halving their number until one is left; the bias comes last."""
+    terms = [a[:, None] * w for a, w in zip(patch.T, weights, strict=True)]
+    while len(terms) > 1:
+        pairs = [one + other for one, other in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[2 * len(pairs) :]
+    total: Single = terms[0] + bias
+    return total
+
+
+def _in_lanes(lanes: int, *, contracted: bool = False) -> Callable[[Array, Array, Array], Array]:
+    """Return the sum by `lanes` partial sums, which are added from the first to the last, then the bias."""
+
+    def add(patch: Array, weights: Array, bias: Array) -> Array:
+        total, none = np.zeros((len(patch), len(bias)), np.float32), np.zeros_like(bias)
+        for lane in range(min(lanes, len(weights))):
+            total = total + (_contracted if contracted else in_order)(patch[:, lane::lanes], weights[lane::lanes], none)
+        return total + bias
+
+    return add
+
+
+OTHER_SUMS: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "multiplications and additions are contracted (FMA)": _contracted,
+    "the bias is added last": _bias_last,
+    "the bias is left out": _without_bias,
+    "the products are added from the last to the first": _reversed,
+    "the products are added pairwise, as a tree": _tree,
+    **{f"{lanes} partial sums are added at the end": _in_lanes(lanes) for lanes in (2, 4, 8, 16)},
+    **{f"{lanes} contracted partial sums (FMA) are added at the end": _in_lanes(lanes, contracted=True)
+       for lanes in (4, 8, 16)},
+    "the sum is computed in double precision": _in_double,
+}  # fmt: skip
+"""Sums of patches (n, K), weights (K, N) and bias (N,) by their faults."""
+
+
+def _single_inputs(size: int, count: int) -> Iterator[Array]:
+    """Yield vectors of one input that is 1 or 2^40, for inputs spread evenly; a few at once."""
+    inputs = np.linspace(0, size - 1, count // 2).round().astype(np.intp)
+    at_once = max(TERMS_AT_ONCE // size, 1)
+    for power in (1.0, 2.0**40):
+        for start in range(0, len(inputs), at_once):
+            chosen = inputs[start : start + at_once]
+            vectors = np.zeros((len(chosen), size), np.float32)
+            vectors[np.arange(len(chosen)), chosen] = power
+            yield vectors
+
+
+def _mixed_magnitudes(size: int, count: int) -> Iterator[Array]:
+    """Yield vectors of random signs, fractions and exponents -12 to 12; a few at once."""
+    rng = np.random.default_rng(0)
+    at_once = max(TERMS_AT_ONCE // size, 1)
+    for start in range(0, count, at_once):
+        shape = min(at_once, count - start), size
+        values = np.ldexp(rng.uniform(-1, 1, shape), rng.integers(-12, 13, shape))
+        yield values.astype(np.float32)

@@ -1,0 +1,105 @@
+"""Gemm (ONNX), float32: the fully connected layer, inputs (vectors, K), outputs (vectors, N).
+
+w[k, n] = alpha * B[k, n],  bias[n] = beta * C[n]      each rounded to float32, on the host
+acc     = bias[n] + 0
+acc     = acc + A[k] * w[k, n]                         for k = 0 to K - 1: the product is rounded, then the sum
+y[n]    = acc
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.base import fields
+from harness.operators.float_contraction import FloatContraction, read_finite
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.text import Fragment
+
+FRAGMENT = Fragment(
+    "gemm",
+    44,
+    """\
+# ONNX Gemm and MatMul: y[n] is the bias plus the products A[k] * weights[k, n], added from k = 0 on; each product and
+# each sum is one IEEE float32 operation.
+fragment gemm(
+    x: tensor<scalar>,                      # float32 (vectors, K)
+    weights: tensor<scalar>,                # float32 (K, N)
+    bias: tensor<scalar>,                   # float32 (1, N)
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
+    type: string)
+-> (y: tensor<scalar>);
+""",
+)
+DEFAULTS = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+
+
+@dataclass(frozen=True, eq=False)
+class Gemm(FloatContraction):
+    """The dense sum; every output has weights for all inputs."""
+
+    ONNX = (("", "Gemm"),)
+    formula = """\
+A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1; C is 0 where it is not read.
+acc = beta * C[n]                                        in float32, and -0 counts as 0
+acc = acc + A[k] * (alpha * B[k, n])                     for k = 0 to K - 1, each operation rounded to float32
+y[n] = acc"""
+    roles: ClassVar[tuple[str, ...]] = ("A", "B", "C")
+    parameters: ClassVar[tuple[int, ...]] = (1, 2)
+    fragments = (FRAGMENT,)
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node with constant, finite weights."""
+        node.require_inputs(2, 3)
+        source = node.vector(0, [FLOAT32])
+        attributes = node.attributes(DEFAULTS)
+        if attributes["transA"]:
+            raise node.refusal("transA is 1", "transA 0: a vector is a row")
+        weights = read_matrix(node, source, transposed=bool(attributes["transB"]))
+        bias = np.zeros(weights.shape[1], np.float32)
+        if node.has(2):
+            given = read_finite(node, 2, "bias")
+            if given.shape not in ((), (1,), bias.shape, (1, *bias.shape), (1, 1)):
+                raise node.refusal(f"the bias has shape {given.shape}", f"shape (), (1,), {bias.shape} or (1, N)")
+            bias = np.broadcast_to(given.reshape(-1), bias.shape)
+        with np.errstate(over="ignore"):
+            factors = np.float32(attributes["alpha"]) * weights, np.float32(attributes["beta"]) * bias
+        if not all(np.isfinite(each).all() for each in factors):
+            raise node.refusal("alpha * B or beta * C overflows", "weights that float32 has")
+        return cls.of(node, source, *factors)
+
+    @classmethod
+    def of(cls, node: Node, source: Tensor, weights: Array, bias: Array) -> Self:
+        """Return the layer with weights (K, N) and bias (N,)."""
+        written = fields(node, [source], (weights.shape[1],), FLOAT32)
+        layer = cls(**written, weights=weights, bias=bias)
+        return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
+
+    def slice(self, start: int, stop: int, name: str) -> Self:
+        """Return some columns: a column depends on no other."""
+        return replace(
+            self,
+            name=name,
+            output=replace(self.output, shape=(stop - start,)),
+            weights=self.weights[:, start:stop],
+            bias=self.bias[start:stop],
+        )
+
+
+def read_matrix(node: Node, source: Tensor, *, transposed: bool = False) -> Array:
+    """Return the constant matrix B as (K, N)."""
+    weights = read_finite(node, 1, "weight")
+    if weights.ndim == 2 and transposed:
+        weights = np.ascontiguousarray(weights.T)
+    if weights.ndim != 2 or weights.shape[0] != source.size or weights.size == 0:
+        shape = "(N, K)" if transposed else "(K, N)"
+        raise node.refusal(
+            f"the weights have shape {node.constants[node.inputs[1]].shape}, the input has width {source.size}",
+            f"shape {shape} with K = {source.size} and N of 1 or more",
+        )
+    return weights

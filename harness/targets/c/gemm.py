@@ -1,0 +1,85 @@
+"""Gemm in C: one stage of sums in the order of the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.gemm import Gemm
+from harness.targets.c import code
+from harness.targets.c.code import CLowering
+from harness.targets.generated import LayerCode, Table, literal
+
+PANEL = 16  # FLOAT_PANEL in kernels/c/float_lanes.h
+TERM_LIMIT = 100_000
+"""Products in one unrolled layer: each is about 10 bytes of code, and compilers take minutes for more."""
+
+
+class GemmLowering(CLowering[Gemm]):
+    """Weights are stored as the model has them, but in the vector code: panels of 16 outputs."""
+
+    operator = Gemm
+    headers = ("gemm.h", "gemm_vector.h")
+
+    def unsupported(self, layer: Gemm, variant: str) -> str | None:
+        """Refuse unrolled code that no compiler finishes."""
+        return too_long(layer.input.size * layer.size, variant)
+
+    def plain(self, layer: Gemm, sources: Sequence[str], prefix: str = "") -> LayerCode:
+        """Call kernels/c/gemm.h."""
+        return code.elementwise(layer, sources, _tables(layer), f"{prefix}gemm_float32({_operands(layer)});")
+
+    def inlined(self, layer: Gemm, sources: Sequence[str]) -> LayerCode:
+        """Loop over outputs and inputs."""
+        name = layer.name
+        body = (
+            f"for (size_t n = 0; n < {layer.size}; ++n) {{\n        float sum = {name}_bias[n] + 0.0f;\n"
+            f"        for (size_t k = 0; k < {layer.input.size}; ++k)\n"
+            f"            sum += in[k] * {name}_weights[k][n];\n        out[n] = sum;\n    }}"
+        )
+        return code.elementwise(layer, sources, _tables(layer), body)
+
+    def unrolled(self, layer: Gemm, sources: Sequence[str]) -> LayerCode:
+        """Write every product."""
+        return code.elementwise(layer, sources, (), code.assigned(_sums(layer)))
+
+    def vector(self, layer: Gemm, sources: Sequence[str]) -> LayerCode:
+        """Call kernels/c/gemm_vector.h."""
+        tables = (
+            Table(f"{layer.name}_weights", packed(layer.weights), f"in panels of {PANEL} outputs: one row an input"),
+            Table(f"{layer.name}_bias", code.filled(layer.bias, -(-layer.size // PANEL) * PANEL)),
+        )
+        return code.elementwise(layer, sources, tables, f"gemm_vector_float32({_operands(layer)});")
+
+
+def too_long(terms: int, variant: str) -> str | None:
+    """Return why code without loops for so many products is refused; None if it is not."""
+    if variant == "unrolled" and terms > TERM_LIMIT:
+        return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
+    return None
+
+
+def packed(weights: Array) -> Array:
+    """Return weights (K, N) in panels of 16 columns, filled up with zeros: (panels * K, 16)."""
+    padded = code.filled(weights, -(-weights.shape[1] // PANEL) * PANEL)
+    return padded.reshape(len(weights), -1, PANEL).swapaxes(0, 1).reshape(-1, PANEL)
+
+
+def chain(bias: np.float32, terms: Iterator[str]) -> str:
+    """Return a sum as C computes it: from left to right."""
+    return " + ".join([literal(np.float32(bias + np.float32(0))), *terms])
+
+
+def _tables(layer: Gemm) -> tuple[Table, ...]:
+    return Table(f"{layer.name}_weights", layer.weights), Table(f"{layer.name}_bias", layer.bias)
+
+
+def _operands(layer: Gemm) -> str:
+    return f"{layer.input.size}, {layer.size}, in, &{layer.name}_weights[0][0], {layer.name}_bias, out"
+
+
+def _sums(layer: Gemm) -> Iterator[str]:
+    for bias, row in zip(layer.bias, layer.weights.T, strict=True):
+        yield chain(bias, (f"in[{k}] * {literal(weight)}" for k, weight in enumerate(row)))
