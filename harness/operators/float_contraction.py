@@ -31,7 +31,7 @@ UNIT_ROUNDOFF = 2.0**-24
 UNDERFLOW = 2.0**-149
 TERMS_AT_ONCE = 1 << 17
 """Accumulators that are updated together: few enough for the second-level cache."""
-WORK_OF_A_PROOF = 1 << 30
+WORK_OF_A_PROOF = 1 << 27
 """Products of the vectors that a proof passes through one layer."""
 ORDER = "the bias, then the products in the order of the formula, each rounded to float32"
 

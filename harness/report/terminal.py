@@ -26,6 +26,8 @@ def show(content: Content, report: Path, console: Console) -> None:
     if document.proof:
         console.show(_proof_table(document.proof), Text(effort(document.proof)))
     console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
+    if ratio := _ratio_text(document.layers):
+        console.show(Text(ratio))
     if document.conformance:
         console.show(Text(_traced_text(document.conformance)))
     if document.board.kind == "emulated":
@@ -62,6 +64,18 @@ def _failing_text(case: FailingEntry) -> str:
     used = f"{len(case.inputs)} of {case.of_inputs} inputs not zero"
     end = "; ".join(part for part in (case.note, f"replay: {case.replay}" if case.replay else "") if part)
     return f"smallest failing case, {where}, {used}; {end}"
+
+
+def _ratio_text(layers: Sequence[LayerEntry]) -> str:
+    """Return how near to a bound ONNX Runtime came; empty if it had to agree on every bit."""
+    bounded = [(layer.reference_ratio, layer.name) for layer in layers if layer.reference_ratio is not None]
+    if not bounded:
+        return ""
+    ratio, name = max(bounded)
+    return (
+        f"ONNX Runtime rounds {plural(len(bounded), 'layer')} in another order: each value is within its bound, the "
+        f"largest difference is {ratio:.3g} of it (layer {name})"
+    )
 
 
 def _traced_text(traced: ConformanceEntry) -> str:

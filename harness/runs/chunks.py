@@ -22,6 +22,7 @@ from harness.core.arrays import Array
 from harness.execution import dumps, program
 from harness.execution.program import Deployed, Executed
 from harness.plan.plan import Plan
+from harness.reference import Expected
 from harness.reference.coverage import Coverage
 from harness.runs.folder import ChunkRecord, DeployedResult
 from harness.runs.job import Job
@@ -53,7 +54,7 @@ class _StartedChunk:
     chunk: Chunk
     vectors: Array
     executed: Future[Executed]
-    expected: Future[tuple[Array, ...]]
+    expected: Future[Expected]
     counted: Future[None]
 
 
@@ -113,14 +114,15 @@ def _start(
     options, timeout_s = program.options(job.plan), job.profile.timeout_s
     execution = partial(program.execute_chunk, deployment=job.request.floats is not None, kept=job.plan.kept)
     executed = board.submit(execution, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s)
-    expected = reference.submit(job.reference.activations, vectors)
-    counted = counter.submit(lambda: coverage.add(vectors, expected.result()))
+    expected = reference.submit(job.reference.expected, vectors)
+    counted = counter.submit(lambda: coverage.add(vectors, expected.result().activations))
     return _StartedChunk(chunk, vectors, executed, expected, counted)
 
 
 def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
     """Fetch the requested dumps, compare them, and write the chunk's record last."""
-    chunk, executed, references = started.chunk, started.executed.result(), started.expected.result()
+    chunk, executed, expected = started.chunk, started.executed.result(), started.expected.result()
+    references = expected.activations
     kept = job.plan.kept
     reference_sha256 = tuple(
         dumps.sha256(values) if is_kept else "" for values, is_kept in zip(references, kept, strict=True)
@@ -134,7 +136,8 @@ def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
         dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
     hashes = (reference_sha256, executed.sha256)
     record = recorded(job.plan, job.stimuli.count, chunk, started.vectors, references, actual, hashes)
-    record = dataclasses.replace(record, deployed=_in_deployment(job, deployed, executed, references[-1], chunk.start))
+    in_deployment = _in_deployment(job, deployed, executed, references[-1], chunk.start)
+    record = dataclasses.replace(record, deployed=in_deployment, ratios=expected.ratios)
     started.counted.result()
     job.folder.write_chunk(record, job.identity)
 

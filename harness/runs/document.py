@@ -31,7 +31,7 @@ from harness.operators.counters import LayerCoverage, Met
 from harness.operators.tensor import Tensor
 from harness.plan import memory, plan_check
 from harness.plan.plan import Plan, buffer_bytes
-from harness.reference import coverage
+from harness.reference import coverage, max_ratio
 from harness.runs import entries
 from harness.runs import folder as run_folder
 from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, RunDocument
@@ -65,6 +65,14 @@ def conclude(
         failing=None if failing is None else entries.FailingEntry(**failing),
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )
+
+
+AGREEMENT = {
+    False: "ONNX Runtime and the exact specification agreed on every byte",
+    True: "ONNX Runtime computed each layer on the specified inputs: layers with one value agreed on every byte, float "
+    "sums and functions lay within their bound (layers, reference_ratio)",
+}
+"""The agreement of ONNX Runtime and the specification, by whether the network has layers with a tolerance."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +128,12 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
     refuted, strayed = proof is not None and not proof.holds, observed is not None and not observed.conforms
     differs = differing or (deployed and deployed.differing) or refuted or strayed
     layers = enumerate(zip(totals, shown.covered, strict=True))
+    ratios = [max_ratio(record.ratios[i] for record in records if record.ratios) for i in range(len(totals))]
     return Results(
-        layers=[_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
+        layers=[
+            _layer(plan, ran_on, index, total, covered).model_copy(update={"reference_ratio": ratios[index]})
+            for index, (total, covered) in layers
+        ],
         coverage={"text": coverage.describe(network, shown.covered), **_counts(coverage.total(shown.covered))},
         deployed=None if deployed is None else entries.ComparisonEntry(**dataclasses.asdict(deployed)),
         proof=proof,
@@ -187,7 +199,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
         reference=entries.ReferenceEntry(
             onnxruntime=host.onnxruntime,
             isa=host.instruction_set,
-            agreement="ONNX Runtime and the integer specification agreed on every byte",
+            agreement=AGREEMENT[any(layer.has_tolerance for layer in job.network.layers)],
         ),
         host=entries.HostEntry(
             platform=platform.platform(),
@@ -462,7 +474,7 @@ def _proved(proof: ProofDocument | None) -> list[str]:
         return [f"the proof fails{where}: {shortened(str(failed[0].counterexample))}"]
     board = [claim for claim in proof.claims if claim.answered_by == Side.BOARD.value]
     cases = sum(claim.cases for claim in board if claim.complete)
-    sampled = [claim.layer for claim in proof.claims if claim.layer and not claim.complete]
+    sampled = list(dict.fromkeys(claim.layer for claim in proof.claims if claim.layer and not claim.complete))
     scope = f"for every input, but for samples of layer {', '.join(sampled)}" if sampled else "for every input"
     return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof.assumptions)} stated assumptions"]
 

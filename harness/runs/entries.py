@@ -309,6 +309,7 @@ class LayerEntry(Entries):
     """Comparison of the activations of a layer with the reference, and its coverage by the vectors.
 
     It is not `kept`, and nothing was compared, if the board overwrites its activations before an execution ends.
+    `reference_ratio` is the largest |ONNX Runtime - reference| / bound of a value; None if every bit had to agree.
     """
 
     index: int
@@ -325,6 +326,7 @@ class LayerEntry(Entries):
     first_difference: DifferenceEntry | None
     coverage: Mapping[str, Met] = Field(default_factory=dict)
     kept: bool = True
+    reference_ratio: float | None = None
 
 
 class ConditionEntry(Entries):

@@ -68,7 +68,8 @@ class ChunkRecord:
     """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index.
 
     `diagnoses` are of the first layers that are wrong themselves, `portraits` of all layers that differ.
-    `deployed` is the last layer's result in deployment mode, which a proof asks for.
+    `deployed` is the last layer's result in deployment mode, which a proof asks for.  `ratios` has for each layer the
+    largest |ONNX Runtime - reference| / tolerance; None if they had to agree on every bit.
     """
 
     index: int
@@ -80,6 +81,7 @@ class ChunkRecord:
     diagnoses: tuple[Diagnosis, ...]
     portraits: tuple[DifferenceSummary, ...]
     deployed: DeployedResult | None = None
+    ratios: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -491,6 +493,7 @@ def _chunk(document: dict[str, Any]) -> ChunkRecord:
         diagnoses=tuple(map(_diagnosis, document["diagnoses"])),
         portraits=tuple(map(_difference_summary, document["portraits"])),
         deployed=_deployed(document.get("deployed")),
+        ratios=tuple(document.get("ratios", ())),
     )
 
 

@@ -32,6 +32,8 @@ FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
 DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
+FLOAT_DENSE = ("Gemm", "MatMul")
+"""The operators with the constants and tables of a Gemm."""
 MOVES = ("Concat", "Dropout", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """The operators that move values and have no constants."""
 POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
@@ -72,9 +74,18 @@ class Node:
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
-        if self.operator not in DENSE:
+        if self.operator not in (*DENSE, *FLOAT_DENSE, "Conv"):
             return self
-        per_column = ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
+        if self.operator == "Conv":
+            positions = self.width // self.constants["weights"].shape[1]
+            start, stop = start // positions, stop // positions
+            cut = {name: self.constants[name][..., start:stop] for name in ("weights", "bias")}
+            return replace(self, width=(stop - start) * positions, constants={**self.constants, **cut})
+        per_column = (
+            ("weights", "bias")
+            if self.operator in FLOAT_DENSE
+            else ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
+        )
         cut = {name: self.constants[name][..., start:stop] for name in per_column}
         return replace(self, width=stop - start, constants={**self.constants, **cut})
 
@@ -161,6 +172,9 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "QGemm": lambda: _qgemm(_constants(proto, values), attributes, dtype),
         "QLinearMatMul": lambda: _qgemm(_as_qgemm(_constants(proto, values)), {}, dtype),
         "QLinearConv": lambda: (inferred, dtype, _qlinear_conv(_constants(proto, values))),
+        "Gemm": lambda: _gemm(_constants(proto, values), attributes),
+        "MatMul": lambda: _gemm(_constants(proto, values), {}),
+        "Conv": lambda: (inferred, dtype, _conv(_constants(proto, values), attributes)),
         "QLinearGlobalAveragePool": lambda: (
             inferred,
             dtype,
@@ -274,6 +288,23 @@ def _qgemm(
     )
     constants["multiplier"] = scales.multiplier_bits().view(np.float32)
     return width, np.dtype(np.float32) if y_scale is None else dtype, constants
+
+
+def _gemm(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> tuple[int, np.dtype[Any], dict[str, Array]]:
+    """Read Gemm or MatMul: A, B, C."""
+    weights = np.asarray(inputs[1]).T if attributes.get("transB") else np.asarray(inputs[1])
+    width = weights.shape[1]
+    bias = np.zeros(width, np.float32) if inputs[2] is None else _row(inputs[2], width)
+    alpha, beta = (np.float32(attributes.get(name, 1.0)) for name in ("alpha", "beta"))
+    return width, np.dtype(np.float32), {"weights": alpha * weights, "bias": beta * bias}
+
+
+def _conv(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read Conv: X, W, B."""
+    weights = np.asarray(inputs[1])
+    width = len(weights)
+    bias = np.zeros(width, np.float32) if inputs[2] is None else _row(inputs[2], width)
+    return {"weights": weights.reshape(width, -1).T, "bias": bias, "groups": np.array([attributes.get("group", 1)])}
 
 
 def _as_qgemm(inputs: Sequence[Array | None]) -> list[Array | None]:
@@ -436,6 +467,7 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     kept = {
         **dict.fromkeys(DENSE, ("multiplier", "output_zero_point")),
         "QLinearConv": tuple(name for name in node.constants if name not in scales),
+        "Conv": ("weights", "bias"),
         "ArgMax": (),
         "ArgMin": (),
     }
@@ -455,6 +487,8 @@ def _by_rows(node: Node) -> dict[str, Array]:
     """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
     if node.operator == "QLinearConv":
         return _of_convolution(node)
+    if node.operator == "Conv":
+        return {"weights": node.constants["weights"].T, "bias": node.constants["bias"]}
     if node.operator not in DENSE:
         return _of_elements(node)
     return {"weights": node.signed.T, "offset": _offset(node), **_of_columns(node, _signed_zero_points(node))}
@@ -464,6 +498,10 @@ def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
         return _of_windows(node)
+    if node.operator == "Conv":
+        return {"weights": _in_quads(node), "bias": node.constants["bias"]}
+    if node.operator in FLOAT_DENSE:
+        return {"weights": _float_panels(node), "bias": _padded(node.constants["bias"], LANES)}
     if node.operator not in DENSE:
         return _of_elements(node)
     tables = _of_columns(node, _signed_zero_points(node))
@@ -631,6 +669,22 @@ def _panels(weights: Array) -> Array:
     groups, panels = -(-weights.shape[0] // QUAD), -(-weights.shape[1] // LANES)
     row, column = np.indices((panels * groups, LANES * QUAD))
     return _placed(weights, QUAD * (row % groups) + column % QUAD, LANES * (row // groups) + column // QUAD)
+
+
+def _float_panels(node: Node) -> Array:
+    """Return the weights of a Gemm as gemm_vector.h states: w[k][16 p + lane] at (p * K + k) * 16 + lane."""
+    weights = node.constants["weights"]
+    row, column = np.indices((-(-weights.shape[1] // LANES) * len(weights), LANES))
+    return _placed(weights, row % len(weights), LANES * (row // len(weights)) + column)
+
+
+def _in_quads(node: Node) -> Array:
+    """Return the weights of a Conv as conv_vector.h states: w[4 q + i][k] at (q * K + k) * 4 + i, group by group."""
+    weights, groups = node.constants["weights"], int(node.constants["groups"][0])
+    depth, share = len(weights), weights.shape[1] // groups
+    row, column = np.indices((-(-share // QUAD) * depth, QUAD))
+    of_groups = (weights[:, group * share : (group + 1) * share] for group in range(groups))
+    return np.concatenate([_placed(each, row % depth, QUAD * (row // depth) + column) for each in of_groups])
 
 
 def _placed(weights: Array, k: Array, n: Array) -> Array:
