@@ -1,0 +1,136 @@
+"""Functions of float32 on target c in every variant: bits as the specification has them, and their proof."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from harness.boards.profile import Profile
+from harness.core.arrays import Array
+from harness.model.network import Network
+from harness.operators.tensor import LARGEST
+from harness.reference import SpecificationReference
+from tests.support.builders import make_model
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import Patch, assert_same, parse, with_flags
+from tests.support.programs.c_variants import GNU, ZIG, compile_network, disassembled, of_variant
+from tests.support.proof.trials import Workshop
+
+VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
+WIDTH = 21
+"""A whole vector of every processor, and a rest."""
+
+
+def every_function(width: int = WIDTH) -> Network:
+    nodes = [
+        helper.make_node("Exp", ["x"], ["powers"], name="powers"),
+        helper.make_node("Tanh", ["x"], ["bent"], name="bent"),
+        helper.make_node("Sigmoid", ["x"], ["logistic"], name="logistic"),
+        helper.make_node("Elu", ["x"], ["elu"], name="elu", alpha=0.3),
+        helper.make_node("HardSigmoid", ["x"], ["hard"], name="hard", alpha=0.3, beta=0.4),
+        helper.make_node("HardSwish", ["x"], ["swish"], name="swish"),
+        helper.make_node("Softmax", ["x"], ["soft"], name="soft", axis=1),
+        helper.make_node("Reshape", ["x", "shape"], ["rows"], name="rows"),
+        helper.make_node("Softmax", ["rows"], ["soft_rows"], name="soft_rows", axis=2),
+    ]
+    outputs = {node.output[0]: ("float32", width) for node in nodes[:7]}
+    model = make_model(nodes, {"shape": np.array([-1, 3, width // 3])}, outputs, width=width)
+    model.graph.output.append(helper.make_tensor_value_info("soft_rows", 1, ["vectors", 3, width // 3]))
+    return parse(model)
+
+
+def inputs(width: int = WIDTH, count: int = 300) -> Array:
+    rng = np.random.default_rng(1)
+    near, wide = rng.normal(0, 2, (count, width)), rng.normal(0, 60, (count, width))
+    bits = rng.integers(0, 1 << 32, (count, width), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    any_ = np.where(np.isfinite(bits), bits, np.float32(-0.0))
+    special = rng.choice(np.float32([0, -0.0, 1e-45, -1e-45, LARGEST, -LARGEST, 88.72284, -103.9721]), (20, width))
+    return np.concatenate([near.astype(np.float32), wide.astype(np.float32), any_, special])
+
+
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [
+        *((target, ("-O2",)) for target in VARIANTS),
+        ("c:vector", ("-O3", "-march=native")),
+        ("c:unrolled", ("-O3", "-march=native")),
+    ],
+)
+def test_every_variant_has_the_bits_of_the_specification(
+    target: str, flags: tuple[str, ...], host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net = every_function()
+    trial = Workshop(with_flags(of_variant(host, target), *flags), objects, tmp_path).trial(net, block=7)
+    right = SpecificationReference(net).activations(inputs())
+    assert_same(trial.program.activations(inputs(), tmp_path / "run"), right)
+    assert trial.refuted() == {}
+
+
+WRONG = {
+    "Exp with another coefficient": ("elementary.h", "E4 0x1.555858p-5f", "E4 0x1.55585ap-5f", "powers"),
+    "Exp without the error of r": ("elementary.h", "(a - r) - b;", "0.0f;", "powers"),
+    "Exp that flushes subnormal results": (
+        "exp.h",
+        "y[n] = exp_of(x[n], bound);",
+        "y[n] = x[n] < -87.4f ? 0.0f : exp_of(x[n], bound);",
+        "powers",
+    ),
+    "Tanh with another limit": ("elementary.h", "TANH_SMALL 0x1.4p-1f", "TANH_SMALL 0x1.38p-1f", "bent"),
+    "Tanh without the sign of zero": ("tanh.h", "tanh_of(x[n], bound)", "tanh_of(x[n], bound) + 0.0f", "bent"),
+    "Sigmoid without the correction": ("elementary.h", "e - e * y", "y", "logistic"),
+    "Elu with a cancellation": (
+        "elu.h",
+        "alpha * exp_minus_one_of(x, bound)",
+        "alpha * (exp_of(x, 104.5f) - 1.0f)",
+        "elu",
+    ),
+    "Elu of -0": ("elu.h", "(0x80000000u - bits) & bits", "bits", "elu"),
+    "HardSigmoid with a wrong bound": ("hard_sigmoid.h", "zero = 0.0f, one", "zero = 0x1p-20f, one", "hard"),
+    "HardSwish by a division": ("hard_swish.h", "x, 0x1.555556p-3f", "x / 6.0f, 1.0f", "swish"),
+    "Softmax by a reciprocal": ("softmax.h", "y[n] = y[n] / sum", "y[n] = y[n] * (1.0f / sum)", "soft"),
+    "Softmax in the opposite order": ("softmax.h", "sum += y[n]", "sum += y[width - n]", "soft"),
+    "Softmax across rows": ("network.c", "softmax_float32(3, 7,", "softmax_float32(1, 21,", "soft_rows"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_function_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    file, old, new, layer = WRONG[wrong]
+    path = file if file == "network.c" else f"kernels/c/{file}"
+    trial = Workshop(with_flags(host, "-O2"), objects, tmp_path).trial(every_function(), [Patch(path, old, new)])
+    assert trial.refuted(layer)
+
+
+def test_contracted_operations_are_refuted(host: Profile, objects: Path, tmp_path: Path) -> None:
+    contracting = Patch(
+        "kernels/c/elementary.h", "#define EXP_BOUND", '#pragma GCC optimize("fp-contract=fast")\n#define EXP_BOUND'
+    )
+    trial = Workshop(with_flags(host, "-O3", "-march=native"), objects, tmp_path).trial(every_function(), [contracting])
+    assert {layer for _, layer in trial.refuted()} >= {"powers", "bent", "logistic", "elu", "soft"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-mavx2")])
+def test_no_branch_depends_on_a_float(target: str, flags: tuple[str, ...], host: Profile, tmp_path: Path) -> None:
+    compiled = compile_network(every_function(), with_compiler(host, target, "gcc", flags), tmp_path)
+    assert "comis" not in disassembled(compiled)
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "target"),
+    [
+        (compiler, target)
+        for compiler in ("gcc", GNU, ZIG)
+        for target in (VARIANTS if compiler == "gcc" else ["c:vector"])
+    ],
+)
+def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
+    compile_network(every_function(), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)
