@@ -5,51 +5,17 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-import numpy as np
 import pytest
-from onnx import helper
 
 from harness.boards.profile import Profile
-from harness.core.arrays import Array
-from harness.model.network import Network
-from harness.operators.tensor import LARGEST
 from harness.reference import SpecificationReference
-from tests.support.builders import make_model
+from tests.support.functions import every_function, inputs
 from tests.support.programs.arm_instructions import with_compiler
-from tests.support.programs.board_program import Patch, assert_same, parse, with_flags
+from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import GNU, ZIG, compile_network, disassembled, of_variant
 from tests.support.proof.trials import Workshop
 
 VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
-WIDTH = 21
-"""A whole vector of every processor, and a rest."""
-
-
-def every_function(width: int = WIDTH) -> Network:
-    nodes = [
-        helper.make_node("Exp", ["x"], ["powers"], name="powers"),
-        helper.make_node("Tanh", ["x"], ["bent"], name="bent"),
-        helper.make_node("Sigmoid", ["x"], ["logistic"], name="logistic"),
-        helper.make_node("Elu", ["x"], ["elu"], name="elu", alpha=0.3),
-        helper.make_node("HardSigmoid", ["x"], ["hard"], name="hard", alpha=0.3, beta=0.4),
-        helper.make_node("HardSwish", ["x"], ["swish"], name="swish"),
-        helper.make_node("Softmax", ["x"], ["soft"], name="soft", axis=1),
-        helper.make_node("Reshape", ["x", "shape"], ["rows"], name="rows"),
-        helper.make_node("Softmax", ["rows"], ["soft_rows"], name="soft_rows", axis=2),
-    ]
-    outputs = {node.output[0]: ("float32", width) for node in nodes[:7]}
-    model = make_model(nodes, {"shape": np.array([-1, 3, width // 3])}, outputs, width=width)
-    model.graph.output.append(helper.make_tensor_value_info("soft_rows", 1, ["vectors", 3, width // 3]))
-    return parse(model)
-
-
-def inputs(width: int = WIDTH, count: int = 300) -> Array:
-    rng = np.random.default_rng(1)
-    near, wide = rng.normal(0, 2, (count, width)), rng.normal(0, 60, (count, width))
-    bits = rng.integers(0, 1 << 32, (count, width), dtype=np.uint64).astype(np.uint32).view(np.float32)
-    any_ = np.where(np.isfinite(bits), bits, np.float32(-0.0))
-    special = rng.choice(np.float32([0, -0.0, 1e-45, -1e-45, LARGEST, -LARGEST, 88.72284, -103.9721]), (20, width))
-    return np.concatenate([near.astype(np.float32), wide.astype(np.float32), any_, special])
 
 
 @pytest.mark.parametrize(
