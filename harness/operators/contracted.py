@@ -9,6 +9,8 @@ import numpy as np
 
 from harness.operators.fault_models import Single
 
+CONTRACTED = "multiplications and additions are contracted: both are rounded at once"
+
 
 def contracted(function: Callable[[Single], Single], x: Single) -> Single:
     """Return the float32 function of x, computed with contraction.

@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators import elementary
 from harness.operators.fault_models import FaultModel, Single
-from harness.operators.function import ORDER, Function, Range
+from harness.operators.function import ORDER, Function, Range, ulp_of
 from harness.operators.node import Node
 from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
@@ -72,8 +72,8 @@ class Elu(Function):
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
         """Return the cancellation and the roundings of products with alpha; 0 where the input is kept."""
-        ulp = np.spacing(np.abs(output)).astype(np.float64)
-        return np.where(inputs[0] < 0, CANCELLATION * abs(float(self.alpha)) + 2 * ulp, 0)
+        allowed = CANCELLATION * abs(float(self.alpha)) + 2 * ulp_of(output)
+        return np.where(inputs[0] < 0, allowed, 0)
 
     def wrong_functions(self, x: Single) -> Iterator[FaultModel]:
         """Yield other functions, factors, and other ways to compute this one."""

@@ -15,9 +15,9 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.contracted import contracted
+from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exact import from_ordered, ordered
-from harness.operators.fault_models import FaultModel, Single, through_float16
+from harness.operators.fault_models import FaultModel, Real, Single, through_float16
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -113,16 +113,14 @@ class Function(Layer):
         return self.interval
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - operators override it
-        """Return the largest difference of ONNX Runtime, float64 (vectors, size); the ulp of infinity is 0."""
+        """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
         if not (self.largest_ulp or self.largest_difference):
             return None
-        finite = np.where(np.isfinite(output), np.abs(output), 0)
-        return self.largest_ulp * np.spacing(finite).astype(np.float64) + self.largest_difference
+        return self.largest_ulp * ulp_of(output) + self.largest_difference
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where input and output are no NaN."""
-        specified: Array = ~(np.isnan(inputs[0]) | np.isnan(expected))
-        return specified
+        return ~(np.isnan(inputs[0]) | np.isnan(expected))
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all floats or numbers of all magnitudes, and the independence of columns."""
@@ -175,13 +173,18 @@ class Function(Layer):
         with np.errstate(all="ignore"):
             yield from self.wrong_functions(x)
             y = self.function(x)
-            cause = "multiplications and additions are contracted: both are rounded at once"
-            yield FaultModel(cause, ORDER, contracted(self.function, x))
+            yield FaultModel(CONTRACTED, ORDER, contracted(self.function, x))
             flushed = np.where(np.abs(y) < np.float32(LEAST_NORMAL), y * np.float32(0), y)
             yield FaultModel("a subnormal result is flushed to zero", "it is kept", flushed)
             small = np.where(np.abs(x) < np.float32(LEAST_NORMAL), x * np.float32(0), x)
             yield FaultModel("a subnormal input is read as zero", "it is kept", self.function(small))
             yield FaultModel("the result is rounded to float16", "to float32", through_float16(y))
+
+
+def ulp_of(y: Single) -> Real:
+    """Return the distance from each float32 to the next one away from 0, float64; that of infinity is 0."""
+    magnitude = np.maximum(np.abs(y.astype(np.float64)), LEAST_NORMAL)
+    return np.where(np.isinf(y), 0, 2.0 ** (np.frexp(magnitude)[1] - 24.0))
 
 
 def _shared_sweep(start: int, count: int, columns: int) -> Sweep:

@@ -15,9 +15,9 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators import elementary
 from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.contracted import contracted
+from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exp import Exp
-from harness.operators.fault_models import FaultModel, Single, through_float16
+from harness.operators.fault_models import FaultModel, Single, through_float16, tree_sum
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -104,17 +104,16 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         """Return the function, whose float32 operations are numpy's."""
         return self._computed
 
-    def _computed(
-        self,
-        x: Single,
-        exp: Callable[[Single], Single] = elementary.exp,
-        total: Callable[[Single], Single] = ordered_sum,
-    ) -> Single:
-        """Return the output with these functions, the second from (..., length) to (..., 1)."""
+    def _computed(self, x: Single, exp: Callable[[Single], Single] = elementary.exp) -> Single:
+        e = self._exponentials(x, exp)
+        with np.errstate(under="ignore"):
+            return (e / ordered_sum(e)).reshape(x.shape)
+
+    def _exponentials(self, x: Single, exp: Callable[[Single], Single]) -> Single:
+        """Return exp(x - max(x)), float32 (vectors, rows, length)."""
+        rows = x.reshape(len(x), self.rows, self.length)
         with np.errstate(over="ignore", under="ignore"):
-            rows = x.reshape(len(x), self.rows, self.length)
-            e = exp(rows - rows.max(axis=2, keepdims=True))
-            return (e / total(e)).reshape(x.shape)
+            return exp(rows - rows.max(axis=2, keepdims=True))
 
     def constants(self) -> Constants:
         """Return the number of values of a row."""
@@ -123,10 +122,6 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
     def summary(self) -> tuple[str, ...]:
         """Return the rows."""
         return (f"{self.rows} x {self.length}",)
-
-    def representable(self) -> tuple[float, float]:
-        """Return an interval in which results are of many magnitudes."""
-        return -10.0, 10.0
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as in the base class
         """Return the bound of another order of the sum and another exp, float64 (vectors, size).
@@ -140,8 +135,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where input and output are no NaN."""
-        specified: Array = ~(np.isnan(inputs[0]) | np.isnan(expected))
-        return specified
+        return ~(np.isnan(inputs[0]) | np.isnan(expected))
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - sampled
         """Yield values near each other and far apart, the largest in every column; not every vector can be tried."""
@@ -177,42 +171,25 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         """Yield other orders of the sum, other quotients, and other exponentials."""
         [x] = inputs
         with np.errstate(all="ignore"):
-            rows = x.reshape(len(x), self.rows, self.length)
-            e = elementary.exp(rows - rows.max(axis=2, keepdims=True))
+            e = self._exponentials(x, elementary.exp)
             s, exact = ordered_sum(e), e.astype(np.float64)
-            whole = x.reshape(len(x), 1, self.size)
+            unshifted = elementary.exp(x).reshape(e.shape)
             outputs = {
                 "the sum is in the opposite order": e / ordered_sum(e[..., ::-1]),
-                "the sum is that of a tree": e / _tree_sum(e),
+                "the sum is that of a tree": e / tree_sum(e),
                 "the sum is in double precision": e / exact.sum(axis=2, keepdims=True).astype(np.float32),
                 "the last column is left out of the sum": e / ordered_sum(e[..., :-1] if self.length > 1 else e),
                 "multiplication by 1 / sum instead of division": e * (np.float32(1) / s),
-                "the largest value is not subtracted": elementary.exp(rows) / ordered_sum(elementary.exp(rows)),
+                "the largest value is not subtracted": unshifted / ordered_sum(unshifted),
                 "the quotient is left out": e,
-                "the largest value of the vector is subtracted": _quotients(
-                    elementary.exp(whole - whole.max(axis=2, keepdims=True)).reshape(e.shape)
-                ),
             }
             for cause, output in outputs.items():
                 yield FaultModel(cause, ORDER, output.reshape(x.shape))
-            nearest = self._computed(x, lambda d: np.exp(d.astype(np.float64)).astype(np.float32))
-            yield FaultModel("the exponentials are the float32 nearest to exp", ORDER, nearest)
-            base = self._computed(x, lambda d: np.exp2(d.astype(np.float64)).astype(np.float32))
-            yield FaultModel("the base is 2", "the base is e", base)
-            fused = self._computed(x, lambda d: contracted(elementary.exp, d))
-            cause = "multiplications and additions are contracted: both are rounded at once"
-            yield FaultModel(cause, ORDER, fused)
-            right = self._computed(x)
-            yield FaultModel("the result is rounded to float16", "to float32", through_float16(right))
-
-
-def _quotients(e: Single) -> Single:
-    return e / ordered_sum(e)
-
-
-def _tree_sum(e: Single) -> Single:
-    """Return the sum of pairs, then of pairs of these, float32 (..., 1)."""
-    while e.shape[-1] > 1:
-        even = e[..., : e.shape[-1] // 2 * 2]
-        e = np.concatenate([even[..., ::2] + even[..., 1::2], e[..., even.shape[-1] :]], axis=-1)
-    return e
+            exponentials: dict[str, Callable[[Single], Single]] = {
+                "the exponentials are rounded correctly": lambda d: np.exp(d.astype(np.float64)).astype(np.float32),
+                "the base is 2": lambda d: np.exp2(d.astype(np.float64)).astype(np.float32),
+                CONTRACTED: lambda d: contracted(elementary.exp, d),
+            }
+            for cause, exp in exponentials.items():
+                yield FaultModel(cause, ORDER, self._computed(x, exp))
+            yield FaultModel("the result is rounded to float16", "to float32", through_float16(self._computed(x)))

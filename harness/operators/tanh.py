@@ -27,7 +27,7 @@ fragment tanh_float32(
 {{
     m = abs(x);
     s = m * m;
-    p = ((({T4!s} * s + {T3!s}) * s + {T2!s}) * s + {T1!s}) * s + {T0!s};
+    p = ((({T3!s} - {-T4!s} * s) * s - {-T2!s}) * s + {T1!s}) * s - {-T0!s};
     large = 1.0 - 2.0 / (exponential(m + m) + 1.0);
     magnitude = select(m < 0.625, m + (m * s) * p, large);
     y = select(x < 0.0, -magnitude, select(x > 0.0, magnitude, x));
@@ -44,6 +44,9 @@ class Tanh(Function):
     ONNX = (("", "Tanh"),)
     formula = f"{'y[n] = tanh(x[n])':62} in float32, by the operations of kernels/c/elementary.h"
     fragments = (FRAGMENT,)
+    largest_ulp = 6  # 5 was measured
+    largest_difference = 2.0**-141  # 1.57e-43 was measured: its products of small x are subnormal
+    smallest_in_ulp = 2.0**-100
     interval = (-10.0, 10.0)
     places = (-0.625, 0.625, -52.25, 52.25, -9.0109, 9.0109)
 

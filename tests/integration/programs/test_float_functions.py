@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness import model as networks
 from harness.boards.profile import Profile
+from harness.operators.softfloat import INFINITY_BITS
 from harness.reference import SpecificationReference
-from tests.support.functions import every_function, inputs
+from tests.support.functions import every_function, inputs, layer_of
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import GNU, ZIG, compile_network, disassembled, of_variant
@@ -100,3 +102,26 @@ WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic",
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(every_function(), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_every_float32_passes_through_the_deployed_code(host: Profile, objects: Path, tmp_path: Path) -> None:
+    layer, content = layer_of("Tanh", width=3)
+    net = networks.parse(content, "one")
+    trial = Workshop(with_flags(host, "-O3", "-march=native"), objects, tmp_path).trial(net)
+    claims = [question.ask() for question in trial.questions(all_floats=True)]
+    assert [claim for claim in claims if not claim.holds] == []
+    sweeps = [claim.question.cases for claim in claims if "bit patterns" in claim.question.method]
+    assert sweeps == [3 * -(-(INFINITY_BITS + 1) // layer.size)] * 2
+
+
+def test_the_first_wrong_float32_of_a_sweep_is_named(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """One input of 2^32 is wrong, of which samples know nothing."""
+    _, content = layer_of("Tanh", width=1)
+    wrong = Patch("kernels/c/tanh.h", "tanh_of(x[n], bound)", "tanh_of(x[n] == 0x1.234568p-140f ? 0.0f : x[n], bound)")
+    workshop = Workshop(with_flags(host, "-O3", "-march=native"), objects, tmp_path)
+    trial = workshop.trial(networks.parse(content, "one"), [wrong])
+    assert trial.refuted() == {}
+    question = next(each for each in trial.questions(all_floats=True) if "bit patterns" in each.method)
+    assert question.ask().counterexample == "column 0: 8.169570047013684e-43 becomes 0.0, expected 8.169570047013684e-43"
