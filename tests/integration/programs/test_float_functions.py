@@ -124,4 +124,5 @@ def test_the_first_wrong_float32_of_a_sweep_is_named(host: Profile, objects: Pat
     trial = workshop.trial(networks.parse(content, "one"), [wrong])
     assert trial.refuted() == {}
     question = next(each for each in trial.questions(all_floats=True) if "bit patterns" in each.method)
-    assert question.ask().counterexample == "column 0: 8.169570047013684e-43 becomes 0.0, expected 8.169570047013684e-43"
+    number = "8.169570047013684e-43"
+    assert question.ask().counterexample == f"column 0: {number} becomes 0.0, expected {number}"
