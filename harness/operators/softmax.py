@@ -70,6 +70,7 @@ class Softmax(Layer):
 
     ONNX = (("", "Softmax"),)
     elementwise = False
+    fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1
     formula = """\
 e[n] = exp(x[n] - max(x))                                      in float32, by the operations of kernels/c/elementary.h
 y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along the last axis"""
