@@ -4,12 +4,12 @@
  * EXP_BOUND, or EXP_MINUS_ONE_BOUND for exp - 1, as a variable that is NOT_KNOWN (saturate.h), and other choices are
  * made among bits.
  *
- * exp(x) = 2^n exp(r),  n = round_half_even(x LOG2E),  r = x - n ln 2,  |r| <= ln 2 / 2,  exp(r) = 1 + r + q:
+ * exp(x) = 2^n exp(r),  n = round_half_even(x LOG2E),  r = x - n ln 2,  |r| < 0.3467,  exp(r) = 1 + r + q:
  *
  *     v = x < -bound ? -bound : x > bound ? bound : x              beyond it exp is 0 or infinity, and exp - 1 is -1
  *     t = v LOG2E + ROUNDER;   n = t - ROUNDER                     ROUNDER = 1.5 * 2^23: an ulp of t is 1
  *     a = v - n LN2_HIGH;      b = n LN2_LOW                       a is exact
- *     r = a - b;               c = (a - r) - b                     c is the rounding error of r, and exact
+ *     r = a - b;               c = (a - r) - b                     c is the rounding error of r
  *     q = c + (r r) ((((E6 r + E5) r + E4) r + E3) r + E2)
  *     s = 1 + r;               d = (1 - s) + r                     d is the rounding error of s, and exact
  *     exp(x) = ((s + (d + q)) 2^h) 2^(n - h),  h = floor(n / 2)    two factors, as 2^n itself need not be a float32;
@@ -50,7 +50,7 @@
 #define T2 -0x1.b835a4p-5f
 #define T3 0x1.51f8cep-6f
 #define T4 -0x1.750ce4p-8f
-#define TANH_SMALL 0x1.4p-1f       /* 0.625 */
+#define TANH_SMALL 0x1.4p-1f      /* 0.625 */
 #define LOGISTIC_SMALL -0x1.1p+0f /* -1.0625 */
 
 static inline uint32_t bits_of_float(float x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from harness.operators.contracted import contracted
 from harness.operators.softmax import Softmax
 from harness.operators.tensor import LARGEST
 from tests.support.builders import make_model
+from tests.support.functions import CROSS, NATIVE, PLAIN, Build, compiled
 
 Array = npt.NDArray[Any]
 INF = math.inf
@@ -163,6 +165,22 @@ def test_special_values(function: Callable[[Array], Array], pairs: list[tuple[fl
     assert function(x).tobytes() == right.tobytes(), list(zip(x, function(x), right, strict=True))
     bits = np.array([0x7F800001, 0x7FC00000, 0xFF800001, 0xFFFFFFFF], np.uint32)
     assert np.isnan(function(bits.view(FLOAT))).all()
+
+
+@pytest.mark.parametrize("build", [NATIVE, PLAIN, CROSS], ids=["native", "without optimisation", "emulated aarch64"])
+def test_the_kernels_give_the_bits_of_the_specification(build: Build | None, tmp_path: Path) -> None:
+    """For every 65,521st float32; tests/campaigns/functions tries all of them."""
+    if build is None:
+        pytest.skip("no compiler for aarch64, or no qemu-aarch64")
+    program, step = compiled(build, tmp_path), 65_521
+    for name, (function, _, _) in REAL.items():
+        first = 1 << 31 if name == "exp_minus_one" else 0
+        x = np.arange(first, 1 << 32, step, dtype=np.int64).astype(np.uint32).view(FLOAT)
+        found = np.frombuffer(program(name, "values", first, len(x), step), FLOAT)
+        right = function(x)
+        assert (np.isnan(right) == np.isnan(x)).all()
+        assert (np.isnan(found) == np.isnan(x)).all()
+        assert found[~np.isnan(x)].tobytes() == right[~np.isnan(x)].tobytes(), name
 
 
 def test_elu_keeps_small_numbers_and_zeros() -> None:
