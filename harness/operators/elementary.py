@@ -36,23 +36,42 @@ TANH_SMALL, LOGISTIC_SMALL = np.float32(0.625), np.float32(-1.0625)
 ONE, TWO = np.float32(1), np.float32(2)
 SIGN, ROUNDER_BITS = np.uint32(0x80000000), np.uint32(0x4B400000)
 
-PARTS = Fragment(
-    "exp_parts",
-    80,
+POWER = Fragment(
+    "exp_power",
+    78,
     f"""\
-# exp(v) = 2 ^ n * (1 + r + q) for |v| of at most {BOUND!s}.
-fragment exp_parts(v: tensor<scalar>) -> (r: tensor<scalar>, q: tensor<scalar>, n: tensor<scalar>)
+# The n of exp(v) = 2 ^ n * (1 + r + q), for |v| of at most {BOUND!s}.
+fragment exp_power(v: tensor<scalar>) -> (n: tensor<scalar>)
 {{
     n = (v * {LOG2E!s} + {ROUNDER!s}) - {ROUNDER!s};
-    a = v - n * {LN2_HIGH!s};
-    b = n * {LN2_LOW!s};
-    r = a - b;
-    c = (a - r) - b;
+}}
+""",
+)
+REDUCED = Fragment(
+    "exp_reduced",
+    79,
+    f"""\
+# The r of exp(v) = 2 ^ n * (1 + r + q).
+fragment exp_reduced(v: tensor<scalar>, n: tensor<scalar>) -> (r: tensor<scalar>)
+{{
+    r = (v - n * {LN2_HIGH!s}) - n * {LN2_LOW!s};
+}}
+""",
+)
+REST = Fragment(
+    "exp_rest",
+    80,
+    f"""\
+# The q of exp(v) = 2 ^ n * (1 + r + q).
+fragment exp_rest(v: tensor<scalar>, n: tensor<scalar>, r: tensor<scalar>) -> (q: tensor<scalar>)
+{{
+    c = ((v - n * {LN2_HIGH!s}) - r) - n * {LN2_LOW!s};
     p = ((({E6!s} * r + {E5!s}) * r + {E4!s}) * r + {E3!s}) * r + {E2!s};
     q = c + (r * r) * p;
 }}
 """,
 )
+PARTS = (POWER, REDUCED, REST)
 EXPONENTIAL = Fragment(
     "exponential",
     81,
@@ -62,14 +81,16 @@ fragment exponential(x: tensor<scalar>) -> (y: tensor<scalar>)
 {{
     above = select(x < -{BOUND!s}, -{BOUND!s}, x);
     v = select(above > {BOUND!s}, {BOUND!s}, above);
-    (r, q, n) = exp_parts(v);
+    n = exp_power(v);
+    r = exp_reduced(v, n);
+    q = exp_rest(v, n, r);
     s = 1.0 + r;
     d = (1.0 - s) + r;
     h = floor(n * 0.5);
     y = ((s + (d + q)) * 2.0 ^ h) * 2.0 ^ (n - h);
 }}
 """,
-    (PARTS,),
+    PARTS,
 )
 
 

@@ -32,13 +32,14 @@ fragment elu_float32(
 -> (y: tensor<scalar>)
 {{
     v = select(x < -{elementary.MINUS_ONE_BOUND!s}, -{elementary.MINUS_ONE_BOUND!s}, select(x < 0.0, x, 0.0));
-    (r, q, n) = exp_parts(v);
+    n = exp_power(v);
+    r = exp_reduced(v, n);
     power = 2.0 ^ n;
-    less_one = (r + q) * power + (power - 1.0);
+    less_one = (r + exp_rest(v, n, r)) * power + (power - 1.0);
     y = select(x < 0.0, alpha * less_one, x);
 }}
 """,
-    (elementary.PARTS,),
+    elementary.PARTS,
 )
 
 

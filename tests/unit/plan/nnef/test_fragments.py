@@ -142,6 +142,15 @@ def test_the_text_of_float_operators_is_read_back() -> None:
         composition.require_network(found, graph, parameters, "graph.nnef")
 
 
+def test_the_text_of_functions_is_read_back() -> None:
+    graph, parameters = describe_network(every_function())
+    text = printer.graph_text(graph, parameters, {})
+    assert parser.parse_graph(text, "graph.nnef") == graph
+    assert "hard = hard_sigmoid_float32(x, alpha = 0.3, beta = 0.4, type = 'float32');" in text
+    assert "soft_rows = softmax_float32(rows, length = 7, type = 'float32');" in text
+    composition.require_network(Description(graph, (), parameters), graph, parameters, "graph.nnef")
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_interpreter_computes_operators_on_codes_bit_for_bit(dtype: str, tmp_path: Path) -> None:
     """Scales that are powers of two round no sum of products."""
