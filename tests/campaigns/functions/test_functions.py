@@ -76,12 +76,13 @@ def direction(found: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_compiled_programs_give_the_bits_of_the_specification(name: str, tmp_path: Path) -> None:
-    programs = [compiled(NATIVE, tmp_path / "native"), compiled(PLAIN, tmp_path / "plain")]
+    """Those without optimisation are slow: they compute every eighth block."""
+    native, plain = compiled(NATIVE, tmp_path / "native"), compiled(PLAIN, tmp_path / "plain")
     for sign in FUNCTIONS[name].signs:
-        for first in range(sign, sign + SIGN, BLOCK):
+        for number, first in enumerate(range(sign, sign + SIGN, BLOCK)):
             x = np.arange(first, first + BLOCK, dtype=np.int64).astype(np.uint32).view(np.float32)
             right = evaluated(FUNCTIONS[name].specification, x)
-            for program in programs:
+            for program in (native, plain) if number % 8 == number // 8 % 8 else (native,):
                 assert_same_bits(right, np.frombuffer(program(name, "values", first, BLOCK, 1), np.float32))
 
 
