@@ -97,6 +97,8 @@ class Layer(ABC):
     """
     fused: ClassVar[tuple[str, str] | None] = None
     """The noun and the operator, if ONNX Runtime fuses it with DequantizeLinear before and QuantizeLinear after it."""
+    fused_inputs: ClassVar[int] = 2
+    """The number of results of DequantizeLinear with which ONNX Runtime fuses it."""
     formula: ClassVar[str] = ""
     """The arithmetic for one vector, as the text form of a model prints it."""
     roles: ClassVar[tuple[str, ...]] = ()

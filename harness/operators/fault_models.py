@@ -154,6 +154,14 @@ def through_float16(v: Single) -> Single:
     return v.astype(np.float16).astype(np.float32)
 
 
+def tree_sum(terms: Single) -> Single:
+    """Return sums along the last axis, float32 (..., 1): of pairs, then of pairs of these, an odd last one kept."""
+    while terms.shape[-1] > 1:
+        paired = terms[..., : terms.shape[-1] // 2 * 2]
+        terms = np.concatenate([paired[..., ::2] + paired[..., 1::2], terms[..., paired.shape[-1] :]], axis=-1)
+    return terms
+
+
 def other_zero_points(right: int) -> list[int]:
     """Return zero points that are taken by mistake."""
     return [other for other in (0, 128, -128, 127) if other != right]

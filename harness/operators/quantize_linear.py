@@ -240,19 +240,21 @@ class QuantizeLinear(Layer):
         return inputs, lambda bits: {ALONE: bits.view(np.float32)}
 
     def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
-        """Refuse to quantise an operation on two results of DequantizeLinear.
+        """Refuse to quantise an operation on results of DequantizeLinear that ONNX Runtime fuses.
 
         ONNX Runtime computes these layers as one, with other roundings, unless all activations are outputs.  Measured
         with ONNX Runtime 1.31, all pairs of codes and 150 random choices of scales and zero points: QLinearAdd gives
         other codes for 34 of them, QLinearMul for 6, QLinearConcat for none.
+        QLinearSoftmax gives other codes for most vectors.
         """
         operation = writer(self.sources[0])
-        if operation is None or operation.fused is None or len(operation.inputs) < 2:
+        if operation is None or operation.fused is None or len(operation.inputs) < operation.fused_inputs:
             return
         if all(isinstance(writer(source), DequantizeLinear) for source in operation.sources):
             noun, operator = operation.fused
+            results = "two results" if len(operation.inputs) > 1 else "a result"
             raise node.refusal(
-                f"quantises the {noun} of two results of DequantizeLinear ({operation.node!r}): ONNX Runtime would "
+                f"quantises the {noun} of {results} of DequantizeLinear ({operation.node!r}): ONNX Runtime would "
                 f"compute all of this as one {operator}, with other roundings",
                 f"a {noun} of float32 results of QGemm",
             )

@@ -164,7 +164,8 @@ def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: A
 
     `reachable` counts the reachable values at the start of each column; the rest only fills the column.
     """
-    found = probe.outputs(stage, accumulators)
+    inputs = accumulators.view(stage.input_dtype)
+    found = probe.outputs(stage, inputs)
     different = difference_map(wanted, found)
     if not different.any():
         return "the outputs of a sweep changed when they were asked for again"
@@ -172,7 +173,7 @@ def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: A
     if not len(vectors):
         return ""
     at = vectors[0], columns[0]
-    return f"column {at[1]}: {accumulators[at]} becomes {found[at]}, expected {wanted[at]}"
+    return f"column {at[1]}: {inputs[at]} becomes {found[at]}, expected {wanted[at]}"
 
 
 def differing_output(

@@ -52,14 +52,15 @@ class Shaped:
 class Node:
     """A node of the ONNX file with its constants, or some columns of a QGemm.
 
-    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
-    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of LeakyRelu `alpha`; of Clip `low` and
-    `high`; of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`,
-    `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale`
-    and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
-    three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
-    the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
-    `y_zero_point`.  Zero points are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.
+    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source `addend`,
+    of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of LeakyRelu and Elu `alpha`; of HardSigmoid
+    `alpha` and `beta`; of Clip `low` and `high`; of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored,
+    `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for
+    a code as output `y_scale` and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of
+    QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they read one source; of
+    QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each input; of
+    QLinearSoftmax `table`, `inverse` and `y_zero_point`.  Zero points are int32.  `window` of QLinearConv has the
+    channels and the kernel that a sum reads.
     """
 
     operator: str
@@ -190,11 +191,10 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
         "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
         "Relu": lambda: (width, dtype, {}),
-        "LeakyRelu": lambda: (
-            width,
-            np.dtype(np.float32),
-            {"alpha": _row(np.array(attributes.get("alpha", 0.01), np.float32))},
-        ),
+        **dict.fromkeys(("Exp", "HardSwish", "Sigmoid", "Softmax", "Tanh"), lambda: (width, dtype, {})),
+        "Elu": lambda: (width, dtype, _numbers(attributes, alpha=1.0)),
+        "HardSigmoid": lambda: (width, dtype, _numbers(attributes, alpha=0.2, beta=0.5)),
+        "LeakyRelu": lambda: (width, dtype, _numbers(attributes, alpha=0.01)),
         "Clip": lambda: (width, dtype, _bounds(_constants(proto, values), attributes, dtype)),
         "QLinearAdd": lambda: (width, dtype, _qlinear_add(_constants(proto, values), width)),
         "QLinearMul": lambda: (width, dtype, _qlinear_mul(_constants(proto, values), width)),
@@ -252,6 +252,11 @@ def _of_two(
     """Read Add, Mul or Sub; a constant has the name of its position."""
     names = zip((first, second), proto.input, strict=True)
     return width, np.dtype(np.float32), {name: _row(values[given], width) for name, given in names if given in values}
+
+
+def _numbers(attributes: Mapping[str, Any], **defaults: float) -> dict[str, Array]:
+    """Return attributes that are float32 numbers; `defaults` are those of ONNX."""
+    return {name: _row(np.array(attributes.get(name, value), np.float32)) for name, value in defaults.items()}
 
 
 def _bounds(inputs: Sequence[Array | None], attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:

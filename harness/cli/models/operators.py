@@ -18,10 +18,10 @@ PAGE = """\
 # Operators
 
 `harness models operators --markdown` wrote this page from the code. An operator of ONNX's own domain has its bare name.
-Each target computes exactly the bits of the specification, which ONNX Runtime must confirm for each vector of a run;
-otherwise the run is inconclusive. The last column says whether `prove` covers an operator; its result tells which steps
-try every case and which try samples. A model with other operators is refused, with the workaround for each node; see
-[Bring a network](bring-a-network.md).
+Each target computes exactly the bits of the specification, which ONNX Runtime must confirm for each vector of a run, on
+every bit or within the tolerance of [float operators](float-operators.md); otherwise the run is inconclusive. The last
+column says whether `prove` covers an operator; its result tells which steps try every case and which try samples. A
+model with other operators is refused, with the workaround for each node; see [Bring a network](bring-a-network.md).
 
 """
 

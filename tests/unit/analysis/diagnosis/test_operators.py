@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.core.arrays import Array
+from harness.operators import elementary
 from harness.operators.add import Add
 from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
 from harness.operators.clip import Clip
 from harness.operators.concat import Concat
+from harness.operators.contracted import CONTRACTED
 from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.leaky_relu import LeakyRelu
 from harness.operators.mul import Mul
@@ -23,6 +27,7 @@ from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 from harness.operators.terms import BinaryLayer
 from tests.support.codes import every_operator
 from tests.support.diagnosis.layers import causes, found
+from tests.support.functions import CONTRACTING, compiled, every_function
 
 
 def total(*, addend: Array | None = None) -> Add:
@@ -246,3 +251,63 @@ def test_wrong_functions_of_one_code_are_named() -> None:
     assert causes(found(layer, x, nearest(np.where(real < 0, 0, real) / 0.25 + 141))) == ["negative numbers become 0"]
     layer, (x,) = of_codes("sigmoid")
     assert causes(found(layer, x, nearest(np.tanh(real) / 0.25 + 141)))[0] == "the function is tanh"
+
+
+def exp_of(x: Array) -> Array:
+    return np.exp(np.asarray(x, np.float64))
+
+
+def function(operator: str) -> tuple[Layer, Array]:
+    """A layer with a function of float32, and inputs that reach all of its parts."""
+    layer = next(layer for layer in every_function(6).layers if layer.operator == operator)
+    rng = np.random.default_rng(9)
+    return layer, np.concatenate([rng.normal(0, 3, (2000, 6)), rng.uniform(-103, -80, (200, 6))]).astype(np.float32)
+
+
+FLOAT = np.float32
+ALPHA, BETA = FLOAT(0.3), FLOAT(0.4)
+WRONG_FUNCTIONS: list[tuple[str, str, Callable[[Array], Array]]] = [
+    ("Exp", "the result is the float32 nearest to exp", exp_of),
+    ("Exp", "the base is 2", lambda x: np.exp2(np.float64(x))),
+    ("Tanh", "the result is the float32 nearest to tanh", lambda x: np.tanh(np.float64(x))),
+    ("Tanh", "numbers beyond 1 are kept: a hard tanh", lambda x: np.clip(x, -1, 1)),
+    ("Sigmoid", "the result is the float32 nearest to the logistic function", lambda x: 1 / (1 + exp_of(-x))),
+    ("Sigmoid", "the function is the hard sigmoid", lambda x: np.clip(x / FLOAT(6) + FLOAT(0.5), 0, 1)),
+    ("Elu", "negative numbers are multiplied by alpha", lambda x: np.where(x < 0, ALPHA * x, x)),
+    ("HardSigmoid", "beta is left out", lambda x: np.clip(ALPHA * x, 0, 1)),
+    ("HardSigmoid", "the upper bound is left out", lambda x: np.maximum(ALPHA * x + BETA, 0)),
+    ("HardSwish", "the lower bound is left out", lambda x: x * np.minimum(x * FLOAT(1 / 6) + FLOAT(0.5), 1)),
+    ("HardSwish", "x is divided by 6", lambda x: x * np.clip(x / FLOAT(6) + FLOAT(0.5), 0, 1)),
+    ("Softmax", "the quotient is left out", lambda x: elementary.exp(x - x.max(axis=1, keepdims=True))),
+]
+
+
+@pytest.mark.parametrize(("operator", "cause", "wrong"), WRONG_FUNCTIONS)
+def test_wrong_functions_of_float32_are_named(operator: str, cause: str, wrong: Callable[[Array], Array]) -> None:
+    layer, x = function(operator)
+    with np.errstate(all="ignore"):
+        assert causes(found(layer, x, np.asarray(wrong(x)).astype(FLOAT))) == [cause]
+
+
+def test_other_orders_of_the_sum_of_softmax_are_named() -> None:
+    layer, x = function("Softmax")
+    e = elementary.exp(x - x.max(axis=1, keepdims=True))
+    columns = [e[:, n : n + 1] for n in range(6)]
+    reversed_sum = functools.reduce(np.add, columns[::-1])
+    tree = ((columns[0] + columns[1]) + (columns[2] + columns[3])) + (columns[4] + columns[5])
+    total = functools.reduce(np.add, columns)
+    assert causes(found(layer, x, e / reversed_sum)) == ["the sum is in the opposite order"]
+    assert causes(found(layer, x, e / tree)) == ["the sum is that of a tree"]
+    assert causes(found(layer, x, e * (FLOAT(1) / total))) == ["multiplication by 1 / sum instead of division"]
+
+
+@pytest.mark.parametrize("operator", ["Exp", "Tanh", "Sigmoid"])
+def test_contracted_operations_of_a_compiler_are_named(operator: str, tmp_path: Path) -> None:
+    """Of a program that gcc makes without -ffp-contract=off, for a processor with FMA."""
+    layer, x = function(operator)
+    name = {"Sigmoid": "logistic"}.get(operator, operator.lower())
+    first, step = int(np.float32(-3).view(np.uint32)), 97
+    x = (first + step * np.arange(30_000)).astype(np.uint32).view(FLOAT).reshape(-1, 6)
+    program = compiled(CONTRACTING, tmp_path)
+    actual = np.frombuffer(program(name, "values", first, x.size, step), FLOAT).reshape(x.shape)
+    assert causes(found(layer, x, actual)) == [CONTRACTED]

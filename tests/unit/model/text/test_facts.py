@@ -121,6 +121,13 @@ def test_the_document_says_that_a_model_gives_no_box() -> None:
         (helper.make_node("LeakyRelu", ["x"], ["y"], alpha=2.0),
          {"alpha": {"values": [2.0], "bits": ["0x40000000"]}}, "alpha 2.0 0x40000000"),
         (helper.make_node("Relu", ["x"], ["y"]), {"operator": "Relu", "type": "float32"}, ""),
+        (helper.make_node("Tanh", ["x"], ["y"]), {"operator": "Tanh", "type": "float32"}, ""),
+        (helper.make_node("Elu", ["x"], ["y"], alpha=2.0), {"alpha": {"values": [2.0], "bits": ["0x40000000"]}},
+         "alpha 2.0 0x40000000"),
+        (helper.make_node("HardSigmoid", ["x"], ["y"], beta=0.25),
+         {"alpha": {"values": [0.2], "bits": ["0x3e4ccccd"]}, "beta": {"values": [0.25], "bits": ["0x3e800000"]}},
+         "alpha 0.2 0x3e4ccccd beta 0.25 0x3e800000"),
+        (helper.make_node("Softmax", ["x"], ["y"]), {"length": 1}, "1 x 1"),
     ],
 )  # fmt: skip
 def test_facts_of_float_operators(node: onnx.NodeProto, facts: dict[str, object], summary: str) -> None:

@@ -23,6 +23,7 @@ from harness.plan.nnef.fragments import known
 from harness.reference import SpecificationReference
 from tests.support.builders import make_model
 from tests.support.codes import every_operator
+from tests.support.functions import every_function, inputs
 from tests.support.nnef import plans
 from tests.support.programs.board_program import parse, uniform_vectors
 
@@ -141,6 +142,15 @@ def test_the_text_of_float_operators_is_read_back() -> None:
         composition.require_network(found, graph, parameters, "graph.nnef")
 
 
+def test_the_text_of_functions_is_read_back() -> None:
+    graph, parameters = describe_network(every_function())
+    text = printer.graph_text(graph, parameters, {})
+    assert parser.parse_graph(text, "graph.nnef") == graph
+    assert "hard = hard_sigmoid_float32(x, alpha = 0.3, beta = 0.4, type = 'float32');" in text
+    assert "soft_rows = softmax_float32(rows, length = 7, type = 'float32');" in text
+    composition.require_network(Description(graph, (), parameters), graph, parameters, "graph.nnef")
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_interpreter_computes_operators_on_codes_bit_for_bit(dtype: str, tmp_path: Path) -> None:
     """Scales that are powers of two round no sum of products."""
@@ -159,3 +169,13 @@ def test_the_interpreter_does_not_fuse_the_multiply_adds_of_a_sum(tmp_path: Path
         assert np.abs(found - right.astype(np.float32)).max() <= 1
     assert [name for name, count in differing.items() if count] == ["row_sum"]
     assert differing["row_sum"] < COUNT * 7 / 100
+
+
+def test_the_interpreter_computes_functions_bit_for_bit(tmp_path: Path) -> None:
+    """Operations of NNEF take the place of bits: a power of two, and comparisons that keep the sign of zero."""
+    net, vectors = every_function(), inputs()
+    expected = SpecificationReference(net).activations(vectors)
+    for layer, found, right in zip(net.layers, interpreted(net, vectors, tmp_path), expected, strict=True):
+        assert found.shape == right.shape
+        different = np.argwhere(found.view(np.uint32) != right.view(np.uint32))
+        assert not len(different), (layer.name, len(different), vectors[tuple(different[0])])

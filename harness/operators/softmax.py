@@ -1,0 +1,196 @@
+"""Softmax (ONNX), float32, along the last axis.
+
+m = max(x);  e[n] = exp(x[n] - m), by the operations of elementary.py;  s = ((e[0] + e[1]) + e[2]) + ...
+y[n] = e[n] / s                            each operation is rounded to float32, half to even
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators import elementary
+from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.contracted import CONTRACTED, contracted
+from harness.operators.exp import Exp
+from harness.operators.fault_models import FaultModel, Single, through_float16, tree_sum
+from harness.operators.node import Node
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    mixed,
+    samples,
+)
+from harness.operators.tensor import FLOAT32, LARGEST
+from harness.operators.text import Fragment
+
+ORDER = "exponentials of x - max(x), summed in the order of the columns, then a quotient"
+UNIT = 2.0**-24
+FLUSHED = 2.0**-125
+"""Largest difference of ONNX Runtime where exponentials or results are subnormal."""
+FRAGMENT = Fragment(
+    "softmax_float32",
+    88,
+    """\
+# ONNX Softmax of rows of `length` values: the sum is one of IEEE float32 in the order of the columns.
+fragment softmax_float32(
+    x: tensor<scalar>,                      # float32 (vectors, N)
+    length: integer,
+    type: string)
+-> (y: tensor<scalar>)
+{
+    rows = reshape(x, shape = [0, -1, length]);
+    e = exponential(rows - max_reduce(rows, axes = [2]));
+    y = reshape(e / sum_reduce(e, axes = [2]), shape = [0, -1]);
+}
+""",
+    (elementary.EXPONENTIAL,),
+)
+
+
+def ordered_sum(e: Single) -> Single:
+    """Return the sum of the last axis from the first value on, float32 (..., 1)."""
+    total = e[..., :1].copy()
+    for column in range(1, e.shape[-1]):
+        total += e[..., column : column + 1]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(Layer):
+    """y[n] = exp(x[n] - max(x)) / sum(exp(x - max(x))), in each row of the last axis."""
+
+    ONNX = (("", "Softmax"),)
+    elementwise = False
+    fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1
+    formula = """\
+e[n] = exp(x[n] - max(x))                                      in float32, by the operations of kernels/c/elementary.h
+y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along the last axis"""
+    roles = ("x",)
+    fragments = (FRAGMENT,)
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node whose axis is the last one, for which all versions of the operator are the same."""
+        node.require_inputs(1, 1)
+        axis = node.attributes({"axis": 0})["axis"]
+        source = node.activation(0, [FLOAT32])
+        last = len(source.shape)
+        if axis not in ((0, -1, last) if last == 1 else (-1, last)):
+            given = f"axis is {axis}" if axis else "has no axis"
+            raise node.refusal(given, f"axis -1 or {last}, the last one: Transpose its input")
+        if np.isinf(source.bound):
+            raise node.refusal(f"its result can be NaN: {source.name!r} can be infinite", "Clip its input")
+        return cls(**fields(node, [source], source.shape, FLOAT32, 1.0))
+
+    @property
+    def length(self) -> int:
+        """The number of values of a row."""
+        return self.input.shape[-1]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of a vector."""
+        return self.size // self.length
+
+    def prepare(self) -> Evaluate:
+        """Return the function, whose float32 operations are numpy's."""
+        return self._computed
+
+    def _computed(self, x: Single, exp: Callable[[Single], Single] = elementary.exp) -> Single:
+        e = self._exponentials(x, exp)
+        with np.errstate(under="ignore"):
+            return (e / ordered_sum(e)).reshape(x.shape)
+
+    def _exponentials(self, x: Single, exp: Callable[[Single], Single]) -> Single:
+        """Return exp(x - max(x)), float32 (vectors, rows, length)."""
+        rows = x.reshape(len(x), self.rows, self.length)
+        with np.errstate(over="ignore", under="ignore"):
+            return exp(rows - rows.max(axis=2, keepdims=True))
+
+    def constants(self) -> Constants:
+        """Return the number of values of a row."""
+        return {"length": self.length}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return the rows."""
+        return (f"{self.rows} x {self.length}",)
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as in the base class
+        """Return the bound of another order of the sum and another exp, float64 (vectors, size).
+
+        Both sums are within gamma = n u / (1 - n u) of the exact sum of their exponentials, and these are within
+        `Exp.largest_ulp` ulp, 2 u each, of each other; three more roundings are those of a reciprocal and a product.
+        """
+        gamma = self.length * UNIT / (1 - self.length * UNIT)
+        relative = 2 * gamma + 2 * 2 * Exp.largest_ulp * UNIT + 3 * UNIT
+        return 1.01 * relative * output.astype(np.float64) + FLUSHED
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
+        """Return where input and output are no NaN."""
+        return ~(np.isnan(inputs[0]) | np.isnan(expected))
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - sampled
+        """Yield values near each other and far apart, the largest in every column; not every vector can be tried."""
+        count = VECTORS + 3 * samples(self.size) + self.size
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "exponentials are summed in the order of the columns and divided, rounded as IEEE 754 says",
+            f"{count:,} vectors: values near each other and far apart, the largest in every column; {MIXED}; "
+            "not complete",
+            count * self.size,
+            Outputs(self._vectors, self.prepare()),
+            complete=False,
+        )
+
+    def _vectors(self) -> list[Array]:
+        rng, shape = np.random.default_rng(0), (samples(self.size), self.size)
+        bits = rng.integers(0, 1 << 32, shape, dtype=np.uint32).view(np.float32)
+        far = np.where(np.isfinite(bits), bits, np.float32(1))
+        one_large = np.where(np.eye(self.size, dtype=np.bool_), np.float32(3), np.float32(-2))
+        few = np.array([0, -0.0, 1, -1, 87, -87, 104, LARGEST, -LARGEST], np.float32)
+        near, wide = (rng.normal(0, scale, shape).astype(np.float32) for scale in (1, 30))
+        return [near, wide, far, one_large, mixed(few, self.size)]
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield the assumption about the roundings."""
+        yield (
+            "Softmax rounds each operation of its formula to float32, as IEEE 754 requires, in the order of the "
+            "formula: vectors were tried, not every one."
+        )
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield other orders of the sum, other quotients, and other exponentials."""
+        [x] = inputs
+        with np.errstate(all="ignore"):
+            e = self._exponentials(x, elementary.exp)
+            s, exact = ordered_sum(e), e.astype(np.float64)
+            unshifted = elementary.exp(x).reshape(e.shape)
+            outputs = {
+                "the sum is in the opposite order": e / ordered_sum(e[..., ::-1]),
+                "the sum is that of a tree": e / tree_sum(e),
+                "the sum is in double precision": e / exact.sum(axis=2, keepdims=True).astype(np.float32),
+                "the last column is left out of the sum": e / ordered_sum(e[..., :-1] if self.length > 1 else e),
+                "multiplication by 1 / sum instead of division": e * (np.float32(1) / s),
+                "the largest value is not subtracted": unshifted / ordered_sum(unshifted),
+                "the quotient is left out": e,
+            }
+            for cause, output in outputs.items():
+                yield FaultModel(cause, ORDER, output.reshape(x.shape))
+            exponentials: dict[str, Callable[[Single], Single]] = {
+                "the exponentials are rounded correctly": lambda d: np.exp(d.astype(np.float64)).astype(np.float32),
+                "the base is 2": lambda d: np.exp2(d.astype(np.float64)).astype(np.float32),
+                CONTRACTED: lambda d: contracted(elementary.exp, d),
+            }
+            for cause, exp in exponentials.items():
+                yield FaultModel(cause, ORDER, self._computed(x, exp))
+            yield FaultModel("the result is rounded to float16", "to float32", through_float16(self._computed(x)))

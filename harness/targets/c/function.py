@@ -1,0 +1,56 @@
+"""Functions of one float32 value in C: one expression per value, without branches, in all variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from harness.operators.function import Function
+from harness.targets.c import code
+from harness.targets.c.code import CLowering
+from harness.targets.generated import LayerCode, Table, literal
+
+T = TypeVar("T", bound=Function)
+
+
+class FunctionLowering(CLowering[T]):
+    """One value at a time: out[n] = `function`_of(in[n], constants, variables).
+
+    The kernel is `function`_float32(width, x, constants, y).
+    """
+
+    function: ClassVar[str]
+    variables: ClassVar[Mapping[str, str]]
+    """Variables of the function with their values, which compilers must not know (saturate.h)."""
+
+    def plain(self, layer: T, sources: Sequence[str], prefix: str = "") -> LayerCode:
+        """Call the kernel."""
+        tables = _tables(layer)
+        arguments = [str(layer.size), "in", *(f"{table.name}[0]" for table in tables), "out"]
+        call = f"{prefix}{self.function}_float32({', '.join(arguments)});"
+        return code.elementwise(layer, sources, tables, call)
+
+    def inlined(self, layer: T, sources: Sequence[str]) -> LayerCode:
+        """Loop over the values."""
+        tables = _tables(layer)
+        value = self._value([f"{table.name}[0]" for table in tables])
+        return code.elementwise(layer, sources, tables, self._body(code.loop(layer, f"out[n] = {value('n')};")))
+
+    def unrolled(self, layer: T, sources: Sequence[str]) -> LayerCode:
+        """Write every expression, with the constants as literals."""
+        value = self._value([literal(table.values[0]) for table in _tables(layer)])
+        return code.elementwise(layer, sources, (), self._body(code.assigned(map(value, range(layer.size)))))
+
+    def _body(self, statements: str) -> str:
+        variables = (code.not_known("float", name, value) for name, value in self.variables.items())
+        return "\n    ".join([*variables, statements])
+
+    def _value(self, constants: Sequence[str]) -> Callable[[int | str], str]:
+        arguments = ", ".join([*constants, *self.variables])
+        return lambda place: f"{self.function}_of(in[{place}], {arguments})"
+
+
+def _tables(layer: Function) -> tuple[Table, ...]:
+    return tuple(Table(f"{layer.name}_{role}", np.atleast_1d(number)) for role, number in layer.constants().items())

@@ -1,0 +1,128 @@
+"""Functions of float32 on target c in every variant: bits as the specification has them, and their proof."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from harness import model as networks
+from harness.boards.profile import Profile
+from harness.operators.softfloat import INFINITY_BITS
+from harness.reference import SpecificationReference
+from tests.support.functions import every_function, inputs, layer_of
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import Patch, assert_same, with_flags
+from tests.support.programs.c_variants import GNU, ZIG, compile_network, disassembled, of_variant
+from tests.support.proof.trials import Workshop
+
+VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
+
+
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [
+        *((target, ("-O2",)) for target in VARIANTS),
+        ("c:vector", ("-O3", "-march=native")),
+        ("c:unrolled", ("-O3", "-march=native")),
+    ],
+)
+def test_every_variant_has_the_bits_of_the_specification(
+    target: str, flags: tuple[str, ...], host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net = every_function()
+    trial = Workshop(with_flags(of_variant(host, target), *flags), objects, tmp_path).trial(net, block=7)
+    right = SpecificationReference(net).activations(inputs())
+    assert_same(trial.program.activations(inputs(), tmp_path / "run"), right)
+    assert trial.refuted() == {}
+
+
+WRONG = {
+    "Exp with another coefficient": ("elementary.h", "E4 0x1.555858p-5f", "E4 0x1.55585ap-5f", "powers"),
+    "Exp without the error of r": ("elementary.h", "(a - r) - b;", "0.0f;", "powers"),
+    "Exp that flushes subnormal results": (
+        "exp.h",
+        "y[n] = exp_of(x[n], bound);",
+        "y[n] = x[n] < -87.4f ? 0.0f : exp_of(x[n], bound);",
+        "powers",
+    ),
+    "Tanh with another limit": ("elementary.h", "TANH_SMALL 0x1.4p-1f", "TANH_SMALL 0x1.38p-1f", "bent"),
+    "Tanh without the sign of zero": ("tanh.h", "tanh_of(x[n], bound)", "tanh_of(x[n], bound) + 0.0f", "bent"),
+    "Sigmoid without the correction": ("elementary.h", "e - e * y", "y", "logistic"),
+    "Elu with a cancellation": (
+        "elu.h",
+        "alpha * exp_minus_one_of(x, bound)",
+        "alpha * (exp_of(x, 104.5f) - 1.0f)",
+        "elu",
+    ),
+    "Elu of -0": ("elu.h", "(0x80000000u - bits) & bits", "bits", "elu"),
+    "HardSigmoid with a wrong bound": ("hard_sigmoid.h", "zero = 0.0f, one", "zero = 0x1p-20f, one", "hard"),
+    "HardSwish by a division": ("hard_swish.h", "x, 0x1.555556p-3f", "x / 6.0f, 1.0f", "swish"),
+    "Softmax by a reciprocal": ("softmax.h", "y[n] = y[n] / sum", "y[n] = y[n] * (1.0f / sum)", "soft"),
+    "Softmax in the opposite order": ("softmax.h", "sum += y[n]", "sum += y[width - n]", "soft"),
+    "Softmax across rows": ("network.c", "softmax_float32(3, 7,", "softmax_float32(1, 21,", "soft_rows"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_function_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    file, old, new, layer = WRONG[wrong]
+    path = file if file == "network.c" else f"kernels/c/{file}"
+    trial = Workshop(with_flags(host, "-O2"), objects, tmp_path).trial(every_function(), [Patch(path, old, new)])
+    assert trial.refuted(layer)
+
+
+def test_contracted_operations_are_refuted(host: Profile, objects: Path, tmp_path: Path) -> None:
+    contracting = Patch(
+        "kernels/c/elementary.h", "#define EXP_BOUND", '#pragma GCC optimize("fp-contract=fast")\n#define EXP_BOUND'
+    )
+    trial = Workshop(with_flags(host, "-O3", "-march=native"), objects, tmp_path).trial(every_function(), [contracting])
+    assert {layer for _, layer in trial.refuted()} >= {"powers", "bent", "logistic", "elu", "soft"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-mavx2")])
+def test_no_branch_depends_on_a_float(target: str, flags: tuple[str, ...], host: Profile, tmp_path: Path) -> None:
+    compiled = compile_network(every_function(), with_compiler(host, target, "gcc", flags), tmp_path)
+    assert "comis" not in disassembled(compiled)
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "target"),
+    [
+        (compiler, target)
+        for compiler in ("gcc", GNU, ZIG)
+        for target in (VARIANTS if compiler == "gcc" else ["c:vector"])
+    ],
+)
+def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
+    compile_network(every_function(), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_every_float32_passes_through_the_deployed_code(host: Profile, objects: Path, tmp_path: Path) -> None:
+    layer, content = layer_of("Tanh", width=3)
+    net = networks.parse(content, "one")
+    trial = Workshop(with_flags(host, "-O3", "-march=native"), objects, tmp_path).trial(net)
+    claims = [question.ask() for question in trial.questions(all_floats=True)]
+    assert [claim for claim in claims if not claim.holds] == []
+    sweeps = [claim.question.cases for claim in claims if "bit patterns" in claim.question.method]
+    assert sweeps == [3 * -(-(INFINITY_BITS + 1) // layer.size)] * 2
+
+
+def test_the_first_wrong_float32_of_a_sweep_is_named(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """One input of 2^32 is wrong, of which samples know nothing."""
+    _, content = layer_of("Tanh", width=1)
+    wrong = Patch("kernels/c/tanh.h", "tanh_of(x[n], bound)", "tanh_of(x[n] == 0x1.234568p-140f ? 0.0f : x[n], bound)")
+    workshop = Workshop(with_flags(host, "-O3", "-march=native"), objects, tmp_path)
+    trial = workshop.trial(networks.parse(content, "one"), [wrong])
+    assert trial.refuted() == {}
+    question = next(each for each in trial.questions(all_floats=True) if "bit patterns" in each.method)
+    number = "8.169570047013684e-43"
+    assert question.ask().counterexample == f"column 0: {number} becomes 0.0, expected {number}"

@@ -1,0 +1,103 @@
+"""The program that computes functions of kernels/c/elementary.h, and models of one node with them."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from onnx import helper
+
+from harness.core.arrays import Array
+from harness.model import parse
+from harness.model.network import Network
+from harness.operators.function import Function
+from harness.operators.tensor import LARGEST
+from harness.targets.toolchain import EXACTNESS_FLAGS
+from tests.support.builders import make_model
+
+FOLDER = Path(__file__).parent
+WIDTH = 21
+"""A whole vector of every processor, and a rest."""
+KERNELS = FOLDER.parents[2] / "kernels/c"
+Compiled: TypeAlias = Callable[..., bytes]
+"""Function from the program's arguments to what it writes."""
+
+
+class Build(NamedTuple):
+    """A compiler with its flags, the words that start what it makes, and a change of elementary.h: old and new text."""
+
+    compiler: tuple[str, ...]
+    start: tuple[str, ...] = ()
+    change: tuple[str, str] = ("", "")
+
+
+NATIVE, PLAIN = Build(("gcc", "-O3", "-march=native")), Build(("gcc", "-O0"))
+FUSED = ("-mfma",) if platform.machine() == "x86_64" else ()
+CONTRACTING = Build(("gcc", "-O2", *FUSED, "-ffp-contract=fast"))
+CROSS = (
+    Build(("aarch64-linux-gnu-gcc", "-O3", "-static"), ("qemu-aarch64",))
+    if shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64")
+    else None
+)
+
+
+def compiled(build: Build, folder: Path) -> Compiled:
+    """Return the program as this compiler makes it in `folder`."""
+    shutil.copytree(KERNELS, folder, dirs_exist_ok=True)
+    header = (folder / "elementary.h").read_text(encoding="utf-8")
+    assert build.change[0] in header
+    (folder / "elementary.h").write_text(header.replace(*build.change), encoding="utf-8")
+    program, source = folder / "functions", FOLDER / "functions.c"
+    flags = ["-std=gnu11", *EXACTNESS_FLAGS, "-I", str(folder)]
+    subprocess.run(
+        [*build.compiler[:1], *flags, *build.compiler[1:], str(source), "-o", str(program), "-lm"], check=True
+    )
+
+    def run(*arguments: object) -> bytes:
+        words = [*build.start, str(program), *map(str, arguments)]
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
+
+    return run
+
+
+def layer_of(operator: str, width: int = 1, **attributes: Any) -> tuple[Function, bytes]:
+    """Return the layer of a network of one node, and its model for any number of vectors."""
+    node = helper.make_node(operator, ["x"], ["y"], name="y", **attributes)
+    content = make_model([node], {}, {"y": ("float32", width)}, width=width).SerializeToString()
+    [layer] = parse(content, "one").layers
+    assert isinstance(layer, Function)
+    return layer, content
+
+
+def every_function(width: int = WIDTH) -> Network:
+    """A network with all functions of float32; the width is a multiple of 3."""
+    nodes = [
+        helper.make_node("Exp", ["x"], ["powers"], name="powers"),
+        helper.make_node("Tanh", ["x"], ["bent"], name="bent"),
+        helper.make_node("Sigmoid", ["x"], ["logistic"], name="logistic"),
+        helper.make_node("Elu", ["x"], ["elu"], name="elu", alpha=0.3),
+        helper.make_node("HardSigmoid", ["x"], ["hard"], name="hard", alpha=0.3, beta=0.4),
+        helper.make_node("HardSwish", ["x"], ["swish"], name="swish"),
+        helper.make_node("Softmax", ["x"], ["soft"], name="soft", axis=1),
+        helper.make_node("Reshape", ["x", "shape"], ["rows"], name="rows"),
+        helper.make_node("Softmax", ["rows"], ["soft_rows"], name="soft_rows", axis=2),
+    ]
+    outputs = {node.output[0]: ("float32", width) for node in nodes[:7]}
+    model = make_model(nodes, {"shape": np.array([-1, 3, width // 3])}, outputs, width=width)
+    model.graph.output.append(helper.make_tensor_value_info("soft_rows", 1, ["vectors", 3, width // 3]))
+    return parse(model.SerializeToString(), "functions")
+
+
+def inputs(width: int = WIDTH, count: int = 300) -> Array:
+    """Vectors of the size of activations, of all magnitudes, and special ones."""
+    rng = np.random.default_rng(1)
+    near, wide = rng.normal(0, 2, (count, width)), rng.normal(0, 60, (count, width))
+    bits = rng.integers(0, 1 << 32, (count, width), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    any_ = np.where(np.isfinite(bits), bits, np.float32(-0.0))
+    special = rng.choice(np.float32([0, -0.0, 1e-45, -1e-45, LARGEST, -LARGEST, 88.72284, -103.9721]), (20, width))
+    return np.concatenate([near.astype(np.float32), wide.astype(np.float32), any_, special])

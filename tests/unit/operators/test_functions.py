@@ -1,0 +1,319 @@
+"""Functions of float32: accuracy, special values, ONNX Runtime and ONNX's reference within the tolerance, refusals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from harness import model as networks
+from harness.core.errors import RequestError
+from harness.operators import elementary
+from harness.operators.base import Layer
+from harness.operators.contracted import contracted
+from harness.operators.softmax import Softmax
+from harness.operators.tensor import LARGEST
+from tests.support.builders import make_model
+from tests.support.functions import CROSS, NATIVE, PLAIN, Build, compiled
+
+Array = npt.NDArray[Any]
+INF = math.inf
+FLOAT = np.float32
+
+
+def layer_of(operator: str, shape: tuple[int, ...] = (5,), **attributes: Any) -> tuple[Layer, onnx.ModelProto]:
+    """The layer of this operator in a model that reads vectors of this shape, and the model."""
+    size = math.prod(shape)
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"], name="r")] if len(shape) > 1 else []
+    nodes.append(helper.make_node(operator, ["r" if nodes else "x"], ["y"], name="y", **attributes))
+    model = make_model(nodes, {"shape": np.array([-1, *shape])} if nodes[1:] else {}, {}, width=size)
+    output = helper.make_tensor_value_info("y", 1, ["vectors", *shape])
+    model.graph.output.append(output)
+    return networks.parse(model.SerializeToString(), "test").layers[-1], model
+
+
+def evaluated(layer: Layer, x: Array) -> Array:
+    y = layer.prepare()(x)
+    assert y.dtype == FLOAT
+    assert (np.abs(y) <= layer.output.bound).all()
+    assert layer.output.negative_zero or not np.signbit(y[y == 0]).any()
+    return y
+
+
+def by_runtime(model: onnx.ModelProto, x: Array, *, optimised: bool = True) -> Array:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found: Array = session.run(None, {"x": x})[0].reshape(x.shape)
+    return found
+
+
+def by_reference(model: onnx.ModelProto, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        found: Array = ReferenceEvaluator(model).run(None, {"x": x})[0].reshape(x.shape)
+    return found
+
+
+def outside(layer: Layer, x: Array, y: Array, found: Array) -> Array:
+    """Where another implementation is outside the tolerance, as indices."""
+    allowed = layer.tolerance([x], y)
+    with np.errstate(invalid="ignore"):
+        distance = np.where(found == y, 0, np.abs(found.astype(np.float64) - y))
+    if allowed is None:
+        return np.argwhere(found.view(np.uint32) != y.view(np.uint32))
+    assert (allowed.shape, allowed.dtype) == (y.shape, np.float64)
+    return np.argwhere(~(distance <= allowed))
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Numbers of the size of activations, of all magnitudes, and special ones."""
+    bits = rng.integers(0, 1 << 32, shape, dtype=np.uint64).astype(np.uint32).view(FLOAT)
+    wide = np.where(np.isfinite(bits), bits, FLOAT(1.5))
+    special = rng.choice(FLOAT([0, -0.0, 1e-45, -1e-45, LARGEST, -LARGEST, 88.72284, -87.4, -103.9]), shape)
+    kinds = [rng.normal(0, 3, shape), rng.normal(0, 50, shape), wide, special]
+    return np.choose(rng.integers(0, len(kinds), shape), kinds).astype(FLOAT)
+
+
+FACTORS = st.sampled_from([-LARGEST, -0.5, -0.0, 1e-30, 0.3, 1.0, LARGEST])
+KINDS: dict[str, dict[str, st.SearchStrategy[float]]] = {
+    "Exp": {},
+    "Tanh": {},
+    "Sigmoid": {},
+    "Elu": {"alpha": FACTORS},
+    "HardSigmoid": {"alpha": FACTORS, "beta": st.sampled_from([-LARGEST, -0.5, 0.0, 1e-45, 0.4, 3.0])},
+    "HardSwish": {},
+}
+
+
+@pytest.mark.parametrize("operator", KINDS)
+@settings(max_examples=25, deadline=None)
+@given(width=st.integers(1, 70), count=st.integers(1, 60), seed=st.integers(0, 1 << 32), data=st.data())
+def test_onnx_runtime_is_within_the_tolerance(
+    operator: str, width: int, count: int, seed: int, data: st.DataObject
+) -> None:
+    attributes = {name: float(FLOAT(data.draw(values))) for name, values in KINDS[operator].items()}
+    layer, model = layer_of(operator, (width,), **attributes)
+    x = numbers(np.random.default_rng(seed), (count, width))
+    y = evaluated(layer, x)
+    assert not outside(layer, x, y, by_runtime(model, x)).size
+
+
+@pytest.mark.parametrize("operator", KINDS)
+def test_the_reference_evaluator_of_onnx_is_within_the_tolerance(operator: str) -> None:
+    layer, model = layer_of(operator)
+    x = numbers(np.random.default_rng(1), (400, 5))
+    x = x[(np.abs(x) < 1e6).all(axis=1)]
+    y = evaluated(layer, x)
+    found = by_reference(model, x)
+    if operator in {"HardSigmoid", "HardSwish"}:  # it computes them in another precision or order
+        np.testing.assert_allclose(found, y, rtol=3e-7, atol=3e-7)
+    else:
+        assert not outside(layer, x, y, found).size
+
+
+# Accuracy, against float64; all 2^32 inputs are in tests/campaigns/functions.
+
+REAL: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], float]] = {
+    "exp": (elementary.exp, np.exp, 0.78),
+    "exp_minus_one": (elementary.exp_minus_one, np.expm1, 0.92),
+    "tanh": (elementary.tanh, np.tanh, 1.35),
+    "logistic": (elementary.logistic, lambda x: 1 / (1 + np.exp(-x)), 1.68),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_errors_are_below_the_stated_ones_and_nearly_reach_them(name: str) -> None:
+    function, real, largest = REAL[name]
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.uniform(-104, 88, 1 << 20), rng.uniform(-3, 3, 1 << 20)]).astype(FLOAT)
+    x = x[x <= 0] if name == "exp_minus_one" else x
+    exact = real(x.astype(np.float64))
+    ulp = 2.0 ** np.maximum(np.frexp(exact)[1] - 24, -149)
+    errors = np.abs(function(x) - exact) / ulp
+    assert largest * 0.85 < errors.max() < largest + 0.01
+
+
+@pytest.mark.parametrize(
+    ("function", "pairs"),
+    [
+        (elementary.exp, [(0, 1), (-0.0, 1), (1, 2.7182817), (-INF, 0), (INF, INF), (88.72283, 3.4027985e38),
+                          (88.72284, INF), (-103.97208, 1e-45), (-103.97209, 0), (-87.5, 9.982351e-39), (LARGEST, INF),
+                          (-LARGEST, 0)]),
+        (elementary.exp_minus_one, [(-1e-45, -1e-45), (-1e-30, -1e-30), (-24, -1), (-INF, -1), (-LARGEST, -1)]),
+        (elementary.tanh, [(-0.0, -0.0), (0, 0), (1e-45, 1e-45), (-1e-30, -1e-30), (INF, 1), (-INF, -1), (9.1, 1),
+                           (-LARGEST, -1)]),
+        (elementary.logistic, [(0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (17, 1), (-100, 3.783506e-44),
+                               (-103.9, 1e-45), (-104, 0), (LARGEST, 1)]),
+    ],
+)  # fmt: skip
+def test_special_values(function: Callable[[Array], Array], pairs: list[tuple[float, float]]) -> None:
+    x, right = np.array(pairs, FLOAT).T.copy()
+    assert function(x).tobytes() == right.tobytes(), list(zip(x, function(x), right, strict=True))
+    bits = np.array([0x7F800001, 0x7FC00000, 0xFF800001, 0xFFFFFFFF], np.uint32)
+    assert np.isnan(function(bits.view(FLOAT))).all()
+
+
+@pytest.mark.parametrize("build", [NATIVE, PLAIN, CROSS], ids=["native", "without optimisation", "emulated aarch64"])
+def test_the_kernels_give_the_bits_of_the_specification(build: Build | None, tmp_path: Path) -> None:
+    """For every 65,521st float32; tests/campaigns/functions tries all of them."""
+    if build is None:
+        pytest.skip("no compiler for aarch64, or no qemu-aarch64")
+    program, step = compiled(build, tmp_path), 65_521
+    for name, (function, _, _) in REAL.items():
+        first = 1 << 31 if name == "exp_minus_one" else 0
+        x = np.arange(first, 1 << 32, step, dtype=np.int64).astype(np.uint32).view(FLOAT)
+        found = np.frombuffer(program(name, "values", first, len(x), step), FLOAT)
+        right = function(x)
+        assert (np.isnan(right) == np.isnan(x)).all()
+        assert (np.isnan(found) == np.isnan(x)).all()
+        assert found[~np.isnan(x)].tobytes() == right[~np.isnan(x)].tobytes(), name
+
+
+def test_elu_keeps_small_numbers_and_zeros() -> None:
+    layer, _ = layer_of("Elu", (4,), alpha=2.0)
+    x = FLOAT([[-1e-30, -0.0, 0.0, -LARGEST]])
+    assert evaluated(layer, x).tobytes() == FLOAT([[-2e-30, -0.0, 0.0, -2.0]]).tobytes()
+
+
+# Softmax.
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 3), st.integers(1, 30), st.integers(0, 1 << 32), st.sampled_from([1, 20, 0]))
+def test_softmax_is_within_the_tolerance(length: int, rows: int, count: int, seed: int, scale: int) -> None:
+    shape = (length,) if rows == 1 else (rows, length)
+    layer, model = layer_of("Softmax", shape, axis=-1)
+    assert isinstance(layer, Softmax)
+    rng = np.random.default_rng(seed)
+    size = rows * length
+    x = rng.normal(0, scale, (count, size)).astype(FLOAT) if scale else numbers(rng, (count, size))
+    y = evaluated(layer, x)
+    for found in (by_runtime(model, x), by_reference(model, x)):
+        assert not outside(layer, x, y, found).size
+    sums = y.reshape(count, rows, length).astype(np.float64).sum(axis=2)
+    assert np.abs(sums - 1).max() < length * 2.0**-23
+
+
+def test_softmax_sums_in_the_order_of_the_columns() -> None:
+    layer, _ = layer_of("Softmax", (3,))
+    x = np.log(FLOAT([[1, 2.0**-24, 2.0**-24]]))
+    e = elementary.exp(x)
+    assert (e[0, 1] + e[0, 2]) + e[0, 0] != (e[0, 0] + e[0, 1]) + e[0, 2]
+    assert evaluated(layer, x).tobytes() == (e / ((e[0, 0] + e[0, 1]) + e[0, 2])).tobytes()
+
+
+# Refusals.
+
+DOUBLED = [helper.make_node("Mul", ["x", "two"], ["p"], name="p")]
+REFUSED: dict[str, tuple[str, dict[str, Any], bool, str, str]] = {
+    "Elu by infinity": ("Elu", {"alpha": INF}, False, "alpha is inf", "finite"),
+    "HardSigmoid with NaN": ("HardSigmoid", {"beta": math.nan}, False, "beta is nan", "finite"),
+    "HardSigmoid with -0": ("HardSigmoid", {"beta": -0.0}, False, "beta is -0.0", "0.0"),
+    "HardSigmoid that is NaN": ("HardSigmoid", {"alpha": 0.0}, True, "result can be NaN: 'p' can be infinite", "Clip"),
+    "HardSwish that is NaN": ("HardSwish", {}, True, "result can be NaN: 'p' can be -infinity", "Clip its input"),
+    "Softmax that is NaN": ("Softmax", {}, True, "result can be NaN: 'p' can be infinite", "Clip its input"),
+    "Softmax of the vectors": ("Softmax", {"axis": 2}, False, "axis is 2", "axis -1 or 1"),
+    "Tanh with an attribute": ("Tanh", {"alpha": 1.0}, False, "attribute 'alpha' is unknown", "attributes are"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
+    operator, attributes, infinite, message, hint = REFUSED[case]
+    last = helper.make_node(operator, ["p" if infinite else "x"], ["y"], name="y", **attributes)
+    nodes = [*DOUBLED, last] if infinite else [last]
+    model = make_model(nodes, {"two": FLOAT(2)} if infinite else {}, {"y": ("float32", 2)}, width=2)
+    with pytest.raises(RequestError, match=f"'y' .*{message}") as caught:
+        networks.parse(model.SerializeToString(), "test")
+    assert re.search(hint, caught.value.hint)
+
+
+def test_softmax_of_rows_needs_an_axis() -> None:
+    """Its default is another in operator set 13."""
+    with pytest.raises(RequestError, match="has no axis") as caught:
+        layer_of("Softmax", (2, 3))
+    assert "axis -1 or 2" in caught.value.hint
+    with pytest.raises(RequestError, match="axis is 1"):
+        layer_of("Softmax", (2, 3), axis=1)
+
+
+def test_a_quantised_softmax_of_a_dequantised_activation_is_refused() -> None:
+    """ONNX Runtime computes these nodes as one, with other codes, unless the inner activations are outputs."""
+    quantisation = ["scale", "zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", *quantisation], ["q"], name="q"),
+        helper.make_node("DequantizeLinear", ["q", *quantisation], ["d"], name="d"),
+        helper.make_node("Softmax", ["d"], ["s"], name="s"),
+        helper.make_node("QuantizeLinear", ["s", "step", "zero"], ["y"], name="y"),
+    ]
+    constants = {"scale": FLOAT(0.02), "step": FLOAT(0.0077), "zero": np.uint8(100)}
+    model = make_model(nodes, constants, {"y": ("uint8", 5)}, width=5)
+    with pytest.raises(RequestError, match=r"'y' .*the Softmax of a result of DequantizeLinear .* one QLinearSoftmax"):
+        networks.parse(model.SerializeToString(), "test")
+    x = np.random.default_rng(1).normal(0, 1, (200, 5)).astype(FLOAT)
+    codes = [by_runtime(model, x, optimised=optimised) for optimised in (True, False)]
+    assert (codes[0] != codes[1]).sum() > 100
+
+
+# What must not pass.
+
+
+@pytest.mark.parametrize("operator", [*KINDS, "Softmax"])
+def test_wrong_variants_are_told_from_the_specification(operator: str) -> None:
+    layer, _ = layer_of(operator, (3, 7), **({"axis": -1} if operator == "Softmax" else {}))
+    x = numbers(np.random.default_rng(2), (3000, 21))
+    x[:1500] = np.random.default_rng(3).normal(0, 2, (1500, 21))
+    right = evaluated(layer, x)
+    same = [model.cause for model in layer.fault_models(x) if model.output.tobytes() == right.tobytes()]
+    small_input, small_result = "a subnormal input is read as zero", "a subnormal result is flushed to zero"
+    expected = {
+        "Exp": [small_input],
+        "Sigmoid": [small_input],
+        "Elu": ["alpha is left out"],
+        "HardSigmoid": ["alpha is the default", small_result, small_input],
+    }
+    assert same == expected.get(operator, [])
+
+
+@pytest.mark.parametrize("operator", KINDS)
+def test_the_tolerance_is_no_excuse_for_a_wrong_function(operator: str) -> None:
+    layer, _ = layer_of(operator, (21,))
+    x = np.random.default_rng(3).normal(0, 2, (1500, 21)).astype(FLOAT)
+    y = evaluated(layer, x)
+    assert not outside(layer, x, y, y).size
+    wrong = y * FLOAT(1 + 2.0**-15)
+    assert len(outside(layer, x, y, wrong)) > x.size * 0.4
+
+
+def test_contraction_rounds_once() -> None:
+    x = np.random.default_rng(1).normal(0, 1, (2, 50_000)).astype(FLOAT)
+    exact = (x[0].astype(np.float64) * x[0] + x[1]).astype(FLOAT)
+    found = contracted(lambda values: values[0] * values[0] + values[1], x)
+    assert found.tobytes() == exact.tobytes()
+    assert (found != x[0] * x[0] + x[1]).any()
+    assert contracted(lambda values: values[1] - values[0] * values[0], x).tobytes() == (
+        (x[1] - x[0].astype(np.float64) * x[0]).astype(FLOAT).tobytes()
+    )
+
+
+def test_grids_of_stimuli_lie_around_the_changes_of_the_formula() -> None:
+    tanh, _ = layer_of("Tanh")
+    boundaries, ties = tanh.boundaries()
+    assert {-0.625, 0.0, 0.625} <= set(boundaries.tolist())
+    assert len(boundaries) == 3 * 7
+    assert not ties.size
+    assert tanh.representable() == (-10.0, 10.0)
