@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.node import Node
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import FLOAT32, Tensor
 
 DEFAULTS: dict[str, Any] = {"auto_pad": b"NOTSET", "dilations": [], "kernel_shape": [], "pads": [], "strides": []}
 """The attributes that `Window.read` reads."""
@@ -77,12 +77,28 @@ class Window:
             raise node.refusal(f"pads is {pads}, the kernel {kernel}", "padding smaller than the kernel")
         reach = (np.array(window.output) - 1) * window.stride + window.kernel
         left_out = int((np.array(window.shape) - reach).max())
-        if how.startswith("SAME") and left_out > 1:
+        if how.startswith("SAME") and left_out > (source.dtype != FLOAT32):  # with float32, ONNX Runtime fails at one
             raise node.refusal(
                 f"auto_pad leaves out {left_out} values of an axis, and ONNX Runtime moves the windows there",
                 "strides no larger than the kernel, or pads",
             )
         return window
+
+    @classmethod
+    def of_image(cls, node: Node, source: Tensor) -> Window:
+        """Return the one window that is the whole image, of a node that pools globally; raise RequestError."""
+        if len(source.shape) not in (2, 3):
+            raise node.refusal(
+                f"its input has shape (vectors, {', '.join(map(str, source.shape))})",
+                "images (vectors, channels, height, width) or sequences (vectors, channels, length)",
+            )
+        shape = (*(1,) * (3 - len(source.shape)), *source.shape[1:])
+        return cls(shape, shape, (1, 1), (1, 1), (0, 0), (1, 1))  # type: ignore[arg-type] # two axes in all
+
+    @property
+    def is_image(self) -> bool:
+        """True if the whole image is the only window."""
+        return self.positions == 1 and self.kernel == self.shape and self.dilation == (1, 1) and not any(self.before)
 
     @property
     def size(self) -> int:

@@ -112,6 +112,11 @@ GENERIC void generic_scale_accumulator(size_t width, const int32_t *acc, const f
     scale_accumulator(width, acc, m, y);
 }
 
+GENERIC void generic_max_pool_float32(const struct window *w, size_t channels, const float *x, float *y)
+{
+    max_pool_float32(w, channels, x, y);
+}
+
 GENERIC void generic_add_float32(size_t width, const float *a, const float *b, float *y)
 {
     add_float32(width, a, b, y);

@@ -171,7 +171,7 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             dtype,
             _mean(_constants(proto, values), attributes, tensors[sources[0]].shape, inferred),
         ),
-        "MaxPool": lambda: (inferred, dtype, {}),
+        **dict.fromkeys(("MaxPool", "GlobalMaxPool"), lambda: (inferred, dtype, {})),
         "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
         "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),

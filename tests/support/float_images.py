@@ -1,0 +1,32 @@
+"""Networks of float32 operators on images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from harness.model.network import Network
+from tests.support.codes import node
+from tests.support.images import image_network, needed
+
+CONSTANTS: dict[str, Any] = {"image": np.array([-1, 9, 7, 6], np.int64)}
+
+
+def nodes() -> list[onnx.NodeProto]:
+    """Every operator on images of 9 channels of 7 by 6 values."""
+    return [
+        node("Reshape", "x", "image", output="images"),
+        node("MaxPool", "images", output="largest", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
+        node("MaxPool", "images", output="dilated", kernel_shape=[2, 3], dilations=[3, 2], strides=[1, 2], ceil_mode=1),
+        node("GlobalMaxPool", "images", output="most"),
+    ]
+
+
+def every_operator(*names: str) -> Network:
+    """A network with all operators, or with some layers."""
+    made = nodes()
+    kept = [each for each in made if not names or each.output[0] in needed(made, names)]
+    used = {name for each in kept for name in each.input}
+    return image_network(kept, {name: CONSTANTS[name] for name in CONSTANTS if name in used}, "float32", 9 * 7 * 6)
