@@ -159,6 +159,23 @@ class Window:
         inside: npt.NDArray[np.bool_] = self.views(ones, padding=False)[0, 0]
         return inside
 
+    def padded(self, node: Node, source: Tensor, attributes: dict[str, Any]) -> npt.NDArray[np.int64]:
+        """Return how many values of each window are in the image or its padding, int64 (positions,).
+
+        With ceil_mode the last windows may reach further.  The arguments are those of `of_pooling`.
+        """
+        axes = len(source.shape) - 1
+        extents = [(size - 1) * step + 1 for size, step in zip(self.kernel[-axes:], self.dilation[-axes:], strict=True)]
+        _, after = _pads(node, source.shape[1:], extents, self.stride[-axes:], attributes)
+        ends = np.add(self._ends(), (*(0,) * (2 - axes), *after))
+        rows, columns = (
+            (np.arange(count)[:, None] * stride + np.arange(size) * step < end).sum(axis=1)
+            for count, stride, size, step, end in zip(
+                self.output, self.stride, self.kernel, self.dilation, ends, strict=True
+            )
+        )
+        return np.outer(rows, columns).reshape(-1)
+
     def alignments(self) -> npt.NDArray[np.intp]:
         """Return the place in the kernel of each value of the image, (alignments, height * width).
 

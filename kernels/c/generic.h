@@ -8,6 +8,7 @@
 
 #include "add.h"
 #include "arg_extremum.h"
+#include "average_pool.h"
 #include "clip.h"
 #include "dequantize_linear.h"
 #include "leaky_relu.h"
@@ -115,6 +116,12 @@ GENERIC void generic_scale_accumulator(size_t width, const int32_t *acc, const f
 GENERIC void generic_max_pool_float32(const struct window *w, size_t channels, const float *x, float *y)
 {
     max_pool_float32(w, channels, x, y);
+}
+
+GENERIC void generic_average_pool_float32(const struct window *w, size_t channels, const float *x, const float *count,
+                                          float *y)
+{
+    average_pool_float32(w, channels, x, count, y);
 }
 
 GENERIC void generic_add_float32(size_t width, const float *a, const float *b, float *y)

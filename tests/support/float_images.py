@@ -21,7 +21,11 @@ def nodes() -> list[onnx.NodeProto]:
         node("MaxPool", "images", output="largest", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
         node("MaxPool", "images", output="dilated", kernel_shape=[2, 3], dilations=[3, 2], strides=[1, 2], ceil_mode=1),
         node("GlobalMaxPool", "images", output="most"),
-    ]
+        node("AveragePool", "images", output="means", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
+        node("AveragePool", "images", output="padded", kernel_shape=[3, 3], strides=[3, 2], pads=[1, 1, 1, 0],
+             count_include_pad=1, ceil_mode=1),
+        node("GlobalAveragePool", "images", output="mean"),
+    ]  # fmt: skip
 
 
 def every_operator(*names: str) -> Network:

@@ -57,7 +57,8 @@ class Node:
     and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
     three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
     the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
-    `y_zero_point`.  Zero points are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.
+    `y_zero_point`; of AveragePool `count`, one a window.  Zero points are int32.
+    `window` of QLinearConv has the channels and the kernel that a sum reads.
     """
 
     operator: str
@@ -117,7 +118,7 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     found: dict[str, Node] = {}
     for proto in operators:
         shape = _shape(proto, values, tensors, model.opset_import)
-        node = _node(proto, values, tensors, math.prod(shape))
+        node = _node(proto, values, tensors, shape)
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
@@ -150,8 +151,11 @@ def _shape(
     return tuple(dim.dim_value for dim in inferred[1:])
 
 
-def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped], inferred: int) -> Node:
-    """Read a node; `inferred` is the number of values that `_shape` gives."""
+def _node(
+    proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped], shape: tuple[int, ...]
+) -> Node:
+    """Read a node; `shape` is the shape of the output that `_shape` gives."""
+    inferred = math.prod(shape)
     sources = tuple(name for name in proto.input if name in tensors)
     width, dtype = math.prod(tensors[sources[0]].shape), tensors[sources[0]].dtype
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
@@ -172,6 +176,8 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             _mean(_constants(proto, values), attributes, tensors[sources[0]].shape, inferred),
         ),
         **dict.fromkeys(("MaxPool", "GlobalMaxPool"), lambda: (inferred, dtype, {})),
+        "AveragePool": lambda: (inferred, dtype, {"count": _counts(attributes, tensors[sources[0]].shape, shape)}),
+        "GlobalAveragePool": lambda: (inferred, dtype, {"count": np.array([width / inferred], np.float32)}),
         "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
         "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
@@ -331,6 +337,27 @@ def _mean(
         "output_step": _row(y_scale),
         "output_zero_point": _integers(y_zero_point),
     }
+
+
+def _counts(attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]) -> Array:
+    """Return the divisors of AveragePool, one a window: values in the image, with count_include_pad in its padding."""
+    kernel, axes = attributes["kernel_shape"], len(image) - 1
+    strides, dilations = attributes.get("strides", [1] * axes), attributes.get("dilations", [1] * axes)
+    pads = list(attributes.get("pads", [0] * (2 * axes)))
+    if attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        pads = [0] * (2 * axes)
+        for axis, (size, count, stride) in enumerate(zip(image[1:], output[1:], strides, strict=True)):
+            room = max((count - 1) * stride + kernel[axis] - size, 0)
+            before = room // 2 if attributes["auto_pad"] == b"SAME_UPPER" else room - room // 2
+            pads[axis], pads[axes + axis] = before, room - before
+    include = bool(attributes.get("count_include_pad", 0))
+    counts = np.ones(1, np.float32)
+    for axis in range(axes):
+        low, high = -include * pads[axis], image[1 + axis] + include * pads[axes + axis]
+        begins = np.arange(output[1 + axis])[:, None] * strides[axis] - pads[axis]
+        at = begins + np.arange(kernel[axis]) * dilations[axis]
+        counts = np.outer(counts, ((at >= low) & (at < high)).sum(axis=1)).reshape(-1)
+    return counts.astype(np.float32)
 
 
 def _qlinear_add(inputs: Sequence[Array | None], width: int) -> dict[str, Array]:

@@ -37,7 +37,7 @@ def test_the_specification_has_the_constants_of_the_file() -> None:
     assert constants._wrong_constant(net.layers, expected_tables.nodes(net.onnx_bytes)) == ""
 
 
-MAX, POOL, VECTOR = "max_pool.h", "pool.h", "pool_vector.h"
+MAX, MEAN, POOL, VECTOR = "max_pool.h", "average_pool.h", "pool.h", "pool_vector.h"
 LARGER, PLACE = "(VALUE) > (LARGEST)", "NAME##_place(w, i, j, x, y)"
 COLUMNS = "j < w->kernel_width; ++j) {"
 WRONG = {
@@ -46,6 +46,11 @@ WRONG = {
     "last row first": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "largest"),
     "cut windows": ("c:vector", VECTOR, "at >= w->left &&", "at > w->left &&", "largest"),
     "last column": ("c:vector", VECTOR, f"{COLUMNS}  ", COLUMNS.replace("j <", "j + 1 <"), "largest"),
+    "last value of the sum": ("c", POOL, "j < w->kernel_width", "j + 1 < w->kernel_width", "means"),
+    "multiplied by the reciprocal": ("c", MEAN, "/= count[p]", "*= 1.0f / count[p]", "padded"),
+    "sum of magnitudes": ("c", MEAN, "((SUM) + (VALUE))", "((SUM) + ((VALUE) < 0 ? -(VALUE) : (VALUE)))", "mean"),
+    "last row first in the sum": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "means"),
+    "last value first": ("c:vector", VECTOR, "positions + p]", "positions + positions - 1 - p]", "mean"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }
 

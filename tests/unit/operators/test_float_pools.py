@@ -11,7 +11,7 @@ import pytest
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from tests.support.codes import COUNTS, assert_agree_at_random, layer_of, node, runtime, specified
-from tests.support.floats import assert_within, numbers
+from tests.support.floats import assert_within, numbers, outside
 from tests.support.images import random_windows
 
 
@@ -37,9 +37,21 @@ def largest_of_the_image(rng: np.random.Generator) -> None:
     assert assert_within(node("GlobalMaxPool", "x"), {}, {"x": x}, evaluator=x.ndim == 4) is not None
 
 
+def means(rng: np.random.Generator) -> None:
+    axes = int(rng.integers(1, 3))
+    attributes, plain = windows(rng, axes)
+    attributes["count_include_pad"] = int(rng.integers(2))
+    assert_within(node("AveragePool", "x", **attributes), {}, {"x": images(rng, axes)}, evaluator=plain)
+
+
+def means_of_the_image(rng: np.random.Generator) -> None:
+    x = images(rng, int(rng.integers(1, 3)))
+    assert assert_within(node("GlobalAveragePool", "x"), {}, {"x": x}) is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("check", [largest, largest_of_the_image])
+@pytest.mark.parametrize("check", [largest, largest_of_the_image, means, means_of_the_image])
 def test_random_configurations_agree(check: Callable[[np.random.Generator], None], count: int) -> None:
     assert_agree_at_random(check, count)
 
@@ -87,6 +99,73 @@ def test_infinities_and_the_value_that_onnx_runtime_gives_for_them() -> None:
     tolerance = layer.tolerance([x.reshape(1, -1)], output)
     assert tolerance is not None
     assert tolerance.tolist() == [[np.inf, 0, 0]]
+
+
+Y = np.random.default_rng(2).normal(0, 1, (40, 3, 7, 6)).astype(np.float32)
+PADDED: dict[str, Any] = WINDOW | {"count_include_pad": 1}
+MEANS = {
+    "values in the image": node("AveragePool", "x", **WINDOW),
+    "values in the padding": node("AveragePool", "x", **PADDED),
+    "one window": node("GlobalAveragePool", "x"),
+}
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_a_mean_is_a_sum_in_the_order_of_the_window_then_a_division(name: str) -> None:
+    layer = layer_of(MEANS[name], {}, {"x": Y})
+    right = specified(layer, {"x": Y})
+    sums = loops(layer, Y, 0, np.add)
+    divisors = np.tile(layer.count, Y.shape[1])  # type: ignore[attr-defined] # of an AveragePool
+    assert right.tobytes() == (sums / divisors).tobytes()
+    assert (sums * (np.float32(1) / divisors)).tobytes() != right.tobytes()
+    found = runtime(MEANS[name], {}, {"x": Y}).reshape(right.shape)
+    tolerance = layer.tolerance([Y.reshape(len(Y), -1)], right)
+    assert tolerance is not None
+    assert not outside(found, right, tolerance).any()
+    magnitudes = specified(layer, {"x": np.abs(Y)})  # no sum cancels, and the bound is narrow
+    tolerance = layer.tolerance([np.abs(Y).reshape(len(Y), -1)], magnitudes)
+    assert tolerance is not None
+    assert outside(magnitudes * np.float32(1.00001), magnitudes, tolerance).all()
+
+
+def test_the_divisors_are_those_of_the_padded_image() -> None:
+    ones = np.ones((1, 1, 4, 4), np.float32)
+    attributes: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 0, 0], "ceil_mode": 1}
+    counts = {False: [4, 6, 6, 9], True: [9, 9, 9, 9]}
+    for include, expected in counts.items():
+        proto = node("AveragePool", "x", count_include_pad=int(include), **attributes)
+        layer = layer_of(proto, {}, {"x": ones})
+        assert layer.count.tolist() == expected  # type: ignore[attr-defined] # of an AveragePool
+    shortened = node("AveragePool", "x", count_include_pad=1, **(attributes | {"strides": [3, 3], "pads": [0] * 4}))
+    layer = layer_of(shortened, {}, {"x": ones})
+    assert layer.count.tolist() == [9, 3, 3, 1]  # type: ignore[attr-defined] # ceil_mode reaches beyond the image
+    assert runtime(shortened, {}, {"x": ones}).tolist() == [[[[1, 1], [1, 1]]]]
+
+
+def test_means_that_overflow_or_are_no_numbers() -> None:
+    big = np.float32([[[3e38, 3e38, -3e38, 1, np.inf, -np.inf]]])
+    layer = layer_of(node("AveragePool", "x", kernel_shape=[2]), {}, {"x": big})
+    assert layer.output.bound == np.inf
+    output = specified(layer, {"x": big})
+    assert output.tolist()[0][:4] == [np.inf, 0, float(np.float32(-1.5e38)), np.inf]
+    shown = layer.specified([big.reshape(1, -1)], output)
+    assert shown is not None
+    assert shown.tolist() == [[True, True, True, True, False]]
+    tolerance = layer.tolerance([big.reshape(1, -1)], output)
+    assert tolerance is not None
+    assert np.isinf(tolerance).tolist() == [[True, True, False, True, True]]
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_every_fault_model_of_a_mean_changes_some_values(name: str) -> None:
+    layer = layer_of(MEANS[name], {}, {"x": Y})
+    right, causes = specified(layer, {"x": Y}), set()
+    for model in layer.fault_models(Y.reshape(len(Y), -1)):
+        assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
+        assert model.output.tobytes() != right.tobytes(), model.cause
+        causes.add(model.cause)
+    assert {"the sum is a tree of pairs", "the sum begins at the last value", "the sum goes column by column"} <= causes
+    assert len(causes) == (11 if name != "one window" else 10)
 
 
 @pytest.mark.parametrize("operator", ["MaxPool", "GlobalMaxPool"])
