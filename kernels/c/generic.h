@@ -11,6 +11,8 @@
 #include "average_pool.h"
 #include "clip.h"
 #include "dequantize_linear.h"
+#include "div.h"
+#include "extremum.h"
 #include "leaky_relu.h"
 #include "lookup.h"
 #include "max_pool.h"
@@ -132,6 +134,11 @@ GENERIC void generic_add_float32(size_t width, const float *a, const float *b, f
 GENERIC void generic_mul_float32(size_t width, const float *a, const float *b, float *y)
 {
     mul_float32(width, a, b, y);
+}
+
+GENERIC void generic_div_float32(size_t width, const float *a, const float *b, float *y)
+{
+    div_float32(width, a, b, y);
 }
 
 GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)

@@ -11,7 +11,15 @@ from harness.model.network import Network
 from tests.support.codes import node
 from tests.support.images import image_network, needed
 
-CONSTANTS: dict[str, Any] = {"image": np.array([-1, 9, 7, 6], np.int64)}
+CONSTANTS: dict[str, Any] = {
+    "image": np.array([-1, 9, 7, 6], np.int64),
+    "low": np.float32(-1e4),
+    "high": np.float32(1e4),
+    "least": np.float32(0.3),
+    "one": np.float32(1),
+    "channels": np.linspace(-2, 3, 9, dtype=np.float32).reshape(9, 1, 1) + np.float32(0.01),
+    "columns": np.linspace(-1, 1, 6, dtype=np.float32),
+}
 
 
 def nodes() -> list[onnx.NodeProto]:
@@ -25,6 +33,22 @@ def nodes() -> list[onnx.NodeProto]:
         node("AveragePool", "images", output="padded", kernel_shape=[3, 3], strides=[3, 2], pads=[1, 1, 1, 0],
              count_include_pad=1, ceil_mode=1),
         node("GlobalAveragePool", "images", output="mean"),
+        node("Clip", "images", "low", "high", output="bounded"),
+        node("Clip", "images", "least", "high", output="positive"),
+        node("MaxPool", "bounded", output="row", kernel_shape=[7, 1]),
+        node("GlobalMaxPool", "bounded", output="peak"),
+        node("Add", "bounded", "channels", output="shifted"),
+        node("Sub", "columns", "bounded", output="difference"),
+        node("Mul", "bounded", "peak", output="scaled"),
+        node("Sub", "row", "bounded", output="relative"),
+        node("Div", "bounded", "channels", output="halved"),
+        node("Div", "one", "positive", output="inverse"),
+        node("Div", "bounded", "positive", output="quotient"),
+        node("Div", "row", "positive", output="ratio"),
+        node("Max", "bounded", "channels", "row", output="upper"),
+        node("Min", "columns", "peak", "bounded", output="lower"),
+        node("Sum", "bounded", "row", "channels", "peak", "bounded", output="total"),
+        node("Max", "images", output="alone"),
     ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,13 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
-from tests.support.codes import layer_of, model_of, runtime, specified
+from harness.operators.node import Node
+from harness.operators.tensor import Tensor
+from tests.support.codes import model_of, runtime, specified
 
 SPECIAL = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x1F800000, 0x3F800000, 0x3F800001, 0x7F7FFFFF], np.uint32)
 SPECIAL = np.concatenate([SPECIAL, SPECIAL | np.uint32(1 << 31)]).view(np.float32)
@@ -30,17 +34,40 @@ def numbers(rng: np.random.Generator, *shape: int) -> Array:
     return rng.choice(SPECIAL if kind == 2 else np.float32([0, -0.0, -1, 1, 3]), shape)
 
 
+def read_node(
+    proto: onnx.NodeProto,
+    constants: Mapping[str, Any],
+    inputs: Mapping[str, Array],
+    *,
+    bound: float = math.inf,
+    least: float = 0.0,
+) -> Layer:
+    """The layer of a node whose activations have values with magnitudes from `least` to `bound`."""
+    tensors = {name: Tensor(name, x.shape[1:], x.dtype, bound, True, least) for name, x in inputs.items()}
+    operator = operators.of_node(proto)
+    assert operator is not None
+    values = {name: np.asarray(value) for name, value in constants.items()}
+    return operator.read(Node("test", proto, proto.name, values, tensors))
+
+
 def assert_within(
-    proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], *, evaluator: bool = True
+    proto: onnx.NodeProto,
+    constants: Mapping[str, Any],
+    inputs: Mapping[str, Array],
+    *,
+    evaluator: bool = True,
+    bound: float = math.inf,
 ) -> Layer | None:
     """ONNX Runtime, optimised or not, and the evaluator lie within the tolerance; None for a node that is refused."""
     try:
-        layer = layer_of(proto, constants, inputs)
+        layer = read_node(proto, constants, inputs, bound=bound)
     except RequestError:
         return None
     output = specified(layer, inputs)
     assert output.dtype == layer.dtype
     assert not np.isnan(output).any()
+    assert (np.abs(output) <= layer.output.bound).all()
+    assert layer.output.negative_zero or not np.signbit(output[output == 0]).any()
     sources = [inputs[name].reshape(len(inputs[name]), -1) for name in layer.sources]
     tolerance = layer.tolerance(sources, output)
     found = {f"optimised: {each}": runtime(proto, constants, inputs, optimised=each) for each in (True, False)}

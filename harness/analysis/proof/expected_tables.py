@@ -51,13 +51,14 @@ class Node:
     """A node of the ONNX file with its constants, or some columns of a QGemm.
 
     `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
-    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of LeakyRelu `alpha`; of Clip `low` and
-    `high`; of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`,
-    `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale`
-    and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
-    three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
-    the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
-    `y_zero_point`; of AveragePool `count`, one a window.  Zero points are int32.
+    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min
+    and Sum all `terms`; of LeakyRelu `alpha`; of Clip `low` and `high`; of ArgMax and ArgMin `last`; of a QGemm
+    `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,) each, and `alpha`,
+    `a_scale`, `input_zero_point`, for a code as output `y_scale` and `output_zero_point`; of QLinearAdd
+    `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend`
+    or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of
+    QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool
+    `count`, one a window. Zero points are int32.
     `window` of QLinearConv has the channels and the kernel that a sum reads.
     """
 
@@ -178,9 +179,11 @@ def _node(
         **dict.fromkeys(("MaxPool", "GlobalMaxPool"), lambda: (inferred, dtype, {})),
         "AveragePool": lambda: (inferred, dtype, {"count": _counts(attributes, tensors[sources[0]].shape, shape)}),
         "GlobalAveragePool": lambda: (inferred, dtype, {"count": np.array([width / inferred], np.float32)}),
-        "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
-        "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
-        "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
+        "Add": lambda: _of_two(proto, values, inferred, "addend", "addend"),
+        "Mul": lambda: _of_two(proto, values, inferred, "factor", "factor"),
+        "Sub": lambda: _of_two(proto, values, inferred, "minuend", "subtrahend"),
+        "Div": lambda: _of_two(proto, values, inferred, "dividend", "divisor"),
+        **dict.fromkeys(("Max", "Min", "Sum"), lambda: (inferred, dtype, _operands(proto, values))),
         "Relu": lambda: (width, dtype, {}),
         "LeakyRelu": lambda: (
             width,
@@ -241,9 +244,17 @@ def _dequantize_linear(inputs: Sequence[Array | None], width: int) -> tuple[int,
 def _of_two(
     proto: onnx.NodeProto, values: Mapping[str, Array], width: int, first: str, second: str
 ) -> tuple[int, np.dtype[Any], dict[str, Array]]:
-    """Read Add, Mul or Sub; a constant has the name of its position."""
+    """Read Add, Mul, Sub or Div; a constant has the name of its position, and a single number is repeated."""
     names = zip((first, second), proto.input, strict=True)
-    return width, np.dtype(np.float32), {name: _row(values[given], width) for name, given in names if given in values}
+    given = {name: values[tensor] for name, tensor in names if tensor in values}
+    constants = {name: _row(value, width if value.size == 1 else value.size) for name, value in given.items()}
+    return width, np.dtype(np.float32), constants
+
+
+def _operands(proto: onnx.NodeProto, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Read Max, Min or Sum: the constant operands, one after the other."""
+    given = [values[name].reshape(-1) for name in proto.input if name in values]
+    return {"terms": np.concatenate(given)} if given else {}
 
 
 def _bounds(inputs: Sequence[Array | None], attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:

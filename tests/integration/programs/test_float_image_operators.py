@@ -51,15 +51,23 @@ WRONG = {
     "sum of magnitudes": ("c", MEAN, "((SUM) + (VALUE))", "((SUM) + ((VALUE) < 0 ? -(VALUE) : (VALUE)))", "mean"),
     "last row first in the sum": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "means"),
     "last value first": ("c:vector", VECTOR, "positions + p]", "positions + positions - 1 - p]", "mean"),
+    "reciprocal": ("c", "div.h", "a[n] / b[n]", "a[n] * (1.0f / b[n])", "quotient"),
+    "last of equal operands": ("c", "extremum.h", "return x > y", "return x >= y", "upper"),
+    "larger instead of smaller": ("c", "extremum.h", "return x < y", "return x > y", "lower"),
+    "another channel": ("c", "network.c", "shifted_addend[i0]", "shifted_addend[i0 / 2]", "shifted"),
+    "operands in another order": (
+        "c", "network.c", "in_1[i0 * 6 + i2] + total_terms[i0]", "total_terms[i0] + in_1[i0 * 6 + i2]", "total"
+    ),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     target, file, old, new, layer = WRONG[wrong]
+    path = file if file == "network.c" else f"kernels/c/{file}"
     workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
-    trial = workshop.trial(every_operator(layer), [Patch(f"kernels/c/{file}", old, new)])
+    trial = workshop.trial(every_operator(layer), [Patch(path, old, new)])
     assert trial.refuted(layer)
 
 
