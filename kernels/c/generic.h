@@ -9,6 +9,7 @@
 #include "add.h"
 #include "arg_extremum.h"
 #include "average_pool.h"
+#include "batch_normalization.h"
 #include "clip.h"
 #include "dequantize_linear.h"
 #include "div.h"
@@ -139,6 +140,13 @@ GENERIC void generic_mul_float32(size_t width, const float *a, const float *b, f
 GENERIC void generic_div_float32(size_t width, const float *a, const float *b, float *y)
 {
     div_float32(width, a, b, y);
+}
+
+GENERIC void generic_batch_normalization_float32(size_t channels, size_t positions, const float *x, const float *mean,
+                                                 const float *deviation, const float *scale, const float *offset,
+                                                 float *y)
+{
+    batch_normalization_float32(channels, positions, x, mean, deviation, scale, offset, y);
 }
 
 GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)

@@ -18,6 +18,10 @@ CONSTANTS: dict[str, Any] = {
     "least": np.float32(0.3),
     "one": np.float32(1),
     "channels": np.linspace(-2, 3, 9, dtype=np.float32).reshape(9, 1, 1) + np.float32(0.01),
+    "gain": np.linspace(-2, 2, 9, dtype=np.float32),
+    "bias": np.linspace(3, -1, 9, dtype=np.float32),
+    "mean_of_channel": np.linspace(-1, 3, 9, dtype=np.float32),
+    "variance": np.linspace(0, 5, 9, dtype=np.float32),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -49,6 +53,8 @@ def nodes() -> list[onnx.NodeProto]:
         node("Min", "columns", "peak", "bounded", output="lower"),
         node("Sum", "bounded", "row", "channels", "peak", "bounded", output="total"),
         node("Max", "images", output="alone"),
+        node("BatchNormalization", "images", "gain", "bias", "mean_of_channel", "variance", output="normalised",
+             epsilon=1e-3),
     ]  # fmt: skip
 
 

@@ -184,6 +184,7 @@ def _node(
         "Sub": lambda: _of_two(proto, values, inferred, "minuend", "subtrahend"),
         "Div": lambda: _of_two(proto, values, inferred, "dividend", "divisor"),
         **dict.fromkeys(("Max", "Min", "Sum"), lambda: (inferred, dtype, _operands(proto, values))),
+        "BatchNormalization": lambda: (width, dtype, _normalisation(_constants(proto, values), attributes)),
         "Relu": lambda: (width, dtype, {}),
         "LeakyRelu": lambda: (
             width,
@@ -255,6 +256,13 @@ def _operands(proto: onnx.NodeProto, values: Mapping[str, Array]) -> dict[str, A
     """Read Max, Min or Sum: the constant operands, one after the other."""
     given = [values[name].reshape(-1) for name in proto.input if name in values]
     return {"terms": np.concatenate(given)} if given else {}
+
+
+def _normalisation(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read BatchNormalization: x, scale, B, mean, var."""
+    _, scale, offset, mean, variance, *_ = map(np.asarray, inputs)
+    deviation = np.sqrt(variance + np.float32(attributes.get("epsilon", 1e-5)))
+    return {"mean": mean, "deviation": deviation.astype(np.float32), "scale": scale, "offset": offset}
 
 
 def _bounds(inputs: Sequence[Array | None], attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:

@@ -38,6 +38,7 @@ def test_the_specification_has_the_constants_of_the_file() -> None:
 
 
 MAX, MEAN, POOL, VECTOR = "max_pool.h", "average_pool.h", "pool.h", "pool_vector.h"
+BATCH = "batch_normalization.h"
 LARGER, PLACE = "(VALUE) > (LARGEST)", "NAME##_place(w, i, j, x, y)"
 COLUMNS = "j < w->kernel_width; ++j) {"
 WRONG = {
@@ -58,6 +59,12 @@ WRONG = {
     "operands in another order": (
         "c", "network.c", "in_1[i0 * 6 + i2] + total_terms[i0]", "total_terms[i0] + in_1[i0 * 6 + i2]", "total"
     ),
+    "fused multiply-add": (
+        "c", BATCH, "((x[c * positions + p] - mean[c]) / deviation[c]) * scale[c] + offset[c]",
+        "__builtin_fmaf((x[c * positions + p] - mean[c]) / deviation[c], scale[c], offset[c])", "normalised",
+    ),
+    "product with the reciprocal": ("c", BATCH, "/ deviation[c])", "* (1.0f / deviation[c]))", "normalised"),
+    "factor first": ("c", BATCH, "/ deviation[c]) * scale[c]", "* scale[c]) / deviation[c]", "normalised"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
