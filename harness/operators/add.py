@@ -16,12 +16,12 @@ from harness.operators import softfloat, terms
 from harness.operators.base import fields
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
-from harness.operators.terms import BinaryLayer, fragment
+from harness.operators.terms import BinaryLayer, fragment, fragment_of_axes
 
 
 @dataclass(frozen=True, eq=False)
 class Add(BinaryLayer):
-    """y[n] = a[n] + b[n]; a is the first input, b the second, or the constant `addend`, float32 (N,).
+    """y[n] = a[n] + b[n]; a is the first input, b the second, or the constant `addend`, float32.
 
     Both terms and the sum are finite for every input: a sum that could overflow is refused.
     """
@@ -31,7 +31,7 @@ class Add(BinaryLayer):
         "y[n] = A[n] + B[n]                                             in float32; a constant serves every vector"
     )
     fused = ("sum", "QLinearAdd")
-    fragments = (fragment("add_float32", 50, "Add", "a + b"),)
+    fragments = (fragment("add_float32", 50, "Add", "a + b"), fragment_of_axes("add_float32", 55, "Add"))
     symbol = "+"
     operation = "addition"
     result = "sum"
@@ -50,14 +50,14 @@ class Add(BinaryLayer):
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node whose inputs have the same size, or one of which is a constant."""
+        """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         sources = terms.activations(node, "adds")
-        addend = terms.constant(node, sources[0], "addend") if len(sources) == 1 else None
+        addend = terms.constant(node, sources, "addend")
         bound = terms.bound_of_sum(node, sources, addend, "sum")
         terms.require_kept_zero(node, sources[0], addend, 0.0)
         negative_zero = all(source.negative_zero for source in sources)
         negative_zero = negative_zero and (addend is None or terms.includes(addend, -0.0))
-        written = fields(node, sources, sources[0].shape, FLOAT32, bound, negative_zero=negative_zero)
+        written = fields(node, sources, terms.shape(sources, addend), FLOAT32, bound, negative_zero=negative_zero)
         return cls(**written, addend=addend)
 
     @property

@@ -382,6 +382,7 @@ def fields(
     bound: float = math.inf,
     *,
     negative_zero: bool = False,
+    least: float = 0.0,
 ) -> dict[str, Any]:
     """Return the fields of `Layer`, for an operator's `read`; the last arguments are those of the output."""
     return {
@@ -389,7 +390,7 @@ def fields(
         "node": node.name,
         "operator": node.operator,
         "inputs": tuple(inputs),
-        "output": Tensor(node.proto.output[0], shape, dtype, bound, negative_zero),
+        "output": Tensor(node.proto.output[0], shape, dtype, bound, negative_zero, least),
     }
 
 

@@ -89,7 +89,8 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         reached = np.clip(np.array([-source.bound, source.bound], np.float32), low, high)
         bound = float(np.abs(reached).max())
         negative_zero = source.negative_zero or bool(high == 0 and np.signbit(high))
-        written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero)
+        least = float(max(low, -high, source.least if low <= -source.least and high >= source.least else 0, 0))
+        written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero, least=least)
         return cls(**written, low=low, high=high)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

@@ -1,11 +1,15 @@
-"""MaxPool (ONNX) of codes over images (channels, height, width) or sequences.
+"""MaxPool and GlobalMaxPool (ONNX) of codes or float32 over images (channels, height, width) or sequences.
 
 y[c, p] = the largest value of the window at position p of channel c            padding is never chosen
+
+In float32: y = the first value of the window, then for each further value x, row by row, y = x if x > y else y.
+Nothing is rounded; the order decides the sign of a zero, the first of which stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +17,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Layer, Selection, fields
+from harness.operators.exact import from_ordered
 from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -26,35 +31,50 @@ from harness.operators.obligations import (
     mixed_parts,
 )
 from harness.operators.pad import Pad
-from harness.operators.tensor import INT8, UINT8
+from harness.operators.softfloat import INFINITY_BITS
+from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
 
 CODES = 256
-FRAGMENT = Fragment(
-    "max_pool_codes",
-    86,
-    """\
-# ONNX MaxPool of codes: the largest value of each window; padding is never chosen.
-fragment max_pool_codes(
-    x: tensor<scalar>,                      # codes (vectors, channels * height * width)
+
+
+def _fragment(name: str, order: int, comment: str, values: str) -> Fragment:
+    return Fragment(
+        name,
+        order,
+        f"""\
+# {comment}
+fragment {name}(
+    x: tensor<scalar>,                      # {values} (vectors, channels * height * width)
     window: tensor<integer>,                # int32 (6, 2): image, kernel, stride, dilation, padding before, output
     columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
 """,
+    )
+
+
+FRAGMENT = _fragment(
+    "max_pool_codes", 86, "ONNX MaxPool of codes: the largest value of each window; padding is never chosen.", "codes"
+)
+OF_FLOATS = _fragment(
+    "max_pool_float32",
+    87,
+    "ONNX MaxPool: the largest value of each window, of equal ones the first; padding is never chosen.",
+    "float32",
 )
 
 
 @dataclass(frozen=True, eq=False)
 class MaxPool(Selection):
-    """The largest code of each window."""
+    """The largest value of each window; ONNX Runtime may give another sign of zero."""
 
-    ONNX = (("", "MaxPool"),)
+    ONNX = (("", "MaxPool"), ("", "GlobalMaxPool"))
     elementwise = False
-    formula = "y = the largest code of each window of a channel; padding is never chosen"
+    formula = "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen"
     roles = ("x",)
-    fragments = (FRAGMENT,)
+    fragments = (FRAGMENT, OF_FLOATS)
 
     window: Window
 
@@ -62,13 +82,19 @@ class MaxPool(Selection):
     def read(cls, node: Node) -> Self:
         """Read a node whose windows all have a value of the image."""
         node.require_inputs(1, 1)
-        source = node.activation(0, [UINT8, INT8])
-        attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "storage_order": 0})
-        window = Window.of_pooling(node, source, attributes)
+        if node.operator == "GlobalMaxPool":
+            source = node.activation(0, [FLOAT32])
+            node.attributes({})
+            window = Window.of_image(node, source)
+        else:
+            source = node.activation(0, [UINT8, INT8, FLOAT32])
+            attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "storage_order": 0})
+            window = Window.of_pooling(node, source, attributes)
         if not window.inside().any(axis=(2, 3)).all():
             raise node.refusal("a window lies in the padding alone", "less padding")
         shape = (source.shape[0], *window.output[3 - len(source.shape) :])
-        return cls(**fields(node, [source], shape, source.dtype), window=window)
+        written = fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero)
+        return cls(**written, window=window)
 
     def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
         """Refuse int8 padded with the code 0.
@@ -84,9 +110,14 @@ class MaxPool(Selection):
             )
 
     @property
+    def of_codes(self) -> bool:
+        """True if it reads codes."""
+        return self.dtype != FLOAT32
+
+    @property
     def fragment(self) -> Fragment:
-        """The operation."""
-        return FRAGMENT
+        """The operation for codes or float32."""
+        return FRAGMENT if self.of_codes else OF_FLOATS
 
     def constants(self) -> dict[str, Array]:
         """Return the window."""
@@ -98,68 +129,93 @@ class MaxPool(Selection):
 
     def prepare(self) -> Evaluate:
         """Return the maximum over each window."""
-        lowest = int(np.iinfo(self.dtype).min)
-        return lambda x: self._largest(x, lowest)
+        return lambda x: self._first(self._views(x, self._ends[0]))
 
-    def _largest(self, x: Array, padding: int, window: Window | None = None) -> Array:
-        views = (window or self.window).views(x.reshape(len(x), self.input.shape[0], -1), padding)
-        largest: Array = views.max(axis=(4, 5)).reshape(len(x), -1)
-        return largest
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The lowest and the highest value."""
+        codes = np.iinfo(self.dtype) if self.of_codes else None
+        return (-np.inf, np.inf) if codes is None else (int(codes.min), int(codes.max))
+
+    def _views(self, x: Array, padding: float) -> Array:
+        return self.window.views(x.reshape(len(x), self.input.shape[0], -1), padding)
+
+    @staticmethod
+    def _first(views: Array, choose: Callable[[Array, Array], Array] = np.greater) -> Array:
+        """Return the values of windows (n, channels, *output, *kernel) that are chosen, the first of equal ones."""
+        found = views[..., 0, 0]
+        for place in list(np.ndindex(views.shape[4:]))[1:]:
+            value = views[..., *place]
+            found = np.where(choose(value, found), value, found)
+        return found.reshape(len(views), -1)
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as of the base
+        """Return where the output is a number."""
+        return None if self.of_codes else ~np.isnan(expected)
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
+        """Return 0, for zeros of either sign; ONNX Runtime 1.31 gives the lowest finite number for -infinity."""
+        return None if self.of_codes else np.where(np.isneginf(output), np.inf, 0.0)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong comparisons, windows and padding."""
         [x] = inputs
-        right, limits = "the largest code of the window", np.iinfo(self.dtype)
-        views = self.window.views(x.reshape(len(x), self.input.shape[0], -1), int(limits.max))
-        yield FaultModel("the smallest code is taken", right, views.min(axis=(4, 5)).reshape(len(x), -1))
-        misread = as_other_type(x)
-        other = int(np.iinfo(misread.dtype).min)
-        yield FaultModel(
-            f"the codes are compared as {misread.dtype}", right, self._largest(misread, other).view(self.dtype)
-        )
-        last = self.window.kernel[0] - 1, self.window.kernel[1] - 1
-        lowest = self.window.views(x.reshape(len(x), self.input.shape[0], -1), int(limits.min))
-        first = lowest[..., 0, 0].reshape(len(x), -1)
-        yield FaultModel("the first code of the window is taken", right, first)
-        for name, part in (("row", lowest[..., : last[0], :]), ("column", lowest[..., : last[1]])):
-            if part.size and part.shape[4:] != lowest.shape[4:]:
-                yield FaultModel(
-                    f"the last {name} of the window is left out", right, part.max(axis=(4, 5)).reshape(len(x), -1)
-                )
-        if not self.window.inside().all() and limits.min < 0:
-            yield FaultModel("padding takes part with the code 0", "padding is never chosen", self._largest(x, 0))
+        right, noun = "the largest value of the window, of equal ones the first", "code" if self.of_codes else "value"
+        views = self._views(x, self._ends[0])
+        yield FaultModel(f"the smallest {noun} is taken", right, self._first(self._views(x, self._ends[1]), np.less))
+        yield FaultModel(f"the first {noun} of the window is taken", right, views[..., 0, 0].reshape(len(x), -1))
+        if self.of_codes:
+            misread = as_other_type(x)
+            other = self._first(self._views(misread, int(np.iinfo(misread.dtype).min))).view(self.dtype)
+            yield FaultModel(f"the codes are compared as {misread.dtype}", right, other)
+        else:
+            yield FaultModel("of equal zeros the last one stays", right, self._first(views, np.greater_equal))
+            magnitudes = self._first(self._views(x, 0), lambda a, b: np.abs(a) > np.abs(b))
+            yield FaultModel("the value of the largest magnitude is taken", right, magnitudes)
+        for name, part in (("row", views[..., :-1, :]), ("column", views[..., :-1])):
+            if part.size:
+                yield FaultModel(f"the last {name} of the window is left out", right, self._first(part))
+        if not self.window.inside().all() and self._ends[0] < 0:
+            padded = self._first(self._views(x, 0))
+            yield FaultModel(f"padding takes part with the {noun} 0", "padding is never chosen", padded)
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield single values of a window above the others, and vectors in which any two values are in any order."""
-        evaluate, codes = self.prepare(), all_codes(self.dtype)
+        evaluate = self.prepare()
+        values = all_codes(self.dtype) if self.of_codes else _spread()
         place = np.tile(self.window.alignments()[0], self.input.shape[0])
 
         def single_values() -> Iterator[Array]:
             for of_window in range(self.window.size):
-                for others in (codes[0], codes[CODES // 2]):
-                    yield np.where(place == of_window, codes[:, None], others)
+                for others in (values[0], values[CODES // 2]):
+                    yield np.where(place == of_window, values[:, None], others)
 
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
-            "every window takes part with each of its values",
-            "each value of a window at each of its 256 codes, all others at the lowest or a middle code",
-            2 * CODES * self.window.size * self.size,
-            Outputs(single_values, evaluate),
-        )
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
-            "the largest value of a window is chosen, wherever it is",
-            MIXED,
-            VECTORS * self.size,
-            Outputs(lambda: mixed_parts(codes, self.input.size), evaluate),
-            complete=False,
-        )
+        noun = "each of its 256 codes" if self.of_codes else "256 numbers of all magnitudes and both zeros"
+        statement = "every window takes part with each of its values"
+        method = f"each value of a window at {noun}, all others at the lowest or a middle one"
+        cases, complete = 2 * CODES * self.window.size * self.size, self.of_codes
+        outputs = Outputs(single_values, evaluate)
+        yield Obligation(ProofStep.OTHERS, StageKind.COMPUTE, statement, method, cases, outputs, complete=complete)
+        samples = {"the largest value of a window is chosen, wherever it is": (MIXED, values)}
+        if not self.of_codes:
+            zeros = np.array([0.0, -0.0, -1.0], np.float32)
+            method = f"{VECTORS:,} vectors of -1 and zeros of both signs; not complete"
+            samples["of equal zeros the first one of a window stays"] = method, zeros
+        for statement, (method, drawn) in samples.items():
+            outputs = Outputs(functools.partial(mixed_parts, drawn, self.input.size), evaluate)
+            cases = VECTORS * self.size
+            yield Obligation(ProofStep.OTHERS, StageKind.COMPUTE, statement, method, cases, outputs, complete=False)
 
     def assumptions(self) -> Iterator[str]:
-        """Yield the assumption that codes are only compared."""
+        """Yield the assumption that values are only compared."""
+        what, tried = ("the codes", "all codes") if self.of_codes else ("the float32 values", "256 numbers")
         yield (
-            "MaxPool compares the codes of a window and does nothing else with them: each value was tried at all "
-            "codes, and any two values in either order."
+            f"MaxPool compares {what} of a window and does nothing else with them: each value was tried at {tried}, "
+            "and any two values in either order."
         )
+
+
+def _spread() -> Array:
+    """Return float32 numbers of all magnitudes in their order, both zeros and infinities among them; (256,)."""
+    keys = np.linspace(-INFINITY_BITS, INFINITY_BITS, CODES - 1).astype(np.int64)
+    return np.insert(from_ordered(keys), CODES // 2 - 1, np.float32(-0.0))

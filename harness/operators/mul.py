@@ -6,6 +6,7 @@ y[n] = a[n] * b[n]                         one IEEE 754 multiplication, rounded 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
@@ -14,15 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.operators import softfloat, terms
-from harness.operators.base import fields
+from harness.operators.base import Layer, fields
+from harness.operators.div import Div
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
-from harness.operators.terms import BinaryLayer, fragment
+from harness.operators.terms import BinaryLayer, fragment, fragment_of_axes
 
 
 @dataclass(frozen=True, eq=False)
 class Mul(BinaryLayer):
-    """y[n] = a[n] * b[n]; a is the first input, b the second, or the constant `factor`, float32 (N,).
+    """y[n] = a[n] * b[n]; a is the first input, b the second, or the constant `factor`, float32.
 
     No product is NaN for any input: an infinity times what can be 0 is refused.
     """
@@ -30,7 +32,7 @@ class Mul(BinaryLayer):
     ONNX = (("", "Mul"),)
     formula = f"{'y[n] = A[n] * B[n]':62} in float32; a constant serves every vector"
     fused = ("product", "QLinearMul")
-    fragments = (fragment("mul_float32", 74, "Mul", "a * b"),)
+    fragments = (fragment("mul_float32", 74, "Mul", "a * b"), fragment_of_axes("mul_float32", 77, "Mul"))
     symbol = "*"
     operation = "multiplication"
     result = "product"
@@ -45,9 +47,9 @@ class Mul(BinaryLayer):
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node whose inputs have the same shape, or one of which is a constant."""
+        """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         sources = terms.activations(node, "multiplies")
-        factor = terms.constant(node, sources[0], "factor") if len(sources) == 1 else None
+        factor = terms.constant(node, sources, "factor")
         for source in sources:
             if math.isinf(source.bound) and (factor is None or not factor.all()):
                 raise node.refusal(
@@ -57,7 +59,19 @@ class Mul(BinaryLayer):
         with np.errstate(over="ignore"):  # rounding changes no order, so the bound holds for rounded products too
             largest = np.abs(factor).max() if factor is not None else np.float32(sources[1].bound)
             bound = float(np.float32(sources[0].bound) * largest)
-        return cls(**fields(node, sources, sources[0].shape, FLOAT32, bound, negative_zero=True), factor=factor)
+        return cls(
+            **fields(node, sources, terms.shape(sources, factor), FLOAT32, bound, negative_zero=True), factor=factor
+        )
+
+    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
+        """Refuse a product with 1 / b: ONNX Runtime 1.31 divides by b instead, which rounds once."""
+        for source in self.sources:
+            other = writer(source)
+            if isinstance(other, Div) and other.dividend is not None and (other.dividend == 1).all():
+                raise node.refusal(
+                    f"multiplies by {other.node!r}, 1 / b: ONNX Runtime would divide by b, with one rounding",
+                    "a Div by b",
+                )
 
     @property
     def transparent(self) -> bool:

@@ -17,7 +17,7 @@ from harness.operators.base import fields
 from harness.operators.node import Node
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32
-from harness.operators.terms import BinaryLayer, fragment
+from harness.operators.terms import BinaryLayer, fragment, fragment_of_axes
 from harness.operators.text import Fragment
 
 SUB = fragment("sub_float32", 72, "Sub", "a - b")
@@ -31,14 +31,14 @@ def _subtract(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
 
 @dataclass(frozen=True, eq=False)
 class Sub(BinaryLayer):
-    """y[n] = a[n] - b[n]; the constant `minuend` or `subtrahend`, float32 (N,), takes the place of a or b.
+    """y[n] = a[n] - b[n]; the constant `minuend` or `subtrahend`, float32, takes the place of a or b.
 
     Both terms and the difference are finite for every input: a difference that could overflow is refused.
     """
 
     ONNX = (("", "Sub"),)
     formula = f"{'y[n] = A[n] - B[n]':62} in float32; a constant serves every vector"
-    fragments = (SUB, SUB_FROM)
+    fragments = (SUB, SUB_FROM, fragment_of_axes("sub_float32", 78, "Sub"))
     symbol = "-"
     operation = "subtraction"
     result = "difference"
@@ -59,15 +59,15 @@ class Sub(BinaryLayer):
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node whose inputs have the same shape, or one of which is a constant."""
+        """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         sources = terms.activations(node, "subtracts")
-        constant = terms.constant(node, sources[0], "constant term") if len(sources) == 1 else None
+        constant = terms.constant(node, sources, "constant term")
         bound = terms.bound_of_sum(node, sources, constant, "difference")
         minuend, subtrahend = (constant, None) if node.inputs[0] in node.constants else (None, constant)
         terms.require_kept_zero(node, sources[0], subtrahend, -0.0)
         first = sources[0].negative_zero if minuend is None else terms.includes(minuend, -0.0)
         negative_zero = first and (subtrahend is None or terms.includes(subtrahend, 0.0))
-        written = fields(node, sources, sources[0].shape, FLOAT32, bound, negative_zero=negative_zero)
+        written = fields(node, sources, terms.shape(sources, constant), FLOAT32, bound, negative_zero=negative_zero)
         return cls(**written, minuend=minuend, subtrahend=subtrahend)
 
     @property
@@ -78,7 +78,7 @@ class Sub(BinaryLayer):
     @property
     def fragment(self) -> Fragment:
         """The operation by which of the terms is constant."""
-        return SUB if self.minuend is None else SUB_FROM
+        return super().fragment if self.broadcasts or self.minuend is None else SUB_FROM
 
     def constant_in_sum(self) -> npt.NDArray[np.float32] | None:
         """Return the opposite of the constant term."""

@@ -19,7 +19,7 @@ class Tensor:
 
     Dumps, comparison and C buffers are flat: (vectors, size).  No |value| exceeds `bound`, which is infinite if a value
     can be, and no value is NaN: the network's input is finite for the layers for which that matters (see
-    `Layer.takes_every_input`).  `negative_zero` is true if a value can be -0.
+    `Layer.takes_every_input`).  `negative_zero` is true if a value can be -0.  No |value| is below `least`.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Tensor:
     dtype: np.dtype[Any]
     bound: float = math.inf
     negative_zero: bool = False
+    least: float = 0.0
 
     @property
     def size(self) -> int:

@@ -1,7 +1,8 @@
-"""Base class of Add, Sub and Mul: two float32 activations of one shape, or one and a constant."""
+"""Base class of Add, Sub, Mul and Div: two float32 activations, or one and a constant, with broadcasting."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,40 +11,40 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import text
+from harness.operators import broadcast, text
 from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
+from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
 from harness.operators.softfloat import Integers
-from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
 
 
 def activations(node: Node, verb: str) -> list[Tensor]:
-    """Return the activations that the node reads, in order; refuse two constants, and two shapes."""
+    """Return the activations that the node reads, in order; refuse two constants, and shapes that do not fit."""
     node.require_inputs(2, 2)
     node.attributes({})
-    sources = [node.activation(i, [FLOAT32]) for i, name in enumerate(node.inputs) if name not in node.constants]
-    if not sources:
-        raise node.refusal(f"{verb} two constants", "the results of two nodes, or of one and a constant")
-    if len({source.shape for source in sources}) > 1:
-        first, second = (", ".join(map(str, source.shape)) for source in sources)
-        raise node.refusal(f"its inputs have widths {first} and {second}", "the same width twice")
-    return sources
+    return broadcast.activations(node, verb)
 
 
-def constant(node: Node, source: Tensor, what: str) -> npt.NDArray[np.float32]:
-    """Return the constant term of a node that reads `source`, finite, float32 (N,)."""
+def constant(node: Node, sources: Sequence[Tensor], what: str) -> npt.NDArray[np.float32] | None:
+    """Return the constant term of a node that reads one of `sources`, finite; None if it reads two.
+
+    A single number is repeated for each value.
+    """
+    if len(sources) > 1:
+        return None
     position = next(i for i, name in enumerate(node.inputs) if name in node.constants)
-    value, shape = node.constant(position, what, [FLOAT32]), source.shape
-    if value.shape not in ((), (1,), shape, (1, *shape)):
-        one = f"{shape}" if len(shape) > 1 else f"({source.size},)"
-        raise node.refusal(f"the {what} has shape {value.shape}", f"shape (), (1,), {one} or {(1, *shape)}")
-    if not np.isfinite(value).all():
-        raise node.refusal(f"the {what} holds {value[~np.isfinite(value)].flat[0]}", "finite numbers")
-    return np.broadcast_to(value.reshape(-1), source.size).astype(np.float32)
+    value = broadcast.constant(node, position, sources, what)
+    return np.broadcast_to(value.reshape(()), sources[0].shape).astype(np.float32) if value.size == 1 else value
+
+
+def shape(sources: Sequence[Tensor], term: npt.NDArray[np.float32] | None) -> tuple[int, ...]:
+    """Return the shape of the output."""
+    return broadcast.output_shape([*(source.shape for source in sources), () if term is None else term.shape])
 
 
 def bound_of_sum(node: Node, sources: list[Tensor], addend: npt.NDArray[np.float32] | None, noun: str) -> float:
@@ -98,11 +99,29 @@ fragment {name}(
     )
 
 
+def fragment_of_axes(name: str, order: int, operator: str) -> Fragment:
+    """Return the NNEF operation of an ONNX operator with broadcasting."""
+    return Fragment(
+        f"{name}_axes",
+        order,
+        f"""\
+# ONNX {operator} with broadcasting: one IEEE float32 operation; a term with an axis of size 1 is repeated along it.
+fragment {name}_axes(
+    a: tensor<scalar>,                      # the terms in any order: activations (vectors, N), then constants (1, N)
+    b: tensor<scalar>,
+    axes: tensor<integer>,                  # int32 (2, axes): the sizes of the first and of the second term
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
+    type: string)
+-> (y: tensor<scalar>);
+""",
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class BinaryLayer(Layer):
     """A layer of one IEEE float32 operation per value: y[n] = A[n] `symbol` B[n].
 
-    A constant term is a field, float32 (N,), or None.
+    A constant term is a field, float32, or None.  Its shape has at most the axes of the output.
     """
 
     roles = ("A", "B")
@@ -122,41 +141,60 @@ class BinaryLayer(Layer):
     """The field that takes the place of B, after that of A if A can be constant too."""
 
     def constants(self) -> Constants:
-        """Return the constant term if there is one."""
-        return {role: term for role, term in self.facts().items() if term is not None}
+        """Return the constant term, flat, if there is one; with broadcasting, the sizes of both terms."""
+        found: dict[str, Array] = {role: term for role, term in self.facts().items() if term is not None}
+        return found | ({"axes": np.array(self.shapes, np.int32)} if self.broadcasts else {})
 
     def facts(self) -> dict[str, Any]:
-        """Return the terms that can be constant; None for an activation."""
-        return {role: getattr(self, role) for role in self.constant_roles}
+        """Return the terms that can be constant, flat; None for an activation."""
+        terms = {role: getattr(self, role) for role in self.constant_roles}
+        return {role: None if term is None else term.reshape(-1) for role, term in terms.items()}
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of both terms, with the number of axes of the output."""
+        return broadcast.shapes(self.inputs, self.terms)
+
+    @property
+    def broadcasts(self) -> bool:
+        """True if some value of a term is used for several values of the output."""
+        return any(math.prod(shape) != self.size for shape in self.shapes)
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation for terms of one size, or with broadcasting."""
+        return self.fragments[-1 if self.broadcasts else 0]
 
     def summary(self) -> tuple[str, ...]:
         """Return the terms."""
-        names = (
-            name if term is None else text.floats(term) for name, term in zip(self.roles, self._terms(), strict=True)
-        )
+        names = (name if term is None else text.floats(term) for name, term in zip(self.roles, self.terms, strict=True))
         return (f" {self.symbol} ".join(names),)
 
     def prepare(self) -> Evaluate:
         """Return the function that computes in integer arithmetic."""
-        terms = self._terms()
 
         def evaluate(*values: Array) -> Array:
-            activations = iter(values)
-            a, b = (bits_of(next(activations) if term is None else term) for term in terms)
-            return self.combine(a, b).view(np.float32)
+            a, b = map(bits_of, broadcast.operands(self.inputs, self.terms, values))
+            return self.combine(a, b).view(np.float32).reshape(len(values[0]), -1)
 
         return evaluate
 
-    def _terms(self) -> tuple[npt.NDArray[np.float32] | None, ...]:
-        """Return A and B; None for an activation."""
-        return (*[None] * (len(self.roles) - len(self.constant_roles)), *self.facts().values())
+    @property
+    def terms(self) -> tuple[npt.NDArray[np.float32] | None, ...]:
+        """A and B if they are constant; None for an activation."""
+        constant = [getattr(self, role) for role in self.constant_roles]
+        return (*[None] * (len(self.roles) - len(constant)), *constant)
 
     def constant_in_sum(self) -> npt.NDArray[np.float32] | None:
-        """Return the constant term with the sign that it has in a sum; None if no term is constant."""
-        return next((term for term in self._terms() if term is not None), None)
+        """Return the constant term, (N,), with the sign that it has in a sum; None if no term is constant."""
+        constant = next((term for term in self.terms if term is not None), None)
+        return None if constant is None else np.broadcast_to(constant, self.output.shape).reshape(-1)
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
+        if any(tensor.size != self.size for tensor in self.inputs):
+            yield from of_samples(self, f"{self.result}s of the right terms are rounded to float32 as IEEE 754 says")
+            return
         count = KINDS_OF_PAIRS * samples(self.size) + len(SPECIAL_TERMS) ** len(self.inputs) + VECTORS
         evaluate = self.prepare()
         yield Obligation(
@@ -178,9 +216,8 @@ class BinaryLayer(Layer):
         Two faults are left out.  Terms that were not rounded to float32 before cannot be seen from the rounded terms.
         A double-precision operation on float32 terms, rounded to float32, gives the same result.
         """
-        activations = iter(inputs)
-        terms = self._terms()
-        a, b = (next(activations) if term is None else np.broadcast_to(term, inputs[0].shape) for term in terms)
+        operands = np.broadcast_arrays(*broadcast.operands(self.inputs, self.terms, inputs))
+        a, b = (operand.reshape(len(operand), -1) for operand in operands)
         right = f"a {self.symbol} b, rounded once"
         with np.errstate(over="ignore", invalid="ignore"):
             for cause, wrong in self.wrong.items():
@@ -192,14 +229,19 @@ class BinaryLayer(Layer):
             yield FaultModel(f"a subnormal {self.result} is flushed to zero", "it is kept", flushed)
             yield FaultModel(f"the {self.result} is rounded to float16", right, through_float16(result))
             if len(inputs) == 1:
-                swapped = [inputs[0] if term is None else term.byteswap() for term in terms]
+                swapped = [
+                    a.byteswap() if self.terms[0] is not None else a,
+                    b if self.terms[1] is None else b.byteswap(),
+                ]
                 cause = "the bytes of the constant are in the other order"
                 yield FaultModel(cause, LITTLE_ENDIAN, self.apply(*swapped))
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where terms and result are finite."""
-        finite: Array = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
-        return finite
+        operands = broadcast.operands(self.inputs, [None] * len(inputs), inputs)
+        finite = [np.isfinite(values) for values in (*operands, expected.reshape(len(expected), *self.output.shape))]
+        both: Array = np.logical_and.reduce(np.broadcast_arrays(*finite)).reshape(expected.shape)
+        return both
 
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that results are rounded as IEEE 754 requires."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.node import Node
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import FLOAT32, Tensor
 
 DEFAULTS: dict[str, Any] = {"auto_pad": b"NOTSET", "dilations": [], "kernel_shape": [], "pads": [], "strides": []}
 """The attributes that `Window.read` reads."""
@@ -77,12 +77,28 @@ class Window:
             raise node.refusal(f"pads is {pads}, the kernel {kernel}", "padding smaller than the kernel")
         reach = (np.array(window.output) - 1) * window.stride + window.kernel
         left_out = int((np.array(window.shape) - reach).max())
-        if how.startswith("SAME") and left_out > 1:
+        if how.startswith("SAME") and left_out > (source.dtype != FLOAT32):  # with float32, ONNX Runtime fails at one
             raise node.refusal(
                 f"auto_pad leaves out {left_out} values of an axis, and ONNX Runtime moves the windows there",
                 "strides no larger than the kernel, or pads",
             )
         return window
+
+    @classmethod
+    def of_image(cls, node: Node, source: Tensor) -> Window:
+        """Return the one window that is the whole image, of a node that pools globally; raise RequestError."""
+        if len(source.shape) not in (2, 3):
+            raise node.refusal(
+                f"its input has shape (vectors, {', '.join(map(str, source.shape))})",
+                "images (vectors, channels, height, width) or sequences (vectors, channels, length)",
+            )
+        shape = (*(1,) * (3 - len(source.shape)), *source.shape[1:])
+        return cls(shape, shape, (1, 1), (1, 1), (0, 0), (1, 1))  # type: ignore[arg-type] # two axes in all
+
+    @property
+    def is_image(self) -> bool:
+        """True if the whole image is the only window."""
+        return self.positions == 1 and self.kernel == self.shape and self.dilation == (1, 1) and not any(self.before)
 
     @property
     def size(self) -> int:
@@ -142,6 +158,23 @@ class Window:
         ones = np.ones((1, 1, self.shape[0] * self.shape[1]), np.bool_)
         inside: npt.NDArray[np.bool_] = self.views(ones, padding=False)[0, 0]
         return inside
+
+    def padded(self, node: Node, source: Tensor, attributes: dict[str, Any]) -> npt.NDArray[np.int64]:
+        """Return how many values of each window are in the image or its padding, int64 (positions,).
+
+        With ceil_mode the last windows may reach further.  The arguments are those of `of_pooling`.
+        """
+        axes = len(source.shape) - 1
+        extents = [(size - 1) * step + 1 for size, step in zip(self.kernel[-axes:], self.dilation[-axes:], strict=True)]
+        _, after = _pads(node, source.shape[1:], extents, self.stride[-axes:], attributes)
+        ends = np.add(self._ends(), (*(0,) * (2 - axes), *after))
+        rows, columns = (
+            (np.arange(count)[:, None] * stride + np.arange(size) * step < end).sum(axis=1)
+            for count, stride, size, step, end in zip(
+                self.output, self.stride, self.kernel, self.dilation, ends, strict=True
+            )
+        )
+        return np.outer(rows, columns).reshape(-1)
 
     def alignments(self) -> npt.NDArray[np.intp]:
         """Return the place in the kernel of each value of the image, (alignments, height * width).

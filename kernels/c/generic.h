@@ -8,11 +8,15 @@
 
 #include "add.h"
 #include "arg_extremum.h"
+#include "average_pool.h"
+#include "batch_normalization.h"
 #include "clip.h"
 #include "conv.h"
 #include "dequantize_linear.h"
+#include "div.h"
 #include "elu.h"
 #include "exp.h"
+#include "extremum.h"
 #include "gemm.h"
 #include "hard_sigmoid.h"
 #include "hard_swish.h"
@@ -133,6 +137,17 @@ GENERIC void generic_conv_float32(const struct window *v, size_t groups, size_t 
     conv_float32(v, groups, inputs, width, x, w, bias, y);
 }
 
+GENERIC void generic_max_pool_float32(const struct window *w, size_t channels, const float *x, float *y)
+{
+    max_pool_float32(w, channels, x, y);
+}
+
+GENERIC void generic_average_pool_float32(const struct window *w, size_t channels, const float *x, const float *count,
+                                          float *y)
+{
+    average_pool_float32(w, channels, x, count, y);
+}
+
 GENERIC void generic_add_float32(size_t width, const float *a, const float *b, float *y)
 {
     add_float32(width, a, b, y);
@@ -141,6 +156,18 @@ GENERIC void generic_add_float32(size_t width, const float *a, const float *b, f
 GENERIC void generic_mul_float32(size_t width, const float *a, const float *b, float *y)
 {
     mul_float32(width, a, b, y);
+}
+
+GENERIC void generic_div_float32(size_t width, const float *a, const float *b, float *y)
+{
+    div_float32(width, a, b, y);
+}
+
+GENERIC void generic_batch_normalization_float32(size_t channels, size_t positions, const float *x, const float *mean,
+                                                 const float *deviation, const float *scale, const float *offset,
+                                                 float *y)
+{
+    batch_normalization_float32(channels, positions, x, mean, deviation, scale, offset, y);
 }
 
 GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)

@@ -1,5 +1,6 @@
-/* MaxPool as in max_pool.h: first the largest code of each column of the rows that a row of windows reads, then the
- * largest of each window's columns.  The loops are over adjacent codes, which compilers make vectors of.
+/* MaxPool as in max_pool.h: of float32 in the order of the window (pool_vector.h), of codes in any order: first the
+ * largest code of each column of the rows that a row of windows reads, then the largest of each window's columns.  The
+ * loops are over adjacent codes, which compilers make vectors of.
  */
 #ifndef MAX_POOL_VECTOR_H
 #define MAX_POOL_VECTOR_H
@@ -7,7 +8,8 @@
 #include <string.h>
 
 #include "lanes.h"
-#include "window.h"
+#include "max_pool.h"
+#include "pool_vector.h"
 
 /* `line`: (windows - 1) * stride_x + (kernel_width - 1) * dilation_x + 1 codes, `length` */
 #define DEFINE_MAX_POOL_VECTOR(TYPE, LOWEST)                                                           \
@@ -48,5 +50,6 @@
 
 DEFINE_MAX_POOL_VECTOR(uint8, 0)
 DEFINE_MAX_POOL_VECTOR(int8, -128)
+DEFINE_POOL_VECTOR(max_pool_float32, float, -INFINITY, LARGER)
 
 #endif

@@ -47,27 +47,36 @@ def runtime(
     proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], *, optimised: bool = True
 ) -> Array:
     """The output of ONNX Runtime, (vectors, *shape)."""
-    shapes = {name: [None, *values.shape[1:]] for name, values in inputs.items()}
-    graph = helper.make_graph(
-        [proto],
-        "node",
-        [
-            helper.make_tensor_value_info(name, ELEMENT_TYPES[values.dtype.name], shapes[name])
-            for name, values in inputs.items()
-        ],
-        [helper.make_tensor_value_info("y", ELEMENT_TYPES[next(iter(inputs.values())).dtype.name], None)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-    )
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    content = model_of(proto, constants, inputs).SerializeToString()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     found: Array = session.run(None, dict(inputs))[0]
     return found
+
+
+def model_of(
+    proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], opset: int = OPSET
+) -> onnx.ModelProto:
+    """A model of one node with all its activations as inputs."""
+    graph = helper.make_graph(
+        [proto],
+        "node",
+        [
+            helper.make_tensor_value_info(name, ELEMENT_TYPES[values.dtype.name], [None, *values.shape[1:]])
+            for name, values in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info(name, ELEMENT_TYPES[next(iter(inputs.values())).dtype.name], None)
+            for name in proto.output
+        ],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
 def specified(layer: Layer, inputs: Mapping[str, Array]) -> Array:

@@ -67,16 +67,16 @@ def every_operator(dtype: str, *names: str) -> Network:
         node("QLinearMatMul", "vector", *y, "matrix", "sx", "z", "sc", "zy", output="other_columns"),
         node("Reshape", "other_columns", "square", output="other_product"),
     ]  # fmt: skip
-    kept = [each for each in nodes if not names or each.output[0] in _needed(nodes, names)]
+    kept = [each for each in nodes if not names or each.output[0] in needed(nodes, names)]
     return image_network(kept, constants, dtype, 4 * 7 * 6)
 
 
-def _needed(nodes: list[onnx.NodeProto], names: tuple[str, ...]) -> set[str]:
+def needed(nodes: list[onnx.NodeProto], names: tuple[str, ...]) -> set[str]:
     """These results, and those that they are computed from."""
-    needed = set(names)
+    found = set(names)
     for each in reversed(nodes):
-        needed |= set(each.input) if each.output[0] in needed else set()
-    return needed
+        found |= set(each.input) if each.output[0] in found else set()
+    return found
 
 
 def image_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], dtype: str, width: int) -> Network:

@@ -52,15 +52,16 @@ class Shaped:
 class Node:
     """A node of the ONNX file with its constants, or some columns of a QGemm.
 
-    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source `addend`,
-    of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of LeakyRelu and Elu `alpha`; of HardSigmoid
-    `alpha` and `beta`; of Clip `low` and `high`; of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored,
-    `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for
-    a code as output `y_scale` and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of
-    QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they read one source; of
-    QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each input; of
-    QLinearSoftmax `table`, `inverse` and `y_zero_point`.  Zero points are int32.  `window` of QLinearConv has the
-    channels and the kernel that a sum reads.
+    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
+    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and
+    Sum all `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
+    ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and
+    `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
+    `output_zero_point`; of Gemm, MatMul and Conv `weights` (K, N) and `bias`; of QLinearAdd `first_ratio`,
+    `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
+    read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
+    input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
+    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.
     """
 
     operator: str
@@ -129,7 +130,7 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     found: dict[str, Node] = {}
     for proto in operators:
         shape = _shape(proto, values, tensors, model.opset_import)
-        node = _node(proto, values, tensors, math.prod(shape))
+        node = _node(proto, values, tensors, shape)
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
@@ -162,8 +163,11 @@ def _shape(
     return tuple(dim.dim_value for dim in inferred[1:])
 
 
-def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped], inferred: int) -> Node:
-    """Read a node; `inferred` is the number of values that `_shape` gives."""
+def _node(
+    proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped], shape: tuple[int, ...]
+) -> Node:
+    """Read a node; `shape` is the shape of the output that `_shape` gives."""
+    inferred = math.prod(shape)
     sources = tuple(name for name in proto.input if name in tensors)
     width, dtype = math.prod(tensors[sources[0]].shape), tensors[sources[0]].dtype
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
@@ -186,10 +190,15 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             dtype,
             _mean(_constants(proto, values), attributes, tensors[sources[0]].shape, inferred),
         ),
-        "MaxPool": lambda: (inferred, dtype, {}),
-        "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
-        "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
-        "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
+        **dict.fromkeys(("MaxPool", "GlobalMaxPool"), lambda: (inferred, dtype, {})),
+        "AveragePool": lambda: (inferred, dtype, {"count": _counts(attributes, tensors[sources[0]].shape, shape)}),
+        "GlobalAveragePool": lambda: (inferred, dtype, {"count": np.array([width / inferred], np.float32)}),
+        "Add": lambda: _of_two(proto, values, inferred, "addend", "addend"),
+        "Mul": lambda: _of_two(proto, values, inferred, "factor", "factor"),
+        "Sub": lambda: _of_two(proto, values, inferred, "minuend", "subtrahend"),
+        "Div": lambda: _of_two(proto, values, inferred, "dividend", "divisor"),
+        **dict.fromkeys(("Max", "Min", "Sum"), lambda: (inferred, dtype, _operands(proto, values))),
+        "BatchNormalization": lambda: (width, dtype, _normalisation(_constants(proto, values), attributes)),
         "Relu": lambda: (width, dtype, {}),
         **dict.fromkeys(("Exp", "HardSwish", "Sigmoid", "Softmax", "Tanh"), lambda: (width, dtype, {})),
         "Elu": lambda: (width, dtype, _numbers(attributes, alpha=1.0)),
@@ -249,9 +258,24 @@ def _dequantize_linear(inputs: Sequence[Array | None], width: int) -> tuple[int,
 def _of_two(
     proto: onnx.NodeProto, values: Mapping[str, Array], width: int, first: str, second: str
 ) -> tuple[int, np.dtype[Any], dict[str, Array]]:
-    """Read Add, Mul or Sub; a constant has the name of its position."""
+    """Read Add, Mul, Sub or Div; a constant has the name of its position, and a single number is repeated."""
     names = zip((first, second), proto.input, strict=True)
-    return width, np.dtype(np.float32), {name: _row(values[given], width) for name, given in names if given in values}
+    given = {name: values[tensor] for name, tensor in names if tensor in values}
+    constants = {name: _row(value, width if value.size == 1 else value.size) for name, value in given.items()}
+    return width, np.dtype(np.float32), constants
+
+
+def _operands(proto: onnx.NodeProto, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Read Max, Min or Sum: the constant operands, one after the other."""
+    given = [values[name].reshape(-1) for name in proto.input if name in values]
+    return {"terms": np.concatenate(given)} if given else {}
+
+
+def _normalisation(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read BatchNormalization: x, scale, B, mean, var."""
+    _, scale, offset, mean, variance, *_ = map(np.asarray, inputs)
+    deviation = np.sqrt(variance + np.float32(attributes.get("epsilon", 1e-5)))
+    return {"mean": mean, "deviation": deviation.astype(np.float32), "scale": scale, "offset": offset}
 
 
 def _numbers(attributes: Mapping[str, Any], **defaults: float) -> dict[str, Array]:
@@ -367,6 +391,27 @@ def _mean(
         "output_step": _row(y_scale),
         "output_zero_point": _integers(y_zero_point),
     }
+
+
+def _counts(attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]) -> Array:
+    """Return the divisors of AveragePool, one a window: values in the image, with count_include_pad in its padding."""
+    kernel, axes = attributes["kernel_shape"], len(image) - 1
+    strides, dilations = attributes.get("strides", [1] * axes), attributes.get("dilations", [1] * axes)
+    pads = list(attributes.get("pads", [0] * (2 * axes)))
+    if attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        pads = [0] * (2 * axes)
+        for axis, (size, count, stride) in enumerate(zip(image[1:], output[1:], strides, strict=True)):
+            room = max((count - 1) * stride + kernel[axis] - size, 0)
+            before = room // 2 if attributes["auto_pad"] == b"SAME_UPPER" else room - room // 2
+            pads[axis], pads[axes + axis] = before, room - before
+    include = bool(attributes.get("count_include_pad", 0))
+    counts = np.ones(1, np.float32)
+    for axis in range(axes):
+        low, high = -include * pads[axis], image[1 + axis] + include * pads[axes + axis]
+        begins = np.arange(output[1 + axis])[:, None] * strides[axis] - pads[axis]
+        at = begins + np.arange(kernel[axis]) * dilations[axis]
+        counts = np.outer(counts, ((at >= low) & (at < high)).sum(axis=1)).reshape(-1)
+    return counts.astype(np.float32)
 
 
 def _qlinear_add(inputs: Sequence[Array | None], width: int) -> dict[str, Array]:

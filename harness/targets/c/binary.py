@@ -1,19 +1,21 @@
-"""Operators of two terms in C: Add, Sub and Mul; a term is an activation or a constant table."""
+"""Operators of two terms in C: Add, Sub, Mul and Div; a term is an activation or a constant table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from harness.operators.base import Layer
-from harness.targets.c import code
-from harness.targets.c.code import CLowering, L
+from harness.operators.terms import BinaryLayer
+from harness.targets.c import broadcast, code
+from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
+B = TypeVar("B", bound=BinaryLayer)
 
-class BinaryLowering(CLowering[L]):
+
+class BinaryLowering(CLowering[B]):
     """One float32 operation per value: out[n] = a[n] `symbol` b[n]."""
 
     kernel: ClassVar[str]
@@ -22,32 +24,52 @@ class BinaryLowering(CLowering[L]):
     first: ClassVar[str] = ""
     """Name of the constant that takes the place of a; any other constant takes that of b."""
 
-    def plain(self, layer: L, sources: Sequence[str], prefix: str = "") -> LayerCode:
-        """Call the function of the operator's header."""
+    def plain(self, layer: B, sources: Sequence[str], prefix: str = "") -> LayerCode:
+        """Call the function of the operator's header; with broadcasting, loop over the axes."""
+        if layer.broadcasts:
+            return self._with_axes(layer, sources)
         a, b = self._arrays(layer)
         return code.elementwise(layer, sources, _tables(layer), f"{prefix}{self.kernel}({layer.size}, {a}, {b}, out);")
 
-    def inlined(self, layer: L, sources: Sequence[str]) -> LayerCode:
+    def inlined(self, layer: B, sources: Sequence[str]) -> LayerCode:
         """Loop over the values."""
+        if layer.broadcasts:
+            return self._with_axes(layer, sources)
         a, b = self._arrays(layer)
         statement = code.loop(layer, f"out[n] = {a}[n] {self.symbol} {b}[n];")
         return code.elementwise(layer, sources, _tables(layer), statement)
 
-    def unrolled(self, layer: L, sources: Sequence[str]) -> LayerCode:
+    def unrolled(self, layer: B, sources: Sequence[str]) -> LayerCode:
         """Write every operation, with the constants as literals."""
         constants = {table.name: [literal(value) for value in table.values] for table in _tables(layer)}
-        a, b = (constants.get(array) or [f"{array}[{n}]" for n in range(layer.size)] for array in self._arrays(layer))
-        operations = (f"{first} {self.symbol} {second}" for first, second in zip(a, b, strict=True))
-        return code.elementwise(layer, sources, (), code.assigned(operations))
+        operands = [
+            (constants.get(array) or [f"{array}[{n}]" for n in range(int(np.prod(shape)))], shape)
+            for array, shape in zip(self._arrays(layer), layer.shapes, strict=True)
+        ]
+        values = code.assigned(broadcast.elements(layer.output.shape, operands, f" {self.symbol} ".join))
+        return _stage(layer, sources, values, ())
 
-    def _arrays(self, layer: Layer) -> tuple[str, str]:
+    def _with_axes(self, layer: B, sources: Sequence[str]) -> LayerCode:
+        operands = list(zip(self._arrays(layer), layer.shapes, strict=True))
+        body = broadcast.loops(layer.output.shape, operands, f" {self.symbol} ".join)
+        return _stage(layer, sources, body, _tables(layer))
+
+    def _arrays(self, layer: B) -> tuple[str, str]:
         """Return the names of the arrays that hold a and b."""
         tables = _tables(layer)
         if not tables:
-            return "in", "other"
+            return ("in_0", "in_1") if layer.broadcasts else ("in", "other")
         return (tables[0].name, "in") if self.first in layer.constants() else ("in", tables[0].name)
 
 
-def _tables(layer: Layer) -> tuple[Table, ...]:
+def _stage(layer: BinaryLayer, sources: Sequence[str], body: str, tables: tuple[Table, ...]) -> LayerCode:
+    """Return a layer of one stage, whose inputs may differ in size."""
+    if layer.broadcasts and len(sources) > 1:
+        return code.of_inputs(layer, sources, body, tables)
+    return code.elementwise(layer, sources, tables, body)
+
+
+def _tables(layer: BinaryLayer) -> tuple[Table, ...]:
     """Return the table of the constant term, if there is one."""
-    return tuple(Table(f"{layer.name}_{role}", np.asarray(values)) for role, values in layer.constants().items())
+    terms = layer.facts().items()
+    return tuple(Table(f"{layer.name}_{role}", values) for role, values in terms if values is not None)

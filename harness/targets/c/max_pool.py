@@ -1,4 +1,4 @@
-"""MaxPool in C: the largest code of each window, without branches that depend on data."""
+"""MaxPool in C: the largest value of each window, without branches that depend on data."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class MaxPoolLowering(CLowering[MaxPool]):
 
     def vector(self, layer: MaxPool, sources: Sequence[str]) -> LayerCode:
         """Call kernels/c/max_pool_vector.h."""
+        if not layer.of_codes:
+            return code.elementwise(layer, sources, (), code.pool_vector("max_pool_float32", layer))
         window, c_type = layer.window, C_TYPES[layer.dtype.name]
         length = window.reach[1]
         call = f"max_pool_vector_{layer.dtype}(&window, {layer.input.shape[0]}, in, line, {length}, out);"
@@ -36,5 +38,5 @@ class MaxPoolLowering(CLowering[MaxPool]):
         for n, places in enumerate(windows.tolist()):
             first, *others = [at for at in places if at >= 0]
             lines.append(f"out[{n}] = in[{first}];")
-            lines += [f"out[{n}] = out[{n}] > in[{at}] ? out[{n}] : in[{at}];" for at in others]
+            lines += [f"out[{n}] = in[{at}] > out[{n}] ? in[{at}] : out[{n}];" for at in others]
         return code.elementwise(layer, sources, (), "\n    ".join(lines))

@@ -12,9 +12,14 @@ class AddLowering(CudaLowering[Add]):
 
     operator = Add
 
+    def unsupported(self, layer: Add, variant: str) -> str | None:  # noqa: ARG002 - both variants
+        """Return that it adds terms of one size, if a term is repeated."""
+        return "it adds terms of one size only, without broadcasting" if layer.broadcasts else None
+
     def tables(self, layer: Add) -> tuple[Table, ...]:
         """Return the constant term, if there is one."""
-        return () if layer.addend is None else (Table(f"{layer.name}_addend", layer.addend, computed=True),)
+        addend = layer.facts()["addend"]
+        return () if addend is None else (Table(f"{layer.name}_addend", addend, computed=True),)
 
     def function(self, layer: Add) -> str:
         """Add two values."""

@@ -59,9 +59,9 @@ WRONG = {
     "sum of integers": (MEANS, "- zx) * sx;", "- zx);", "means"),
     "zero point after the rounding": (MEANS, "sy + (float)zy, QMIN", "sy + (float)zy * 1.001f, QMIN", "means"),
     "half the last window": (MEANS, "b < j.end", "b + 1 < j.end", "means"),
-    "smallest value": ("max_pool.h", "*largest > value", "*largest < value", "largest"),
-    "largest of one row less": ("max_pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
-    "padding of the largest": ("max_pool.h", "y[p] = LOWEST", "y[p] = 7", "largest"),
+    "smallest value": ("max_pool.h", "(VALUE) > (LARGEST)", "(VALUE) < (LARGEST)", "largest"),
+    "largest of one row less": ("pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
+    "padding of the largest": ("pool.h", "y[p] = INITIAL", "y[p] = 7", "largest"),
     "one row further": ("qlinear_conv.h", "from = &a[(row", "from = &a[(row + 1", "conv"),
     "first group alone": ("qlinear_conv.h", "m / (width / groups) * inputs", "0 * (width / groups) * inputs", "conv"),
 }  # fmt: skip

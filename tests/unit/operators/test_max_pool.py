@@ -118,10 +118,9 @@ def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     assert re.search(hint, caught.value.hint)
 
 
-@pytest.mark.parametrize("x", [np.zeros((1, 2, 7, 6), np.float32), np.zeros((1, 2, 3, 4, 5), np.int8)])
-def test_floats_and_volumes_are_refused(x: Array) -> None:
-    with pytest.raises(RequestError, match=r"is float32|shape \(vectors, 2, 3, 4, 5\)"):
-        layer_of(node("MaxPool", "x", kernel_shape=[2] * (x.ndim - 2)), {}, {"x": x})
+def test_volumes_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"shape \(vectors, 2, 3, 4, 5\)"):
+        layer_of(node("MaxPool", "x", kernel_shape=[2] * 3), {}, {"x": np.zeros((1, 2, 3, 4, 5), np.int8)})
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -1,0 +1,74 @@
+"""Sum (ONNX), float32: the sum of one or more operands, with broadcasting.
+
+y = A, then y = y + x for each further operand x      one IEEE 754 addition each, from left to right
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import fold
+from harness.operators.base import fields
+from harness.operators.fault_models import FaultModel
+from harness.operators.float_errors import gamma, within_range
+from harness.operators.fold import Fold
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32, LARGEST
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Fold):
+    """y = ((A + B) + C) + ..., each addition rounded to float32."""
+
+    ONNX = (("", "Sum"),)
+    formula = (
+        "y = A, then y = y + x for each further operand x                        in float32, each operation rounded"
+    )
+    fragments = fold.fragments("sum_float32", 99, "ONNX Sum: the operands are added from left to right, each rounded.")
+    statement = "the operands are added from left to right, each sum rounded to float32 as IEEE 754 says"
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node of fitting shapes, one of them an activation."""
+        sources, terms, shape = fold.read(node, "adds")
+        total = sum(fold.largest(sources, terms)) * (1 + gamma(len(terms)))
+        negative_zero = all(fold.negative_zeros(sources, terms))
+        bound = total if total < LARGEST or len(terms) == 1 else np.inf
+        return cls(**fields(node, sources, shape, FLOAT32, bound, negative_zero=negative_zero), terms=terms)
+
+    def combine(self, first: Array, second: Array) -> Array:
+        """Return the rounded sum of two values."""
+        return first + second
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:  # noqa: ARG002 - as above
+        """Return the error bounds of two orders of the sum."""
+        magnitudes = np.sum([np.abs(each.astype(np.float64)) for each in self.operands(inputs)], axis=0)
+        return within_range(2 * gamma(len(self.terms) - 1) * magnitudes, magnitudes)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield other orders and roundings, and operands that are left out."""
+        operands, right = self.operands(inputs), "the operands are added from left to right, each sum rounded"
+        with np.errstate(all="ignore"):
+            exact = reduce(np.add, [each.astype(np.float64) for each in operands]).astype(np.float32)
+            if len(operands) > 2:
+                yield FaultModel("the operands are added from right to left", right, reduce(np.add, operands[::-1]))
+                first, second, *rest = operands
+                pairs = [first + second, *rest] if len(rest) < 2 else [first + second, rest[0] + rest[1], *rest[2:]]
+                if len(rest) > 1:
+                    yield FaultModel("the sum is a tree of pairs", right, reduce(np.add, pairs))
+                yield FaultModel("the sum is in double precision", right, exact)
+            for number in range(len(operands)):
+                rest = [*operands[:number], *operands[number + 1 :]]
+                if rest:
+                    yield FaultModel(f"operand {number + 1} is left out", right, reduce(np.add, rest))
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that sums are samples."""
+        yield "Sum adds from left to right and rounds as IEEE 754 requires: random and special numbers were tried."

@@ -1,0 +1,39 @@
+"""Operands with broadcasting in C: nested loops over the axes of the output along which an operand is repeated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from harness.operators import broadcast
+
+Operation = Callable[[Sequence[str]], str]
+"""Function from the C text of the operands to that of the result, an expression."""
+
+
+def loops(shape: tuple[int, ...], operands: Sequence[tuple[str, tuple[int, ...]]], operation: Operation) -> str:
+    """Return loops that compute `out` from arrays with their shapes, as many axes as the output has."""
+    arrays, shapes = zip(*operands, strict=True)
+    axes = broadcast.axes(shape, shapes)
+    lines = [
+        f"{'    ' * depth}for (size_t i{depth} = 0; i{depth} < {size}; ++i{depth})"
+        for depth, (size, _) in enumerate(axes)
+    ]
+    values = [_element(array, [steps[number] for _, steps in axes]) for number, array in enumerate(arrays)]
+    sizes = [size for size, _ in axes]
+    out = _element("out", [math.prod(sizes[depth + 1 :]) for depth in range(len(sizes))])
+    return "\n    ".join([*lines, f"{'    ' * len(axes)}{out} = {operation(values)};"])
+
+
+def elements(
+    shape: tuple[int, ...], operands: Sequence[tuple[Sequence[str], tuple[int, ...]]], operation: Operation
+) -> list[str]:
+    """Return the expression of each value of the output; the operands are given by the text of each value."""
+    texts, shapes = zip(*operands, strict=True)
+    places = [each.tolist() for each in broadcast.places(shape, shapes)]
+    return [operation([text[at] for text, at in zip(texts, row, strict=True)]) for row in zip(*places, strict=True)]
+
+
+def _element(array: str, steps: Sequence[int]) -> str:
+    terms = [f"i{depth}" if step == 1 else f"i{depth} * {step}" for depth, step in enumerate(steps) if step]
+    return f"{array}[{' + '.join(terms) or '0'}]"

@@ -1,0 +1,93 @@
+"""Operators on float32 images on target c in every variant: bits as the reference has them, and their proof."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.analysis.proof import constants, expected_tables
+from harness.boards.profile import Profile
+from harness.reference import SpecificationReference
+from tests.support.float_images import every_operator
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import Patch, assert_same, with_flags
+from tests.support.programs.c_variants import GNU, ZIG, compile_network, of_variant
+from tests.support.proof.trials import Workshop
+
+VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    net = every_operator()
+    workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
+    trial = workshop.trial(net, block=7)
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(0, 3, (60, net.input.size)).astype(np.float32)
+    vectors[:20] = rng.choice(np.float32([0, -0.0, -1, 1e-39]), (20, net.input.size))
+    assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
+    assert trial.refuted() == {}
+
+
+def test_the_specification_has_the_constants_of_the_file() -> None:
+    net = every_operator()
+    assert constants._wrong_constant(net.layers, expected_tables.nodes(net.onnx_bytes)) == ""
+
+
+MAX, MEAN, POOL, VECTOR = "max_pool.h", "average_pool.h", "pool.h", "pool_vector.h"
+BATCH = "batch_normalization.h"
+LARGER, PLACE = "(VALUE) > (LARGEST)", "NAME##_place(w, i, j, x, y)"
+COLUMNS = "j < w->kernel_width; ++j) {"
+WRONG = {
+    "last of equal zeros": ("c", MAX, LARGER, "(VALUE) >= (LARGEST)", "largest"),
+    "maximum of magnitudes": ("c", MAX, LARGER, "(VALUE) * (VALUE) > (LARGEST) * (LARGEST)", "most"),
+    "last row first": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "largest"),
+    "cut windows": ("c:vector", VECTOR, "at >= w->left &&", "at > w->left &&", "largest"),
+    "last column": ("c:vector", VECTOR, f"{COLUMNS}  ", COLUMNS.replace("j <", "j + 1 <"), "largest"),
+    "last value of the sum": ("c", POOL, "j < w->kernel_width", "j + 1 < w->kernel_width", "means"),
+    "multiplied by the reciprocal": ("c", MEAN, "/= count[p]", "*= 1.0f / count[p]", "padded"),
+    "sum of magnitudes": ("c", MEAN, "((SUM) + (VALUE))", "((SUM) + ((VALUE) < 0 ? -(VALUE) : (VALUE)))", "mean"),
+    "last row first in the sum": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "means"),
+    "last value first": ("c:vector", VECTOR, "positions + p]", "positions + positions - 1 - p]", "mean"),
+    "reciprocal": ("c", "div.h", "a[n] / b[n]", "a[n] * (1.0f / b[n])", "quotient"),
+    "last of equal operands": ("c", "extremum.h", "return x > y", "return x >= y", "upper"),
+    "larger instead of smaller": ("c", "extremum.h", "return x < y", "return x > y", "lower"),
+    "another channel": ("c", "network.c", "shifted_addend[i0]", "shifted_addend[i0 / 2]", "shifted"),
+    "operands in another order": (
+        "c", "network.c", "in_1[i0 * 6 + i2] + total_terms[i0]", "total_terms[i0] + in_1[i0 * 6 + i2]", "total"
+    ),
+    "fused multiply-add": (
+        "c", BATCH, "((x[c * positions + p] - mean[c]) / deviation[c]) * scale[c] + offset[c]",
+        "__builtin_fmaf((x[c * positions + p] - mean[c]) / deviation[c], scale[c], offset[c])", "normalised",
+    ),
+    "product with the reciprocal": ("c", BATCH, "/ deviation[c])", "* (1.0f / deviation[c]))", "normalised"),
+    "factor first": ("c", BATCH, "/ deviation[c]) * scale[c]", "* scale[c]) / deviation[c]", "normalised"),
+    "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    target, file, old, new, layer = WRONG[wrong]
+    path = file if file == "network.c" else f"kernels/c/{file}"
+    workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
+    trial = workshop.trial(every_operator(layer), [Patch(path, old, new)])
+    assert trial.refuted(layer)
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "target"),
+    [
+        # Two compilers have one of the variants in `make test`, and all in `make campaigns`.
+        pytest.param(compiler, target, marks=() if compiler == "gcc" or target == "c:vector" else pytest.mark.campaign)
+        for compiler, target in itertools.product(["gcc", GNU, ZIG], VARIANTS)
+    ],
+)
+def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
+    compile_network(every_operator(), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)

@@ -1,0 +1,66 @@
+"""Networks of float32 operators on images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from harness.model.network import Network
+from tests.support.codes import node
+from tests.support.images import image_network, needed
+
+CONSTANTS: dict[str, Any] = {
+    "image": np.array([-1, 9, 7, 6], np.int64),
+    "low": np.float32(-1e4),
+    "high": np.float32(1e4),
+    "least": np.float32(0.3),
+    "one": np.float32(1),
+    "channels": np.linspace(-2, 3, 9, dtype=np.float32).reshape(9, 1, 1) + np.float32(0.01),
+    "gain": np.linspace(-2, 2, 9, dtype=np.float32),
+    "bias": np.linspace(3, -1, 9, dtype=np.float32),
+    "mean_of_channel": np.linspace(-1, 3, 9, dtype=np.float32),
+    "variance": np.linspace(0, 5, 9, dtype=np.float32),
+    "columns": np.linspace(-1, 1, 6, dtype=np.float32),
+}
+
+
+def nodes() -> list[onnx.NodeProto]:
+    """Every operator on images of 9 channels of 7 by 6 values."""
+    return [
+        node("Reshape", "x", "image", output="images"),
+        node("MaxPool", "images", output="largest", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
+        node("MaxPool", "images", output="dilated", kernel_shape=[2, 3], dilations=[3, 2], strides=[1, 2], ceil_mode=1),
+        node("GlobalMaxPool", "images", output="most"),
+        node("AveragePool", "images", output="means", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
+        node("AveragePool", "images", output="padded", kernel_shape=[3, 3], strides=[3, 2], pads=[1, 1, 1, 0],
+             count_include_pad=1, ceil_mode=1),
+        node("GlobalAveragePool", "images", output="mean"),
+        node("Clip", "images", "low", "high", output="bounded"),
+        node("Clip", "images", "least", "high", output="positive"),
+        node("MaxPool", "bounded", output="row", kernel_shape=[7, 1]),
+        node("GlobalMaxPool", "bounded", output="peak"),
+        node("Add", "bounded", "channels", output="shifted"),
+        node("Sub", "columns", "bounded", output="difference"),
+        node("Mul", "bounded", "peak", output="scaled"),
+        node("Sub", "row", "bounded", output="relative"),
+        node("Div", "bounded", "channels", output="halved"),
+        node("Div", "one", "positive", output="inverse"),
+        node("Div", "bounded", "positive", output="quotient"),
+        node("Div", "row", "positive", output="ratio"),
+        node("Max", "bounded", "channels", "row", output="upper"),
+        node("Min", "columns", "peak", "bounded", output="lower"),
+        node("Sum", "bounded", "row", "channels", "peak", "bounded", output="total"),
+        node("Max", "images", output="alone"),
+        node("BatchNormalization", "images", "gain", "bias", "mean_of_channel", "variance", output="normalised",
+             epsilon=1e-3),
+    ]  # fmt: skip
+
+
+def every_operator(*names: str) -> Network:
+    """A network with all operators, or with some layers."""
+    made = nodes()
+    kept = [each for each in made if not names or each.output[0] in needed(made, names)]
+    used = {name for each in kept for name in each.input}
+    return image_network(kept, {name: CONSTANTS[name] for name in CONSTANTS if name in used}, "float32", 9 * 7 * 6)

@@ -1,0 +1,157 @@
+"""Float sums in the specified order: against Python's own float32 loop, ONNX Runtime's bound, and wrong orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from harness.core.errors import ReferenceFailed, RequestError
+from harness.model.graph import parse
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.reference import Reference, require_within_tolerance
+
+Array = npt.NDArray[Any]
+
+
+def network(node: onnx.NodeProto, constants: dict[str, Array], shape: tuple[int, ...], rank: int) -> Network:
+    """A network of one node that reads x of this shape and writes y of `rank` axes."""
+    graph = helper.make_graph(
+        [node],
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", *shape])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", *(None,) * (rank - 1)])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return parse(model.SerializeToString(), "one")
+
+
+def gemm(rng: np.random.Generator, depth: int, width: int) -> Network:
+    constants = {
+        "w": rng.normal(size=(width, depth)).astype(np.float32),
+        "b": rng.normal(size=width).astype(np.float32),
+    }
+    return network(helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1), constants, (depth,), 2)
+
+
+def conv(rng: np.random.Generator) -> tuple[Network, Array, Array, dict[str, Any]]:
+    """A random Conv with its weights, bias and attributes."""
+    groups, kernel = int(rng.choice([1, 2, 3])), rng.integers(1, 4, 2)
+    inputs, outputs = groups * int(rng.integers(1, 3)), groups * int(rng.integers(1, 4))
+    pads = [int(rng.integers(0, size)) for size in (*kernel, *kernel)]
+    attributes = {"group": groups, "strides": rng.integers(1, 4, 2).tolist(), "pads": pads,
+                  "dilations": rng.integers(1, 3, 2).tolist()}  # fmt: skip
+    weights = rng.normal(size=(outputs, inputs // groups, *kernel)).astype(np.float32)
+    bias = rng.normal(size=outputs).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)
+    return network(node, {"w": weights, "b": bias}, (inputs, 9, 8), 4), weights, bias, attributes
+
+
+def summed_one_by_one(x: Array, weights: Array, bias: Array, attributes: dict[str, Any]) -> Array:
+    """The sums of one image, each operation a float32 of its own."""
+    (top, left, bottom, right), groups = attributes["pads"], attributes["group"]
+    padded = np.pad(x, [(0, 0), (top, bottom), (left, right)])
+    inputs, rows, columns = weights.shape[1:]
+    (sy, sx), (dy, dx) = attributes["strides"], attributes["dilations"]
+    height = (padded.shape[1] - (rows - 1) * dy - 1) // sy + 1
+    width = (padded.shape[2] - (columns - 1) * dx - 1) // sx + 1
+    y = np.zeros((len(weights), height, width), np.float32)
+    for m, row, column in np.ndindex(y.shape):
+        acc = np.float32(bias[m] + np.float32(0))
+        first = m // (len(weights) // groups) * inputs
+        for c, i, j in np.ndindex(inputs, rows, columns):
+            product = np.float32(padded[first + c, row * sy + i * dy, column * sx + j * dx] * weights[m, c, i, j])
+            acc = np.float32(acc + product)
+        y[m, row, column] = acc
+    return y
+
+
+def only(model: Network) -> Layer:
+    [layer] = model.layers
+    return layer
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_conv_adds_one_product_after_the_other(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, weights, bias, attributes = conv(rng)
+    x = rng.normal(size=(2, *model.input.shape)).astype(np.float32)
+    found = only(model).prepare()(x.reshape(2, -1))
+    for image, values in zip(x, found, strict=True):
+        expected = summed_one_by_one(image, weights, bias, attributes)
+        assert (values.view(np.uint32) == expected.reshape(-1).view(np.uint32)).all()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_onnx_runtime_lies_within_the_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model = conv(rng)[0] if seed % 2 else gemm(rng, int(rng.integers(1, 300)), int(rng.integers(1, 40)))
+    spread = np.ldexp(rng.uniform(-1, 1, (40, model.input.size)), rng.integers(-30, 30, (40, model.input.size)))
+    expected = Reference(model).expected(spread.astype(np.float32))
+    [ratio] = expected.ratios
+    assert ratio is not None
+    assert 0 <= ratio <= 1
+
+
+def test_a_value_beyond_the_bound_is_refused() -> None:
+    model = gemm(np.random.default_rng(0), 20, 3)
+    layer, x = only(model), np.ones((1, 20), np.float32)
+    right = layer.prepare()(x)
+    tolerance = layer.tolerance([x], right)
+    assert tolerance is not None
+    host = Reference(model).host
+    beyond = (right + 3 * tolerance).astype(np.float32)
+    with pytest.raises(ReferenceFailed, match="further apart than the bound"):
+        require_within_tolerance(model.layers, (beyond,), (right,), host, {"x": x})
+    inside = (right + 0.5 * tolerance).astype(np.float32)
+    [ratio] = require_within_tolerance(model.layers, (inside,), (right,), host, {"x": x})
+    assert ratio is not None
+    assert 0 < ratio <= 1
+
+
+def test_a_sum_that_is_no_number_has_no_reference() -> None:
+    model = gemm(np.random.default_rng(0), 4, 2)
+    with pytest.raises(ReferenceFailed, match="no number"):
+        Reference(model).expected(np.array([[np.inf, -np.inf, np.inf, np.nan]], np.float32))
+
+
+@pytest.mark.parametrize("kind", ["gemm", "conv"])
+def test_every_other_order_gives_other_bits(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    if kind == "gemm":
+        model = gemm(rng, 64, 16)
+    else:
+        constants = {"w": rng.normal(size=(4, 3, 3, 3)).astype(np.float32), "b": rng.normal(size=4).astype(np.float32)}
+        node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1])
+        model = network(node, constants, (3, 6, 6), 4)
+    layer = only(model)
+    x = rng.normal(size=(20, model.input.size)).astype(np.float32)
+    right, causes = layer.prepare()(x), []
+    for fault in layer.fault_models(x):
+        if fault.cause != "a subnormal result is flushed to zero":  # there is none here
+            assert (fault.output.view(np.uint32) != right.view(np.uint32)).any(), fault.cause
+        causes.append(fault.cause)
+    assert "multiplications and additions are contracted (FMA)" in causes
+    assert "the products are added from the last to the first" in causes
+    assert "the products are added pairwise, as a tree" in causes
+    assert ("the products are added by row, column and channel (im2col)" in causes) is (kind == "conv")
+    assert len(causes) == len(set(causes))
+
+
+def test_a_bias_of_negative_zero_counts_as_zero() -> None:
+    constants = {"w": np.ones((1, 1), np.float32), "b": np.array([-0.0], np.float32)}
+    layer = only(network(helper.make_node("Gemm", ["x", "w", "b"], ["y"]), constants, (1,), 2))
+    assert not np.signbit(layer.prepare()(np.array([[-0.0]], np.float32))).any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(value: float) -> None:
+    constants = {"w": np.full((1, 1), value, np.float32)}
+    with pytest.raises(RequestError, match="the weight holds"):
+        network(helper.make_node("MatMul", ["x", "w"], ["y"]), constants, (1,), 2)
