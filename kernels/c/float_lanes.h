@@ -17,14 +17,16 @@
 #if defined(__AVX512F__) && !defined(LANES_PORTABLE)
 enum { FLOAT_LANES = 16, FLOAT_SUMS = 24, FLOAT_CHANNELS = 12, FLOAT_VECTORS = 2 };
 #elif defined(__AVX__) && !defined(LANES_PORTABLE)
-enum { FLOAT_LANES = 8, FLOAT_SUMS = 12, FLOAT_CHANNELS = 6, FLOAT_VECTORS = 2 };
+enum { FLOAT_LANES = 8, FLOAT_SUMS = 12, FLOAT_CHANNELS = 4, FLOAT_VECTORS = 2 };
 #elif defined(__aarch64__) && !defined(LANES_PORTABLE)
-enum { FLOAT_LANES = 4, FLOAT_SUMS = 24, FLOAT_CHANNELS = 6, FLOAT_VECTORS = 4 };
+enum { FLOAT_LANES = 4, FLOAT_SUMS = 24, FLOAT_CHANNELS = 4, FLOAT_VECTORS = 4 };
 #else
 enum { FLOAT_LANES = 4, FLOAT_SUMS = 8, FLOAT_CHANNELS = 4, FLOAT_VECTORS = 2 };
 #endif
 
 enum { FLOAT_PANEL = 16, FLOAT_TILE = FLOAT_LANES * FLOAT_VECTORS, MOST_FLOAT_TILE = 32 };
+
+_Static_assert(FLOAT_CHANNELS % QUAD == 0, "a tile begins with a group of QUAD channels");
 
 typedef float float_lanes __attribute__((vector_size(4 * FLOAT_LANES)));
 

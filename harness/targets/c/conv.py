@@ -41,7 +41,7 @@ class ConvLowering(CLowering[Conv]):
 
     def vector(self, layer: Conv, sources: Sequence[str]) -> LayerCode:
         """Call kernels/c/conv_vector.h; the plain code if not even the lines of one row fit into a band."""
-        memory = _Memory.of(layer)
+        memory = Memory.of(layer)
         if memory is None:
             return self.plain(layer, sources)
         name = layer.name
@@ -60,7 +60,7 @@ class ConvLowering(CLowering[Conv]):
 
 
 @dataclass(frozen=True)
-class _Memory:
+class Memory:
     """The part of an image that kernels/c/conv_vector.h computes from, and the rows of the output of one band."""
 
     direct: bool
@@ -70,7 +70,8 @@ class _Memory:
     planes: int
 
     @classmethod
-    def of(cls, layer: Conv) -> _Memory | None:
+    def of(cls, layer: Conv) -> Memory | None:
+        """Return the memory of a layer; None if a band of one row is too large."""
         window = layer.window
         inputs, rows, columns = layer.input.shape[0] // layer.groups, *window.output
         reach = [(size - 1) * step for size, step in zip(window.kernel, window.dilation, strict=True)]
@@ -90,13 +91,16 @@ class _Memory:
 
     @property
     def size(self) -> int:
+        """The number of values of the copy."""
         return self.planes * self.lines * self.pitch + MOST_TILE
 
     @property
     def step(self) -> int:
+        """The number of sums of one channel."""
         return self.band * self.pitch + MOST_TILE
 
     def text(self, layer: Conv) -> str:
+        """Return the initialiser of `struct conv_vector`."""
         window = ", ".join(map(str, layer.window.table().reshape(-1)))
         inputs, outputs = layer.input.shape[0] // layer.groups, layer.weights.shape[1] // layer.groups
         numbers = (layer.groups, inputs, outputs, int(self.direct), self.band, self.lines, self.pitch)

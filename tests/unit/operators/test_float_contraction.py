@@ -40,10 +40,10 @@ def gemm(rng: np.random.Generator, depth: int, width: int) -> Network:
     return network(helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1), constants, (depth,), 2)
 
 
-def conv(rng: np.random.Generator) -> tuple[Network, Array, Array, dict[str, Any]]:
-    """A random Conv with its weights, bias and attributes."""
+def conv(rng: np.random.Generator, channels: int = 3) -> tuple[Network, Array, Array, dict[str, Any]]:
+    """A random Conv of at most so many channels a group, with its weights, bias and attributes."""
     groups, kernel = int(rng.choice([1, 2, 3])), rng.integers(1, 4, 2)
-    inputs, outputs = groups * int(rng.integers(1, 3)), groups * int(rng.integers(1, 4))
+    inputs, outputs = groups * int(rng.integers(1, 3)), groups * int(rng.integers(1, channels + 1))
     pads = [int(rng.integers(0, size)) for size in (*kernel, *kernel)]
     attributes = {"group": groups, "strides": rng.integers(1, 4, 2).tolist(), "pads": pads,
                   "dilations": rng.integers(1, 3, 2).tolist()}  # fmt: skip

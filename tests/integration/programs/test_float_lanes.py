@@ -1,0 +1,60 @@
+"""The vector kernels of float sums with the registers of each kind of processor: the bits of the specification."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.operators.conv import Conv
+from harness.targets.base import KERNELS
+from harness.targets.c.conv import Memory, in_quads
+from tests.unit.operators.test_float_contraction import conv
+
+FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off", "-shared", "-fPIC")
+PROCESSORS = {
+    "portable": ("-DLANES_PORTABLE",),
+    "baseline": (),
+    "AVX": ("-mavx",),
+    "AVX512": ("-mavx512f", "-mavx512vnni", "-mavx512vbmi", "-mavx512bw", "-mavx512vl"),
+}
+
+
+def run(layer: Conv, x: npt.NDArray[Any], flags: tuple[str, ...], folder: Path) -> npt.NDArray[Any]:
+    memory = Memory.of(layer)
+    assert memory is not None
+    (folder / "conv.c").write_text(
+        '#include "conv_vector.h"\n'
+        "void run(const float *in, const float *w, const float *bias, float *out);\n"
+        "void run(const float *in, const float *w, const float *bias, float *out)\n{\n"
+        f"    const struct conv_vector layer = {memory.text(layer)};\n    float memory[{memory.size}];\n"
+        f"    float sums[FLOAT_CHANNELS * {memory.step}];\n"
+        "    conv_vector_float32(&layer, in, memory, w, bias, sums, out);\n}\n"
+    )
+    library = folder / "conv.so"
+    sources = [str(folder / "conv.c"), "-o", str(library), "-I", str(KERNELS / "c"), "-I", str(KERNELS / "program")]
+    subprocess.run(["gcc", *FLAGS, *flags, *sources], check=True)
+    found = np.full((len(x), layer.size), np.nan, np.float32)
+    weights, bias = np.ascontiguousarray(in_quads(layer)), np.ascontiguousarray(layer.bias)
+    function = ctypes.CDLL(str(library)).run
+    for vector, out in zip(x, found, strict=True):
+        function(*(ctypes.c_void_p(each.ctypes.data) for each in (vector, weights, bias, out)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_every_kind_of_register_gives_the_specified_bits(processor: str, seed: int, tmp_path: Path) -> None:
+    if processor == "AVX512" and "avx512_vbmi" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no AVX-512")
+    rng = np.random.default_rng(seed)
+    [layer] = conv(rng, channels=18)[0].layers
+    assert isinstance(layer, Conv)
+    x = rng.normal(size=(3, layer.input.size)).astype(np.float32)
+    found = run(layer, x, PROCESSORS[processor], tmp_path)
+    assert (found.view(np.uint32) == layer.prepare()(x).view(np.uint32)).all()
