@@ -78,7 +78,7 @@ def shapes(inputs: Sequence[Tensor], terms: Sequence[Array | None]) -> list[tupl
 def axes(shape: tuple[int, ...], of_operands: Sequence[tuple[int, ...]]) -> list[tuple[int, list[int]]]:
     """Return the loops over the output: the length and the step of each operand, 0 where it is repeated.
 
-    Adjacent axes along which all operands go on are one loop.
+    Adjacent axes along which all operands continue are one loop.
     """
     steps = [
         [0 if sizes[axis] == 1 else int(np.prod(sizes[axis + 1 :])) for sizes in of_operands]
