@@ -67,7 +67,13 @@ def convert(graph: Graph) -> Canonical:
 
 def _require_operators(graph: Graph, model: onnx.ModelProto) -> None:
     """Refuse what stays in float32, and operators that are unknown."""
-    unknown = [node for node in model.graph.node if operators.of_node(node) is None]
+    stored = {tensor.name for tensor in model.graph.initializer}
+    weights = {
+        node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear" and node.input[0] in stored
+    }
+    unknown = [
+        node for node in model.graph.node if operators.of_node(node) is None or not weights.isdisjoint(node.input)
+    ]
     left = [node for node in unknown if ("", node.op_type) in GROUPS] or unknown
     if left:
         names = ", ".join(f"{node.name!r} ({node.op_type})" for node in left)
