@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, Single, tree_sum
 from harness.operators.float_errors import UNDERFLOW, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
@@ -137,7 +137,7 @@ y = s / count                                                        count: valu
             inverse = (1 / count).reshape(self.window.output)
             outputs = {
                 "the sum begins at the last value": self._divided(self._sums(views[..., ::-1, ::-1])),
-                "the sum is a tree of pairs": self._divided(_tree(parts)),
+                "the sum is a tree of pairs": self._divided(tree_sum(parts)[..., 0]),
                 "the sum has four parts": self._divided((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])),
                 "the mean is in double precision": exact,
                 "the sum is multiplied by 1 / count": self._divided(sums * inverse, one),
@@ -166,11 +166,3 @@ y = s / count                                                        count: valu
             f"{self.operator} adds and divides as IEEE 754 requires, in the stated order for all inputs: the order was "
             "tried with random and special numbers."
         )
-
-
-def _tree(parts: Array) -> Single:
-    """Return the sums over the last axis of adjacent pairs, then of pairs of these."""
-    while parts.shape[-1] > 1:
-        rest = parts[..., parts.shape[-1] // 2 * 2 :]
-        parts = np.concatenate([parts[..., :-1:2] + parts[..., 1::2], rest], axis=-1)
-    return parts[..., 0]

@@ -21,14 +21,13 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate
-from harness.operators.fault_models import FaultModel, Single, through_float16
+from harness.operators.fault_models import FaultModel, through_float16, tree_sum
+from harness.operators.float_errors import UNDERFLOW, gamma, within_range
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
 from harness.operators.tensor import FLOAT32, LARGEST
 
-UNIT_ROUNDOFF = 2.0**-24
-UNDERFLOW = 2.0**-149
 TERMS_AT_ONCE = 1 << 17
 """Accumulators that are updated together: few enough for the second-level cache."""
 WORK_OF_A_PROOF = 1 << 27
@@ -71,14 +70,20 @@ class FloatContraction(Linear):
         """Return the largest |y| for inputs within their bound; infinite if a sum can overflow."""
         with np.errstate(over="ignore"):
             largest = (self.input.bound * np.abs(self.weights.astype(np.float64)).sum(axis=0) + np.abs(self.bias)).max()
-        largest *= 1 + _gamma(len(self.weights) + 1)
+        largest *= 1 + gamma(len(self.weights) + 1)
         return float(largest) if largest <= LARGEST else math.inf
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
-        """Return the a-priori bound of a sum in any order around the exact sum, seen from `output`."""
+        """Return the a-priori bound of a sum in any order around the exact sum, seen from `output`.
+
+        The distance of `output` from the exact sum counts only as far as the bound allows it for this order, too: a
+        specification that is wrong by more is not confirmed.
+        """
         exact, magnitude = self.exact(inputs[0])
-        radius: Array = self.radius(magnitude) + np.abs(output - exact)
-        return radius
+        radius = self.radius(magnitude)
+        with np.errstate(invalid="ignore"):
+            own_error = np.minimum(np.abs(output - exact), radius)
+        return within_range(radius + own_error, magnitude)
 
     def exact(self, values: Array) -> tuple[Array, Array]:
         """Return sum and sum of magnitudes in float64, (vectors, size) each."""
@@ -91,7 +96,7 @@ class FloatContraction(Linear):
     def radius(self, magnitude: Array) -> Array:
         """Return the largest error of a sum in any order; two more roundings are those of alpha and beta in Gemm."""
         count = len(self.weights) + 3
-        bound: Array = _gamma(count) * magnitude + count * UNDERFLOW
+        bound: Array = gamma(count) * magnitude + count * UNDERFLOW
         return bound
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - of the interface
@@ -176,10 +181,6 @@ def read_finite(node: Node, position: int, what: str) -> Array:
     return value
 
 
-def _gamma(count: int) -> float:
-    return count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF)
-
-
 def _reversed(patch: Array, weights: Array, bias: Array) -> Array:
     return in_order(patch[:, ::-1], weights[::-1], bias)
 
@@ -218,11 +219,8 @@ def _in_double(patch: Array, weights: Array, bias: Array) -> Array:
 
 def _tree(patch: Array, weights: Array, bias: Array) -> Array:
     """Return pairwise sums, halving their number until one is left; the bias comes last."""
-    terms = [a[:, None] * w for a, w in zip(patch.T, weights, strict=True)]
-    while len(terms) > 1:
-        pairs = [one + other for one, other in zip(terms[::2], terms[1::2], strict=False)]
-        terms = pairs + terms[2 * len(pairs) :]
-    total: Single = terms[0] + bias
+    products = patch[:, None] * weights.T
+    total: Array = tree_sum(products)[..., 0] + bias
     return total
 
 

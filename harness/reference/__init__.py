@@ -183,11 +183,11 @@ def require_within_tolerance(
 
 
 def _ratio(one: Array, right: Array, tolerance: Array) -> Array:
-    """Return |one - right| / tolerance, 0 where both are equal, infinite where only the tolerance is 0."""
+    """Return |one - right| / tolerance, 0 where both are equal, infinite where they differ without a finite bound."""
     with np.errstate(all="ignore"):
-        difference = np.abs(one.astype(np.float64) - right)
-        ratio: Array = np.where(one == right, 0, difference / tolerance)
-    return ratio
+        ratio = np.abs(one.astype(np.float64) - right) / tolerance
+    found: Array = np.where(one == right, 0, np.where(np.isfinite(tolerance), ratio, np.inf))
+    return found
 
 
 def require_given_outputs(

@@ -155,3 +155,24 @@ def test_weights_that_are_not_finite_are_refused(value: float) -> None:
     constants = {"w": np.full((1, 1), value, np.float32)}
     with pytest.raises(RequestError, match="the weight holds"):
         network(helper.make_node("MatMul", ["x", "w"], ["y"]), constants, (1,), 2)
+
+
+@pytest.mark.parametrize("wrong", [1.0, 1e-3, 1e30, np.inf])
+def test_onnx_runtime_does_not_confirm_a_wrong_specification(wrong: float) -> None:
+    model = gemm(np.random.default_rng(0), 20, 3)
+    x = np.random.default_rng(1).normal(size=(1, 20)).astype(np.float32)
+    right = only(model).prepare()(x)
+    host, runtime = Reference(model).host, right
+    with pytest.raises(ReferenceFailed, match="further apart than the bound"):
+        require_within_tolerance(model.layers, (runtime,), ((right + wrong).astype(np.float32),), host, {"x": x})
+
+
+def test_values_that_differ_without_a_finite_bound_are_refused() -> None:
+    constants = {"w": np.ones((20, 3), np.float32)}
+    model = network(helper.make_node("MatMul", ["x", "w"], ["y"]), constants, (20,), 2)
+    x = np.full((1, 20), 3e38, np.float32)
+    right = only(model).prepare()(x)
+    host, other = Reference(model).host, np.where(np.isinf(right), np.float32(1), right)
+    assert np.isinf(right).all()
+    with pytest.raises(ReferenceFailed, match="further apart than the bound inf"):
+        require_within_tolerance(model.layers, (other,), (right,), host, {"x": x})
