@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from harness.core.errors import ReferenceFailed
 from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session, takes_precision
 from harness.operators.base import Layer
+from harness.operators.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -44,20 +45,12 @@ class SeparateLayers:
         Raises ReferenceFailed where ONNX Runtime fails.
         """
         layers, source = self._network.layers, self._network.input
-        tensors = {source.name: (source, vectors)}
-        tensors |= {
-            layer.output.name: (layer.output, values) for layer, values in zip(layers, activations, strict=True)
-        }
         read = {name for layer in layers for name in layer.sources}
-        given = {
-            name if name == source.name else GIVEN + name: values.reshape(len(vectors), *tensor.shape)
-            for name, (tensor, values) in tensors.items()
-            if name in read
-        }
-        try:
-            outputs: list[Array] = self._session.run([layer.output.name for layer in layers], given)
-        except Exception as error:  # as above
-            raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
+        given = {source.name: (source, vectors)} if source.name in read else {}
+        for layer, values in zip(layers, activations, strict=True):
+            if layer.output.name in read:
+                given[GIVEN + layer.output.name] = layer.output, values
+        outputs = _run(self._session, [layer.output.name for layer in layers], given)
         return tuple(output.reshape(len(vectors), -1) for output in outputs)
 
 
@@ -86,7 +79,7 @@ class OnnxRuntimeReference:
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
-        outputs = self._run(self._session, [layer.output.name for layer in self._layers], vectors)
+        outputs = _run(self._session, [layer.output.name for layer in self._layers], self._inputs(vectors))
         return tuple(
             output.reshape(len(vectors), layer.size) for output, layer in zip(outputs, self._layers, strict=True)
         )
@@ -97,18 +90,23 @@ class OnnxRuntimeReference:
         Raises ReferenceFailed where ONNX Runtime fails.
         """
         names = [output.name for output in self._given.get_outputs()]
-        outputs = self._run(self._given, names, vectors)
+        outputs = _run(self._given, names, self._inputs(vectors))
         return {name: output.reshape(len(vectors), -1) for name, output in zip(names, outputs, strict=True)}
 
-    def _run(
-        self, prepared: onnxruntime.InferenceSession, names: list[str], vectors: npt.NDArray[np.float32]
-    ) -> list[Array]:
-        try:
-            given = vectors.reshape(len(vectors), *self._input.shape)
-            outputs: list[Array] = prepared.run(names, {self._input.name: given})
-        except Exception as error:  # as above
-            raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
-        return outputs
+    def _inputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, tuple[Tensor, Array]]:
+        return {self._input.name: (self._input, vectors)}
+
+
+def _run(
+    prepared: onnxruntime.InferenceSession, names: list[str], given: Mapping[str, tuple[Tensor, Array]]
+) -> list[Array]:
+    """Return outputs by name; `given` has for the name of each input its tensor and values, (n, size)."""
+    try:
+        shaped = {name: values.reshape(len(values), *tensor.shape) for name, (tensor, values) in given.items()}
+        outputs: list[Array] = prepared.run(names, shaped)
+    except Exception as error:  # its exceptions have no common base of their own
+        raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
+    return outputs
 
 
 def with_all_activations(network: Network) -> bytes:

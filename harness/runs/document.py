@@ -130,10 +130,7 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
     layers = enumerate(zip(totals, shown.covered, strict=True))
     ratios = [max_ratio(record.ratios[i] for record in records if record.ratios) for i in range(len(totals))]
     return Results(
-        layers=[
-            _layer(plan, ran_on, index, total, covered).model_copy(update={"reference_ratio": ratios[index]})
-            for index, (total, covered) in layers
-        ],
+        layers=[_layer(plan, ran_on, index, total, covered, ratios[index]) for index, (total, covered) in layers],
         coverage={"text": coverage.describe(network, shown.covered), **_counts(coverage.total(shown.covered))},
         deployed=None if deployed is None else entries.ComparisonEntry(**dataclasses.asdict(deployed)),
         proof=proof,
@@ -403,7 +400,7 @@ def _value_range(layer: Layer) -> tuple[float | None, float | None]:
 
 
 def _layer(
-    plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage
+    plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage, ratio: float | None
 ) -> entries.LayerEntry:
     layers, tasks = plan.network.layers, plan.tasks_of(index)
     layer, items = layers[index], [plan.items[task.item] for task in tasks]
@@ -426,6 +423,7 @@ def _layer(
         own=total.own,
         first_difference=first,
         coverage=_counts(covered),
+        reference_ratio=ratio,
         **({} if plan.kept[index] else {"kept": False}),
     )
 
