@@ -155,6 +155,12 @@ class Contraction(Linear):
     def _staircase(self) -> Staircase:
         return Staircase.of(self.thresholds(), *self.accumulator_bounds()).repeated(self.positions)
 
+    def of_channels(self, taken: slice) -> dict[str, Any]:
+        """Return all constants of these channels."""
+        names = ("weights_zero_point", "bias", "multiplier")
+        scales = replace(self.scales, b=self.scales.b[taken])
+        return super().of_channels(taken) | {name: getattr(self, name)[taken] for name in names} | {"scales": scales}
+
     def accumulator_bounds(self) -> tuple[Integers, Integers]:
         """Return the exact bounds, int64 (N,) each, of acc[n] over all inputs a[k].
 

@@ -104,16 +104,3 @@ y[m, p] = acc"""
             yield FaultModel("the products are added by row, column and channel (im2col)", ORDER, sums)
         for cause, layer, values in self.wrong_places(x, 0):
             yield FaultModel(cause, WINDOWS, layer.prepare()(values))
-
-    def slice(self, start: int, stop: int, name: str) -> Self | None:
-        """Return whole channels of a convolution of one group; None for parts of channels and for groups."""
-        if self.groups > 1 or start % self.positions or stop % self.positions:
-            return None
-        taken = slice(start // self.positions, stop // self.positions)
-        return replace(
-            self,
-            name=name,
-            output=replace(self.output, shape=(taken.stop - taken.start, *self.output.shape[1:])),
-            weights=self.weights[:, taken],
-            bias=self.bias[taken],
-        )

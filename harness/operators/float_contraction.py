@@ -58,6 +58,10 @@ class FloatContraction(Linear):
         """Return weights and bias."""
         return {"weights": self.weights, "bias": self.bias}
 
+    def of_channels(self, taken: slice) -> dict[str, Any]:
+        """Return weights and bias of these channels."""
+        return super().of_channels(taken) | {"bias": self.bias[taken]}
+
     def facts(self) -> dict[str, Any]:
         """Return the size of the sums; weights are no facts for people."""
         return {"terms": len(self.weights), "order": ORDER}

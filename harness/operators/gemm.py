@@ -80,16 +80,6 @@ y[n] = acc"""
         layer = cls(**written, weights=weights, bias=bias)
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
 
-    def slice(self, start: int, stop: int, name: str) -> Self:
-        """Return some columns: a column depends on no other."""
-        return replace(
-            self,
-            name=name,
-            output=replace(self.output, shape=(stop - start,)),
-            weights=self.weights[:, start:stop],
-            bias=self.bias[start:stop],
-        )
-
 
 def read_matrix(node: Node, source: Tensor, *, transposed: bool = False) -> Array:
     """Return the constant matrix B as (K, N)."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,6 +43,18 @@ class Linear(Layer):
         `padding` is the value outside the input.
         """
         yield slice(None), values
+
+    def of_channels(self, taken: slice) -> dict[str, Any]:
+        """Return the fields with one value or column for each channel, of these channels alone."""
+        return {"weights": self.weights[:, taken]}
+
+    def slice(self, start: int, stop: int, name: str) -> Self | None:
+        """Return whole channels of a layer of one group; None for parts of channels and for groups."""
+        if self.groups > 1 or start % self.positions or stop % self.positions:
+            return None
+        taken = slice(start // self.positions, stop // self.positions)
+        shape = (taken.stop - taken.start, *self.output.shape[1:])
+        return replace(self, name=name, output=replace(self.output, shape=shape), **self.of_channels(taken))
 
     def by_channel(self, values: Array) -> Array:
         """Return values (n, size) with the channels as columns, (n * positions, N); those of a vector are adjacent."""

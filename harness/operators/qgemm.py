@@ -176,20 +176,6 @@ class QGemm(Contraction):
         """The operation with or without a rounding to quantised values."""
         return QGEMM_FLOAT32 if self.scales.y is None else QGEMM
 
-    def slice(self, start: int, stop: int, name: str) -> Self:
-        """Return some columns: a column depends on no other, so the parts side by side are the layer, bit for bit."""
-        taken = slice(start, stop)
-        return replace(
-            self,
-            name=name,
-            output=replace(self.output, shape=(stop - start,)),
-            weights=self.weights[:, taken],
-            weights_zero_point=self.weights_zero_point[taken],
-            bias=self.bias[taken],
-            multiplier=self.multiplier[taken],
-            scales=replace(self.scales, b=self.scales.b[taken]),
-        )
-
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
         """Feed the node with its input zero point, so that all products are 0, and accumulators as its bias."""
         element_type = onnx.helper.np_dtype_to_tensor_dtype(self.input.dtype)

@@ -159,22 +159,6 @@ class QLinearConv(Convolution, Contraction):
         """Return the number of the window that has each input; the channels have the same windows."""
         return np.tile(self.window.whole_windows(), self.input.shape[0])
 
-    def slice(self, start: int, stop: int, name: str) -> Self | None:
-        """Return whole channels of a convolution of one group; None for parts of channels and for groups."""
-        if self.groups > 1 or start % self.positions or stop % self.positions:
-            return None
-        taken = slice(start // self.positions, stop // self.positions)
-        return replace(
-            self,
-            name=name,
-            output=replace(self.output, shape=(taken.stop - taken.start, *self.output.shape[1:])),
-            weights=self.weights[:, taken],
-            weights_zero_point=self.weights_zero_point[taken],
-            bias=self.bias[taken],
-            multiplier=self.multiplier[taken],
-            scales=replace(self.scales, b=self.scales.b[taken]),
-        )
-
     def at_one_position(self) -> Self:
         """Return the layer with one value for each channel, whose rounding is that of every position."""
         return replace(self, output=replace(self.output, shape=(len(self.multiplier),)))

@@ -14,6 +14,8 @@ from harness.operators.window import Window
 from harness.targets.base import Lowering
 from harness.targets.generated import C_TYPES, LayerCode, Stage, Table, compute_stage, definition
 
+TERM_LIMIT = 100_000
+"""Products in one unrolled layer: each is about 10 bytes of code, and compilers take minutes for more."""
 ALIGNED = "__attribute__((aligned(64)))"
 
 L = TypeVar("L", bound=Layer)
@@ -47,6 +49,13 @@ class CLowering(Lowering[L]):
     def unrolled(self, layer: L, sources: Sequence[str]) -> LayerCode:
         """Return code without loops and tables (ACETONE, section 3.4)."""
         return self.plain(layer, sources)
+
+
+def too_long(terms: int, variant: str) -> str | None:
+    """Return why code without loops for so many products is refused; None if it is not."""
+    if variant == "unrolled" and terms > TERM_LIMIT:
+        return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
+    return None
 
 
 def elementwise(layer: Layer, sources: Sequence[str], tables: tuple[Table, ...], body: str) -> LayerCode:

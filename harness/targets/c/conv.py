@@ -9,7 +9,7 @@ from harness.core.arrays import Array
 from harness.operators.conv import Conv
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
-from harness.targets.c.gemm import chain, too_long
+from harness.targets.c.gemm import chain
 from harness.targets.generated import LayerCode, Table, literal
 
 QUAD = 4  # in kernels/c/lanes.h
@@ -26,7 +26,7 @@ class ConvLowering(CLowering[Conv]):
 
     def unsupported(self, layer: Conv, variant: str) -> str | None:
         """Refuse unrolled code that no compiler finishes."""
-        return too_long(len(layer.weights) * layer.size, variant)
+        return code.too_long(len(layer.weights) * layer.size, variant)
 
     def plain(self, layer: Conv, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/conv.h."""

@@ -13,8 +13,6 @@ from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
 PANEL = 16  # FLOAT_PANEL in kernels/c/float_lanes.h
-TERM_LIMIT = 100_000
-"""Products in one unrolled layer: each is about 10 bytes of code, and compilers take minutes for more."""
 
 
 class GemmLowering(CLowering[Gemm]):
@@ -25,7 +23,7 @@ class GemmLowering(CLowering[Gemm]):
 
     def unsupported(self, layer: Gemm, variant: str) -> str | None:
         """Refuse unrolled code that no compiler finishes."""
-        return too_long(layer.input.size * layer.size, variant)
+        return code.too_long(layer.input.size * layer.size, variant)
 
     def plain(self, layer: Gemm, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/gemm.h."""
@@ -52,13 +50,6 @@ class GemmLowering(CLowering[Gemm]):
             Table(f"{layer.name}_bias", code.filled(layer.bias, -(-layer.size // PANEL) * PANEL)),
         )
         return code.elementwise(layer, sources, tables, f"gemm_vector_float32({_operands(layer)});")
-
-
-def too_long(terms: int, variant: str) -> str | None:
-    """Return why code without loops for so many products is refused; None if it is not."""
-    if variant == "unrolled" and terms > TERM_LIMIT:
-        return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
-    return None
 
 
 def packed(weights: Array) -> Array:

@@ -26,8 +26,6 @@ from harness.targets.contraction import (
 from harness.targets.generated import C_TYPES, LayerCode, Stage, Table, literal
 
 LANES, QUAD = 16, 4  # in kernels/c/lanes.h, too
-TERM_LIMIT = 100_000
-"""Products in one unrolled layer: each is about 10 bytes of code, and compilers take minutes for more."""
 
 
 class QGemmLowering(CLowering[QGemm]):
@@ -37,10 +35,7 @@ class QGemmLowering(CLowering[QGemm]):
 
     def unsupported(self, layer: QGemm, variant: str) -> str | None:
         """Refuse sums that could leave int32, and unrolled code that no compiler finishes."""
-        terms = layer.input.size * layer.size
-        if variant == "unrolled" and terms > TERM_LIMIT:
-            return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
-        return too_deep(layer)
+        return code.too_long(layer.input.size * layer.size, variant) or too_deep(layer)
 
     def plain(self, layer: QGemm, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/qgemm.h."""

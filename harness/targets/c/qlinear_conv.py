@@ -20,9 +20,6 @@ from harness.targets.generated import LayerCode, Table, literal
 GROUP_BYTES = LANES * QUAD
 TILES = 2  # the most LANES_TILES in kernels/c/lanes.h
 
-TERM_LIMIT = 100_000
-"""Products in one unrolled layer: each is about 10 bytes of code, and compilers take minutes for more."""
-
 
 class QLinearConvLowering(CLowering[QLinearConv]):
     """Weights have one row for each channel of the output."""
@@ -32,10 +29,7 @@ class QLinearConvLowering(CLowering[QLinearConv]):
 
     def unsupported(self, layer: QLinearConv, variant: str) -> str | None:
         """Refuse unrolled code that no compiler finishes."""
-        terms = len(layer.weights) * layer.size
-        if variant == "unrolled" and terms > TERM_LIMIT:
-            return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
-        return None
+        return code.too_long(len(layer.weights) * layer.size, variant)
 
     def plain(self, layer: QLinearConv, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/qlinear_conv.h."""

@@ -15,7 +15,8 @@ from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.targets import codegen
-from harness.targets.c.qgemm import TERM_LIMIT, offsets
+from harness.targets.c.code import TERM_LIMIT
+from harness.targets.c.qgemm import offsets
 from harness.targets.c.qgemm import packed as pack
 from harness.targets.contraction import DEPTH_LIMIT, signed_weights
 from tests.support import builders
