@@ -31,7 +31,7 @@ from harness.targets.toolchain import EXACTNESS_FLAGS
 
 FOLDER = Path(__file__).resolve().parent
 OPERATORS = ("Exp", "Tanh", "Sigmoid", "Softmax")
-"""In the order of functions.c."""
+"""Names in the order of functions.c."""
 FLAGS = ("-O3", "-march=native", "-std=gnu11", *EXACTNESS_FLAGS)
 ROUNDS, CALLS = 200, 20
 

@@ -86,7 +86,7 @@ def assert_within(
 
 
 def outside(found: Array, output: Array, tolerance: Array) -> Array:
-    """Which values are further from the output than the tolerance, bool."""
+    """Return where values are further from the output than the tolerance, bool."""
     with np.errstate(invalid="ignore"):  # infinities that are equal
         distance = np.abs(found.astype(np.float64) - output)
     wrong: Array = ~((found == output) | (distance <= tolerance) | np.isinf(tolerance))

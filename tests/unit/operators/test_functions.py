@@ -69,7 +69,7 @@ def by_reference(model: onnx.ModelProto, x: Array) -> Array:
 
 
 def outside(layer: Layer, x: Array, y: Array, found: Array) -> Array:
-    """Where another implementation is outside the tolerance, as indices."""
+    """Return the indices at which another implementation is outside the tolerance."""
     allowed = layer.tolerance([x], y)
     with np.errstate(invalid="ignore"):
         distance = np.where(found == y, 0, np.abs(found.astype(np.float64) - y))
@@ -169,7 +169,7 @@ def test_special_values(function: Callable[[Array], Array], pairs: list[tuple[fl
 
 @pytest.mark.parametrize("build", [NATIVE, PLAIN, CROSS], ids=["native", "without optimisation", "emulated aarch64"])
 def test_the_kernels_give_the_bits_of_the_specification(build: Build | None, tmp_path: Path) -> None:
-    """For every 65,521st float32; tests/campaigns/functions tries all of them."""
+    """Compare every 65,521st float32; tests/campaigns/functions tries all of them."""
     if build is None:
         pytest.skip("no compiler for aarch64, or no qemu-aarch64")
     program, step = compiled(build, tmp_path), 65_521

@@ -303,7 +303,7 @@ def test_other_orders_of_the_sum_of_softmax_are_named() -> None:
 
 @pytest.mark.parametrize("operator", ["Exp", "Tanh", "Sigmoid"])
 def test_contracted_operations_of_a_compiler_are_named(operator: str, tmp_path: Path) -> None:
-    """Of a program that gcc makes without -ffp-contract=off, for a processor with FMA."""
+    """Name contraction in a program that gcc makes without -ffp-contract=off, for a processor with FMA."""
     layer, x = function(operator)
     name = {"Sigmoid": "logistic"}.get(operator, operator.lower())
     first, step = int(np.float32(-3).view(np.uint32)), 97
