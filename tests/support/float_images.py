@@ -11,6 +11,7 @@ from harness.model.network import Network
 from tests.support.codes import node
 from tests.support.images import image_network, needed
 
+RANDOM = np.random.default_rng(2)
 CONSTANTS: dict[str, Any] = {
     "image": np.array([-1, 9, 7, 6], np.int64),
     "low": np.float32(-1e4),
@@ -22,6 +23,12 @@ CONSTANTS: dict[str, Any] = {
     "bias": np.linspace(3, -1, 9, dtype=np.float32),
     "mean_of_channel": np.linspace(-1, 3, 9, dtype=np.float32),
     "variance": np.linspace(0, 5, 9, dtype=np.float32),
+    "kernels": RANDOM.normal(size=(13, 9, 3, 2)).astype(np.float32),
+    "of_kernels": RANDOM.normal(size=13).astype(np.float32),
+    "of_groups": RANDOM.normal(size=(6, 3, 2, 3)).astype(np.float32),
+    "matrix": RANDOM.normal(size=(19, 9)).astype(np.float32),
+    "of_rows": RANDOM.normal(size=19).astype(np.float32),
+    "second_matrix": RANDOM.normal(size=(19, 5)).astype(np.float32),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -55,6 +62,11 @@ def nodes() -> list[onnx.NodeProto]:
         node("Max", "images", output="alone"),
         node("BatchNormalization", "images", "gain", "bias", "mean_of_channel", "variance", output="normalised",
              epsilon=1e-3),
+        node("Conv", "bounded", "kernels", "of_kernels", output="windows", strides=[2, 1], pads=[1, 0, 0, 1]),
+        node("Conv", "bounded", "of_groups", output="groups", group=3, dilations=[2, 1], pads=[0, 1, 2, 0]),
+        node("Flatten", "peak", output="peaks"),
+        node("Gemm", "peaks", "matrix", "of_rows", output="rows", transB=1, alpha=0.7),
+        node("MatMul", "rows", "second_matrix", output="last"),
     ]  # fmt: skip
 
 

@@ -65,6 +65,21 @@ WRONG = {
     ),
     "product with the reciprocal": ("c", BATCH, "/ deviation[c])", "* (1.0f / deviation[c]))", "normalised"),
     "factor first": ("c", BATCH, "/ deviation[c]) * scale[c]", "* scale[c]) / deviation[c]", "normalised"),
+    "contracted sum of a Conv": (
+        "c", "conv.h", "to[n] += from[n * v->stride_x] * w", "to[n] = __builtin_fmaf(from[n * v->stride_x], w, to[n])",
+        "windows",
+    ),
+    "contracted sum of a Gemm": (
+        "c", "gemm.h", "y[n] += a[k] * w[k * width + n]", "y[n] = __builtin_fmaf(a[k], w[k * width + n], y[n])", "rows",
+    ),
+    "reversed sum of a Gemm": (
+        "c", "gemm.h", "a[k] * w[k * width + n]", "a[depth - 1 - k] * w[(depth - 1 - k) * width + n]", "last",
+    ),
+    "last product of a Gemm": ("c:vector", "gemm_vector.h", "k < depth; ++k", "k + 1 < depth; ++k", "rows"),
+    "bias of a Conv": ("c:vector", "conv_vector.h", "bias[m] + 0.0f", "0.0f", "windows"),
+    "first group of a Conv": (
+        "c:vector", "conv_vector.h", "x += layer->inputs * v->height * v->width", "x += 0", "groups"
+    ),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
