@@ -112,9 +112,14 @@ class Function(Layer):
         """Return the interval."""
         return self.interval
 
+    @property
+    def has_tolerance(self) -> bool:
+        """True if ONNX Runtime may differ at all."""
+        return bool(self.largest_ulp or self.largest_difference)
+
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - operators override it
         """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
-        if not (self.largest_ulp or self.largest_difference):
+        if not self.has_tolerance:
             return None
         return self.largest_ulp * ulp_of(output) + self.largest_difference
 

@@ -153,6 +153,11 @@ class MaxPool(Selection):
         """Return where the output is a number."""
         return None if self.of_codes else ~np.isnan(expected)
 
+    @property
+    def has_tolerance(self) -> bool:
+        """True for float32 values; codes have one order."""
+        return not self.of_codes
+
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return 0, for zeros of either sign; ONNX Runtime 1.31 gives the lowest finite number for -infinity."""
         return None if self.of_codes else np.where(np.isneginf(output), np.inf, 0.0)

@@ -73,7 +73,7 @@ def _ratio_text(layers: Sequence[LayerEntry]) -> str:
         return ""
     ratio, name = max(bounded)
     return (
-        f"ONNX Runtime rounds {plural(len(bounded), 'layer')} in another order: each value is within its bound, the "
+        f"ONNX Runtime rounds {plural(len(bounded), 'layer')} in another way: each value is within its bound, the "
         f"largest difference is {ratio:.3g} of it (layer {name})"
     )
 

@@ -78,17 +78,10 @@ class Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
         if self.operator not in (*DENSE, *FLOAT_DENSE, "Conv"):
             return self
-        if self.operator == "Conv":
-            positions = self.width // self.constants["weights"].shape[1]
-            start, stop = start // positions, stop // positions
-            cut = {name: self.constants[name][..., start:stop] for name in ("weights", "bias")}
-            return replace(self, width=(stop - start) * positions, constants={**self.constants, **cut})
-        per_column = (
-            ("weights", "bias")
-            if self.operator in FLOAT_DENSE
-            else ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
-        )
-        cut = {name: self.constants[name][..., start:stop] for name in per_column}
+        positions = self.width // self.constants["weights"].shape[1]
+        channels = slice(start // positions, stop // positions)
+        per_channel = ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
+        cut = {name: self.constants[name][..., channels] for name in per_channel if name in self.constants}
         return replace(self, width=stop - start, constants={**self.constants, **cut})
 
     @property

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.errors import ReferenceFailed, RequestError
-from harness.model.graph import parse
+from harness.core.installation import ROOT
+from harness.model.graph import load, parse
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.reference import Reference, require_within_tolerance
@@ -142,6 +143,14 @@ def test_every_other_order_gives_other_bits(kind: str) -> None:
     assert "the products are added pairwise, as a tree" in causes
     assert ("the products are added by row, column and channel (im2col)" in causes) is (kind == "conv")
     assert len(causes) == len(set(causes))
+
+
+@pytest.mark.parametrize("name", ["acas_coc", "lenet5_int8", "resnet8_int8"])
+def test_a_quantised_network_is_confirmed_as_a_whole_and_on_every_bit(name: str) -> None:
+    model = load(ROOT / "models" / f"{name}.onnx")
+    assert not any(layer.has_tolerance for layer in model.layers)
+    x = np.random.default_rng(0).uniform(*model.box, (3, model.input.size)).astype(np.float32)
+    assert set(Reference(model).expected(x).ratios) == {None}
 
 
 def test_a_bias_of_negative_zero_counts_as_zero() -> None:
