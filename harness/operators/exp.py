@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.operators import elementary
 from harness.operators.fault_models import FaultModel, Single
-from harness.operators.function import ORDER, Function, Range
+from harness.operators.function import ORDER, Approximation, Range
 from harness.operators.node import Node
 from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
@@ -33,7 +33,7 @@ fragment exp_float32(
 
 
 @dataclass(frozen=True, eq=False)
-class Exp(Function):
+class Exp(Approximation):
     """y[n] = exp(x[n]); it can be infinite, and 0."""
 
     ONNX = (("", "Exp"),)

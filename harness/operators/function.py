@@ -47,19 +47,11 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Function(Layer):
-    """A layer with a function of one float32 value; the fields of a subclass are its attributes in ONNX.
-
-    ONNX Runtime may differ by `largest_ulp` times the ulp of the specified value, plus `largest_difference`: distances
-    that were measured for all inputs (docs/float-operators.md), with a margin.  If both are 0 every bit must agree.
-    """
+    """A layer with a function of one float32 value; the fields of a subclass are its attributes in ONNX."""
 
     roles = ("x",)
     defaults: ClassVar[Mapping[str, float]] = {}
     """The attributes, which must be finite, with the values that ONNX gives them."""
-    largest_ulp: ClassVar[float] = 0
-    largest_difference: ClassVar[float] = 0
-    smallest_in_ulp: ClassVar[float] = LEAST_NORMAL
-    """Distances of results below it are stated in the page as numbers, not in ulp."""
     interval: ClassVar[tuple[float, float]]
     """Inputs that reach all outputs but those in the limit."""
     places: ClassVar[tuple[float, ...]]
@@ -111,17 +103,6 @@ class Function(Layer):
     def representable(self) -> tuple[float, float]:
         """Return the interval."""
         return self.interval
-
-    @property
-    def has_tolerance(self) -> bool:
-        """True if ONNX Runtime may differ at all."""
-        return bool(self.largest_ulp or self.largest_difference)
-
-    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - operators override it
-        """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
-        if not self.has_tolerance:
-            return None
-        return self.largest_ulp * ulp_of(output) + self.largest_difference
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where input and output are no NaN."""
@@ -184,6 +165,23 @@ class Function(Layer):
             small = np.where(np.abs(x) < np.float32(LEAST_NORMAL), x * np.float32(0), x)
             yield FaultModel("a subnormal input is read as zero", "it is kept", self.function(small))
             yield FaultModel("the result is rounded to float16", "to float32", through_float16(y))
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation(Function):
+    """A function that ONNX fixes as a real number only, so that ONNX Runtime has other roundings.
+
+    It may differ by `largest_ulp` times the ulp of the specified value, plus `largest_difference`: distances that were
+    measured for all inputs (docs/float-operators.md), with a margin.
+    """
+
+    largest_ulp: ClassVar[float] = 0
+    largest_difference: ClassVar[float] = 0
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
+        """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
+        allowed: Array = self.largest_ulp * ulp_of(output) + self.largest_difference
+        return allowed
 
 
 def ulp_of(y: Single) -> Real:

@@ -18,6 +18,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exp import Exp
 from harness.operators.fault_models import FaultModel, Single, through_float16, tree_sum
+from harness.operators.float_errors import UNIT_ROUNDOFF, gamma
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -33,7 +34,6 @@ from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
 ORDER = "exponentials of x - max(x), summed in the order of the columns, then a quotient"
-UNIT = 2.0**-24
 FLUSHED = 2.0**-125
 """Largest difference of ONNX Runtime where exponentials or results are subnormal."""
 FRAGMENT = Fragment(
@@ -130,8 +130,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         Both sums are within gamma = n u / (1 - n u) of the exact sum of their exponentials, and these are within
         `Exp.largest_ulp` ulp, 2 u each, of each other; three more roundings are those of a reciprocal and a product.
         """
-        gamma = self.length * UNIT / (1 - self.length * UNIT)
-        relative = 2 * gamma + 2 * 2 * Exp.largest_ulp * UNIT + 3 * UNIT
+        relative = 2 * gamma(self.length) + (4 * Exp.largest_ulp + 3) * UNIT_ROUNDOFF
         return 1.01 * relative * output.astype(np.float64) + FLUSHED
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
