@@ -214,7 +214,7 @@ def test_flags_in_each_other_s_place_are_found_before_the_run_and_by_their_trace
     broken = swapped(plan.make(listing.network, board, block=BLOCK, split=split, sync="flag"))
     assert kinds(broken) == {"data"}
     program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
-    assert differing(program, listing, tmp_path / "out", "--delay", "first:1000")
+    assert differing(program, listing, tmp_path / "out", "--delay", "first:20000")
     assert any("second began o3" in found.text for found in replayed(broken, tmp_path / "out").violations)
 
 
