@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 import click
@@ -21,8 +22,11 @@ from harness.core.installation import ROOT
 from tests.campaigns.gpu import device
 from tests.campaigns.gpu.device import Device, NoGpu
 
-TESTS = ("-m", "pytest", "tests/campaigns/gpu", "-v", "--durations=0", "-p", "no:cacheprovider")
+# The two files beside each other: most of their time is the processor's.
+BESIDE = ("-n2", "--dist=loadfile")
+TESTS = ("-m", "pytest", "tests/campaigns/gpu", "-v", "--durations=0", "-p", "no:cacheprovider", *BESIDE)
 BENCHMARK = ("benchmarks/gpu.py",)
+PACKAGES = ("numpy", "onnx", "onnxruntime", "cuda-bindings", "nvidia-cuda-nvrtc-cu11")
 BRIEF = ("--simulated", "--vectors", "256", "--launches", "2", "--executions", "100", "--compilations", "1")
 
 
@@ -52,6 +56,7 @@ def head(gpu: Device, now: datetime) -> Iterator[str]:
     yield f"commit: {commit()}"
     yield f"date: {now:%Y-%m-%d %H:%M} UTC"
     yield f"machine: {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+    yield f"packages: {', '.join(f'{name} {metadata.version(name)}' for name in PACKAGES)}"
 
 
 def run(arguments: Sequence[str], lines: list[str]) -> int:
