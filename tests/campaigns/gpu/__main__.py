@@ -78,7 +78,8 @@ def run(arguments: Sequence[str], lines: list[str]) -> int:
 def write(lines: Sequence[str], folder: Path, gpu: Device, now: datetime) -> None:
     """The log, without this machine's paths."""
     path = folder / f"{now:%Y%m%d-%H%M%S}_{device.file_name(gpu)}.log"
-    text = "\n".join(lines).replace(sys.executable, "python").replace(f"{ROOT}/", "").replace(str(ROOT), ".")
+    text = "\n".join(lines).replace(sys.executable, "python").replace(f"{sys.prefix}/", "")
+    text = text.replace(f"{ROOT}/", "").replace(str(ROOT), ".")
     path.write_text(f"{text}\n", encoding="utf-8")
     print(f"\nlog: {path}")  # noqa: T201 - what a user looks for
 
