@@ -158,7 +158,7 @@ def plan_table(made: Plan, board: Profile) -> Table:
     for task in made.tasks:
         part, item = made.part(task), made.items[task.item]
         core = "any" if item.core is None else str(item.core)
-        shape = f"{part.input.size} -> {part.size}"
+        shape = f"{part.input.shape_text} -> {part.output.shape_text}"
         cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
         stage = [str(task.stage), str(task.buffers)] if staged else []
         table.add_row(*cells, *stage, end_section=task.name in handing_over)

@@ -80,6 +80,8 @@ class Layer(ABC):
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
     accumulates: ClassVar[bool] = False
     """True if it sums products of quantised values."""
+    weighted: ClassVar[bool] = False
+    """True if it sums products with weights, of whatever type."""
     elementwise: ClassVar[bool] = True
     """True if a value of the output depends only on the values at the same place of the inputs."""
     selects: ClassVar[bool] = False

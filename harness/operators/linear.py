@@ -24,6 +24,7 @@ class Linear(Layer):
     """
 
     elementwise = False
+    weighted = True
 
     weights: Array
 

@@ -33,3 +33,8 @@ class Tensor:
     def size(self) -> int:
         """The number of values of one vector."""
         return math.prod(self.shape)
+
+    @property
+    def shape_text(self) -> str:
+        """The shape of one vector for people: 3x32x32."""
+        return "x".join(map(str, self.shape)) or "1"

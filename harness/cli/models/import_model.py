@@ -148,7 +148,9 @@ def _float_table(path: Path, network: DenseNetwork) -> Table:
 def _quantised_table(path: Path, network: Network) -> Table:
     table = _table(path, "layer", "operator", "shape", "type")
     for layer in network.layers:
-        table.add_row(layer.name, layer.operator, f"{layer.input.size} -> {layer.size}", str(layer.dtype))
+        table.add_row(
+            layer.name, layer.operator, f"{layer.input.shape_text} -> {layer.output.shape_text}", str(layer.dtype)
+        )
     return table
 
 

@@ -105,7 +105,7 @@ def _is_float(content: bytes) -> bool:
 
 def _table(entries: list[ListedModel]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("model", "layers", "parameters", "other than QGemm", "from", "SHA-256"):
+    for heading in ("model", "layers", "parameters", "other operators", "from", "SHA-256"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "from")
     for entry in entries:
         table.add_row(*map(Text, _cells(entry)), style="dim" if entry.problem else "")
@@ -129,12 +129,13 @@ def _cells(entry: ListedModel) -> tuple[str, ...]:
 
 
 def _besides(operators: dict[str, int]) -> str:
-    """Return the operators after the first QuantizeLinear, except QGemm, with their counts."""
+    """Return the operators after the first QuantizeLinear, except those that the widths show, with their counts."""
+    from harness.model.text.facts import in_widths
     from harness.operators import by_onnx_name
 
     classes = {name: operator for (_, name), operator in by_onnx_name().items()}
     first = Counter({name: 1 for name in operators if classes[name].takes_every_input})
-    rest = Counter({name: count for name, count in operators.items() if not classes[name].accumulates}) - first
+    rest = Counter({name: count for name, count in operators.items() if not in_widths(classes[name])}) - first
     return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in rest.items())
 
 

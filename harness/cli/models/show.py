@@ -112,11 +112,11 @@ def _operators(network: Network) -> Table:
             layer.name,
             layer.operator,
             f"{', '.join(layer.sources)} -> {layer.output.name}",
-            f"{layer.input.dtype} {layer.input.size} -> {layer.dtype} {layer.size}",
+            f"{layer.input.dtype} {layer.input.shape_text} -> {layer.dtype} {layer.output.shape_text}",
         )
         for layer in network.layers
     )
-    return _table("layer", "operator", "reads -> writes", "type and width", rows=rows)
+    return _table("layer", "operator", "reads -> writes", "type and shape", rows=rows)
 
 
 def _arithmetic(network: Network) -> Table:

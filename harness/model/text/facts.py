@@ -10,6 +10,7 @@ import onnx
 from harness import operators
 from harness.model.network import Network
 from harness.model.text.tensors import constants
+from harness.operators.base import Layer
 
 
 def parameter_count(network: Network) -> int:
@@ -25,9 +26,14 @@ def _parameters(node: onnx.NodeProto) -> tuple[int, ...]:
     return operator.parameters if operator else ()
 
 
+def in_widths(operator: type[Layer]) -> bool:
+    """Return whether it sums products, so that `widths` has its size."""
+    return operator.accumulates or operator.weighted
+
+
 def widths(network: Network) -> tuple[int, ...]:
     """Return the width of the input and of every layer with weights; those that read the same codes are one layer."""
-    dense = {layer.sources: layer.size for layer in network.layers if layer.accumulates}
+    dense = {layer.sources: layer.size for layer in network.layers if in_widths(type(layer))}
     return (network.input.size, *dense.values())
 
 
