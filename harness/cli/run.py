@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fetch",
     type=click.Choice(["all", "mismatch"]),
-    default="all",
-    show_default=True,
+    show_default="all, or mismatch if all would take over 1 GiB",
     help="Dumps to fetch from the board.",
 )
 @click.option("--plan", help="Plan written by `harness plan -o`, instead of board, model and the options of a plan.")

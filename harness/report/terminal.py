@@ -28,6 +28,8 @@ def show(content: Content, report: Path, console: Console) -> None:
     console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
     if ratio := _ratio_text(document.layers):
         console.show(Text(ratio))
+    if document.fetch == "mismatch":
+        console.show(Text("dumps with the hash of the reference stayed on the board (--fetch all fetches them)"))
     if document.conformance:
         console.show(Text(_traced_text(document.conformance)))
     if document.board.kind == "emulated":

@@ -128,7 +128,7 @@ def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
         dumps.sha256(values) if is_kept else "" for values, is_kept in zip(references, kept, strict=True)
     )
     suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
-    wanted = [layer for layer, is_kept in enumerate(kept) if is_kept] if job.request.fetch == "all" else suspects
+    wanted = [layer for layer, is_kept in enumerate(kept) if is_kept] if job.fetch == "all" else suspects
     folder = job.folder.dumps("target", chunk.index)
     actual = program.collect(deployed, executed, wanted, job.network.layers, folder)
     for layer in wanted:

@@ -60,7 +60,7 @@ def conclude(
     return RunDocument(
         **dict(provenance),
         chunk=job.chunk,
-        fetch=job.request.fetch,
+        fetch=job.fetch,
         **dict(_results(job.plan, ran_on, job.stimuli.count, shown)),
         failing=None if failing is None else entries.FailingEntry(**failing),
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),

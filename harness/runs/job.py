@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
+from harness.core.text import plural
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
@@ -31,6 +33,8 @@ from harness.targets.bundle import Bundle
 from harness.targets.codegen import Program
 
 LARGEST_CHUNK = 10_000
+FETCHED_BYTES = 1 << 30
+"""The bytes of dumps and reference up to which a run fetches every dump by default."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class Request:
     `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
     which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
     the folder of the evidence; the default is a folder of the workspace named after time, board and model.
-    `chunk` is the number of vectors per chunk; None for the default, which a job replaces by `default_chunk`.
+    `chunk` is the number of vectors per chunk, `fetch` which dumps are fetched, "all" or those with a "mismatch"; None
+    for the defaults, which a job replaces by `default_chunk` and `default_fetch`.
     """
 
     board: str
@@ -59,7 +64,7 @@ class Request:
     sync: Sync | None = None
     buffers: Buffers | None = None
     chunk: int | None = None
-    fetch: str = "all"
+    fetch: str | None = None
     x64_quant_precision: bool = True
     cover: float | None = None
     floats: str | None = None
@@ -102,6 +107,11 @@ class Job:
         return self.request.chunk or default_chunk(self.network)
 
     @property
+    def fetch(self) -> str:
+        """Which dumps are fetched."""
+        return self.request.fetch or default_fetch(self.network, self.stimuli.count)
+
+    @property
     def title(self) -> str:
         """Return model and board for a progress bar."""
         return f"{self.network.name} on {self.profile.name}{' (emulated)' if self.profile.emulated else ''}"
@@ -116,6 +126,11 @@ def vector_bytes(network: Network) -> int:
 def default_chunk(network: Network) -> int:
     """Return the number of vectors for which a chunk has room, from 1 to LARGEST_CHUNK."""
     return max(min(LARGEST_CHUNK, MEMORY_BUDGET // vector_bytes(network)), 1)
+
+
+def default_fetch(network: Network, vectors: int) -> str:
+    """Return which dumps a run of so many vectors fetches: all, or for a bounded run folder those that differ."""
+    return "all" if vectors * vector_bytes(network) <= FETCHED_BYTES else "mismatch"
 
 
 def command_line() -> list[str]:
@@ -224,7 +239,9 @@ def _prepare(
     plan_check.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
     if folder is None:
-        request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count))
+        fetch = request.fetch or default_fetch(network, vectors.count)
+        request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
+        _require_space(request, workspace, network, vectors.count)
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     program = codegen.generate(made)
@@ -250,6 +267,22 @@ def _chunk(request: Request, network: Network, vectors: int) -> int:
             f"use --chunk {default_chunk(network)} or less, or omit --chunk",
         )
     return request.chunk
+
+
+def _require_space(request: Request, workspace: Workspace, network: Network, vectors: int) -> None:
+    """Raise RequestError if the disk has no room for the inputs and the dumps of a run."""
+    of_vector = network.input.size * network.input.dtype.itemsize
+    needed = vectors * (vector_bytes(network) if request.fetch == "all" else of_vector)
+    wanted = Path(request.run_folder) if request.run_folder else workspace.runs
+    disk = next(folder for folder in (wanted, *wanted.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(disk).free
+    if needed > free:
+        fetch = " or --fetch mismatch" if request.fetch == "all" and vectors * of_vector <= free else ""
+        raise RequestError(
+            f"the run folder takes {-(-needed >> 20):,} MiB for {plural(vectors, 'vector')}, and {disk} has "
+            f"{free >> 20:,} MiB free",
+            f"use --vectors {vectors * free // needed} or less{fetch}",
+        )
 
 
 def _new_folder(

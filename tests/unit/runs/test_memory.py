@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from harness import targets
 from harness.boards.profile import Profile, restored
+from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import buffer_bytes
 from harness.runs import job
-from harness.runs.job import LARGEST_CHUNK, Request, _chunk, default_chunk, vector_bytes
+from harness.runs.job import LARGEST_CHUNK, Request, _chunk, default_chunk, default_fetch, vector_bytes
 from harness.targets import bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import parse
@@ -99,3 +104,34 @@ def test_a_run_keeps_a_budget_other_than_the_default(host: Profile) -> None:
     other = host.model_copy(update={"memory_budget_mib": 64})
     assert other.kept()["memory_budget_mib"] == 64
     assert restored(other.kept()) == other
+
+
+@pytest.mark.parametrize(("vectors", "fetch"), [(1, "all"), (100, "all"), (101, "mismatch"), (10**6, "mismatch")])
+def test_all_dumps_are_fetched_up_to_a_size(
+    net: Network, vectors: int, fetch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "FETCHED_BYTES", 100 * 66)
+    assert default_fetch(net, vectors) == fetch
+
+
+@pytest.mark.parametrize(
+    ("fetch", "free", "hint"),
+    [
+        ("all", 66 * 1000, None),
+        ("all", 66 * 1000 - 1, "use --vectors 999 or less or --fetch mismatch"),
+        ("all", 16 * 1000 - 1, "use --vectors 242 or less"),
+        ("mismatch", 16 * 1000, None),
+        ("mismatch", 16 * 1000 - 1, "use --vectors 999 or less"),
+    ],
+)
+def test_a_run_that_the_disk_has_no_room_for_is_refused(
+    net: Network, fetch: str, free: int, hint: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    request = Request("host", "m", fetch=fetch, run_folder=str(tmp_path / "new" / "run"))
+    if hint is None:
+        job._require_space(request, Workspace(*[tmp_path] * 4), net, 1000)
+        return
+    with pytest.raises(RequestError, match=r"takes 1 MiB for 1,000 vectors, and .* has 0 MiB free$") as caught:
+        job._require_space(request, Workspace(*[tmp_path] * 4), net, 1000)
+    assert caught.value.hint == hint
