@@ -198,7 +198,7 @@ class Decoder:
             if known is None:
                 return
             found = translate(known)
-            yield found if similar[0] == 0xC4 or similar[5] >> 6 != 1 else _with_units(found, 4, 2)
+            yield found if similar[0] == 0xC4 or not _is_short(similar) else _with_units(found, 4, 2)
             done += known.size
 
     def _register(self, number: int) -> str:
@@ -245,7 +245,8 @@ class Decoder:
         text = f"{raw.mnemonic} {raw.op_str}".strip()
         if name in _X86_FLOW or name.startswith("j"):
             return _x86_flow(Instruction(raw.address, raw.size, text, (), plain=plain), given)
-        return Instruction(raw.address, raw.size, text, tuple(self._x86_operations(given)), plain=plain)
+        found = Instruction(raw.address, raw.size, text, tuple(self._x86_operations(given)), plain=plain)
+        return _with_units(found, 16, 8) if _is_long_vmovq(raw.bytes) else found
 
     def _x86_operations(self, given: _Given) -> Iterator[Operation]:
         name = given.name
@@ -562,6 +563,22 @@ def _like_vmovd(content: bytes) -> bytes:
     if len(content) < 7 or content[0] != 0x62 or content[1] & 7 != 5 or content[4] not in {0x6E, 0x7E}:
         return b""
     return bytes([0x62, content[1] & 0xF8 | 1]) + content[2:]
+
+
+def _is_long_vmovq(content: bytes) -> bool:
+    """Return whether it is vmovq of AVX512 to memory with a short displacement, which capstone 5 counts in 16 bytes."""
+    return (
+        content[0] == 0x62
+        and content[1] & 7 == 1
+        and content[2] & 0x83 == 0x81
+        and content[4] == 0x7E
+        and _is_short(content)
+    )
+
+
+def _is_short(content: bytes) -> bool:
+    """Return whether the displacement of an instruction with the prefix of AVX512 is one byte."""
+    return content[5] >> 6 == 1
 
 
 def _with_units(instruction: Instruction, wrong: int, right: int) -> Instruction:

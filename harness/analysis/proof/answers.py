@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -41,8 +42,13 @@ BYTES_AT_ONCE = 1 << 26
 Case: TypeAlias = tuple[Array, Array]
 """Inputs of a stage, (n, input width), and its right outputs, (n, output width)."""
 
-VALUES_AT_ONCE = 1 << 16
-"""Number of values that the specification computes at once; they fit the second-level cache."""
+VALUES_AT_ONCE = 1 << 13
+"""Number of values that the specification computes at once; they fit the first-level cache or nearly, and malloc does
+not map their int64 arrays anew each time."""
+COMPUTED_AHEAD = 2
+"""Number of parts whose right outputs are computed at the same time, ahead of the program."""
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def question(obligation: Obligation, layer: Layer, stage: Stage, probe: Probe | None) -> Question:
@@ -146,12 +152,15 @@ def differing_step(
 def _differing_number(shown: Numbers, stage: Stage, probe: Probe | None, note: Note) -> str:
     sweep, finish, size = shown.sweep, shown.expected, stage.output_width
     length = max(BYTES_AT_ONCE // (4 * size), 1)
-    for first in range(0, sweep.vectors, length):
-        part = Sweep(sweep.start + first, np.full_like(sweep.count, min(length, sweep.vectors - first)))
-        accumulators = part.values().view(np.int32)
-        wanted = _evaluate(lambda acc: finish(acc.astype(np.int64)), accumulators, size)
-        right = dumps.sha256(wanted)
-        if probe and probe.sweep_sha256(stage, part) != right:
+
+    def part(first: int) -> tuple[int, Sweep, Array, str]:
+        step = Sweep(sweep.start + first, np.full_like(sweep.count, min(length, sweep.vectors - first)))
+        wanted = _evaluate(lambda acc: finish(acc.astype(np.int64)), step.values().view(np.int32), size)
+        return first, step, wanted, dumps.sha256(wanted)
+
+    for first, step, wanted, right in _in_parallel(part, range(0, sweep.vectors, length)):
+        if probe and probe.sweep_sha256(stage, step) != right:
+            accumulators = step.values().view(np.int32)
             counterexample = _first_number(stage, accumulators, wanted, sweep.count - first, probe)
             if counterexample:
                 return counterexample
@@ -203,6 +212,18 @@ def _ahead(cases: Iterator[Case]) -> Iterator[Case]:
         while (case := following.result()) is not None:
             following = pool.submit(next, cases, None)
             yield case
+
+
+def _in_parallel(function: Callable[[T], U], given: Iterable[T]) -> Iterator[U]:
+    """Yield the function's results in order; the next ones are computed while the program has the one before."""
+    with ThreadPoolExecutor(COMPUTED_AHEAD) as pool:
+        waiting: deque[Future[U]] = deque()
+        for each in given:
+            waiting.append(pool.submit(function, each))
+            if len(waiting) > COMPUTED_AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _difference(stage: Stage, inputs: Array, wanted: Array, probe: Probe | None, note: Note) -> str:
