@@ -34,6 +34,7 @@
 #include "qlinear_softmax.h"
 #include "quantize_linear.h"
 #include "relu.h"
+#include "resize_linear.h"
 #include "sigmoid.h"
 #include "softmax.h"
 #include "sub.h"
@@ -168,6 +169,12 @@ GENERIC void generic_batch_normalization_float32(size_t channels, size_t positio
                                                  float *y)
 {
     batch_normalization_float32(channels, positions, x, mean, deviation, scale, offset, y);
+}
+
+GENERIC void generic_resize_linear_float32(const struct resizing *s, const float *x, const int32_t *at_row,
+                                           const int32_t *at_column, const float *down, const float *right, float *y)
+{
+    resize_linear_float32(s, x, at_row, at_column, down, right, y);
 }
 
 GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from harness.model.network import Network
 from tests.support.codes import node
@@ -29,6 +30,12 @@ CONSTANTS: dict[str, Any] = {
     "matrix": RANDOM.normal(size=(19, 9)).astype(np.float32),
     "of_rows": RANDOM.normal(size=19).astype(np.float32),
     "second_matrix": RANDOM.normal(size=(19, 5)).astype(np.float32),
+    "around": np.array([0, 0, 2, 1, 0, 0, 3, 2], np.int64),
+    "chosen": np.array([5, 0, -1, 2], np.int64),
+    "only": np.array(-2, np.int64),
+    "twice": np.array([1, 1, 2, 3], np.float32),
+    "uneven": np.array([1, 1, 0.7, 1.6], np.float32),
+    "size": np.array([1, 9, 5, 11], np.int64),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -64,6 +71,18 @@ def nodes() -> list[onnx.NodeProto]:
              epsilon=1e-3),
         node("Conv", "bounded", "kernels", "of_kernels", output="windows", strides=[2, 1], pads=[1, 0, 0, 1]),
         node("Conv", "bounded", "of_groups", output="groups", group=3, dilations=[2, 1], pads=[0, 1, 2, 0]),
+        node("Pad", "images", "around", output="reflected", mode="reflect"),
+        node("Pad", "images", "around", output="edged", mode="edge"),
+        node("Pad", "images", "around", output="wrapped", mode="wrap"),
+        node("Gather", "images", "chosen", output="gathered", axis=3),
+        node("Gather", "images", "only", output="gathered_row", axis=2),
+        node("Resize", "images", "", "twice", output="repeated"),
+        node("Resize", "images", "", "uneven", output="nearest", nearest_mode="ceil",
+             coordinate_transformation_mode="asymmetric"),
+        node("Resize", "bounded", "", "uneven", output="linear", mode="linear"),
+        node("Resize", "bounded", "", "", "size", output="aligned", mode="linear",
+             coordinate_transformation_mode="align_corners"),
+        node("Cast", "reflected", output="cast", to=TensorProto.FLOAT),
         node("Flatten", "peak", output="peaks"),
         node("Gemm", "peaks", "matrix", "of_rows", output="rows", transB=1, alpha=0.7),
         node("MatMul", "rows", "second_matrix", output="last"),

@@ -34,7 +34,7 @@ DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
 FLOAT_DENSE = ("Gemm", "MatMul")
 """The operators with the constants and tables of a Gemm."""
-MOVES = ("Concat", "Dropout", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+MOVES = ("Cast", "Concat", "Dropout", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """The operators that move values and have no constants."""
 POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
@@ -216,7 +216,17 @@ def _node(
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
         **dict.fromkeys(MOVES, lambda: (inferred, dtype, {})),
-        "Pad": lambda: (inferred, dtype, {"value": _padding(_constants(proto, values)[2], dtype)}),
+        "Pad": lambda: (inferred, dtype, _padding(_constants(proto, values)[2], attributes, dtype)),
+        "Gather": lambda: (
+            inferred,
+            dtype,
+            _gathered(_constants(proto, values)[1], attributes, tensors[sources[0]].shape),
+        ),
+        "Resize": lambda: (
+            inferred,
+            dtype,
+            _resized(_constants(proto, values), attributes, tensors[sources[0]].shape, shape),
+        ),
         "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
         "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
     }
@@ -364,9 +374,73 @@ def _global_mean(inputs: Sequence[Array | None], positions: int) -> dict[str, Ar
     }
 
 
-def _padding(value: Array | None, dtype: np.dtype[Any]) -> Array:
-    """Return the constant of Pad, 0 if it is not given."""
-    return np.zeros(1, dtype) if value is None else _row(value)
+def _padding(value: Array | None, attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:
+    """Return the constant of Pad, 0 if it is not given; none for modes that take values of the input."""
+    if attributes.get("mode", b"constant") != b"constant":
+        return {}
+    return {"value": np.zeros(1, dtype) if value is None else _row(value)}
+
+
+def _resized(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]
+) -> dict[str, Array]:
+    """Return the places of Resize, if they are no copies of each value; of linear ones both places and factors."""
+    rank, axes = 1 + len(image), list(attributes.get("axes", ()))
+    scales = [np.float32(after) / np.float32(before) for after, before in zip(output, image, strict=True)]
+    if inputs[2] is not None and inputs[2].size:
+        for axis, scale in zip(axes or range(rank), inputs[2], strict=True):
+            if axis % rank:
+                scales[axis % rank - 1] = scale
+    mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
+    found = [_source(*each, mode) for each in zip(image, output, scales, strict=True)]
+    if attributes.get("mode", b"nearest") == b"linear":
+        inside = [
+            np.minimum(np.maximum(at, 0), size - 1).astype(np.float32)
+            for at, size in zip(found[1:], image[1:], strict=True)
+        ]
+        low = [np.floor(at) for at in inside]
+        rows, columns = (
+            np.array([below, np.minimum(below + 1, size - 1)], np.int32)
+            for below, size in zip(low, image[1:], strict=True)
+        )
+        down, right = (
+            np.array([1 - (at - below), at - below], np.float32) for at, below in zip(inside, low, strict=True)
+        )
+        return {"rows": rows, "columns_of_x": columns, "down": down, "right": right}
+    rounding: dict[bytes, Callable[[Array], Array]] = {
+        b"floor": np.floor,
+        b"ceil": np.ceil,
+        b"round_prefer_ceil": lambda at: np.floor(at.astype(np.float64) + 0.5),
+        b"round_prefer_floor": lambda at: np.ceil(at.astype(np.float64) - 0.5),
+    }
+    rounded = rounding[attributes.get("nearest_mode", b"round_prefer_floor")]
+    numbers = np.zeros(1, np.int64)
+    for at, size, scale in zip(found, image, scales, strict=True):
+        index = np.arange(size) if len(at) == size and scale == 1 else np.clip(rounded(at), 0, size - 1)
+        numbers = (numbers[:, None] * size + index.astype(np.int64)).reshape(-1)
+    copies = np.arange(math.prod(image)).reshape(image)
+    for axis, (after, before) in enumerate(zip(output, image, strict=True)):
+        copies = copies.repeat(after // before, axis)
+    return {} if np.array_equal(copies.reshape(-1), numbers) else {"places": numbers.astype(np.int32)}
+
+
+def _source(size: int, count: int, scale: np.float32, mode: bytes) -> Array:
+    """Return the coordinates of `count` values along an axis of `size`, float32 (ONNX Resize)."""
+    i, half = np.arange(count, dtype=np.float32), np.float32(0.5)
+    if count == 1 and mode in (b"align_corners", b"pytorch_half_pixel"):
+        return np.zeros(1, np.float32)
+    if mode == b"align_corners":
+        return i * np.float32(size - 1) / np.float32(count - 1)
+    return i / scale if mode == b"asymmetric" else (i + half) / scale - half
+
+
+def _gathered(indices: Array | None, attributes: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
+    """Return which value of the input each of Gather is, (N,), if there are several indices."""
+    given, axis = np.asarray(indices), attributes.get("axis", 0)
+    if given.size == 1:
+        return {}
+    numbers = np.arange(math.prod(shape), dtype=np.int32).reshape(1, *shape)
+    return {"places": np.take(numbers, given, axis).reshape(-1)}
 
 
 def _mean(

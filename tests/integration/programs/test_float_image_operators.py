@@ -80,6 +80,12 @@ WRONG = {
     "first group of a Conv": (
         "c:vector", "conv_vector.h", "x += layer->inputs * v->height * v->width", "x += 0", "groups"
     ),
+    "fused interpolation": (
+        "c", "resize_linear.h", "top * down[i] + bottom * down[s->rows + i]",
+        "__builtin_fmaf(top, down[i], bottom * down[s->rows + i])", "linear",
+    ),
+    "row before": ("c", "resize_linear.h", "at_row[s->rows + i]", "at_row[i]", "linear"),
+    "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
