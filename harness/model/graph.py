@@ -218,10 +218,12 @@ def _layers(
             types = [*(value.dtype for value in constants.values()), *(each.dtype for each in activations.values())]
             quantised = any(dtype in EIGHT_BIT for dtype in types)
             raise _unsupported(node) if quantised else _unquantised(model_name, nodes)
-        layer = operator.read(node)
-        layer.require_unfused(node, lambda tensor: _behind(tensor, layers))
-        layers[layer.output.name] = layer
-        activations[layer.output.name] = layer.output
+        for position in range(len(proto.output) if operator.layer_per_output else 1):
+            part = replace(node, position=position)
+            layer = operator.read(part)
+            layer.require_unfused(part, lambda tensor: _behind(tensor, layers))
+            layers[layer.output.name] = layer
+            activations[layer.output.name] = layer.output
     return _with_stems(tuple(layers.values()))
 
 

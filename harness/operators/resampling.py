@@ -77,11 +77,13 @@ def _scales(node: Node, source: Tensor, axes: list[int]) -> tuple[tuple[int, ...
     axes = axes or list(range(rank))
     if given.shape != (len(axes),) or not all(-rank <= axis < rank for axis in axes):
         raise node.refusal(f"it has {given.size} scales or sizes", f"one for each of {len(axes)} axes")
+    if at == 3 and 0 in (axis % rank for axis in axes):
+        raise node.refusal("its sizes state the number of vectors, which is free", "scales, or axes without the first")
     shape, scales = list(source.shape), [np.float32(1)] * rank
     for axis, value in zip((axis % rank for axis in axes), given, strict=True):
-        if axis and at == 3:
+        if at == 3:
             shape[axis - 1], scales[axis] = int(value), np.float32(value) / np.float32(source.shape[axis - 1])
-        elif at == 2:
+        else:
             scales[axis] = value
             if not (np.isfinite(value) and value > 0):
                 raise node.refusal(f"a scale is {value}", "positive, finite numbers")

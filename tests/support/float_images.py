@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from harness.model.network import Network
 from tests.support.codes import node
@@ -33,9 +33,10 @@ CONSTANTS: dict[str, Any] = {
     "around": np.array([0, 0, 2, 1, 0, 0, 3, 2], np.int64),
     "chosen": np.array([5, 0, -1, 2], np.int64),
     "only": np.array(-2, np.int64),
+    "parts": np.array([4, 5], np.int64),
     "twice": np.array([1, 1, 2, 3], np.float32),
     "uneven": np.array([1, 1, 0.7, 1.6], np.float32),
-    "size": np.array([1, 9, 5, 11], np.int64),
+    "size": np.array([5, 11], np.int64),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -76,11 +77,12 @@ def nodes() -> list[onnx.NodeProto]:
         node("Pad", "images", "around", output="wrapped", mode="wrap"),
         node("Gather", "images", "chosen", output="gathered", axis=3),
         node("Gather", "images", "only", output="gathered_row", axis=2),
+        helper.make_node("Split", ["images", "parts"], ["first_part", "second_part"], name="split", axis=1),
         node("Resize", "images", "", "twice", output="repeated"),
         node("Resize", "images", "", "uneven", output="nearest", nearest_mode="ceil",
              coordinate_transformation_mode="asymmetric"),
         node("Resize", "bounded", "", "uneven", output="linear", mode="linear"),
-        node("Resize", "bounded", "", "", "size", output="aligned", mode="linear",
+        node("Resize", "bounded", "", "", "size", output="aligned", mode="linear", axes=[2, 3],
              coordinate_transformation_mode="align_corners"),
         node("Cast", "reflected", output="cast", to=TensorProto.FLOAT),
         node("Flatten", "peak", output="peaks"),
@@ -92,6 +94,6 @@ def nodes() -> list[onnx.NodeProto]:
 def every_operator(*names: str) -> Network:
     """A network with all operators, or with some layers."""
     made = nodes()
-    kept = [each for each in made if not names or each.output[0] in needed(made, names)]
+    kept = [each for each in made if not names or needed(made, names).intersection(each.output)]
     used = {name for each in kept for name in each.input}
     return image_network(kept, {name: CONSTANTS[name] for name in CONSTANTS if name in used}, "float32", 9 * 7 * 6)

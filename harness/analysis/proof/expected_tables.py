@@ -34,7 +34,19 @@ DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
 FLOAT_DENSE = ("Gemm", "MatMul")
 """The operators with the constants and tables of a Gemm."""
-MOVES = ("Cast", "Concat", "Dropout", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+MOVES = (
+    "Cast",
+    "Concat",
+    "Dropout",
+    "Flatten",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+)
 """The operators that move values and have no constants."""
 POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
@@ -121,21 +133,27 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     shape = tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim[1:])
     tensors = {given.name: Shaped(shape, np.dtype(np.float32))}
     found: dict[str, Node] = {}
-    for proto in operators:
-        shape = _shape(proto, values, tensors, model.opset_import)
-        node = _node(proto, values, tensors, shape)
+    for proto, output in ((each, name) for each in operators for name in _written(each)):
+        shape = _shape(proto, output, values, tensors, model.opset_import)
+        node = replace(_node(proto, values, tensors, shape), output=output)
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
 
 
+def _written(proto: onnx.NodeProto) -> list[str]:
+    """Return the outputs of a node that are layers."""
+    return list(proto.output if proto.op_type == "Split" else proto.output[:1])
+
+
 def _shape(
     proto: onnx.NodeProto,
+    output: str,
     values: Mapping[str, Array],
     tensors: Mapping[str, Shaped],
     opsets: Sequence[onnx.OperatorSetIdProto],
 ) -> tuple[int, ...]:
-    """Return the shape of the output without vectors, as ONNX infers it; of other domains that of the first input."""
+    """Return the shape of an output without vectors, as ONNX infers it; of other domains that of the first input."""
     sources = [name for name in proto.input if name in tensors]
     types = {name: tensors[name].dtype for name in sources}
     if proto.op_type in POOLINGS:
@@ -149,8 +167,7 @@ def _shape(
         for name, dtype in types.items()
     ]
     constants = [numpy_helper.from_array(values[name], name) for name in proto.input if name in values]
-    output = onnx.ValueInfoProto(name=proto.output[0])
-    graph = helper.make_graph([proto], "shape", inputs, [output], constants)
+    graph = helper.make_graph([proto], "shape", inputs, [onnx.ValueInfoProto(name=output)], constants)
     alone = helper.make_model(graph, opset_imports=opsets)
     inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
     return tuple(dim.dim_value for dim in inferred[1:])

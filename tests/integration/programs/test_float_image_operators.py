@@ -10,7 +10,7 @@ import pytest
 
 from harness.analysis.proof import constants, expected_tables
 from harness.boards.profile import Profile
-from harness.reference import SpecificationReference
+from harness.reference import Reference, SpecificationReference
 from tests.support.float_images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, with_flags
@@ -30,6 +30,15 @@ def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile,
     vectors[:20] = rng.choice(np.float32([0, -0.0, -1, 1e-39]), (20, net.input.size))
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
     assert trial.refuted() == {}
+
+
+def test_onnx_runtime_confirms_every_layer_within_its_tolerance() -> None:
+    net = every_operator()
+    vectors = np.random.default_rng(1).normal(0, 3, (60, net.input.size)).astype(np.float32)
+    ratios = Reference(net).expected(vectors).ratios
+    with_tolerance = [layer.has_tolerance for layer in net.layers]
+    assert [ratio is not None for ratio in ratios] == with_tolerance
+    assert 0 < max(ratio for ratio in ratios if ratio is not None) < 1
 
 
 def test_the_specification_has_the_constants_of_the_file() -> None:

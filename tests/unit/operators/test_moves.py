@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from tests.support.codes import COUNTS, assert_agree, assert_agree_at_random, layer_of, node, runtime, specified
+from tests.support.codes import (
+    COUNTS,
+    assert_agree,
+    assert_agree_at_random,
+    layer_of,
+    node,
+    outputs_of,
+    runtime,
+    specified,
+)
 
 INT64 = np.int64
 
@@ -83,6 +92,23 @@ def gather(rng: np.random.Generator, x: Array) -> None:
     assert (layer is None) == (x.ndim == 2 and shape == ())
 
 
+def split(rng: np.random.Generator, x: Array) -> None:
+    axis, count = int(rng.integers(1, x.ndim)), int(rng.integers(1, 4))
+    x = np.concatenate([x, x, x[:, ::-1]], axis=axis)
+    size, kind = x.shape[axis], str(rng.choice(["sizes", "num_outputs", "equal"]))
+    cuts = np.sort(rng.choice(np.arange(1, size), count - 1, replace=False)).tolist()
+    given = {"split": np.diff([0, *cuts, size])} if kind == "sizes" else {}
+    attributes: dict[str, Any] = {"axis": axis if rng.random() < 0.5 else axis - x.ndim}
+    if kind != "sizes":
+        attributes["num_outputs"] = count
+    proto = helper.make_node("Split", ["x", *given], [f"y{k}" for k in range(count)], name="y", **attributes)
+    for position, right in enumerate(outputs_of(proto, given, {"x": x})):
+        layer = layer_of(proto, given, {"x": x}, position)
+        found = specified(layer, {"x": x})
+        assert layer.output.name == f"y{position}"
+        assert (layer.output.shape, found.tobytes()) == (right.shape[1:], right.reshape(found.shape).tobytes())
+
+
 def concat(rng: np.random.Generator, x: Array) -> None:
     axis = int(rng.integers(1, x.ndim))
     inputs = {"x": x}
@@ -112,7 +138,7 @@ def rename(rng: np.random.Generator, x: Array) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("check", [transpose, cut, pad, pad_with_values, gather, concat, rename])
+@pytest.mark.parametrize("check", [transpose, cut, pad, pad_with_values, gather, split, concat, rename])
 def test_random_configurations_agree(check: Callable[[np.random.Generator, Array], None], count: int) -> None:
     def at_random(rng: np.random.Generator) -> None:
         check(rng, random_values(rng, 5, *random_shape(rng)))
@@ -188,6 +214,9 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
     "vectors gathered": (node("Gather", "x", "i", axis=0), {"i": np.array([0])}, "axis is 0", "axes 1 to 3"),
     "beyond the axis": (node("Gather", "x", "i", axis=1), {"i": np.array([3])}, "values beyond -3 to 2", "of the axis"),
     "computed indices": (node("Gather", "x", "x", axis=1), {}, "the indices, 'x', is not constant", "initializer"),
+    "vectors split": (node("Split", "x", axis=0), {}, "axis is 0", "axes 1 to 3"),
+    "sizes of parts": (node("Split", "x", "s", axis=1), {"s": np.array([2])}, r"sizes \[2\]", "3 in all"),
+    "computed parts": (node("Split", "x", "x", axis=1), {}, "the split, 'x', is not constant", "initializer"),
     "to integers": (node("Cast", "x", to=TensorProto.INT8), {}, "float32 to int8", "float32 to float32"),
     "negative": (node("Pad", "x", "p"), {"p": np.array([0, 0, 0, -1, 0, 0, 0, 0])}, "pads is", "0 or more"),
     "vectors padded": (node("Pad", "x", "p"), {"p": np.array([1, 0, 0, 0, 0, 0, 0, 0])}, "pads is", "first axis"),

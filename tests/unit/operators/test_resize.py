@@ -24,8 +24,7 @@ def random_sizes(rng: np.random.Generator, shape: list[int]) -> dict[str, Array]
     if rng.random() < 0.5:
         scales = rng.choice(np.float32([0.5, 0.6, 1, 1.3, 1.5, 2, 2.6, 3]), len(shape) - 1)
         return {"scales": np.append(np.float32([1, 1]), scales).astype(np.float32)}
-    sizes = rng.integers(1, 12, len(shape) - 1)
-    return {"sizes": np.array([6, shape[0], *sizes])}
+    return {"sizes": rng.integers(1, 12, len(shape) - 1)}
 
 
 def resized(rng: np.random.Generator, mode: str) -> None:
@@ -33,7 +32,9 @@ def resized(rng: np.random.Generator, mode: str) -> None:
     shape = [int(rng.integers(1, 4)), *rng.integers(1, 7, axes).tolist()]
     given = random_sizes(rng, shape)
     names = ["x", "", "scales"] if "scales" in given else ["x", "", "", "sizes"]
-    attributes = {"coordinate_transformation_mode": str(rng.choice(COORDINATES)), "mode": mode}
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": str(rng.choice(COORDINATES)), "mode": mode}
+    if "sizes" in given:
+        attributes["axes"] = list(range(2, 2 + axes)) if rng.random() < 0.5 else list(range(-axes, 0))
     if mode == "nearest":
         attributes["nearest_mode"] = str(rng.choice(NEAREST))
     layer = assert_within(node("Resize", *names, **attributes), given, {"x": numbers(rng, 6, *shape)}, evaluator=False)
@@ -53,11 +54,11 @@ def test_random_configurations_agree(mode: str, count: int) -> None:
 @pytest.mark.parametrize("coordinate", COORDINATES)
 @pytest.mark.parametrize("mode", [*NEAREST, "linear"])
 def test_the_evaluator_agrees_where_its_coordinates_are_exact(mode: str, coordinate: str) -> None:
-    kind = {"mode": "linear"} if mode == "linear" else {"nearest_mode": mode}
-    proto = node("Resize", "x", "", "", "sizes", coordinate_transformation_mode=coordinate, **kind)
+    kind: dict[str, Any] = {"mode": "linear"} if mode == "linear" else {"nearest_mode": mode}
+    proto = node("Resize", "x", "", "", "sizes", coordinate_transformation_mode=coordinate, axes=[2, 3], **kind)
     x = np.random.default_rng(3).normal(0, 1, (1, 2, 4, 6)).astype(np.float32)
     for size in [(7, 11), (13, 6), (2, 21)] if coordinate == "align_corners" else [(8, 3), (1, 24), (4, 12)]:
-        given = {"sizes": np.array([1, 2, *size])}
+        given = {"sizes": np.array(size)}
         layer = layer_of(proto, given, {"x": x})
         found = ReferenceEvaluator(model_of(proto, given, {"x": x})).run(None, {"x": x})[0].reshape(1, -1)
         output = specified(layer, {"x": x})
@@ -125,6 +126,7 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], dict[str, Any], str, str]] =
     "antialias": (["scales"], SCALES, {"mode": "linear", "antialias": 1}, "antialias", "none of them"),
     "both": (["scales", "sizes"], SCALES | {"sizes": np.array([1, 2, 3, 4])}, {}, "both", "one of them"),
     "a copy": (["scales"], {"scales": np.float32([1, 1, 1.1, 1])}, {}, "so ONNX Runtime copies", "another size"),
+    "number of vectors": (["", "sizes"], {"sizes": np.array([30, 2, 8, 9])}, {}, "number of vectors", "axes without"),
     "few": (["scales"], {"scales": np.float32([1, 2])}, {}, "it has 2 scales", "one for each of 4 axes"),
     "computed": (["x"], {}, {}, "scales, 'x', is not constant", "initializer"),
 }
