@@ -233,6 +233,8 @@ def _node(
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
         **dict.fromkeys(MOVES, lambda: (inferred, dtype, {})),
+        **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin"), lambda: (inferred, dtype, {})),
+        "ReduceMean": lambda: (inferred, dtype, {"count": np.array([width / inferred], np.float32)}),
         "Pad": lambda: (inferred, dtype, _padding(_constants(proto, values)[2], attributes, dtype)),
         "Gather": lambda: (
             inferred,

@@ -95,6 +95,11 @@ WRONG = {
     ),
     "row before": ("c", "resize_linear.h", "at_row[s->rows + i]", "at_row[i]", "linear"),
     "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
+    "reversed sum of ReduceSum": ("c", "network.c", "in[i0 * 42", "in[(8 - i0) * 42", "sums"),
+    "reciprocal of the count": (
+        "c", "network.c", "/= averages_count[0]", "*= 1.0f / averages_count[0]", "averages",
+    ),
+    "last of equal values": ("c", "network.c", "] > out[i2", "] >= out[i2", "maxima"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
