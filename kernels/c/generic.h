@@ -22,6 +22,7 @@
 #include "hard_swish.h"
 #include "leaky_relu.h"
 #include "lookup.h"
+#include "lrn.h"
 #include "max_pool.h"
 #include "mul.h"
 #include "network.h"
@@ -169,6 +170,12 @@ GENERIC void generic_batch_normalization_float32(size_t channels, size_t positio
                                                  float *y)
 {
     batch_normalization_float32(channels, positions, x, mean, deviation, scale, offset, y);
+}
+
+GENERIC void generic_lrn_float32(size_t channels, size_t positions, size_t size, int quarters, const float *x,
+                                 float factor, float bias, float *y)
+{
+    lrn_float32(channels, positions, size, quarters, x, factor, bias, y);
 }
 
 GENERIC void generic_resize_linear_float32(const struct resizing *s, const float *x, const int32_t *at_row,

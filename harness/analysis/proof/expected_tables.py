@@ -211,6 +211,8 @@ def _node(
         "BatchNormalization": lambda: (width, dtype, _normalisation(_constants(proto, values), attributes)),
         "Relu": lambda: (width, dtype, {}),
         **dict.fromkeys(("Exp", "HardSwish", "Sigmoid", "Softmax", "Tanh"), lambda: (width, dtype, {})),
+        "PRelu": lambda: (width, dtype, {"slope": values[proto.input[1]].reshape(-1)}),
+        "LRN": lambda: (width, dtype, _lrn(attributes)),
         "Elu": lambda: (width, dtype, _numbers(attributes, alpha=1.0)),
         "HardSigmoid": lambda: (width, dtype, _numbers(attributes, alpha=0.2, beta=0.5)),
         "LeakyRelu": lambda: (width, dtype, _numbers(attributes, alpha=0.01)),
@@ -298,6 +300,12 @@ def _normalisation(inputs: Sequence[Array | None], attributes: Mapping[str, Any]
     _, scale, offset, mean, variance, *_ = map(np.asarray, inputs)
     deviation = np.sqrt(variance + np.float32(attributes.get("epsilon", 1e-5)))
     return {"mean": mean, "deviation": deviation.astype(np.float32), "scale": scale, "offset": offset}
+
+
+def _lrn(attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read LRN: alpha / size, and the bias."""
+    alpha, bias = (np.float32(attributes.get(name, value)) for name, value in (("alpha", 1e-4), ("bias", 1.0)))
+    return {"factor": np.array([alpha / np.float32(attributes["size"])]), "bias": np.array([bias])}
 
 
 def _numbers(attributes: Mapping[str, Any], **defaults: float) -> dict[str, Array]:

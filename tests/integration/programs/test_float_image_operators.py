@@ -100,6 +100,15 @@ WRONG = {
         "c", "network.c", "/= averages_count[0]", "*= 1.0f / averages_count[0]", "averages",
     ),
     "last of equal values": ("c", "network.c", "] > out[i2", "] >= out[i2", "maxima"),
+    "slope of another channel": ("c", "network.c", "sloped_slope[i0]", "sloped_slope[i0 ? i0 - 1 : 0]", "sloped"),
+    "contracted squares": (
+        "c", "lrn.h", "of_channel[p] += x[j * positions + p] * x[j * positions + p]",
+        "of_channel[p] = __builtin_fmaf(x[j * positions + p], x[j * positions + p], of_channel[p])", "responses",
+    ),
+    "fused base": (
+        "c", "lrn.h", "bias + factor * of_channel[p]", "__builtin_fmaf(factor, of_channel[p], bias)", "responses"
+    ),
+    "library's power": ("c", "lrn.h", "root * sqrtf(root)", "powf(d, 0.75f)", "responses"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
