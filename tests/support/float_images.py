@@ -40,6 +40,7 @@ CONSTANTS: dict[str, Any] = {
     "twice": np.array([1, 1, 2, 3], np.float32),
     "uneven": np.array([1, 1, 0.7, 1.6], np.float32),
     "size": np.array([5, 11], np.int64),
+    "of_each_row": RANDOM.normal(size=(6, 21)).astype(np.float32),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -94,6 +95,7 @@ def nodes() -> list[onnx.NodeProto]:
         node("PRelu", "bounded", "channels", output="sloped"),
         node("LRN", "bounded", output="responses", size=5, alpha=0.3, beta=0.75, bias=2.0),
         node("LRN", "bounded", output="rooted", size=3, beta=0.25),
+        node("MatMul", "bounded", "of_each_row", output="each_row"),
         node("Cast", "reflected", output="cast", to=TensorProto.FLOAT),
         node("Flatten", "peak", output="peaks"),
         node("Gemm", "peaks", "matrix", "of_rows", output="rows", transB=1, alpha=0.7),

@@ -188,7 +188,7 @@ def _node(
         "QLinearMatMul": lambda: _qgemm(_as_qgemm(_constants(proto, values)), {}, dtype),
         "QLinearConv": lambda: (inferred, dtype, _qlinear_conv(_constants(proto, values))),
         "Gemm": lambda: _gemm(_constants(proto, values), attributes),
-        "MatMul": lambda: _gemm(_constants(proto, values), {}),
+        "MatMul": lambda: (inferred, *_gemm(_constants(proto, values), {})[1:]),
         "Conv": lambda: (inferred, dtype, _conv(_constants(proto, values), attributes)),
         "QLinearGlobalAveragePool": lambda: (
             inferred,

@@ -109,6 +109,7 @@ WRONG = {
         "c", "lrn.h", "bias + factor * of_channel[p]", "__builtin_fmaf(factor, of_channel[p], bias)", "responses"
     ),
     "library's power": ("c", "lrn.h", "root * sqrtf(root)", "powf(d, 0.75f)", "responses"),
+    "another row of a MatMul": ("c", "network.c", "&in[r * 6]", "&in[(r ? r - 1 : 0) * 6]", "each_row"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
