@@ -14,6 +14,8 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.tensor import FLOAT32, Tensor
 
+NEWEST_OPSET = 26
+"""The newest version of ONNX's own domain that ONNX Runtime 1.31, the reference, takes."""
 DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
@@ -22,7 +24,7 @@ class Node:
     """A node of the graph with the tensors that it may read, and the way to refuse it.
 
     `activations` are the network's input and the outputs of earlier nodes.  `position` is that of the output that is
-    read as a layer, see `Layer.layer_per_output`.
+    read as a layer, see `Layer.layer_per_output`; `opset` is the version of ONNX's own domain.
     """
 
     model: str
@@ -31,6 +33,7 @@ class Node:
     constants: Mapping[str, Array]
     activations: Mapping[str, Tensor]
     position: int = 0
+    opset: int = NEWEST_OPSET
 
     @property
     def output(self) -> str:

@@ -234,6 +234,11 @@ GENERIC void generic_hard_sigmoid_float32(size_t width, const float *x, float al
     hard_sigmoid_float32(width, x, alpha, beta, y);
 }
 
+GENERIC void generic_softmax_axis_float32(size_t outer, size_t width, size_t inner, const float *x, float *y)
+{
+    softmax_axis_float32(outer, width, inner, x, y);
+}
+
 GENERIC void generic_softmax_float32(size_t rows, size_t width, const float *x, float *y)
 {
     softmax_float32(rows, width, x, y);

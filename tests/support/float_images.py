@@ -96,6 +96,7 @@ def nodes() -> list[onnx.NodeProto]:
         node("LRN", "bounded", output="responses", size=5, alpha=0.3, beta=0.75, bias=2.0),
         node("LRN", "bounded", output="rooted", size=3, beta=0.25),
         node("MatMul", "bounded", "of_each_row", output="each_row"),
+        node("Softmax", "bounded", output="of_channels", axis=1),
         node("Cast", "reflected", output="cast", to=TensorProto.FLOAT),
         node("Flatten", "peak", output="peaks"),
         node("Gemm", "peaks", "matrix", "of_rows", output="rows", transB=1, alpha=0.7),

@@ -110,6 +110,9 @@ WRONG = {
     ),
     "library's power": ("c", "lrn.h", "root * sqrtf(root)", "powf(d, 0.75f)", "responses"),
     "another row of a MatMul": ("c", "network.c", "&in[r * 6]", "&in[(r ? r - 1 : 0) * 6]", "each_row"),
+    "sum of Softmax without its first value": (
+        "c", "softmax.h", "sum[i] = n ? sum[i] + e : e", "sum[i] = n > 1 ? sum[i] + e : e", "of_channels"
+    ),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
