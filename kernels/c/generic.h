@@ -12,6 +12,7 @@
 #include "batch_normalization.h"
 #include "clip.h"
 #include "conv.h"
+#include "conv_transpose.h"
 #include "dequantize_linear.h"
 #include "div.h"
 #include "elu.h"
@@ -137,6 +138,12 @@ GENERIC void generic_conv_float32(const struct window *v, size_t groups, size_t 
                                   const float *w, const float *bias, float *y)
 {
     conv_float32(v, groups, inputs, width, x, w, bias, y);
+}
+
+GENERIC void generic_conv_transpose_float32(const struct window *v, size_t groups, size_t inputs, size_t width,
+                                            const float *x, const float *w, const float *bias, float *y)
+{
+    conv_transpose_float32(v, groups, inputs, width, x, w, bias, y);
 }
 
 GENERIC void generic_max_pool_float32(const struct window *w, size_t channels, const float *x, float *y)

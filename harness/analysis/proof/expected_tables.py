@@ -34,6 +34,8 @@ DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
 FLOAT_DENSE = ("Gemm", "MatMul")
 """The operators with the constants and tables of a Gemm."""
+FLOAT_CONVOLUTIONS = ("Conv", "ConvTranspose")
+"""The operators with weights and bias of each channel."""
 MOVES = (
     "Cast",
     "Concat",
@@ -69,7 +71,7 @@ class Node:
     Sum all `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
     ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and
     `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
-    `output_zero_point`; of Gemm, MatMul and Conv `weights` (K, N) and `bias`; of QLinearAdd `first_ratio`,
+    `output_zero_point`; of Gemm, MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`,
     `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
     read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
     input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
@@ -88,7 +90,7 @@ class Node:
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
-        if self.operator not in (*DENSE, *FLOAT_DENSE, "Conv"):
+        if self.operator not in (*DENSE, *FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
             return self
         positions = self.width // self.constants["weights"].shape[1]
         channels = slice(start // positions, stop // positions)
@@ -190,6 +192,7 @@ def _node(
         "Gemm": lambda: _gemm(_constants(proto, values), attributes),
         "MatMul": lambda: (inferred, *_gemm(_constants(proto, values), {})[1:]),
         "Conv": lambda: (inferred, dtype, _conv(_constants(proto, values), attributes)),
+        "ConvTranspose": lambda: (inferred, dtype, _conv_transpose(_constants(proto, values), attributes)),
         "QLinearGlobalAveragePool": lambda: (
             inferred,
             dtype,
@@ -364,6 +367,16 @@ def _conv(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict
     width = len(weights)
     bias = np.zeros(width, np.float32) if inputs[2] is None else _row(inputs[2], width)
     return {"weights": weights.reshape(width, -1).T, "bias": bias, "groups": np.array([attributes.get("group", 1)])}
+
+
+def _conv_transpose(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read ConvTranspose: X, W (channels, M / groups, kernel), B; a sum has the channels of one group."""
+    given, groups = np.asarray(inputs[1]), attributes.get("group", 1)
+    parts = np.split(given.reshape(*given.shape[:2], -1), groups)
+    weights = np.concatenate([part.swapaxes(1, 2).reshape(-1, given.shape[1]) for part in parts], axis=1)
+    width = weights.shape[1]
+    bias = np.zeros(width, np.float32) if inputs[2] is None else _row(inputs[2], width)
+    return {"weights": weights, "bias": bias, "groups": np.array([groups])}
 
 
 def _as_qgemm(inputs: Sequence[Array | None]) -> list[Array | None]:
@@ -611,7 +624,7 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     kept = {
         **dict.fromkeys(DENSE, ("multiplier", "output_zero_point")),
         "QLinearConv": tuple(name for name in node.constants if name not in scales),
-        "Conv": ("weights", "bias"),
+        **dict.fromkeys(FLOAT_CONVOLUTIONS, ("weights", "bias")),
         "ArgMax": (),
         "ArgMin": (),
     }
@@ -631,7 +644,7 @@ def _by_rows(node: Node) -> dict[str, Array]:
     """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
     if node.operator == "QLinearConv":
         return _of_convolution(node)
-    if node.operator == "Conv":
+    if node.operator in FLOAT_CONVOLUTIONS:
         return {"weights": node.constants["weights"].T, "bias": node.constants["bias"]}
     if node.operator not in DENSE:
         return _of_elements(node)
@@ -642,6 +655,8 @@ def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
         return _of_windows(node)
+    if node.operator == "ConvTranspose":
+        return _by_rows(node)
     if node.operator == "Conv":
         return {"weights": _in_quads(node), "bias": node.constants["bias"]}
     if node.operator in FLOAT_DENSE:

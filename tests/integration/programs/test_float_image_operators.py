@@ -113,6 +113,13 @@ WRONG = {
     "sum of Softmax without its first value": (
         "c", "softmax.h", "sum[i] = n ? sum[i] + e : e", "sum[i] = n > 1 ? sum[i] + e : e", "of_channels"
     ),
+    "contracted sum of a ConvTranspose": (
+        "c", "conv_transpose.h", "to[n * v->stride_x] += from[n] * w",
+        "to[n * v->stride_x] = __builtin_fmaf(from[n], w, to[n * v->stride_x])", "wider",
+    ),
+    "first group of a ConvTranspose": (
+        "c", "conv_transpose.h", "m / (width / groups) * inputs * image", "0 * m / (width / groups) * inputs", "wider",
+    ),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
