@@ -120,6 +120,7 @@ WRONG = {
     "first group of a ConvTranspose": (
         "c", "conv_transpose.h", "m / (width / groups) * inputs * image", "0 * m / (width / groups) * inputs", "wider",
     ),
+    "residual of another sign": ("c", "add.h", "a[n] + b[n]", "a[n] - b[n]", "residual"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 
