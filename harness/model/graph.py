@@ -21,12 +21,10 @@ from harness.core.errors import RequestError
 from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
+from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
 
-# The newest that ONNX Runtime 1.31, the reference, takes.
-NEWEST_IR_VERSION = 13
-NEWEST_OPSET = 26
+NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
 EIGHT_BIT = (UINT8, INT8)
 
@@ -56,11 +54,11 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     constant parameters, or whose arithmetic would leave the ranges in which it is exactly reproducible.
     """
     model = _decode(onnx_bytes, name)
-    _require_runtime_versions(model, name)
+    opset = _require_runtime_versions(model, name)
     constants = _constants(model.graph, name)
     nodes = _nodes(model.graph, constants, name)
     source = _input(model.graph, constants, name)
-    layers = _layers(name, nodes, constants, source)
+    layers = _layers(name, nodes, constants, source, opset)
     _require_outputs(model.graph, layers, name)
     _require_checker(model, name)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
@@ -105,7 +103,8 @@ def texts(message: Message) -> Iterator[str | bytes]:
             yield from itertools.chain.from_iterable(map(texts, values))
 
 
-def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
+def _require_runtime_versions(model: onnx.ModelProto, name: str) -> int:
+    """Return the version of ONNX's own domain; refuse versions that ONNX Runtime does not take."""
     opsets = [entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN]
     opset = max(opsets, default=NEWEST_OPSET)
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
@@ -118,6 +117,7 @@ def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
             f"model {name!r} is of IR version {model.ir_version}",
             f"IR versions up to {NEWEST_IR_VERSION} are accepted: export with an older onnx, or lower ir_version",
         )
+    return opset
 
 
 def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:
@@ -206,22 +206,24 @@ def _shape(kind: onnx.TypeProto.Tensor) -> str:
 
 
 def _layers(
-    model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor
+    model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor, opset: int
 ) -> tuple[Layer, ...]:
     """Return the nodes' layers; every node reads the network's input `source`, or outputs of earlier nodes."""
     layers: dict[str, Layer] = {}
     activations = {source.name: source}
     for name, proto in nodes.items():
-        node = Node(model_name, proto, name, constants, activations)
+        node = Node(model_name, proto, name, constants, activations, opset=opset)
         operator = operators.of_node(proto)
         if operator is None:
             types = [*(value.dtype for value in constants.values()), *(each.dtype for each in activations.values())]
             quantised = any(dtype in EIGHT_BIT for dtype in types)
             raise _unsupported(node) if quantised else _unquantised(model_name, nodes)
-        layer = operator.read(node)
-        layer.require_unfused(node, lambda tensor: _behind(tensor, layers))
-        layers[layer.output.name] = layer
-        activations[layer.output.name] = layer.output
+        for position in range(len(proto.output) if operator.layer_per_output else 1):
+            part = replace(node, position=position)
+            layer = operator.read(part)
+            layer.require_unfused(part, lambda tensor: _behind(tensor, layers))
+            layers[layer.output.name] = layer
+            activations[layer.output.name] = layer.output
     return _with_stems(tuple(layers.values()))
 
 

@@ -23,7 +23,8 @@ from harness.operators.terms import BinaryLayer, fragment, fragment_of_axes
 class Add(BinaryLayer):
     """y[n] = a[n] + b[n]; a is the first input, b the second, or the constant `addend`, float32.
 
-    Both terms and the sum are finite for every input: a sum that could overflow is refused.
+    A sum that overflows is infinite.  Infinite terms of both signs give a NaN, which has no specified bits: the
+    reference fails for such an input.
     """
 
     ONNX = (("", "Add"),)
@@ -45,6 +46,7 @@ class Add(BinaryLayer):
     )
     combine = staticmethod(softfloat.add)
     constant_roles = ("addend",)
+    takes_infinities = True
 
     addend: npt.NDArray[np.float32] | None
 
@@ -53,7 +55,7 @@ class Add(BinaryLayer):
         """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         sources = terms.activations(node, "adds")
         addend = terms.constant(node, sources, "addend")
-        bound = terms.bound_of_sum(node, sources, addend, "sum")
+        bound = terms.bound_of_sum(sources, addend)
         terms.require_kept_zero(node, sources[0], addend, 0.0)
         negative_zero = all(source.negative_zero for source in sources)
         negative_zero = negative_zero and (addend is None or terms.includes(addend, -0.0))

@@ -109,6 +109,8 @@ class Layer(ABC):
     """The positions of the ONNX inputs that are weights or bias if they are constant."""
     fragments: ClassVar[tuple[Fragment, ...]]
     """The same arithmetic in NNEF: every operation that `fragment` can return."""
+    layer_per_output: ClassVar[bool] = False
+    """True if each output of a node is a layer of its own; other nodes have one output."""
     side_by_side: ClassVar[bool] = False
     """True if the fragment reads all activations side by side, as one tensor."""
 
@@ -392,7 +394,7 @@ def fields(
         "node": node.name,
         "operator": node.operator,
         "inputs": tuple(inputs),
-        "output": Tensor(node.proto.output[0], shape, dtype, bound, negative_zero, least),
+        "output": Tensor(node.output, shape, dtype, bound, negative_zero, least),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -39,12 +40,16 @@ class Convolution(Linear):
         groups = f" groups {self.groups}" if self.groups > 1 else ""
         return f"kernel {kernel}{stride}{groups}"
 
+    def views(self, images: Array, padding: float) -> Array:
+        """Return the values of each window, (n, channels, *positions, *kernel), of images (n, channels, size)."""
+        return self.window.views(images, padding)
+
     def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:
         """Yield for each group its channels and its windows, (n * positions, K)."""
         depth, width = self.weights.shape
-        inputs = values.reshape(len(values), self.groups, -1, self.window.shape[0] * self.window.shape[1])
+        inputs = values.reshape(len(values), self.groups, -1, math.prod(self.input.shape[1:]))
         for group in range(self.groups):
-            windows = self.window.views(inputs[:, group], padding).transpose(0, 2, 3, 1, 4, 5)
+            windows = self.views(inputs[:, group], padding).transpose(0, 2, 3, 1, 4, 5)
             share = width // self.groups
             yield slice(group * share, (group + 1) * share), windows.reshape(-1, depth)
 
@@ -59,8 +64,8 @@ class Convolution(Linear):
 
     def _contract_by_places(self, values: Array, weights: Array) -> Array:
         share = weights.shape[1] // self.groups
-        views = self.window.views(values.reshape(len(values), self.groups, -1), 0)
-        sums = np.zeros((len(values), self.groups, share, *self.window.output), values.dtype)
+        views = self.views(values.reshape(len(values), self.groups, -1), 0)
+        sums = np.zeros((len(values), self.groups, share, *views.shape[2:4]), values.dtype)
         for place, of_place in enumerate(weights.reshape(len(weights), 1, self.groups, share, 1, 1)):
             sums += views[..., place // self.window.kernel[1], place % self.window.kernel[1]][:, :, None] * of_place
         return sums.reshape(len(values), -1)

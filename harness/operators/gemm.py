@@ -17,7 +17,7 @@ from harness.core.arrays import Array
 from harness.operators.base import fields
 from harness.operators.float_contraction import FloatContraction, read_finite
 from harness.operators.node import Node
-from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
 FRAGMENT = Fragment(
@@ -50,7 +50,7 @@ acc = acc + A[k] * (alpha * B[k, n])                     for k = 0 to K - 1, eac
 y[n] = acc"""
     roles: ClassVar[tuple[str, ...]] = ("A", "B", "C")
     parameters: ClassVar[tuple[int, ...]] = (1, 2)
-    fragments = (FRAGMENT,)
+    fragments: ClassVar[tuple[Fragment, ...]] = (FRAGMENT,)
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -60,7 +60,7 @@ y[n] = acc"""
         attributes = node.attributes(DEFAULTS)
         if attributes["transA"]:
             raise node.refusal("transA is 1", "transA 0: a vector is a row")
-        weights = read_matrix(node, source, transposed=bool(attributes["transB"]))
+        weights = read_matrix(node, source.size, transposed=bool(attributes["transB"]))
         bias = np.zeros(weights.shape[1], np.float32)
         if node.has(2):
             given = read_finite(node, 2, "bias")
@@ -71,25 +71,19 @@ y[n] = acc"""
             factors = np.float32(attributes["alpha"]) * weights, np.float32(attributes["beta"]) * bias
         if not all(np.isfinite(each).all() for each in factors):
             raise node.refusal("alpha * B or beta * C overflows", "weights that float32 has")
-        return cls.of(node, source, *factors)
-
-    @classmethod
-    def of(cls, node: Node, source: Tensor, weights: Array, bias: Array) -> Self:
-        """Return the layer with weights (K, N) and bias (N,)."""
-        written = fields(node, [source], (weights.shape[1],), FLOAT32)
-        layer = cls(**written, weights=weights, bias=bias)
+        layer = cls(**fields(node, [source], bias.shape, FLOAT32), weights=factors[0], bias=factors[1])
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
 
 
-def read_matrix(node: Node, source: Tensor, *, transposed: bool = False) -> Array:
-    """Return the constant matrix B as (K, N)."""
+def read_matrix(node: Node, depth: int, *, transposed: bool = False) -> Array:
+    """Return the constant matrix B as (K, N) with K = `depth`."""
     weights = read_finite(node, 1, "weight")
     if weights.ndim == 2 and transposed:
         weights = np.ascontiguousarray(weights.T)
-    if weights.ndim != 2 or weights.shape[0] != source.size or weights.size == 0:
+    if weights.ndim != 2 or weights.shape[0] != depth or weights.size == 0:
         shape = "(N, K)" if transposed else "(K, N)"
         raise node.refusal(
-            f"the weights have shape {node.constants[node.inputs[1]].shape}, the input has width {source.size}",
-            f"shape {shape} with K = {source.size} and N of 1 or more",
+            f"the weights have shape {node.constants[node.inputs[1]].shape}, the input has width {depth}",
+            f"shape {shape} with K = {depth} and N of 1 or more",
         )
     return weights

@@ -1,39 +1,100 @@
-"""MatMul (ONNX), float32, with constant weights (K, N): Gemm without bias.
+"""MatMul (ONNX), float32, with constant weights (K, N): Gemm without bias, of each row of the vectors' last axis.
 
 acc  = 0
-acc  = acc + A[k] * B[k, n]                            for k = 0 to K - 1: the product is rounded, then the sum
-y[n] = acc
+acc  = acc + A[r, k] * B[k, n]                         for k = 0 to K - 1: the product is rounded, then the sum
+y[r, n] = acc
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
-from harness.operators.gemm import Gemm, read_matrix
+from harness.core.arrays import Array
+from harness.operators.base import fields
+from harness.operators.fault_models import FaultModel
+from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
+from harness.operators.text import Fragment
+
+OF_ROWS = Fragment(
+    "mat_mul_rows",
+    117,
+    """\
+# ONNX MatMul of several rows: y[r, n] is the sum of A[r, k] * weights[k, n] from k = 0 on; each product and each sum is
+# one IEEE float32 operation.
+fragment mat_mul_rows(
+    x: tensor<scalar>,                      # float32 (vectors, rows * K)
+    weights: tensor<scalar>,                # float32 (K, N)
+    bias: tensor<scalar>,                   # float32 (1, N): 0
+    columns: integer[],                     # which columns of its layer: the first, and the first behind them
+    type: string)
+-> (y: tensor<scalar>);
+""",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class MatMul(Gemm):
-    """The dense sum without bias."""
+    """The dense sum without bias, of each row."""
 
     ONNX = (("", "MatMul"),)
     formula = """\
 acc = 0
-acc = acc + A[k] * B[k, n]                               for k = 0 to K - 1, each operation rounded to float32
-y[n] = acc"""
+acc = acc + A[r, k] * B[k, n]                            for k = 0 to K - 1, each operation rounded to float32
+y[r, n] = acc                                            for each row r of the last axis"""
     roles = ("A", "B")
     parameters = (1,)
+    fragments = (FRAGMENT, OF_ROWS)
 
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node whose second input is a constant matrix."""
         node.require_inputs(2, 2)
         node.attributes({})
-        source = node.vector(0, [FLOAT32])
-        weights = read_matrix(node, source)
-        return cls.of(node, source, weights, np.zeros(weights.shape[1], np.float32))
+        source = node.activation(0, [FLOAT32])
+        weights = read_matrix(node, source.shape[-1])
+        written = fields(node, [source], (*source.shape[:-1], weights.shape[1]), FLOAT32)
+        layer = cls(**written, weights=weights, bias=np.zeros(weights.shape[1], np.float32))
+        return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation of one row, or of several."""
+        return self.fragments[self.positions > 1]
+
+    def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - none is padded
+        """Yield all channels and the rows, (n * rows, K)."""
+        yield slice(None), values.reshape(-1, len(self.weights))
+
+    def slice(self, start: int, stop: int, name: str) -> Self | None:
+        """Return some columns of one row; None for several rows, as their columns are not adjacent."""
+        return super().slice(start, stop, name) if self.positions == 1 else None
+
+    def by_channel(self, values: Array) -> Array:
+        """Return the values with their columns, (n * rows, N)."""
+        return values.reshape(-1, self.weights.shape[1])
+
+    def arranged(self, values: Array) -> Array:
+        """Return the inverse of `by_channel`."""
+        return values.reshape(-1, self.size)
+
+    def spread(self, values: Array) -> Array:
+        """Return one value for each column, (N,), as one for each value of the output, (size,)."""
+        return np.tile(values, self.positions)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield those of sums, and rows and columns that are exchanged."""
+        yield from super().fault_models(*inputs)
+        if self.positions > 1:
+            right = self.prepare()(*inputs).reshape(len(inputs[0]), self.positions, -1)
+            exchanged = np.ascontiguousarray(right.swapaxes(1, 2)).reshape(len(right), -1)
+            yield FaultModel("the columns are stored one after the other", "the rows are", exchanged)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the sums, and the number of rows if there are several."""
+        return super().facts() | ({"rows": self.positions} if self.positions > 1 else {})

@@ -28,6 +28,16 @@ class Move(Selection):
     places: npt.NDArray[np.int32]
 
     @property
+    def table(self) -> bool:
+        """True if the places are a table of the program, as they follow no steps."""
+        return False
+
+    @property
+    def stepped(self) -> npt.NDArray[np.int32]:
+        """The places on axes, along parts of which they rise or fall by the same steps."""
+        return self.places
+
+    @property
     def filler(self) -> Any:
         """The value of places without an input."""
         return self.dtype.type(0)

@@ -14,6 +14,8 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.tensor import FLOAT32, Tensor
 
+NEWEST_OPSET = 26
+"""The newest version of ONNX's own domain that ONNX Runtime 1.31, the reference, takes."""
 DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
@@ -21,7 +23,8 @@ DEFAULT_DOMAIN = ("", "ai.onnx")
 class Node:
     """A node of the graph with the tensors that it may read, and the way to refuse it.
 
-    `activations` are the network's input and the outputs of earlier nodes.
+    `activations` are the network's input and the outputs of earlier nodes.  `position` is that of the output that is
+    read as a layer, see `Layer.layer_per_output`; `opset` is the version of ONNX's own domain.
     """
 
     model: str
@@ -29,6 +32,13 @@ class Node:
     name: str
     constants: Mapping[str, Array]
     activations: Mapping[str, Tensor]
+    position: int = 0
+    opset: int = NEWEST_OPSET
+
+    @property
+    def output(self) -> str:
+        """The name of the tensor that the layer writes."""
+        return str(self.proto.output[self.position])
 
     @property
     def operator(self) -> str:
@@ -48,11 +58,11 @@ class Node:
         """Return whether the optional input is given."""
         return position < len(self.inputs) and bool(self.inputs[position])
 
-    def require_inputs(self, least: int, most: int) -> None:
-        """Refuse another number of inputs, and any other number of outputs than one."""
+    def require_inputs(self, least: int, most: int, *, any_outputs: bool = False) -> None:
+        """Refuse another number of inputs, and any other number of outputs than one unless `any_outputs`."""
         if not least <= len(self.inputs) <= most or not all(self.inputs[:least]):
             raise self.refusal(f"has {len(self.inputs)} inputs", f"it takes {least} to {most}")
-        if len(self.proto.output) != 1 or not self.proto.output[0]:
+        if (len(self.proto.output) != 1 and not any_outputs) or not self.output:
             raise self.refusal(f"has {len(self.proto.output)} outputs", "it writes one")
 
     def activation(self, position: int, dtypes: Sequence[np.dtype[Any]]) -> Tensor:

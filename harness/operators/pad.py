@@ -1,6 +1,11 @@
-"""Pad (ONNX) with a constant, codes or float32: values before and after the axes of a vector.
+"""Pad (ONNX), codes or float32: values before and after the axes of a vector.
 
-y[i, j, ...] = x[i - before, ...] inside x, else the constant, which is 0 if it is not given
+y[i, j, ...] = x[i - before, ...] inside x, else by the mode
+
+    constant    the constant, which is 0 if it is not given
+    reflect     the value at the same distance from the first or the last one, on its other side
+    edge        the first or the last value
+    wrap        the value that follows if x is repeated
 """
 
 from __future__ import annotations
@@ -18,20 +23,26 @@ from harness.operators.fault_models import FaultModel
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.text import Fragment
 
 COMMENT = "ONNX Pad: `value` before and after the axes of a vector, where places is -1."
+MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @dataclass(frozen=True, eq=False)
 class Pad(Move):
-    """The input between constants."""
+    """The input between constants, or between more of its own values."""
 
     ONNX = (("", "Pad"),)
-    formula = "y = x, with the constant before and after the axes"
+    formula = "y = x, with the constant or values of x (reflect, edge, wrap) before and after the axes"
     roles = ("x", "pads", "constant_value", "axes")
-    fragments = moving("pad_axes", 96, COMMENT, "    value: scalar,\n")[:1]
+    fragments = (
+        *moving("pad_axes", 96, COMMENT, "    value: scalar,\n")[:1],
+        *moving("pad_axes_with_values", 101, "ONNX Pad: values of the input before and after the axes.")[:1],
+    )
 
     value: Any
+    """The constant; None in the other modes."""
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -39,8 +50,8 @@ class Pad(Move):
         node.require_inputs(2, 4)
         source = node.activation(0, [UINT8, INT8, FLOAT32])
         mode = node.attributes({"mode": b"constant"})["mode"].decode(errors="replace")
-        if mode != "constant":
-            raise node.refusal(f"mode is {mode!r}", "constant")
+        if mode not in MODES:
+            raise node.refusal(f"mode is {mode!r}", ", ".join(MODES))
         rank, pads = 1 + len(source.shape), node.constant(1, "pads", [INT64]).tolist()
         axes = node.constant(3, "axes", [INT64, np.dtype(np.int32)]).tolist() if node.has(3) else list(range(rank))
         if len(pads) != 2 * len(axes) or min(pads, default=0) < 0 or not all(-rank <= axis < rank for axis in axes):
@@ -53,6 +64,13 @@ class Pad(Move):
         if not np.isfinite(value):
             raise node.refusal(f"the constant value is {value}", "a finite number")
         places = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+        if mode != "constant":
+            most = np.array(source.shape)[:, None] - (mode == "reflect")
+            if mode != "edge" and (widths[1:] > most).any():
+                raise node.refusal(f"pads is {pads}, the mode {mode}", f"at most {most.ravel().tolist()} on the axes")
+            padded = np.pad(places, widths[1:].tolist(), mode=mode)
+            kept = fields(node, [source], padded.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
+            return cls(**kept, places=padded, value=None)
         padded = np.pad(places, widths[1:].tolist(), constant_values=-1)
         filled = padded.size > places.size
         written = fields(
@@ -72,18 +90,23 @@ class Pad(Move):
 
     def constants(self) -> Constants:
         """Return the places, and the constant."""
-        return {**super().constants(), "value": np.float32(self.value)}
+        return super().constants() if self.value is None else {**super().constants(), "value": np.float32(self.value)}
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation with a constant, or without."""
+        return self.fragments[self.value is None]
 
     def summary(self) -> tuple[str, ...]:
         """Return the constant."""
-        return (f"constant {self.value}",)
+        return ("values of the input" if self.value is None else f"constant {self.value}",)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other constants, and the input at other places."""
         [x] = inputs
         right, outside = self.prepare()(x), self.places.reshape(-1) < 0
         for cause, value in (("0", 0), ("128", 128), ("-128", -128), ("the lowest code", None)):
-            if self.dtype != FLOAT32:
+            if self.dtype != FLOAT32 and self.value is not None:
                 limits = np.iinfo(self.dtype)
                 constant = limits.min if value is None else value
                 if limits.min <= constant <= limits.max and constant != self.value:

@@ -1,6 +1,7 @@
-"""Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout (ONNX), any type: the values of a vector, in their order.
+"""Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout and Cast (ONNX): the values of a vector, in their order.
 
-Only the shape has other axes.  Dropout is that of inference, of float32, and drops nothing.
+Only the shape has other axes.  Dropout is that of inference, of float32, and drops nothing; Cast is that of float32 to
+float32.
 
 y = x
 """
@@ -13,14 +14,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from onnx import TensorProto
 
 from harness.operators.base import Evaluate, Selection, fields
-from harness.operators.node import Node
+from harness.operators.node import Node, element_type
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 from harness.operators.text import copying
 
 CODES, INDICES = copying(
-    "rename", 90, "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity or Dropout: the values of a vector, unchanged."
+    "rename", 90, "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout or Cast: the values, unchanged."
 )
 
 
@@ -28,7 +30,7 @@ CODES, INDICES = copying(
 class Rename(Selection):
     """The same values in the same order; the number of vectors, the first axis, stays."""
 
-    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"))
+    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"))
     formula = "y = x, with the same values in the same order for every vector"
     roles = ("x", "shape")
     fragments = (CODES, INDICES)
@@ -37,7 +39,9 @@ class Rename(Selection):
     def read(cls, node: Node) -> Self:
         """Read a node that keeps vectors apart."""
         node.require_inputs(*INPUTS[node.operator])
-        source = node.activation(0, [FLOAT32] if node.operator == "Dropout" else [UINT8, INT8, FLOAT32, INT64])
+        source = node.activation(
+            0, [FLOAT32] if node.operator in ("Dropout", "Cast") else [UINT8, INT8, FLOAT32, INT64]
+        )
         shape = SHAPES[node.operator](node, source)
         return cls(**fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero))
 
@@ -86,6 +90,14 @@ def _same(node: Node, source: Tensor) -> tuple[int, ...]:
     return source.shape
 
 
+def _cast(node: Node, source: Tensor) -> tuple[int, ...]:
+    """Return the shape that Cast leaves; refuse other types than that of the input."""
+    to = node.attributes({"to": 0, "saturate": 1, "round_mode": b"up"})["to"]
+    if to != TensorProto.FLOAT:
+        raise node.refusal(f"casts float32 to {element_type(to)}", "float32 to float32")
+    return source.shape
+
+
 def _squeezed(node: Node, source: Tensor) -> tuple[int, ...]:
     """Return the shape without some axes of size 1."""
     rank, axes = 1 + len(source.shape), _axes(node)
@@ -116,7 +128,7 @@ def _axes(node: Node) -> list[int]:
 
 
 INPUTS = {"Reshape": (2, 2), "Flatten": (1, 1), "Squeeze": (1, 2), "Unsqueeze": (1, 2), "Identity": (1, 1),
-          "Dropout": (1, 3)}  # fmt: skip
+          "Dropout": (1, 3), "Cast": (1, 1)}  # fmt: skip
 """The least and the largest number of inputs."""
 SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
     "Reshape": _shape,
@@ -125,5 +137,6 @@ SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
     "Unsqueeze": _unsqueezed,
     "Identity": _same,
     "Dropout": _same,
+    "Cast": _cast,
 }
 """The functions from a node and its input to the shape of the output."""

@@ -18,6 +18,7 @@ SIGNIFICAND_BITS = 24
 SIGN_BIT = 1 << 31
 EXPONENT_BIAS = 150  # of a significand that is read as an integer: 127 + 23
 INFINITY_BITS = 0x7F800000
+NAN_BITS = 0x7FC00000
 LEAST_EXPONENT = 1 - EXPONENT_BIAS  # 2**-149 is the smallest number
 GUARD_BITS = 26  # after the larger term of a sum: two more than its significand has
 PRODUCT_BITS = 48  # of two significands
@@ -135,9 +136,10 @@ def _normalised(significand: Integers, exponent: Integers) -> Magnitude:
 
 
 def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
-    """Return the bits of float32(a + b), for the bits of finite binary32 numbers a and b (broadcast).
+    """Return the bits of float32(a + b), for the bits of binary32 numbers a and b (broadcast).
 
-    A sum of zero is +0, but for -0 + -0; too large a sum is infinite.
+    A sum of zero is +0, but for -0 + -0; too large a sum is infinite.  Infinities of both signs give a NaN, whose bits
+    IEEE 754 leaves open, and a NaN stays.
     """
     a_is_larger = a & ~SIGN_BIT >= b & ~SIGN_BIT
     larger, smaller = np.where(a_is_larger, a, b), np.where(a_is_larger, b, a)
@@ -150,7 +152,10 @@ def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
     sums = (high.significand << GUARD_BITS) + np.where((a ^ b) & SIGN_BIT, -aligned - rest, aligned) | rest
     negative = np.where(sums == 0, a & b, larger) & SIGN_BIT != 0
     exponent = high.exponent - GUARD_BITS
-    return encode(_round(sums, exponent, np.maximum(LEAST_EXPONENT - exponent, 0)), negative)
+    finite = encode(_round(sums, exponent, np.maximum(LEAST_EXPONENT - exponent, 0)), negative)
+    opposite = (smaller & ~SIGN_BIT == INFINITY_BITS) & (larger == smaller ^ SIGN_BIT)
+    bits: npt.NDArray[np.uint32] = np.where(larger & ~SIGN_BIT >= INFINITY_BITS, larger, finite)
+    return np.where(opposite, NAN_BITS, bits).astype(np.uint32)
 
 
 def round_to_integer(magnitude: Magnitude) -> Integers:

@@ -1,4 +1,4 @@
-"""Softmax (ONNX), float32, along the last axis.
+"""Softmax (ONNX), float32, along one axis; before opset 13 along this axis and all after it, as one.
 
 m = max(x);  e[n] = exp(x[n] - m), by the operations of elementary.py;  s = ((e[0] + e[1]) + e[2]) + ...
 y[n] = e[n] / s                            each operation is rounded to float32, half to even
@@ -6,6 +6,7 @@ y[n] = e[n] / s                            each operation is rounded to float32,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -33,6 +34,7 @@ from harness.operators.obligations import (
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
+SINGLE_AXIS_OPSET = 13
 ORDER = "exponentials of x - max(x), summed in the order of the columns, then a quotient"
 FLUSHED = 2.0**-125
 """Largest difference of ONNX Runtime where exponentials or results are subnormal."""
@@ -54,6 +56,19 @@ fragment softmax_float32(
 """,
     (elementary.EXPONENTIAL,),
 )
+OF_AXIS = Fragment(
+    "softmax_axis_float32",
+    89,
+    """\
+# ONNX Softmax along an axis of `length` values that are `inner` values apart, in the operations of softmax_float32.
+fragment softmax_axis_float32(
+    x: tensor<scalar>,                      # float32 (vectors, N)
+    length: integer,
+    inner: integer,
+    type: string)
+-> (y: tensor<scalar>);
+""",
+)
 
 
 def ordered_sum(e: Single) -> Single:
@@ -66,35 +81,40 @@ def ordered_sum(e: Single) -> Single:
 
 @dataclass(frozen=True, eq=False)
 class Softmax(Layer):
-    """y[n] = exp(x[n] - max(x)) / sum(exp(x - max(x))), in each row of the last axis."""
+    """y[n] = exp(x[n] - max(x)) / sum(exp(x - max(x))), in rows of `length` values that are `inner` values apart."""
 
     ONNX = (("", "Softmax"),)
     elementwise = False
     fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1
     formula = """\
 e[n] = exp(x[n] - max(x))                                      in float32, by the operations of kernels/c/elementary.h
-y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along the last axis"""
+y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along one axis"""
     roles = ("x",)
-    fragments = (FRAGMENT,)
+    fragments = (FRAGMENT, OF_AXIS)
+
+    length: int
+    inner: int
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node whose axis is the last one, for which all versions of the operator are the same."""
+        """Read a node along an axis other than that of the vectors."""
         node.require_inputs(1, 1)
-        axis = node.attributes({"axis": 0})["axis"]
+        coerced = node.opset < SINGLE_AXIS_OPSET
+        axis = node.attributes({"axis": 1 if coerced else -1})["axis"]
         source = node.activation(0, [FLOAT32])
-        last = len(source.shape)
-        if axis not in ((0, -1, last) if last == 1 else (-1, last)):
-            given = f"axis is {axis}" if axis else "has no axis"
-            raise node.refusal(given, f"axis -1 or {last}, the last one: Transpose its input")
+        rank = 1 + len(source.shape)
+        if not -rank <= axis < rank or axis % rank == 0:
+            raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
         if np.isinf(source.bound):
             raise node.refusal(f"its result can be NaN: {source.name!r} can be infinite", "Clip its input")
-        return cls(**fields(node, [source], source.shape, FLOAT32, 1.0))
+        behind = source.shape[axis % rank - 1 :]
+        length, inner = (math.prod(behind), 1) if coerced else (behind[0], math.prod(behind[1:]))
+        return cls(**fields(node, [source], source.shape, FLOAT32, 1.0), length=length, inner=inner)
 
     @property
-    def length(self) -> int:
-        """The number of values of a row."""
-        return self.input.shape[-1]
+    def fragment(self) -> Fragment:
+        """The operation for adjacent values, or for those of an axis."""
+        return self.fragments[self.inner > 1]
 
     @property
     def rows(self) -> int:
@@ -108,17 +128,21 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
     def _computed(self, x: Single, exp: Callable[[Single], Single] = elementary.exp) -> Single:
         e = self._exponentials(x, exp)
         with np.errstate(under="ignore"):
-            return (e / ordered_sum(e)).reshape(x.shape)
+            return self._flat(e / ordered_sum(e))
+
+    def _flat(self, rows: Array) -> Array:
+        """Return the values of rows, (vectors, rows, length), at their places, (vectors, size)."""
+        return rows.reshape(len(rows), -1, self.inner, self.length).swapaxes(2, 3).reshape(len(rows), -1)
 
     def _exponentials(self, x: Single, exp: Callable[[Single], Single]) -> Single:
         """Return exp(x - max(x)), float32 (vectors, rows, length)."""
-        rows = x.reshape(len(x), self.rows, self.length)
+        rows = x.reshape(len(x), -1, self.length, self.inner).swapaxes(2, 3).reshape(len(x), -1, self.length)
         with np.errstate(over="ignore", under="ignore"):
             return exp(rows - rows.max(axis=2, keepdims=True))
 
     def constants(self) -> Constants:
-        """Return the number of values of a row."""
-        return {"length": self.length}
+        """Return the number of values of a row, and their distance if they are not adjacent."""
+        return {"length": self.length} | ({"inner": self.inner} if self.inner > 1 else {})
 
     def summary(self) -> tuple[str, ...]:
         """Return the rows."""
@@ -184,7 +208,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
                 "the quotient is left out": e,
             }
             for cause, output in outputs.items():
-                yield FaultModel(cause, ORDER, output.reshape(x.shape))
+                yield FaultModel(cause, ORDER, self._flat(output))
             exponentials: dict[str, Callable[[Single], Single]] = {
                 "the exponentials are rounded correctly": lambda d: np.exp(d.astype(np.float64)).astype(np.float32),
                 "the base is 2": lambda d: np.exp2(d.astype(np.float64)).astype(np.float32),

@@ -33,7 +33,8 @@ def _subtract(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
 class Sub(BinaryLayer):
     """y[n] = a[n] - b[n]; the constant `minuend` or `subtrahend`, float32, takes the place of a or b.
 
-    Both terms and the difference are finite for every input: a difference that could overflow is refused.
+    A difference that overflows is infinite.  Infinite terms of one sign give a NaN, which has no specified bits: the
+    reference fails for such an input.
     """
 
     ONNX = (("", "Sub"),)
@@ -53,6 +54,7 @@ class Sub(BinaryLayer):
     )
     combine = staticmethod(_subtract)
     constant_roles = ("minuend", "subtrahend")
+    takes_infinities = True
 
     minuend: npt.NDArray[np.float32] | None
     subtrahend: npt.NDArray[np.float32] | None
@@ -62,7 +64,7 @@ class Sub(BinaryLayer):
         """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         sources = terms.activations(node, "subtracts")
         constant = terms.constant(node, sources, "constant term")
-        bound = terms.bound_of_sum(node, sources, constant, "difference")
+        bound = terms.bound_of_sum(sources, constant)
         minuend, subtrahend = (constant, None) if node.inputs[0] in node.constants else (None, constant)
         terms.require_kept_zero(node, sources[0], subtrahend, -0.0)
         first = sources[0].negative_zero if minuend is None else terms.includes(minuend, -0.0)

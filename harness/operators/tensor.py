@@ -18,8 +18,9 @@ class Tensor:
     """An activation or the network's input: `shape` is that of one vector, without the batch.
 
     Dumps, comparison and C buffers are flat: (vectors, size).  No |value| exceeds `bound`, which is infinite if a value
-    can be, and no value is NaN: the network's input is finite for the layers for which that matters (see
-    `Layer.takes_every_input`).  `negative_zero` is true if a value can be -0.  No |value| is below `least`.
+    can be.  Finite values give no NaN, and the network's input is finite for the layers for which that matters (see
+    `Layer.takes_every_input`).  After an overflow, a sum of infinities can be NaN: the reference fails for such an
+    input.  `negative_zero` is true if a value can be -0.  No |value| is below `least`.
     """
 
     name: str

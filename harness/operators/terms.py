@@ -47,17 +47,11 @@ def shape(sources: Sequence[Tensor], term: npt.NDArray[np.float32] | None) -> tu
     return broadcast.output_shape([*(source.shape for source in sources), () if term is None else term.shape])
 
 
-def bound_of_sum(node: Node, sources: list[Tensor], addend: npt.NDArray[np.float32] | None, noun: str) -> float:
-    """Return the largest |a + b| or |a - b|; refuse a result that could overflow."""
+def bound_of_sum(sources: Sequence[Tensor], addend: npt.NDArray[np.float32] | None) -> float:
+    """Return the largest |a + b| or |a - b|; infinite if one can overflow."""
     with np.errstate(over="ignore"):  # rounding changes no order, so the bound holds for rounded sums too
         bounds = [np.float32(source.bound) for source in sources]
-        bound = float(bounds[0] + (bounds[1] if addend is None else np.abs(addend).max()))
-    if not np.isfinite(bound):
-        reaches = " and ".join(f"{source.name!r} {source.bound:.8g}" for source in sources)
-        raise node.refusal(
-            f"its {noun} can overflow: the terms can reach {reaches}", f"terms whose {noun} stays below 3.4028235e+38"
-        )
-    return bound
+        return float(bounds[0] + (bounds[1] if addend is None else np.abs(addend).max()))
 
 
 def require_kept_zero(node: Node, source: Tensor, term: npt.NDArray[np.float32] | None, zero: float) -> None:
@@ -137,6 +131,8 @@ class BinaryLayer(Layer):
     """Wrong results by their causes, as functions of both terms."""
     combine: ClassVar[staticmethod[[Integers, Integers], npt.NDArray[np.uint32]]]
     """The function from the bits of both terms to those of the results, by integer arithmetic."""
+    takes_infinities: ClassVar[bool] = False
+    """True if a term can be infinite; infinite terms of both signs, which give a NaN, have no specified result."""
     constant_roles: ClassVar[tuple[str, ...]]
     """The field that takes the place of B, after that of A if A can be constant too."""
 
@@ -237,15 +233,21 @@ class BinaryLayer(Layer):
                 yield FaultModel(cause, LITTLE_ENDIAN, self.apply(*swapped))
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
-        """Return where terms and result are finite."""
+        """Return where terms and result are finite, or are numbers or infinities if these are allowed."""
         operands = broadcast.operands(self.inputs, [None] * len(inputs), inputs)
-        finite = [np.isfinite(values) for values in (*operands, expected.reshape(len(expected), *self.output.shape))]
+        values = (*operands, expected.reshape(len(expected), *self.output.shape))
+        finite = [~np.isnan(each) if self.takes_infinities else np.isfinite(each) for each in values]
         both: Array = np.logical_and.reduce(np.broadcast_arrays(*finite)).reshape(expected.shape)
         return both
 
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that results are rounded as IEEE 754 requires."""
         yield f"A float32 {self.operation} is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
+        if self.takes_infinities and any(math.isinf(tensor.bound) for tensor in self.inputs):
+            yield (
+                f"No term of layer {self.name} is infinite: inputs with which a layer before it overflows were not "
+                "tried, and infinities of both signs would have no specified result."
+            )
 
 
 def pairs(layer: Layer, constant: npt.NDArray[np.float32] | None) -> Array:

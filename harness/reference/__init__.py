@@ -84,7 +84,7 @@ class Reference:
 
         Raises ReferenceFailed if products of n rows are wrong on this machine, if the two implementations differ (it
         names the first differing activation), if ONNX Runtime returns other outputs when the inner activations are
-        not requested, and if a value that has a tolerance is no number.
+        not requested, and if a value is no number.
         """
         if isinstance(self._runtime, SeparateLayers):
             return self._within_tolerance(self._runtime, vectors)
@@ -92,6 +92,7 @@ class Reference:
         require_trusted(self._check(rows=sorted({len(vectors), len(given)} - {0})))
         runtime = self._runtime.activations(vectors)
         right = self._specification.activations(vectors)
+        require_numbers(self._layers, right)
         require_agreement(self._layers, runtime, right, self.host, {self._input_name: vectors})
         require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
         return Expected(runtime, (None,) * len(runtime))
@@ -111,6 +112,18 @@ class Reference:
             None if None in of_layer else max(map(float, of_layer)) for of_layer in zip(*ratios, strict=True)
         )
         return Expected(right, largest)
+
+
+def require_numbers(layers: tuple[Layer, ...], specification: tuple[Array, ...], first: int = 0) -> None:
+    """Raise ReferenceFailed at the first specified value that is NaN; `first` is the number of the first vector."""
+    for layer, right in zip(layers, specification, strict=True):
+        if layer.dtype.kind == "f" and np.isnan(right).any():
+            vector, column = np.argwhere(np.isnan(right))[0]
+            raise ReferenceFailed(
+                f"layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: the specified "
+                "value is no number (NaN), and IEEE 754 leaves its bits open",
+                "give vectors whose sums do not overflow, by an input box in the metadata or --stimuli",
+            )
 
 
 def require_agreement(
@@ -153,6 +166,7 @@ def require_within_tolerance(
     Raises ReferenceFailed at the first layer with a value beyond its tolerance, or another byte if it has none, or a
     value that is no number.
     """
+    require_numbers(layers, specification, first)
     written = {**given, **{layer.output.name: right for layer, right in zip(layers, specification, strict=True)}}
     ratios: list[float | None] = []
     for layer, one, right in zip(layers, runtime, specification, strict=True):
@@ -162,13 +176,6 @@ def require_within_tolerance(
             require_agreement((layer,), (one,), (right,), host, written)
             ratios.append(None)
             continue
-        if np.isnan(right).any():
-            vector, column = np.argwhere(np.isnan(right))[0]
-            raise ReferenceFailed(
-                f"layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: the specified "
-                "value is no number (NaN), and IEEE 754 leaves its bits open",
-                "give vectors whose sums do not overflow, by an input box in the metadata or --stimuli",
-            )
         ratio = _ratio(one, right, tolerance)
         if not (ratio <= 1).all():
             vector, column = np.argwhere(~(ratio <= 1))[0]

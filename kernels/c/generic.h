@@ -12,6 +12,7 @@
 #include "batch_normalization.h"
 #include "clip.h"
 #include "conv.h"
+#include "conv_transpose.h"
 #include "dequantize_linear.h"
 #include "div.h"
 #include "elu.h"
@@ -22,6 +23,7 @@
 #include "hard_swish.h"
 #include "leaky_relu.h"
 #include "lookup.h"
+#include "lrn.h"
 #include "max_pool.h"
 #include "mul.h"
 #include "network.h"
@@ -34,6 +36,7 @@
 #include "qlinear_softmax.h"
 #include "quantize_linear.h"
 #include "relu.h"
+#include "resize_linear.h"
 #include "sigmoid.h"
 #include "softmax.h"
 #include "sub.h"
@@ -137,6 +140,12 @@ GENERIC void generic_conv_float32(const struct window *v, size_t groups, size_t 
     conv_float32(v, groups, inputs, width, x, w, bias, y);
 }
 
+GENERIC void generic_conv_transpose_float32(const struct window *v, size_t groups, size_t inputs, size_t width,
+                                            const float *x, const float *w, const float *bias, float *y)
+{
+    conv_transpose_float32(v, groups, inputs, width, x, w, bias, y);
+}
+
 GENERIC void generic_max_pool_float32(const struct window *w, size_t channels, const float *x, float *y)
 {
     max_pool_float32(w, channels, x, y);
@@ -168,6 +177,18 @@ GENERIC void generic_batch_normalization_float32(size_t channels, size_t positio
                                                  float *y)
 {
     batch_normalization_float32(channels, positions, x, mean, deviation, scale, offset, y);
+}
+
+GENERIC void generic_lrn_float32(size_t channels, size_t positions, size_t size, int quarters, const float *x,
+                                 float factor, float bias, float *y)
+{
+    lrn_float32(channels, positions, size, quarters, x, factor, bias, y);
+}
+
+GENERIC void generic_resize_linear_float32(const struct resizing *s, const float *x, const int32_t *at_row,
+                                           const int32_t *at_column, const float *down, const float *right, float *y)
+{
+    resize_linear_float32(s, x, at_row, at_column, down, right, y);
 }
 
 GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)
@@ -218,6 +239,11 @@ GENERIC void generic_elu_float32(size_t width, const float *x, float alpha, floa
 GENERIC void generic_hard_sigmoid_float32(size_t width, const float *x, float alpha, float beta, float *y)
 {
     hard_sigmoid_float32(width, x, alpha, beta, y);
+}
+
+GENERIC void generic_softmax_axis_float32(size_t outer, size_t width, size_t inner, const float *x, float *y)
+{
+    softmax_axis_float32(outer, width, inner, x, y);
 }
 
 GENERIC void generic_softmax_float32(size_t rows, size_t width, const float *x, float *y)

@@ -1,4 +1,4 @@
-/* Softmax (ONNX), float32, along the last axis, in one row:
+/* Softmax (ONNX), float32, along an axis, in one row of it:
  *
  *     m = max(x)
  *     e[n] = exp(x[n] - m)                       by the operations of elementary.h
@@ -50,6 +50,36 @@ static inline void softmax_float32(size_t rows, size_t width, const float *restr
         for (size_t n = 0; n < width; ++n)
             y[n] = y[n] / sum;
     }
+}
+
+/* The same for rows whose values are `inner` values apart; rows side by side are vectorised. */
+static inline void softmax_axis_float32(size_t outer, size_t width, size_t inner, const float *restrict x,
+                                        float *restrict y)
+{
+    enum { AT_ONCE = 16 };
+    float bound = EXP_BOUND;
+    NOT_KNOWN(bound);
+    for (size_t o = 0; o < outer; ++o, x += width * inner, y += width * inner)
+        for (size_t first = 0; first < inner; first += AT_ONCE) {
+            const size_t rows = inner - first < AT_ONCE ? inner - first : AT_ONCE;
+            float highest[AT_ONCE], sum[AT_ONCE];
+            for (size_t i = 0; i < rows; ++i)
+                highest[i] = x[first + i];
+            for (size_t n = 1; n < width; ++n)
+                for (size_t i = 0; i < rows; ++i) {
+                    const float value = x[n * inner + first + i];
+                    highest[i] = value > highest[i] ? value : highest[i];
+                }
+            for (size_t n = 0; n < width; ++n)
+                for (size_t i = 0; i < rows; ++i) {
+                    const float e = exp_of_difference(x[n * inner + first + i], highest[i], bound);
+                    y[n * inner + first + i] = e;
+                    sum[i] = n ? sum[i] + e : e;
+                }
+            for (size_t n = 0; n < width; ++n)
+                for (size_t i = 0; i < rows; ++i)
+                    y[n * inner + first + i] = y[n * inner + first + i] / sum[i];
+        }
 }
 
 #endif

@@ -34,19 +34,28 @@ def node(operator: str, *inputs: str, output: str = "y", **attributes: Any) -> o
     return helper.make_node(operator, list(inputs), [output], name=output, domain=domain, **attributes)
 
 
-def layer_of(proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array]) -> Layer:
-    """The layer that reads activations like these inputs, (vectors, *shape)."""
+def layer_of(
+    proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], position: int = 0
+) -> Layer:
+    """The layer of the output at `position`, which reads activations like these inputs, (vectors, *shape)."""
     tensors = {name: Tensor(name, values.shape[1:], values.dtype) for name, values in inputs.items()}
     values = {name: np.asarray(value) for name, value in constants.items()}
     operator = operators.of_node(proto)
     assert operator is not None
-    return operator.read(Node("test", proto, proto.name, values, tensors))
+    return operator.read(Node("test", proto, proto.name, values, tensors, position))
 
 
 def runtime(
     proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], *, optimised: bool = True
 ) -> Array:
-    """The output of ONNX Runtime, (vectors, *shape)."""
+    """The first output of ONNX Runtime, (vectors, *shape)."""
+    return outputs_of(proto, constants, inputs, optimised=optimised)[0]
+
+
+def outputs_of(
+    proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], *, optimised: bool = True
+) -> list[Array]:
+    """All outputs of ONNX Runtime, (vectors, *shape) each."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -54,7 +63,7 @@ def runtime(
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     content = model_of(proto, constants, inputs).SerializeToString()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    found: Array = session.run(None, dict(inputs))[0]
+    found: list[Array] = session.run(None, dict(inputs))
     return found
 
 

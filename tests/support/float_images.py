@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto, helper
 
 from harness.model.network import Network
 from tests.support.codes import node
@@ -29,6 +30,20 @@ CONSTANTS: dict[str, Any] = {
     "matrix": RANDOM.normal(size=(19, 9)).astype(np.float32),
     "of_rows": RANDOM.normal(size=19).astype(np.float32),
     "second_matrix": RANDOM.normal(size=(19, 5)).astype(np.float32),
+    "around": np.array([0, 0, 2, 1, 0, 0, 3, 2], np.int64),
+    "chosen": np.array([5, 0, -1, 2], np.int64),
+    "only": np.array(-2, np.int64),
+    "outer": np.array([1, -1], np.int64),
+    "inner": np.array([3, 2], np.int64),
+    "second": np.array([2], np.int64),
+    "parts": np.array([4, 5], np.int64),
+    "twice": np.array([1, 1, 2, 3], np.float32),
+    "uneven": np.array([1, 1, 0.7, 1.6], np.float32),
+    "size": np.array([5, 11], np.int64),
+    "of_each_row": RANDOM.normal(size=(6, 21)).astype(np.float32),
+    "to_wider": RANDOM.normal(size=(9, 2, 3, 2)).astype(np.float32),
+    "of_wider": RANDOM.normal(size=6).astype(np.float32),
+    "square": RANDOM.normal(size=(9, 9, 3, 3)).astype(np.float32),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -64,6 +79,32 @@ def nodes() -> list[onnx.NodeProto]:
              epsilon=1e-3),
         node("Conv", "bounded", "kernels", "of_kernels", output="windows", strides=[2, 1], pads=[1, 0, 0, 1]),
         node("Conv", "bounded", "of_groups", output="groups", group=3, dilations=[2, 1], pads=[0, 1, 2, 0]),
+        node("Pad", "images", "around", output="reflected", mode="reflect"),
+        node("Pad", "images", "around", output="edged", mode="edge"),
+        node("Pad", "images", "around", output="wrapped", mode="wrap"),
+        node("Gather", "images", "chosen", output="gathered", axis=3),
+        node("Gather", "images", "only", output="gathered_row", axis=2),
+        helper.make_node("Split", ["images", "parts"], ["first_part", "second_part"], name="split", axis=1),
+        node("Resize", "images", "", "twice", output="repeated"),
+        node("Resize", "images", "", "uneven", output="nearest", nearest_mode="ceil",
+             coordinate_transformation_mode="asymmetric"),
+        node("Resize", "bounded", "", "uneven", output="linear", mode="linear"),
+        node("Resize", "bounded", "", "", "size", output="aligned", mode="linear", axes=[2, 3],
+             coordinate_transformation_mode="align_corners"),
+        node("ReduceSum", "images", "outer", output="sums"),
+        node("ReduceMean", "images", "inner", output="averages"),
+        node("ReduceMax", "images", "outer", output="maxima"),
+        node("ReduceMin", "images", "second", output="minima"),
+        node("PRelu", "bounded", "channels", output="sloped"),
+        node("LRN", "bounded", output="responses", size=5, alpha=0.3, beta=0.75, bias=2.0),
+        node("LRN", "bounded", output="rooted", size=3, beta=0.25),
+        node("MatMul", "bounded", "of_each_row", output="each_row"),
+        node("Softmax", "bounded", output="of_channels", axis=1),
+        node("ConvTranspose", "bounded", "to_wider", "of_wider", output="wider", group=3, strides=[2, 1],
+             dilations=[1, 2], pads=[1, 0, 0, 2], output_padding=[1, 0]),
+        node("Conv", "images", "square", output="unbounded", pads=[1, 1, 1, 1]),
+        node("Add", "unbounded", "images", output="residual"),
+        node("Cast", "reflected", output="cast", to=TensorProto.FLOAT),
         node("Flatten", "peak", output="peaks"),
         node("Gemm", "peaks", "matrix", "of_rows", output="rows", transB=1, alpha=0.7),
         node("MatMul", "rows", "second_matrix", output="last"),
@@ -73,6 +114,6 @@ def nodes() -> list[onnx.NodeProto]:
 def every_operator(*names: str) -> Network:
     """A network with all operators, or with some layers."""
     made = nodes()
-    kept = [each for each in made if not names or each.output[0] in needed(made, names)]
+    kept = [each for each in made if not names or needed(made, names).intersection(each.output)]
     used = {name for each in kept for name in each.input}
     return image_network(kept, {name: CONSTANTS[name] for name in CONSTANTS if name in used}, "float32", 9 * 7 * 6)

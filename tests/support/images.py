@@ -75,14 +75,14 @@ def needed(nodes: list[onnx.NodeProto], names: tuple[str, ...]) -> set[str]:
     """These results, and those that they are computed from."""
     found = set(names)
     for each in reversed(nodes):
-        found |= set(each.input) if each.output[0] in found else set()
+        found |= set(each.input) if found.intersection(each.output) else set()
     return found
 
 
 def image_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], dtype: str, width: int) -> Network:
     """A network whose results, images of one type, are those that no node reads."""
     read = {name for each in nodes for name in each.input}
-    results = [each.output[0] for each in nodes if each.output[0] not in read]
+    results = [name for each in nodes for name in each.output if name not in read]
     model = make_model(nodes, constants, {}, width=width)
     model.graph.output.extend(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], [None] * 4) for name in results)
     return parse(model)

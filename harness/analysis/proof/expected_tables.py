@@ -34,7 +34,21 @@ DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
 FLOAT_DENSE = ("Gemm", "MatMul")
 """The operators with the constants and tables of a Gemm."""
-MOVES = ("Concat", "Dropout", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+FLOAT_CONVOLUTIONS = ("Conv", "ConvTranspose")
+"""The operators with weights and bias of each channel."""
+MOVES = (
+    "Cast",
+    "Concat",
+    "Dropout",
+    "Flatten",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+)
 """The operators that move values and have no constants."""
 POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
@@ -57,7 +71,7 @@ class Node:
     Sum all `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
     ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and
     `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
-    `output_zero_point`; of Gemm, MatMul and Conv `weights` (K, N) and `bias`; of QLinearAdd `first_ratio`,
+    `output_zero_point`; of Gemm, MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`,
     `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
     read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
     input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
@@ -76,7 +90,7 @@ class Node:
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
-        if self.operator not in (*DENSE, *FLOAT_DENSE, "Conv"):
+        if self.operator not in (*DENSE, *FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
             return self
         positions = self.width // self.constants["weights"].shape[1]
         channels = slice(start // positions, stop // positions)
@@ -121,21 +135,27 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     shape = tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim[1:])
     tensors = {given.name: Shaped(shape, np.dtype(np.float32))}
     found: dict[str, Node] = {}
-    for proto in operators:
-        shape = _shape(proto, values, tensors, model.opset_import)
-        node = _node(proto, values, tensors, shape)
+    for proto, output in ((each, name) for each in operators for name in _written(each)):
+        shape = _shape(proto, output, values, tensors, model.opset_import)
+        node = replace(_node(proto, values, tensors, shape), output=output)
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
 
 
+def _written(proto: onnx.NodeProto) -> list[str]:
+    """Return the outputs of a node that are layers."""
+    return list(proto.output if proto.op_type == "Split" else proto.output[:1])
+
+
 def _shape(
     proto: onnx.NodeProto,
+    output: str,
     values: Mapping[str, Array],
     tensors: Mapping[str, Shaped],
     opsets: Sequence[onnx.OperatorSetIdProto],
 ) -> tuple[int, ...]:
-    """Return the shape of the output without vectors, as ONNX infers it; of other domains that of the first input."""
+    """Return the shape of an output without vectors, as ONNX infers it; of other domains that of the first input."""
     sources = [name for name in proto.input if name in tensors]
     types = {name: tensors[name].dtype for name in sources}
     if proto.op_type in POOLINGS:
@@ -149,8 +169,7 @@ def _shape(
         for name, dtype in types.items()
     ]
     constants = [numpy_helper.from_array(values[name], name) for name in proto.input if name in values]
-    output = onnx.ValueInfoProto(name=proto.output[0])
-    graph = helper.make_graph([proto], "shape", inputs, [output], constants)
+    graph = helper.make_graph([proto], "shape", inputs, [onnx.ValueInfoProto(name=output)], constants)
     alone = helper.make_model(graph, opset_imports=opsets)
     inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
     return tuple(dim.dim_value for dim in inferred[1:])
@@ -171,8 +190,9 @@ def _node(
         "QLinearMatMul": lambda: _qgemm(_as_qgemm(_constants(proto, values)), {}, dtype),
         "QLinearConv": lambda: (inferred, dtype, _qlinear_conv(_constants(proto, values))),
         "Gemm": lambda: _gemm(_constants(proto, values), attributes),
-        "MatMul": lambda: _gemm(_constants(proto, values), {}),
+        "MatMul": lambda: (inferred, *_gemm(_constants(proto, values), {})[1:]),
         "Conv": lambda: (inferred, dtype, _conv(_constants(proto, values), attributes)),
+        "ConvTranspose": lambda: (inferred, dtype, _conv_transpose(_constants(proto, values), attributes)),
         "QLinearGlobalAveragePool": lambda: (
             inferred,
             dtype,
@@ -194,6 +214,8 @@ def _node(
         "BatchNormalization": lambda: (width, dtype, _normalisation(_constants(proto, values), attributes)),
         "Relu": lambda: (width, dtype, {}),
         **dict.fromkeys(("Exp", "HardSwish", "Sigmoid", "Softmax", "Tanh"), lambda: (width, dtype, {})),
+        "PRelu": lambda: (width, dtype, {"slope": values[proto.input[1]].reshape(-1)}),
+        "LRN": lambda: (width, dtype, _lrn(attributes)),
         "Elu": lambda: (width, dtype, _numbers(attributes, alpha=1.0)),
         "HardSigmoid": lambda: (width, dtype, _numbers(attributes, alpha=0.2, beta=0.5)),
         "LeakyRelu": lambda: (width, dtype, _numbers(attributes, alpha=0.01)),
@@ -216,7 +238,19 @@ def _node(
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
         **dict.fromkeys(MOVES, lambda: (inferred, dtype, {})),
-        "Pad": lambda: (inferred, dtype, {"value": _padding(_constants(proto, values)[2], dtype)}),
+        **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin"), lambda: (inferred, dtype, {})),
+        "ReduceMean": lambda: (inferred, dtype, {"count": np.array([width / inferred], np.float32)}),
+        "Pad": lambda: (inferred, dtype, _padding(_constants(proto, values)[2], attributes, dtype)),
+        "Gather": lambda: (
+            inferred,
+            dtype,
+            _gathered(_constants(proto, values)[1], attributes, tensors[sources[0]].shape),
+        ),
+        "Resize": lambda: (
+            inferred,
+            dtype,
+            _resized(_constants(proto, values), attributes, tensors[sources[0]].shape, shape),
+        ),
         "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
         "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
     }
@@ -269,6 +303,12 @@ def _normalisation(inputs: Sequence[Array | None], attributes: Mapping[str, Any]
     _, scale, offset, mean, variance, *_ = map(np.asarray, inputs)
     deviation = np.sqrt(variance + np.float32(attributes.get("epsilon", 1e-5)))
     return {"mean": mean, "deviation": deviation.astype(np.float32), "scale": scale, "offset": offset}
+
+
+def _lrn(attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read LRN: alpha / size, and the bias."""
+    alpha, bias = (np.float32(attributes.get(name, value)) for name, value in (("alpha", 1e-4), ("bias", 1.0)))
+    return {"factor": np.array([alpha / np.float32(attributes["size"])]), "bias": np.array([bias])}
 
 
 def _numbers(attributes: Mapping[str, Any], **defaults: float) -> dict[str, Array]:
@@ -329,6 +369,16 @@ def _conv(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict
     return {"weights": weights.reshape(width, -1).T, "bias": bias, "groups": np.array([attributes.get("group", 1)])}
 
 
+def _conv_transpose(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read ConvTranspose: X, W (channels, M / groups, kernel), B; a sum has the channels of one group."""
+    given, groups = np.asarray(inputs[1]), attributes.get("group", 1)
+    parts = np.split(given.reshape(*given.shape[:2], -1), groups)
+    weights = np.concatenate([part.swapaxes(1, 2).reshape(-1, given.shape[1]) for part in parts], axis=1)
+    width = weights.shape[1]
+    bias = np.zeros(width, np.float32) if inputs[2] is None else _row(inputs[2], width)
+    return {"weights": weights, "bias": bias, "groups": np.array([groups])}
+
+
 def _as_qgemm(inputs: Sequence[Array | None]) -> list[Array | None]:
     """Return the inputs of QLinearMatMul, y_scale and y_zero_point as the last, as those of a QGemm without C."""
     return [*inputs[:6], None, *inputs[6:]]
@@ -364,9 +414,73 @@ def _global_mean(inputs: Sequence[Array | None], positions: int) -> dict[str, Ar
     }
 
 
-def _padding(value: Array | None, dtype: np.dtype[Any]) -> Array:
-    """Return the constant of Pad, 0 if it is not given."""
-    return np.zeros(1, dtype) if value is None else _row(value)
+def _padding(value: Array | None, attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:
+    """Return the constant of Pad, 0 if it is not given; none for modes that take values of the input."""
+    if attributes.get("mode", b"constant") != b"constant":
+        return {}
+    return {"value": np.zeros(1, dtype) if value is None else _row(value)}
+
+
+def _resized(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]
+) -> dict[str, Array]:
+    """Return the places of Resize, if they are no copies of each value; of linear ones both places and factors."""
+    rank, axes = 1 + len(image), list(attributes.get("axes", ()))
+    scales = [np.float32(after) / np.float32(before) for after, before in zip(output, image, strict=True)]
+    if inputs[2] is not None and inputs[2].size:
+        for axis, scale in zip(axes or range(rank), inputs[2], strict=True):
+            if axis % rank:
+                scales[axis % rank - 1] = scale
+    mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
+    found = [_source(*each, mode) for each in zip(image, output, scales, strict=True)]
+    if attributes.get("mode", b"nearest") == b"linear":
+        inside = [
+            np.minimum(np.maximum(at, 0), size - 1).astype(np.float32)
+            for at, size in zip(found[1:], image[1:], strict=True)
+        ]
+        low = [np.floor(at) for at in inside]
+        rows, columns = (
+            np.array([below, np.minimum(below + 1, size - 1)], np.int32)
+            for below, size in zip(low, image[1:], strict=True)
+        )
+        down, right = (
+            np.array([1 - (at - below), at - below], np.float32) for at, below in zip(inside, low, strict=True)
+        )
+        return {"rows": rows, "columns_of_x": columns, "down": down, "right": right}
+    rounding: dict[bytes, Callable[[Array], Array]] = {
+        b"floor": np.floor,
+        b"ceil": np.ceil,
+        b"round_prefer_ceil": lambda at: np.floor(at.astype(np.float64) + 0.5),
+        b"round_prefer_floor": lambda at: np.ceil(at.astype(np.float64) - 0.5),
+    }
+    rounded = rounding[attributes.get("nearest_mode", b"round_prefer_floor")]
+    numbers = np.zeros(1, np.int64)
+    for at, size, scale in zip(found, image, scales, strict=True):
+        index = np.arange(size) if len(at) == size and scale == 1 else np.clip(rounded(at), 0, size - 1)
+        numbers = (numbers[:, None] * size + index.astype(np.int64)).reshape(-1)
+    copies = np.arange(math.prod(image)).reshape(image)
+    for axis, (after, before) in enumerate(zip(output, image, strict=True)):
+        copies = copies.repeat(after // before, axis)
+    return {} if np.array_equal(copies.reshape(-1), numbers) else {"places": numbers.astype(np.int32)}
+
+
+def _source(size: int, count: int, scale: np.float32, mode: bytes) -> Array:
+    """Return the coordinates of `count` values along an axis of `size`, float32 (ONNX Resize)."""
+    i, half = np.arange(count, dtype=np.float32), np.float32(0.5)
+    if count == 1 and mode in (b"align_corners", b"pytorch_half_pixel"):
+        return np.zeros(1, np.float32)
+    if mode == b"align_corners":
+        return i * np.float32(size - 1) / np.float32(count - 1)
+    return i / scale if mode == b"asymmetric" else (i + half) / scale - half
+
+
+def _gathered(indices: Array | None, attributes: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
+    """Return which value of the input each of Gather is, (N,), if there are several indices."""
+    given, axis = np.asarray(indices), attributes.get("axis", 0)
+    if given.size == 1:
+        return {}
+    numbers = np.arange(math.prod(shape), dtype=np.int32).reshape(1, *shape)
+    return {"places": np.take(numbers, given, axis).reshape(-1)}
 
 
 def _mean(
@@ -510,7 +624,7 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     kept = {
         **dict.fromkeys(DENSE, ("multiplier", "output_zero_point")),
         "QLinearConv": tuple(name for name in node.constants if name not in scales),
-        "Conv": ("weights", "bias"),
+        **dict.fromkeys(FLOAT_CONVOLUTIONS, ("weights", "bias")),
         "ArgMax": (),
         "ArgMin": (),
     }
@@ -530,7 +644,7 @@ def _by_rows(node: Node) -> dict[str, Array]:
     """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
     if node.operator == "QLinearConv":
         return _of_convolution(node)
-    if node.operator == "Conv":
+    if node.operator in FLOAT_CONVOLUTIONS:
         return {"weights": node.constants["weights"].T, "bias": node.constants["bias"]}
     if node.operator not in DENSE:
         return _of_elements(node)
@@ -541,6 +655,8 @@ def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
         return _of_windows(node)
+    if node.operator == "ConvTranspose":
+        return _by_rows(node)
     if node.operator == "Conv":
         return {"weights": _in_quads(node), "bias": node.constants["bias"]}
     if node.operator in FLOAT_DENSE:

@@ -23,20 +23,23 @@ class GemmLowering(CLowering[Gemm]):
 
     def unsupported(self, layer: Gemm, variant: str) -> str | None:
         """Refuse unrolled code that no compiler finishes."""
-        return code.too_long(layer.input.size * layer.size, variant)
+        return code.too_long(len(layer.weights) * layer.size, variant)
 
     def plain(self, layer: Gemm, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/gemm.h."""
-        return code.elementwise(layer, sources, _tables(layer), f"{prefix}gemm_float32({_operands(layer)});")
+        return code.elementwise(layer, sources, _tables(layer), _each_row(layer, f"{prefix}gemm_float32"))
 
     def inlined(self, layer: Gemm, sources: Sequence[str]) -> LayerCode:
         """Loop over outputs and inputs."""
-        name = layer.name
+        name, (depth, width) = layer.name, layer.weights.shape
+        y, x = ("out[n]", "in[k]") if layer.positions == 1 else (f"out[r * {width} + n]", f"in[r * {depth} + k]")
         body = (
-            f"for (size_t n = 0; n < {layer.size}; ++n) {{\n        float sum = {name}_bias[n] + 0.0f;\n"
-            f"        for (size_t k = 0; k < {layer.input.size}; ++k)\n"
-            f"            sum += in[k] * {name}_weights[k][n];\n        out[n] = sum;\n    }}"
+            f"for (size_t n = 0; n < {width}; ++n) {{\n        float sum = {name}_bias[n] + 0.0f;\n"
+            f"        for (size_t k = 0; k < {depth}; ++k)\n"
+            f"            sum += {x} * {name}_weights[k][n];\n        {y} = sum;\n    }}"
         )
+        if layer.positions > 1:
+            body = f"for (size_t r = 0; r < {layer.positions}; ++r)\n    {body}"
         return code.elementwise(layer, sources, _tables(layer), body)
 
     def unrolled(self, layer: Gemm, sources: Sequence[str]) -> LayerCode:
@@ -47,9 +50,9 @@ class GemmLowering(CLowering[Gemm]):
         """Call kernels/c/gemm_vector.h."""
         tables = (
             Table(f"{layer.name}_weights", packed(layer.weights), f"in panels of {PANEL} outputs: one row an input"),
-            Table(f"{layer.name}_bias", code.filled(layer.bias, -(-layer.size // PANEL) * PANEL)),
+            Table(f"{layer.name}_bias", code.filled(layer.bias, -(-len(layer.bias) // PANEL) * PANEL)),
         )
-        return code.elementwise(layer, sources, tables, f"gemm_vector_float32({_operands(layer)});")
+        return code.elementwise(layer, sources, tables, _each_row(layer, "gemm_vector_float32"))
 
 
 def packed(weights: Array) -> Array:
@@ -67,10 +70,15 @@ def _tables(layer: Gemm) -> tuple[Table, ...]:
     return Table(f"{layer.name}_weights", layer.weights), Table(f"{layer.name}_bias", layer.bias)
 
 
-def _operands(layer: Gemm) -> str:
-    return f"{layer.input.size}, {layer.size}, in, &{layer.name}_weights[0][0], {layer.name}_bias, out"
+def _each_row(layer: Gemm, function: str) -> str:
+    """Return the call of a function for the one row of a Gemm, or for each of a MatMul."""
+    depth, width = layer.weights.shape
+    x, y = ("in", "out") if layer.positions == 1 else (f"&in[r * {depth}]", f"&out[r * {width}]")
+    call = f"{function}({depth}, {width}, {x}, &{layer.name}_weights[0][0], {layer.name}_bias, {y});"
+    return call if layer.positions == 1 else f"for (size_t r = 0; r < {layer.positions}; ++r)\n        {call}"
 
 
 def _sums(layer: Gemm) -> Iterator[str]:
-    for bias, row in zip(layer.bias, layer.weights.T, strict=True):
-        yield chain(bias, (f"in[{k}] * {literal(weight)}" for k, weight in enumerate(row)))
+    for first in range(0, layer.input.size, len(layer.weights)):
+        for bias, row in zip(layer.bias, layer.weights.T, strict=True):
+            yield chain(bias, (f"in[{first + k}] * {literal(weight)}" for k, weight in enumerate(row)))

@@ -1,8 +1,9 @@
-"""Operators that move values, in C: nested loops over the axes of the output."""
+"""Operators that move values, in C: nested loops over the axes of the output, or a table of places."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ M = TypeVar("M", bound=Move)
 
 
 class MoveLowering(CLowering[M]):
-    """One copy per value; the places of the input rise by the same step along each axis of the output."""
+    """One copy per value; the places of the input have steps along parts of each axis of the output, or are a table."""
 
     def tables(self, layer: M) -> tuple[Table, ...]:  # noqa: ARG002 - of an operator that fills places
         """Return the table of the value of places without an input, if there can be any."""
@@ -25,9 +26,13 @@ class MoveLowering(CLowering[M]):
 
     def plain(self, layer: M, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
         """Loop over the axes of what is copied."""
+        if layer.table:
+            places = Table(f"{layer.name}_places", layer.places.reshape(-1))
+            body = code.loop(layer, f"out[n] = in[{places.name}[n]];")
+            return code.elementwise(layer, sources, (places,), body)
         tables = self.tables(layer)
         fill = [code.loop(layer, f"out[n] = {tables[0].name}[0];")] if tables else []
-        return code.elementwise(layer, sources, tables, "\n    ".join([*fill, _copies(layer.places)]))
+        return code.elementwise(layer, sources, tables, "\n    ".join([*fill, *_copies(layer.stepped)]))
 
     def unrolled(self, layer: M, sources: Sequence[str]) -> LayerCode:
         """Write every copy."""
@@ -36,20 +41,35 @@ class MoveLowering(CLowering[M]):
         return code.elementwise(layer, sources, (), code.assigned(values))
 
 
-def _copies(places: Array) -> str:
-    """Return loops over the box of the output that is copied, one for each of its axes longer than 1."""
+def _copies(places: Array) -> Iterator[str]:
+    """Yield loops over each box of the output that is copied, one for each of its axes longer than 1."""
     inside = np.argwhere(places >= 0)
     first, sizes = inside.min(axis=0), np.ptp(inside, axis=0) + 1
-    box = places[tuple(slice(at, at + size) for at, size in zip(first, sizes, strict=True))]
+    spans = [_spans(places, first, axis, size) for axis, size in enumerate(sizes.tolist())]
+    numbers = np.arange(places.size).reshape(places.shape)
+    for part in itertools.product(*spans):
+        box = tuple(slice(start, start + size) for start, size in part)
+        yield _copy(places[box], numbers[box])
+
+
+def _spans(places: Array, first: Array, axis: int, size: int) -> list[tuple[int, int]]:
+    """Return the parts of an axis, from `first` on, along which the places have the same step: begins and sizes."""
+    index = [int(at) if other != axis else slice(int(at), int(at) + size) for other, at in enumerate(first)]
+    line = places[tuple(index)]
+    spans, start = [], 0
+    for at in range(1, size + 1):
+        if at == size or (at > start + 1 and line[at] - line[at - 1] != line[start + 1] - line[start]):
+            spans.append((int(first[axis]) + start, at - start))
+            start = at
+    return spans
+
+
+def _copy(box: Array, target: Array) -> str:
     loops: list[str] = []
-    target = [str(np.arange(places.size).reshape(places.shape)[tuple(first)])]
-    source = [str(box.reshape(-1)[0])]
-    for axis in np.flatnonzero(sizes > 1):
-        step = int(box.take(1, axis).reshape(-1)[0] - box.reshape(-1)[0])
-        over = int(np.prod(places.shape[axis + 1 :]))
-        indent = "    " * len(loops)
-        loops.append(f"{indent}for (size_t i{axis} = 0; i{axis} < {sizes[axis]}; ++i{axis})")
-        target.append(f"i{axis} * {over}")
-        source.append(f"i{axis} * {step}")
-    copy = f"out[{' + '.join(target)}] = in[{' + '.join(source)}];"
-    return "\n    ".join([*loops, f"{'    ' * len(loops)}{copy}"])
+    to, source = str(target.reshape(-1)[0]), str(box.reshape(-1)[0])
+    for axis in [axis for axis, size in enumerate(box.shape) if size > 1]:
+        over, step = (int(each.take(1, axis).reshape(-1)[0] - each.reshape(-1)[0]) for each in (target, box))
+        loops.append(f"{'    ' * len(loops)}for (size_t i{axis} = 0; i{axis} < {box.shape[axis]}; ++i{axis})")
+        to += f" + i{axis} * {over}"
+        source += f" {'-' if step < 0 else '+'} i{axis} * {abs(step)}"
+    return "\n    ".join([*loops, f"{'    ' * len(loops)}out[{to}] = in[{source}];"])

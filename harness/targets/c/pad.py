@@ -10,10 +10,10 @@ from harness.targets.generated import Table
 
 
 class PadLowering(MoveLowering[Pad]):
-    """The constant everywhere, then one copy per value."""
+    """The constant everywhere, if there is one, then one copy per value."""
 
     operator = Pad
 
     def tables(self, layer: Pad) -> tuple[Table, ...]:
         """Return the table of the constant."""
-        return (Table(f"{layer.name}_value", np.atleast_1d(layer.value)),)
+        return () if layer.value is None else (Table(f"{layer.name}_value", np.atleast_1d(layer.value)),)

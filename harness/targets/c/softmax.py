@@ -18,10 +18,15 @@ class SoftmaxLowering(CLowering[Softmax]):
 
     def plain(self, layer: Softmax, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/softmax.h."""
+        if layer.inner > 1:
+            sizes = f"{layer.rows // layer.inner}, {layer.length}, {layer.inner}"
+            return code.elementwise(layer, sources, (), f"{prefix}softmax_axis_float32({sizes}, in, out);")
         return code.elementwise(layer, sources, (), f"{prefix}softmax_float32({layer.rows}, {layer.length}, in, out);")
 
     def inlined(self, layer: Softmax, sources: Sequence[str]) -> LayerCode:
-        """Loop over rows and columns."""
+        """Loop over rows and columns; call the plain code if a row is not adjacent."""
+        if layer.inner > 1:
+            return self.plain(layer, sources)
         columns = "for (size_t n = {}; n < last; ++n)\n            {}"
         lines = (
             f"const size_t first = row * {layer.length}, last = first + {layer.length};",
@@ -39,8 +44,9 @@ class SoftmaxLowering(CLowering[Softmax]):
     def unrolled(self, layer: Softmax, sources: Sequence[str]) -> LayerCode:
         """Write every comparison, exponential, addition and quotient."""
         lines = [_bound(), "float highest, sum;"]
-        for first in range(0, layer.size, layer.length):
-            columns = range(first, first + layer.length)
+        for row in range(layer.rows):
+            first = row // layer.inner * layer.length * layer.inner + row % layer.inner
+            columns = range(first, first + layer.length * layer.inner, layer.inner)
             lines += [
                 f"highest = in[{first}];",
                 *(f"highest = in[{n}] > highest ? in[{n}] : highest;" for n in columns[1:]),

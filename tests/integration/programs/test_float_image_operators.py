@@ -10,7 +10,7 @@ import pytest
 
 from harness.analysis.proof import constants, expected_tables
 from harness.boards.profile import Profile
-from harness.reference import SpecificationReference
+from harness.reference import Reference, SpecificationReference
 from tests.support.float_images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, with_flags
@@ -30,6 +30,15 @@ def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile,
     vectors[:20] = rng.choice(np.float32([0, -0.0, -1, 1e-39]), (20, net.input.size))
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
     assert trial.refuted() == {}
+
+
+def test_onnx_runtime_confirms_every_layer_within_its_tolerance() -> None:
+    net = every_operator()
+    vectors = np.random.default_rng(1).normal(0, 3, (60, net.input.size)).astype(np.float32)
+    ratios = Reference(net).expected(vectors).ratios
+    with_tolerance = [layer.has_tolerance for layer in net.layers]
+    assert [ratio is not None for ratio in ratios] == with_tolerance
+    assert 0 < max(ratio for ratio in ratios if ratio is not None) < 1
 
 
 def test_the_specification_has_the_constants_of_the_file() -> None:
@@ -80,6 +89,38 @@ WRONG = {
     "first group of a Conv": (
         "c:vector", "conv_vector.h", "x += layer->inputs * v->height * v->width", "x += 0", "groups"
     ),
+    "fused interpolation": (
+        "c", "resize_linear.h", "top * down[i] + bottom * down[s->rows + i]",
+        "__builtin_fmaf(top, down[i], bottom * down[s->rows + i])", "linear",
+    ),
+    "row before": ("c", "resize_linear.h", "at_row[s->rows + i]", "at_row[i]", "linear"),
+    "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
+    "reversed sum of ReduceSum": ("c", "network.c", "in[i0 * 42", "in[(8 - i0) * 42", "sums"),
+    "reciprocal of the count": (
+        "c", "network.c", "/= averages_count[0]", "*= 1.0f / averages_count[0]", "averages",
+    ),
+    "last of equal values": ("c", "network.c", "] > out[i2", "] >= out[i2", "maxima"),
+    "slope of another channel": ("c", "network.c", "sloped_slope[i0]", "sloped_slope[i0 ? i0 - 1 : 0]", "sloped"),
+    "contracted squares": (
+        "c", "lrn.h", "of_channel[p] += x[j * positions + p] * x[j * positions + p]",
+        "of_channel[p] = __builtin_fmaf(x[j * positions + p], x[j * positions + p], of_channel[p])", "responses",
+    ),
+    "fused base": (
+        "c", "lrn.h", "bias + factor * of_channel[p]", "__builtin_fmaf(factor, of_channel[p], bias)", "responses"
+    ),
+    "library's power": ("c", "lrn.h", "root * sqrtf(root)", "powf(d, 0.75f)", "responses"),
+    "another row of a MatMul": ("c", "network.c", "&in[r * 6]", "&in[(r ? r - 1 : 0) * 6]", "each_row"),
+    "sum of Softmax without its first value": (
+        "c", "softmax.h", "sum[i] = n ? sum[i] + e : e", "sum[i] = n > 1 ? sum[i] + e : e", "of_channels"
+    ),
+    "contracted sum of a ConvTranspose": (
+        "c", "conv_transpose.h", "to[n * v->stride_x] += from[n] * w",
+        "to[n * v->stride_x] = __builtin_fmaf(from[n], w, to[n * v->stride_x])", "wider",
+    ),
+    "first group of a ConvTranspose": (
+        "c", "conv_transpose.h", "m / (width / groups) * inputs * image", "0 * m / (width / groups) * inputs", "wider",
+    ),
+    "residual of another sign": ("c", "add.h", "a[n] + b[n]", "a[n] - b[n]", "residual"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 

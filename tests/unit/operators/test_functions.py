@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -226,7 +227,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], bool, str, str]] = {
     "HardSigmoid that is NaN": ("HardSigmoid", {"alpha": 0.0}, True, "result can be NaN: 'p' can be infinite", "Clip"),
     "HardSwish that is NaN": ("HardSwish", {}, True, "result can be NaN: 'p' can be -infinity", "Clip its input"),
     "Softmax that is NaN": ("Softmax", {}, True, "result can be NaN: 'p' can be infinite", "Clip its input"),
-    "Softmax of the vectors": ("Softmax", {"axis": 2}, False, "axis is 2", "axis -1 or 1"),
+    "Softmax of the vectors": ("Softmax", {"axis": 2}, False, "axis is 2", "axes 1 to 1"),
     "Tanh with an attribute": ("Tanh", {"alpha": 1.0}, False, "attribute 'alpha' is unknown", "attributes are"),
 }
 
@@ -242,13 +243,39 @@ def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     assert re.search(hint, caught.value.hint)
 
 
-def test_softmax_of_rows_needs_an_axis() -> None:
-    """Its default is another in operator set 13."""
-    with pytest.raises(RequestError, match="has no axis") as caught:
-        layer_of("Softmax", (2, 3))
-    assert "axis -1 or 2" in caught.value.hint
-    with pytest.raises(RequestError, match="axis is 1"):
-        layer_of("Softmax", (2, 3), axis=1)
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(-3, 3), st.integers(0, 1 << 32))
+def test_softmax_along_any_axis_is_within_the_tolerance(shape: list[int], axis: int, seed: int) -> None:
+    if axis % (len(shape) + 1) == 0 or not -len(shape) <= axis <= len(shape):
+        return
+    layer, model = layer_of("Softmax", tuple(shape), axis=axis)
+    x = np.random.default_rng(seed).normal(0, 3, (10, math.prod(shape))).astype(FLOAT)
+    y = evaluated(layer, x)
+    for found in (by_runtime(model, x), by_reference(model, x)):
+        assert not outside(layer, x, y, found).size
+    rows = x.reshape(10, *shape)
+    e = elementary.exp(rows - rows.max(axis=axis, keepdims=True))
+    total = functools.reduce(np.add, np.moveaxis(e, axis, 0))
+    assert y.tobytes() == (e / np.expand_dims(total, axis)).tobytes()
+
+
+@pytest.mark.parametrize(("opset", "axis", "row"), [(12, None, 24), (12, 2, 12), (13, None, 4), (13, 2, 3)])
+def test_softmax_has_other_rows_before_operator_set_13(opset: int, axis: int | None, row: int) -> None:
+    _, model = layer_of("Softmax", (2, 3, 4), **({} if axis is None else {"axis": axis}))
+    del model.opset_import[:]
+    model.opset_import.append(helper.make_opsetid("", opset))
+    layer = networks.parse(model.SerializeToString(), "test").layers[-1]
+    assert isinstance(layer, Softmax)
+    assert layer.length == row
+    x = np.random.default_rng(0).normal(0, 3, (10, 24)).astype(FLOAT)
+    y = evaluated(layer, x)
+    assert not outside(layer, x, y, by_runtime(model, x)).size
+
+
+def test_softmax_of_the_vectors_is_refused() -> None:
+    with pytest.raises(RequestError, match="axis is 0") as caught:
+        layer_of("Softmax", (2, 3), axis=0)
+    assert "axes 1 to 2" in caught.value.hint
 
 
 def test_a_quantised_softmax_of_a_dequantised_activation_is_refused() -> None:

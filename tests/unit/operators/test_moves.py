@@ -8,10 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from tests.support.codes import COUNTS, assert_agree, assert_agree_at_random, layer_of, node, runtime, specified
+from tests.support.codes import (
+    COUNTS,
+    assert_agree,
+    assert_agree_at_random,
+    layer_of,
+    node,
+    outputs_of,
+    runtime,
+    specified,
+)
 
 INT64 = np.int64
 
@@ -59,6 +69,46 @@ def pad(rng: np.random.Generator, x: Array) -> None:
     assert (layer is None) == (x.dtype == INT64)
 
 
+def pad_with_values(rng: np.random.Generator, x: Array) -> None:
+    mode = str(rng.choice(["reflect", "edge", "wrap"]))
+    given: dict[str, Any] = {"pads": rng.integers(0, 4, 2 * x.ndim)}
+    given["pads"][[0, x.ndim]] = 0
+    names, sizes = ["pads"], x.shape[1:]
+    if rng.random() < 0.4:
+        given |= {"axes": np.array([-1]), "pads": given["pads"][[1, -1]]}
+        names, sizes = ["pads", "", "axes"], x.shape[-1:]
+    widths = given["pads"][-2 * len(sizes) :] if "axes" in given else np.delete(given["pads"], [0, x.ndim])
+    most = np.tile(sizes, 2) - (mode == "reflect")
+    layer = assert_agree(node("Pad", "x", *names, mode=mode), given, {"x": x})
+    assert (layer is None) == (x.dtype == INT64 or (mode != "edge" and bool((widths > most).any())))
+
+
+def gather(rng: np.random.Generator, x: Array) -> None:
+    axis, shape = int(rng.integers(1, x.ndim)), [(), (1,), (4,), (2, 3), (1, 1)][int(rng.integers(5))]
+    size, dtype = x.shape[axis], rng.choice(["int32", "int64"])
+    given = {"i": rng.integers(-size, size, shape).astype(dtype)}
+    proto = node("Gather", "x", "i", axis=axis if rng.random() < 0.5 else axis - x.ndim)
+    layer = assert_agree(proto, given, {"x": x})
+    assert (layer is None) == (x.ndim == 2 and shape == ())
+
+
+def split(rng: np.random.Generator, x: Array) -> None:
+    axis, count = int(rng.integers(1, x.ndim)), int(rng.integers(1, 4))
+    x = np.concatenate([x, x, x[:, ::-1]], axis=axis)
+    size, kind = x.shape[axis], str(rng.choice(["sizes", "num_outputs", "equal"]))
+    cuts = np.sort(rng.choice(np.arange(1, size), count - 1, replace=False)).tolist()
+    given = {"split": np.diff([0, *cuts, size])} if kind == "sizes" else {}
+    attributes: dict[str, Any] = {"axis": axis if rng.random() < 0.5 else axis - x.ndim}
+    if kind != "sizes":
+        attributes["num_outputs"] = count
+    proto = helper.make_node("Split", ["x", *given], [f"y{k}" for k in range(count)], name="y", **attributes)
+    for position, right in enumerate(outputs_of(proto, given, {"x": x})):
+        layer = layer_of(proto, given, {"x": x}, position)
+        found = specified(layer, {"x": x})
+        assert layer.output.name == f"y{position}"
+        assert (layer.output.shape, found.tobytes()) == (right.shape[1:], right.reshape(found.shape).tobytes())
+
+
 def concat(rng: np.random.Generator, x: Array) -> None:
     axis = int(rng.integers(1, x.ndim))
     inputs = {"x": x}
@@ -70,7 +120,7 @@ def concat(rng: np.random.Generator, x: Array) -> None:
 
 
 def rename(rng: np.random.Generator, x: Array) -> None:
-    kind = rng.choice(["Squeeze", "Unsqueeze", "Identity", "Dropout", "Reshape", "Flatten"])
+    kind = rng.choice(["Squeeze", "Unsqueeze", "Identity", "Dropout", "Reshape", "Flatten", "Cast"])
     if kind == "Squeeze":
         x = x.reshape(*x.shape[:2], 1, *x.shape[2:], 1)
         given = {"axes": np.array([2, -1])}
@@ -81,13 +131,14 @@ def rename(rng: np.random.Generator, x: Array) -> None:
         given = {"shape": np.array([rng.choice([0, -1]), *rng.permutation(x.shape[1:])])}
     else:
         given = {"ratio": np.float32(0.3)} if kind == "Dropout" and rng.random() < 0.5 else {}
-    layer = assert_agree(node(kind, "x", *given), given, {"x": x})
-    assert (layer is None) == (kind == "Dropout" and x.dtype != np.float32)
+    attributes = {"to": TensorProto.FLOAT} if kind == "Cast" else {}
+    layer = assert_agree(node(kind, "x", *given, **attributes), given, {"x": x})
+    assert (layer is None) == (kind in ("Dropout", "Cast") and x.dtype != np.float32)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("check", [transpose, cut, pad, concat, rename])
+@pytest.mark.parametrize("check", [transpose, cut, pad, pad_with_values, gather, split, concat, rename])
 def test_random_configurations_agree(check: Callable[[np.random.Generator, Array], None], count: int) -> None:
     def at_random(rng: np.random.Generator) -> None:
         check(rng, random_values(rng, 5, *random_shape(rng)))
@@ -99,6 +150,7 @@ X = np.arange(2 * 3 * 4 * 4, dtype=np.uint8).reshape(2, 3, 4, 4)
 BOUNDS: dict[str, Any] = {"starts": np.array([1, 0]), "ends": np.array([-1, 4]), "axes": np.array([2, 3]),
                           "steps": np.array([1, 3])}  # fmt: skip
 PADS: dict[str, Any] = {"pads": np.array([0, 0, 1, 2, 0, 1, 0, 0]), "value": np.uint8(200)}
+INDICES: dict[str, Any] = {"i": np.array([2, 0, -3])}
 TRANSPOSED = node("Transpose", "x", perm=[0, 2, 3, 1])
 WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
     "inverse of perm": (TRANSPOSED, {}, X.transpose(0, 3, 1, 2)),
@@ -112,6 +164,17 @@ WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
     "begin and end of each axis": (
         node("Pad", "x", *PADS), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), constant_values=0)
     ),
+    "repeats the border": (
+        node("Pad", "x", "pads", mode="reflect"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="symmetric")
+    ),
+    "wraps the border": (
+        node("Pad", "x", "pads", mode="edge"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="wrap")
+    ),
+    "repeats the last value": (
+        node("Pad", "x", "pads", mode="wrap"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="edge")
+    ),
+    "indices of another axis": (node("Gather", "x", "i", axis=2), INDICES, X[:, :, :, [2, 0, 1]].swapaxes(2, 3)),
+    "sorted indices": (node("Gather", "x", "i", axis=2), INDICES, X[:, :, [0, 1, 2]]),
     "other axis": (node("Concat", "x", "x", axis=3), {}, np.concatenate([X, X], axis=2)),
     "as a whole": (node("Concat", "x", "x", axis=2), {}, np.concatenate([X, X], axis=1)),
 }  # fmt: skip
@@ -144,7 +207,17 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
         "before ends",
     ),
     "computed bounds": (node("Slice", "x", "x", "x"), {}, "starts, 'x', is not constant", "initializer"),
-    "edge": (node("Pad", "x", "pads", mode="edge"), PADS, "mode is 'edge'", "constant"),
+    "symmetric": (node("Pad", "x", "pads", mode="symmetric"), PADS, "mode is 'symmetric'", "constant, reflect, edge"),
+    "reflected twice": (
+        node("Pad", "x", "p", mode="reflect"), {"p": np.array([0, 0, 4, 0, 0, 0, 0, 0])}, "mode reflect", "at most"
+    ),
+    "vectors gathered": (node("Gather", "x", "i", axis=0), {"i": np.array([0])}, "axis is 0", "axes 1 to 3"),
+    "beyond the axis": (node("Gather", "x", "i", axis=1), {"i": np.array([3])}, "values beyond -3 to 2", "of the axis"),
+    "computed indices": (node("Gather", "x", "x", axis=1), {}, "the indices, 'x', is not constant", "initializer"),
+    "vectors split": (node("Split", "x", axis=0), {}, "axis is 0", "axes 1 to 3"),
+    "sizes of parts": (node("Split", "x", "s", axis=1), {"s": np.array([2])}, r"sizes \[2\]", "3 in all"),
+    "computed parts": (node("Split", "x", "x", axis=1), {}, "the split, 'x', is not constant", "initializer"),
+    "to integers": (node("Cast", "x", to=TensorProto.INT8), {}, "float32 to int8", "float32 to float32"),
     "negative": (node("Pad", "x", "p"), {"p": np.array([0, 0, 0, -1, 0, 0, 0, 0])}, "pads is", "0 or more"),
     "vectors padded": (node("Pad", "x", "p"), {"p": np.array([1, 0, 0, 0, 0, 0, 0, 0])}, "pads is", "first axis"),
     "axes of pads": (
@@ -165,7 +238,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
 def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     proto, given, message, hint = REFUSED[case]
     with pytest.raises(RequestError, match=f"node 'y' .*{message}") as caught:
-        layer_of(proto, given, {"x": np.float32(X) if proto.op_type == "Dropout" else X})
+        layer_of(proto, given, {"x": np.float32(X) if proto.op_type in ("Dropout", "Cast") else X})
     assert re.search(hint, caught.value.hint)
 
 

@@ -12,6 +12,7 @@ from harness.boards.profile import ItemProfile, Profile
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.add import Add
+from harness.operators.resize_linear import ResizeLinear
 from harness.plan import plan
 from harness.targets import base
 from tests.support import builders
@@ -49,14 +50,15 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators(name: str) -> None:
     target = targets.find(name)
     for operator, lowering in target.lowerings.items():
-        file = operator.__module__.rpartition(".")[2]
+        # A class without names of its own is in the file of the operator that reads its nodes.
+        file = "resize" if operator is ResizeLinear else operator.__module__.rpartition(".")[2]
         assert type(lowering).__module__ == f"harness.targets.{target.name}.{file}"
         assert isinstance(lowering, target.lowering)
 
 
 def test_the_processor_computes_every_operator() -> None:
     of_harness = {each for each in operators.by_onnx_name().values() if each.__module__.startswith("harness.")}
-    assert set(targets.find("c").lowerings) == of_harness
+    assert {each for each in targets.find("c").lowerings if each.ONNX} == of_harness
 
 
 @pytest.mark.parametrize(

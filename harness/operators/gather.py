@@ -1,0 +1,56 @@
+"""Gather (ONNX) with constant indices, any type: some values along an axis of a vector, in any order.
+
+y[i, ..., j, ..., k] = x[i, ..., indices[j, ...], ..., k]      a negative index counts from the end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from harness.operators.base import fields
+from harness.operators.move import Move, moving
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Move):
+    """The values at constant indices; all vectors."""
+
+    ONNX = (("", "Gather"),)
+    formula = "y = x[indices] along an axis"
+    roles = ("x", "indices")
+    fragments = moving("gather_axes", 103, "ONNX Gather: values at constant indices of an axis.")
+
+    indices: int
+    """The number of indices."""
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node with indices within an axis other than the first, the vectors."""
+        node.require_inputs(2, 2)
+        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        rank, axis = 1 + len(source.shape), node.attributes({"axis": 0})["axis"]
+        if not -rank <= axis < rank or axis % rank == 0:
+            raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
+        indices, size = node.constant(1, "indices", [INT64, np.dtype(np.int32)]), source.shape[axis % rank - 1]
+        if not indices.size or indices.min() < -size or indices.max() >= size:
+            raise node.refusal(f"indices has values beyond {-size} to {size - 1}", "indices of values of the axis")
+        places = np.arange(source.size, dtype=np.int32).reshape(source.shape).take(indices, axis % rank - 1)
+        if not places.ndim:
+            raise node.refusal("it leaves no axis but the vectors", "an index of one axis, such as [0]")
+        written = fields(node, [source], places.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
+        return cls(**written, places=places, indices=indices.size)
+
+    @property
+    def table(self) -> bool:
+        """True but for a single index, with which the places have steps."""
+        return self.indices > 1
+
+    @property
+    def transparent(self) -> bool:
+        """True, as ONNX Runtime may move quantisers across it before it fuses layers."""
+        return True

@@ -1,0 +1,104 @@
+"""The attributes of Resize (ONNX): the shape of the output and the coordinates of its values in the input.
+
+The coordinate of output i in the input, float32, each operation rounded (scale = scales, or size of y / size of x):
+
+    asymmetric          i / scale
+    half_pixel          (i + 0.5) / scale - 0.5               pytorch_half_pixel: the same, 0 if y has one value
+    align_corners       i * (size of x - 1) / (size of y - 1), 0 if y has one value
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.operators.fault_models import Single
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
+
+ATTRIBUTES: dict[str, Any] = {
+    "antialias": 0, "axes": [], "coordinate_transformation_mode": b"half_pixel", "cubic_coeff_a": -0.75,
+    "exclude_outside": 0, "extrapolation_value": 0.0, "keep_aspect_ratio_policy": b"stretch", "mode": b"nearest",
+    "nearest_mode": b"round_prefer_floor",
+}  # fmt: skip
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+@dataclass(frozen=True, eq=False)
+class Resampling:
+    """The values that a node of Resize reads: `coordinates` are float32 (size of y,) for each axis of a vector."""
+
+    source: Tensor
+    linear: bool
+    nearest_mode: str
+    shape: tuple[int, ...]
+    scales: tuple[np.float32, ...]
+    coordinates: tuple[Single, ...]
+
+    @classmethod
+    def read(cls, node: Node) -> Resampling:
+        """Read a node with constant scales or sizes; raise RequestError for other modes, and resized vectors."""
+        node.require_inputs(1, 4)
+        attributes = node.attributes(ATTRIBUTES)
+        mode, coordinate, nearest = (
+            attributes[name].decode(errors="replace")
+            for name in ("mode", "coordinate_transformation_mode", "nearest_mode")
+        )
+        if mode not in ("nearest", "linear") or coordinate not in COORDINATES or nearest not in NEAREST:
+            raise node.refusal(
+                f"it is {mode}, {coordinate}, {nearest}",
+                f"nearest or linear, {', '.join(COORDINATES)}, {', '.join(NEAREST)}",
+            )
+        unsupported = ("antialias", "exclude_outside", "keep_aspect_ratio_policy")
+        if any(attributes[name] != ATTRIBUTES[name] for name in unsupported):
+            raise node.refusal(f"{', '.join(unsupported)}: one of them is given", "none of them")
+        source = node.activation(0, [FLOAT32] if mode == "linear" else [UINT8, INT8, FLOAT32])
+        shape, scales = _scales(node, source, list(attributes["axes"]))
+        if min(shape) < 1:
+            raise node.refusal(f"the output has shape {shape}", "sizes of 1 or more")
+        if shape == source.shape and any(scale != 1 for scale in scales):
+            raise node.refusal(
+                f"the scales {[float(scale) for scale in scales]} leave the shape {shape}, so ONNX Runtime copies",
+                "scales of 1, or another size",
+            )
+        found = tuple(_coordinates(*each, coordinate) for each in zip(source.shape, shape, scales, strict=True))
+        return cls(source, mode == "linear", nearest, shape, scales, found)
+
+
+def _scales(node: Node, source: Tensor, axes: list[int]) -> tuple[tuple[int, ...], tuple[np.float32, ...]]:
+    """Return the shape of the output and a float32 scale for each axis of a vector; refuse those of the vectors."""
+    rank, at = 1 + len(source.shape), 3 if node.has(3) else 2
+    if not node.has(at) or (at == 3 and node.has(2) and node.constant(2, "scales", [FLOAT32]).size):
+        raise node.refusal("it has both scales and sizes, or none", "one of them, constant")
+    given = node.constant(at, "sizes" if at == 3 else "scales", [np.dtype(np.int64) if at == 3 else FLOAT32])
+    axes = axes or list(range(rank))
+    if given.shape != (len(axes),) or not all(-rank <= axis < rank for axis in axes):
+        raise node.refusal(f"it has {given.size} scales or sizes", f"one for each of {len(axes)} axes")
+    if at == 3 and 0 in (axis % rank for axis in axes):
+        raise node.refusal("its sizes state the number of vectors, which is free", "scales, or axes without the first")
+    shape, scales = list(source.shape), [np.float32(1)] * rank
+    for axis, value in zip((axis % rank for axis in axes), given, strict=True):
+        if at == 3:
+            shape[axis - 1], scales[axis] = int(value), np.float32(value) / np.float32(source.shape[axis - 1])
+        else:
+            scales[axis] = value
+            if not (np.isfinite(value) and value > 0):
+                raise node.refusal(f"a scale is {value}", "positive, finite numbers")
+            if axis:
+                shape[axis - 1] = int(np.floor(np.float32(source.shape[axis - 1]) * value))
+    if scales[0] != 1:
+        raise node.refusal("it resizes the first axis, the vectors", "a scale of 1 there, or axes without it")
+    return tuple(shape), tuple(scales[1:])
+
+
+def _coordinates(size: int, count: int, scale: np.float32, mode: str) -> Single:
+    """Return the coordinates in the input of size `size` of the `count` values of the output, in float32."""
+    i, half = np.arange(count, dtype=np.float32), np.float32(0.5)
+    if mode == "align_corners":
+        return i * np.float32(size - 1) / np.float32(count - 1) if count > 1 else i * 0
+    if mode == "asymmetric":
+        return i / scale
+    return i * 0 if mode == "pytorch_half_pixel" and count == 1 else (i + half) / scale - half

@@ -1,0 +1,100 @@
+"""Resize (ONNX), codes or float32: the nearest values at the coordinates of resampling.py.
+
+y = x at the integer nearest to the coordinate, within the image; nearest_mode decides halves.  Linear: resize_linear.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators.base import Layer, fields
+from harness.operators.fault_models import FaultModel, Single
+from harness.operators.move import Move, moving
+from harness.operators.node import Node
+from harness.operators.resampling import Resampling
+from harness.operators.resize_linear import LINEAR, ResizeLinear
+from harness.operators.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Resize(Move):
+    """The nearest values; `factors` has the number of copies along each axis, () if some values have more."""
+
+    ONNX = (("", "Resize"),)
+    formula = f"y = x at the nearest place, or linear: {ResizeLinear.formula}"
+    roles = ResizeLinear.roles
+    fragments = (
+        *moving("resize_nearest", 105, "ONNX Resize, nearest: values of the input, repeated or left out."),
+        LINEAR,
+    )
+
+    factors: tuple[int, ...]
+
+    @classmethod
+    def read(cls, node: Node) -> Layer:
+        """Read a node with constant scales or sizes."""
+        resampling = Resampling.read(node)
+        if resampling.linear:
+            return ResizeLinear.of(node, resampling)
+        source = resampling.source
+        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+        for axis, (size, at) in enumerate(zip(source.shape, resampling.coordinates, strict=True)):
+            if resampling.shape[axis] != size or resampling.scales[axis] != 1:
+                places = places.take(np.clip(_nearest(at, resampling.nearest_mode), 0, size - 1), axis)
+        written = fields(node, [source], places.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
+        return cls(**written, places=places, factors=_factors(places, source))
+
+    @property
+    def table(self) -> bool:
+        """True unless each value of the input is repeated the same number of times."""
+        return not self.factors
+
+    @property
+    def stepped(self) -> npt.NDArray[np.int32]:
+        """The places with two axes for each: the values of the input, and their copies."""
+        return self.places.reshape([size for pair in zip(self.input.shape, self.factors, strict=True) for size in pair])
+
+    @property
+    def has_tolerance(self) -> bool:
+        """False: nearest values are copies."""
+        return False
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
+        """Return None: every bit must agree; linear values have the tolerance of ResizeLinear."""
+        return None
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield neighbours of the right values."""
+        [x] = inputs
+        right = self.prepare()(x).reshape(len(x), *self.output.shape)
+        for axis in range(1, len(self.output.shape)):
+            for cause, step in (("early", -1), ("late", 1)):
+                moved = np.roll(right, step, axis=axis + 1).reshape(len(x), -1)
+                yield FaultModel(f"axis {axis + 1} is one value too {cause}", "the coordinates of the node", moved)
+
+
+def _nearest(at: Single, mode: str) -> npt.NDArray[np.int64]:
+    """Return the nearest integers; a sum with 0.5 could round up to the next one, so distances are compared."""
+    below = np.floor(at)
+    distance = at - below
+    up = {
+        "floor": np.zeros(len(at), np.bool_),
+        "ceil": distance > 0,
+        "round_prefer_ceil": distance >= np.float32(0.5),
+        "round_prefer_floor": distance > np.float32(0.5),
+    }
+    found: npt.NDArray[np.int64] = (below + up[mode]).astype(np.int64)
+    return found
+
+
+def _factors(places: npt.NDArray[np.int32], source: Tensor) -> tuple[int, ...]:
+    factors = tuple(after // before for after, before in zip(places.shape, source.shape, strict=True))
+    repeated = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+    for axis, factor in enumerate(factors):
+        repeated = repeated.repeat(factor, axis)
+    return factors if np.array_equal(repeated, places) else ()

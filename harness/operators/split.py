@@ -1,0 +1,56 @@
+"""Split (ONNX), any type: consecutive parts of an axis of a vector, each output a layer of its own.
+
+y_k[i, j, ...] = x[i, start_k + j, ...] for j below split[k], with start_k = split[0] + ... + split[k - 1]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from harness.operators.base import fields
+from harness.operators.move import Move, moving
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+
+
+@dataclass(frozen=True, eq=False)
+class Split(Move):
+    """One part of the axis; all vectors."""
+
+    ONNX = (("", "Split"),)
+    layer_per_output = True
+    formula = "y = x[start:start + size] on one axis, for each output"
+    roles = ("x", "split")
+    fragments = moving("split_axes", 109, "ONNX Split: one of the consecutive parts of an axis of a vector.")
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read one output of a node that keeps vectors apart."""
+        node.require_inputs(1, 2, any_outputs=True)
+        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        attributes = node.attributes({"axis": 0, "split": [], "num_outputs": 0})
+        rank, axis, count = 1 + len(source.shape), attributes["axis"], len(node.proto.output)
+        if not -rank <= axis < rank or axis % rank == 0:
+            raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
+        size = source.shape[axis % rank - 1]
+        part = -(-size // count)  # the last one is smaller with num_outputs
+        sizes = list(attributes["split"]) or [min(part, size - part * each) for each in range(count)]
+        if node.has(1):
+            sizes = node.constant(1, "split", [INT64]).tolist()
+        elif not attributes["split"] and not attributes["num_outputs"] and size % count:
+            raise node.refusal(f"the axis has {size} values for {count} outputs", "split or num_outputs")
+        if len(sizes) != count or min(sizes) < 1 or sum(sizes) != size:
+            raise node.refusal(f"the parts have the sizes {sizes}", f"{count} of 1 or more, {size} in all")
+        start = sum(sizes[: node.position])
+        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+        taken = places.take(range(start, start + sizes[node.position]), axis % rank - 1)
+        written = fields(node, [source], taken.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
+        return cls(**written, places=taken)
+
+    @property
+    def transparent(self) -> bool:
+        """True, as ONNX Runtime may move quantisers across it before it fuses layers."""
+        return True

@@ -1,0 +1,12 @@
+"""Gather in C."""
+
+from __future__ import annotations
+
+from harness.operators.gather import Gather
+from harness.targets.c.move import MoveLowering
+
+
+class GatherLowering(MoveLowering[Gather]):
+    """One copy per value."""
+
+    operator = Gather

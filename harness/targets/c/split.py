@@ -1,0 +1,12 @@
+"""Split in C."""
+
+from __future__ import annotations
+
+from harness.operators.split import Split
+from harness.targets.c.move import MoveLowering
+
+
+class SplitLowering(MoveLowering[Split]):
+    """One copy per value of one output."""
+
+    operator = Split
