@@ -26,9 +26,8 @@ from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
-EIGHT_BIT = (UINT8, INT8)
 
-HOW_TO_QUANTISE = "quantise it: harness models quantize FILE -o NAME"
+HOW_TO_QUANTISE = "harness models quantize FILE -o NAME computes it in 8-bit codes"
 HOW_TO_IMPORT = "harness models import FILE -o NAME writes it in these operators, if they can keep its value"
 
 
@@ -216,8 +215,7 @@ def _layers(
         operator = operators.of_node(proto)
         if operator is None:
             types = [*(value.dtype for value in constants.values()), *(each.dtype for each in activations.values())]
-            quantised = any(dtype in EIGHT_BIT for dtype in types)
-            raise _unsupported(node) if quantised else _unquantised(model_name, nodes)
+            raise _unsupported(node, HOW_TO_IMPORT if {*types} & {UINT8, INT8} else HOW_TO_QUANTISE)
         for position in range(len(proto.output) if operator.layer_per_output else 1):
             part = replace(node, position=position)
             layer = operator.read(part)
@@ -235,14 +233,9 @@ def _behind(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
     return writer
 
 
-def _unsupported(node: Node) -> RequestError:
+def _unsupported(node: Node, advice: str) -> RequestError:
     operator = f"{node.proto.domain}.{node.operator}" if node.proto.domain else node.operator
-    return node.refusal(f"operator {operator} is not supported", f"{HOW_TO_IMPORT}; supported: {_supported()}")
-
-
-def _unquantised(model_name: str, nodes: Mapping[str, onnx.NodeProto]) -> RequestError:
-    unsupported = sorted({proto.op_type for proto in nodes.values() if operators.of_node(proto) is None})
-    return RequestError(f"model {model_name!r} is not quantised ({', '.join(unsupported)})", HOW_TO_QUANTISE)
+    return node.refusal(f"operator {operator} is not supported", f"{advice}; supported: {_supported()}")
 
 
 def _supported() -> str:

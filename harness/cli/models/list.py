@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from harness.model.network import Network
 
 
-FLOAT_MODEL = "float, not quantised: harness models quantize"
 PROVENANCE = ("recipe_sha256", "source_file", "source_sha256", "quantisation")
 SHORT_HASH = 12
 
@@ -67,7 +66,7 @@ def _entry(path: Path) -> ListedModel:
     try:
         return _facts(networks.parse(content, path.stem))
     except RequestError as error:
-        return ListedModel(path.stem, sha256, FLOAT_MODEL if _is_float(content) else error.message)
+        return ListedModel(path.stem, sha256, error.message)
 
 
 def _facts(network: Network) -> ListedModel:
@@ -83,24 +82,6 @@ def _facts(network: Network) -> ListedModel:
         operators=dict(Counter(layer.operator for layer in network.layers)),
         provenance={key: decoded(metadata[key]) for key in PROVENANCE if key in metadata},
     )
-
-
-def _is_float(content: bytes) -> bool:
-    """Return whether it has float matrices and nothing quantised, so that `harness models quantize` may accept it."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
-    from onnx import TensorProto
-
-    from harness.operators import of_node
-
-    try:
-        graph = onnx.ModelProto.FromString(content).graph
-    except DecodeError:
-        return False
-    types = {tensor.data_type for tensor in graph.initializer}
-    quantises = any(operator.takes_every_input for operator in map(of_node, graph.node) if operator)
-    matrices = any(tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2 for tensor in graph.initializer)
-    return matrices and not quantises and not types & {TensorProto.INT8, TensorProto.UINT8}
 
 
 def _table(entries: list[ListedModel]) -> Table:

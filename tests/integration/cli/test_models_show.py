@@ -170,13 +170,13 @@ def test_a_changed_comment_is_noticed(space: Workspace, tmp_path: Path, capsys: 
 
 def float_model() -> onnx.ModelProto:
     graph = helper.make_graph(
-        [helper.make_node("Gemm", ["x", "w"], ["y"])],
+        [helper.make_node("Gemm", ["x", "w"], ["sum"]), helper.make_node("Softplus", ["sum"], ["y"], "end")],
         "float",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])],
         [numpy_helper.from_array(np.ones((3, 2), np.float32), "w")],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +193,7 @@ def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsy
     assert entries["acas"]["parameters"] == parameter_count(acas)
     assert entries["acas"]["provenance"]["recipe_sha256"] == recipe
     assert entries["expanded"]["operators"] == {"QuantizeLinear": 3, "QGemm": 6, "Add": 3}
-    assert entries["floats"]["problem"] == "float, not quantised: harness models quantize"
+    assert entries["floats"]["problem"] == "model 'floats': node 'end' (Softplus): operator Softplus is not supported"
     assert "is not an ONNX model, or is cut short" in entries["damaged"]["problem"]
     assert entries["gone"]["problem"] == "No such file or directory"
     list_command.list_models(space, Console.open(as_json=False))
@@ -201,7 +201,7 @@ def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsy
     size = [short_widths(widths(acas)), f"{parameter_count(acas):,}"]
     assert lines["acas"].split()[1:] == [*size, "ArgMax", "recipe", recipe[:12], acas.sha256[:12]]
     assert "QuantizeLinear x2, Add x3" in lines["expanded"]
-    assert "float, not quantised" in lines["floats"]
+    assert "operator Softplus is not supported" in lines["floats"]
 
 
 def test_an_empty_folder_has_no_models(space: Workspace, capsys: pytest.CaptureFixture[str]) -> None:

@@ -624,12 +624,13 @@ def test_refusal_says_what_and_what_would_be_accepted(case: str) -> None:
     assert re.search(hint, caught.value.hint)
 
 
-def test_float_network_is_told_to_be_quantised() -> None:
+def test_float_network_is_told_what_is_supported_and_how_to_quantise() -> None:
     node = helper.make_node("Softplus", ["x"], ["y"])
     model = make_model([node], {}, {"y": ("float32", 2)}, width=2)
-    with pytest.raises(RequestError, match=r"is not quantised \(Softplus\)") as caught:
+    with pytest.raises(RequestError, match="operator Softplus is not supported") as caught:
         parse(model)
     assert "harness models quantize FILE" in caught.value.hint
+    assert ", Softmax, " in caught.value.hint
 
 
 def test_float_operator_between_quantisers_is_told_of_the_import() -> None:
