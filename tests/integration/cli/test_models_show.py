@@ -201,7 +201,7 @@ def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsy
     size = [short_widths(widths(acas)), f"{parameter_count(acas):,}"]
     assert lines["acas"].split()[1:] == [*size, "ArgMax", "recipe", recipe[:12], acas.sha256[:12]]
     assert "QuantizeLinear x2, Add x3" in lines["expanded"]
-    assert "operator Softplus is not supported" in lines["floats"]
+    assert "(Softplus): operator Softplus is not" in lines["floats"]
 
 
 def test_an_empty_folder_has_no_models(space: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
