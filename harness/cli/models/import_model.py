@@ -20,7 +20,7 @@ from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.model.float_network import DenseNetwork
-    from harness.model.importer import Changes, FloatImport, QuantisedImport
+    from harness.model.importer import Changes, FloatImport, NetworkImport
     from harness.model.network import Network
 
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool, changes: Changes) -> None:
-    """Import a dense float network, or a quantised one, from FILE, .onnx or .nnet.
+    """Import a network, float or quantised, from FILE, .onnx or .nnet.
 
-    The result is checked against the arithmetic of the file.  An unsupported file is rejected with the node and the
+    Dense float layers become Gemm and Relu; other float operators stay as they are.  The result is checked against the
+    arithmetic of the file.  An unsupported file is rejected with the node and the
     reason.
     """
     bring_in(file, space.new_model(output, force=force), output, Console.open(as_json=as_json), changes)
@@ -49,7 +50,7 @@ def bring_in(file: Path, path: Path, output: str, console: Console, changes: Cha
     if isinstance(found, FloatImport):
         _bring_in_floats(found, path, output, console)
     else:
-        _bring_in_quantised(found, path, output, console)
+        _bring_in_network(found, path, output, console)
 
 
 def _bring_in_floats(found: FloatImport, path: Path, output: str, console: Console) -> None:
@@ -109,13 +110,13 @@ def _next_command(model: str, network: DenseNetwork) -> str:
     return shlex.join(words)
 
 
-def _bring_in_quantised(found: QuantisedImport, path: Path, output: str, console: Console) -> None:
+def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Console) -> None:
     network, checked = found.network, found.check
     write_whole(path, network.onnx_bytes)
     for note in found.notes:
         console.note(note)
     console.show(
-        _quantised_table(path, network),
+        _network_table(path, network),
         f"Compared with the file in ONNX Runtime on {checked.vectors} vectors: all {checked.values:,} values of "
         f"{', '.join(checked.tensors)} are bit-identical.",
         f"Show it with `harness models show {shlex.quote(output)}`.",
@@ -127,7 +128,12 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, output: str, console
     ]
     console.document(
         _document(path, network.onnx_bytes, network.metadata)
-        | {"quantised": True, "layers": layers, "notes": list(found.notes), "check": asdict(checked)}
+        | {
+            "quantised": any(layer.dtype.itemsize == 1 for layer in network.layers),
+            "layers": layers,
+            "notes": list(found.notes),
+            "check": asdict(checked),
+        }
     )
 
 
@@ -145,7 +151,7 @@ def _float_table(path: Path, network: DenseNetwork) -> Table:
     return table
 
 
-def _quantised_table(path: Path, network: Network) -> Table:
+def _network_table(path: Path, network: Network) -> Table:
     table = _table(path, "layer", "operator", "shape", "type")
     for layer in network.layers:
         table.add_row(

@@ -6,6 +6,6 @@ the canonical form that `harness.model.parse` accepts, equal to the file bit for
 
 from harness.model.importer.changes import Changes
 from harness.model.importer.check import Agreement, Identity
-from harness.model.importer.files import FloatImport, QuantisedImport, bring_in, float_graph, read
+from harness.model.importer.files import FloatImport, NetworkImport, bring_in, float_graph, read
 
-__all__ = ["Agreement", "Changes", "FloatImport", "Identity", "QuantisedImport", "bring_in", "float_graph", "read"]
+__all__ = ["Agreement", "Changes", "FloatImport", "Identity", "NetworkImport", "bring_in", "float_graph", "read"]

@@ -46,8 +46,11 @@ class FloatImport:
 
 
 @dataclass(frozen=True, eq=False)
-class QuantisedImport:
-    """A quantised network and the bytes to store; `notes` list the changes, and the operators that were rewritten."""
+class NetworkImport:
+    """A quantised network, or a float one of operators other than dense layers, and the bytes to store.
+
+    `notes` list the changes, and the operators that were rewritten.
+    """
 
     network: Network
     notes: tuple[str, ...]
@@ -55,12 +58,13 @@ class QuantisedImport:
 
 
 def bring_in(
-    path: Path, source: Mapping[str, str] | None = None, asked: Changes = NO_CHANGES
-) -> FloatImport | QuantisedImport:
-    """Read and check a network of dense layers, float or quantised, from an .onnx or .nnet file, with these changes.
+    path: Path, source: Mapping[str, str] | None = None, asked: Changes = NO_CHANGES, *, dense: bool = False
+) -> FloatImport | NetworkImport:
+    """Read and check a network, float or quantised, from an .onnx or .nnet file, with these changes.
 
     Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the node or
     line, the reason, and the accepted alternatives.  The metadata names the file, or what `source` says instead.
+    If `dense`, a float network with other operators than dense layers is refused too.
     """
     try:
         data = path.read_bytes()
@@ -79,10 +83,39 @@ def bring_in(
     notes = changes.apply(model, path.stem, asked)
     data = model.SerializeToString()
     graph.fold_shapes(model, path.stem)
-    unsupported.require_supported(model, path.stem, str(path))
-    found = graph.read(model, path.stem)
-    imported = (_from_quantised if unsupported.is_quantised(model.graph) else _from_float)(found, data, source)
+    imported = _imported(model, data, path, source, dense=dense)
     return replace(imported, notes=(*notes, *imported.notes))
+
+
+def _imported(
+    model: onnx.ModelProto, data: bytes, path: Path, source: dict[str, str], *, dense: bool
+) -> FloatImport | NetworkImport:
+    """Return a network of dense layers, a quantised one, or the file's own operators if all are supported."""
+    is_quantised = unsupported.is_quantised(model.graph)
+    try:
+        unsupported.require_supported(model, path.stem, str(path))
+    except RequestError as refused:
+        if is_quantised or dense:
+            raise
+        try:
+            return _kept(model, data, path.stem, source)
+        except RequestError as error:
+            raise RequestError(
+                refused.message, f"{refused.hint}; as it is, it is refused too: {error.message}"
+            ) from error
+    return (_from_quantised if is_quantised else _from_float)(graph.read(model, path.stem), data, source)
+
+
+def _kept(model: onnx.ModelProto, data: bytes, name: str, source: dict[str, str]) -> NetworkImport:
+    """Return a float network with its own nodes; raise RequestError if not all of them are supported."""
+    networks.parse(model.SerializeToString(), name)
+    found = graph.read(model, name)
+    kept = _as_it_is(found)
+    if kept is None:
+        raise RequestError(f"model {name!r} computes more than one vector at a time", "a first size of 1 or a free one")
+    helper.set_model_props(kept.model, found.metadata | source)
+    network = networks.parse(kept.model.SerializeToString(), name)
+    return NetworkImport(network, kept.notes, check.bit_for_bit(found, data, kept, network))
 
 
 CONVERTERS = {
@@ -162,12 +195,12 @@ def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[st
 
 
 def read(path: Path, asked: Changes = NO_CHANGES) -> FloatImport:
-    """Read and check a float network with these changes.
+    """Read and check a float network of dense layers with these changes.
 
     Raises RequestError where it is quantised already, and as `bring_in` does.
     """
-    found = bring_in(path, asked=asked)
-    if isinstance(found, QuantisedImport):
+    found = bring_in(path, asked=asked, dense=True)
+    if isinstance(found, NetworkImport):
         raise RequestError(
             f"model {found.network.name!r} is quantised already", "`harness models import` imports it unchanged"
         )
@@ -243,12 +276,12 @@ def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImpor
     return FloatImport(network, folded, check.within_bound(network, taken, outputs, found.dtype))
 
 
-def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> QuantisedImport:
+def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> NetworkImport:
     found, notes = lowering.convert(found)
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
-    return QuantisedImport(network, (*notes, *converted.notes), check.bit_for_bit(found, data, converted, network))
+    return NetworkImport(network, (*notes, *converted.notes), check.bit_for_bit(found, data, converted, network))
 
 
 def _converted(found: Graph) -> Canonical:

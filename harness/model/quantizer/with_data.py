@@ -23,7 +23,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.float_network import Floats32
-from harness.model.importer import Changes, QuantisedImport
+from harness.model.importer import Changes, NetworkImport
 from harness.model.importer.graph import Graph
 from harness.model.metadata import normalisation_of
 from harness.model.network import Normalisation
@@ -97,7 +97,7 @@ def read(path: Path, asked: Changes) -> FloatFile:
     return FloatFile(graph, source, notes)
 
 
-def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoices, name: str) -> QuantisedImport:
+def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoices, name: str) -> NetworkImport:
     """Quantise a float network with calibration vectors (n, *shape); the model is called `name`.
 
     Raises RequestError where the result has an operator or a value that the harness cannot reproduce.
@@ -132,11 +132,11 @@ def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoice
         finally:
             logging.disable(disabled)
         found = importer.bring_in(made, floats.source)
-    if not isinstance(found, QuantisedImport):
+    if not isinstance(found, NetworkImport):
         raise RequestError(f"model {graph.name!r} has nothing to quantise", "Conv, Gemm or MatMul")
     parts = ", ".join(f"{operator} x{count}" for operator, count in sorted(folded.items()))
     notes = [f"ONNX Runtime made these a part of other operators before: {parts}"] if parts else []
-    return QuantisedImport(found.network, (*floats.changes, *notes, *found.notes), found.check)
+    return NetworkImport(found.network, (*floats.changes, *notes, *found.notes), found.check)
 
 
 def _operators(path: Path) -> Counter[str]:

@@ -132,9 +132,23 @@ def test_a_quantised_network_comes_in(user: User, tmp_path: Path) -> None:
 
 
 def test_what_is_refused_ends_with_2_and_leaves_nothing(user: User, tmp_path: Path) -> None:
-    path = saved(tmp_path, model([*CHAIN, node("Tanh", "y", "t")], CONSTANTS, shape=[1, 2]))
+    path = saved(tmp_path, model([*CHAIN, node("Softplus", "y", "t")], CONSTANTS, shape=[1, 2]))
     ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json")
     assert ended.code == 2
-    assert "node 'node_t' (Tanh)" in ended.document["error"]
+    assert "node 'node_t' (Softplus): operator Softplus" in ended.document["error"]
     assert "accepted: MatMul, Gemm" in ended.document["hint"]
+    assert "as it is, it is refused too: model 'network': node 'node_t' (Softplus)" in ended.document["hint"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["network.onnx"]
+
+
+def test_other_float_operators_stay_as_they_are(user: User, tmp_path: Path) -> None:
+    path = saved(tmp_path, model([*CHAIN, node("Tanh", "y", "t")], CONSTANTS, shape=[1, 2]))
+    ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json")
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert not document["quantised"]
+    assert [layer["operator"] for layer in document["layers"]] == [proto.op_type for proto in CHAIN] + ["Tanh"]
+    assert document["check"]["tensors"] == ["t"]
+    kept = onnx.load(tmp_path / "mine.onnx")
+    assert [proto.op_type for proto in kept.graph.node] == [proto.op_type for proto in CHAIN] + ["Tanh"]
+    assert kept.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "vectors"

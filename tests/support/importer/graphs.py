@@ -65,9 +65,9 @@ def saved(folder: Path, onnx_bytes: bytes) -> Path:
 
 
 def refusal(folder: Path, onnx_bytes: bytes) -> tuple[str, str]:
-    """Message and hint with which the file is refused."""
+    """Message and hint with which the file is refused as a network of dense layers."""
     with pytest.raises(RequestError) as refused:
-        importer.bring_in(saved(folder, onnx_bytes))
+        importer.bring_in(saved(folder, onnx_bytes), dense=True)
     return refused.value.message, refused.value.hint
 
 

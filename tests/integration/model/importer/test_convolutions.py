@@ -15,7 +15,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from harness.core.errors import RequestError
 from harness.model import importer
-from harness.model.importer import QuantisedImport
+from harness.model.importer import NetworkImport
 from harness.operators.base import Layer
 from tests.support.importer.convolutions import NODES, SHAPE, float_network
 from tests.support.importer.graphs import Array
@@ -52,9 +52,9 @@ def quantised(
     return path
 
 
-def imported(path: Path) -> QuantisedImport:
+def imported(path: Path) -> NetworkImport:
     found = importer.bring_in(path)
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     return found
 
 

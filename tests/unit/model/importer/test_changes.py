@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.float_network import to_onnx
-from harness.model.importer import Changes, FloatImport, QuantisedImport
+from harness.model.importer import Changes, FloatImport, NetworkImport
 from tests.support.importer.graphs import Array, model, node, run, saved
 from tests.support.importer.quantised import draw, named, qdq, qgemm
 from tests.unit.model.importer.test_floating import CHAIN, ROWS, behind
@@ -87,7 +87,7 @@ def test_a_quantised_network_loses_softmax_and_its_rounding(tmp_path: Path) -> N
     constants = named(draw(np.random.default_rng(11), (5, 9, 3)))
     used = {name: value for name, value in constants.items() if any(name in each.input for each in nodes)}
     found = importer.bring_in(saved(tmp_path, model(nodes, used, shape=["n", 5])), asked=FINAL)
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     assert [layer.operator for layer in found.network.layers][-1] == "DequantizeLinear"
     before = model(
         nodes[:-3], {name: used[name] for each in nodes[:-3] for name in each.input if name in used}, shape=["n", 5]
@@ -135,7 +135,7 @@ def test_leading_arithmetic_becomes_the_description_of_the_input(tmp_path: Path,
     proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 2))
     onnx_bytes = proto.SerializeToString()
     found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=FIRST)
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     network = found.network
     assert [layer.operator for layer in network.layers] == ["QuantizeLinear", "QGemm"]
     normalised = onnxruntime.InferenceSession(_with_output(onnx_bytes, "z")).run(["z"], {"x": VECTORS})[0]
@@ -208,7 +208,7 @@ def test_two_inputs_become_one(tmp_path: Path, network: str) -> None:
         importer.bring_in(saved(tmp_path, onnx_bytes))
     assert "--join-inputs" in refused.value.hint
     found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=JOIN)
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     shapes = [[1, *map(int, shape[1:])] for shape in SHAPES[network]]
     first, second = (int(np.prod(shape)) for shape in shapes)
     assert f"(0 to {first - 1}), then 'b' {shapes[1][1:]} ({first} to {first + second - 1})" in found.notes[0]
@@ -255,7 +255,7 @@ def test_a_split_of_onnx_runtime_is_slices(tmp_path: Path) -> None:
     used = {name: value for name, value in constants.items() if any(name in each.input for each in nodes)}
     onnx_bytes = model(nodes, used, shape=["n", 8], outputs={"y": TensorProto.UINT8})
     found = importer.bring_in(saved(tmp_path, onnx_bytes))
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     operators = [layer.operator for layer in found.network.layers]
     assert sorted(operators) == ["QLinearAdd", "QuantizeLinear", "Slice", "Slice"]
     vectors = np.random.default_rng(2).normal(size=(100, 8)).astype(F)

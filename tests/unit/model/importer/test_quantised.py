@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from harness.model import importer
-from harness.model.importer import QuantisedImport
+from harness.model.importer import NetworkImport
 from harness.operators.qgemm import QGemm
 from tests.support.importer.graphs import Array, model, node, refusal, run, saved
 from tests.support.importer.quantised import (
@@ -31,13 +31,13 @@ UINT8, INT8, FLOAT = TensorProto.UINT8, TensorProto.INT8, TensorProto.FLOAT
 Nodes = list[onnx.NodeProto]
 
 
-def quantised(folder: Path, onnx_bytes: bytes) -> QuantisedImport:
+def quantised(folder: Path, onnx_bytes: bytes) -> NetworkImport:
     found = importer.bring_in(saved(folder, onnx_bytes))
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     return found
 
 
-def require_same_bits(found: QuantisedImport, onnx_bytes: bytes, shape: list[int] | None = None) -> None:
+def require_same_bits(found: NetworkImport, onnx_bytes: bytes, shape: list[int] | None = None) -> None:
     """On vectors that spread over the codes and beyond."""
     random = np.random.default_rng(77)
     vectors = (random.normal(size=(400, found.network.input.size)) * 1.2).astype(np.float32)

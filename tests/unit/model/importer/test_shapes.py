@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from harness.model import importer
-from harness.model.importer import FloatImport, QuantisedImport, graph
+from harness.model.importer import FloatImport, NetworkImport, graph
 from tests.support.importer.graphs import Array, model, node, refusal, saved
 
 F = np.float32
@@ -111,7 +111,7 @@ def test_a_quantised_network_with_a_computed_shape(tmp_path: Path, form: str, op
     ]
     onnx_bytes = made(nodes, constants, opset, batch, TensorProto.UINT8)
     found = importer.bring_in(saved(tmp_path, onnx_bytes))
-    assert isinstance(found, QuantisedImport)
+    assert isinstance(found, NetworkImport)
     assert not {"Shape", "Gather"} & {layer.operator for layer in found.network.layers}
     vectors = np.random.default_rng(1).normal(size=(50, 3, 4)).astype(F)
     session = onnxruntime.InferenceSession(onnx_bytes)
