@@ -243,11 +243,6 @@ class BinaryLayer(Layer):
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that results are rounded as IEEE 754 requires."""
         yield f"A float32 {self.operation} is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
-        if self.takes_infinities and any(math.isinf(tensor.bound) for tensor in self.inputs):
-            yield (
-                f"No term of layer {self.name} is infinite: inputs with which a layer before it overflows were not "
-                "tried, and infinities of both signs would have no specified result."
-            )
 
 
 def pairs(layer: Layer, constant: npt.NDArray[np.float32] | None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import ProofStep, StageKind
+from harness.operators.tensor import FLOAT32
 from harness.plan.plan import Plan
 from harness.targets import LayerCode
 from harness.targets.codegen import Program
@@ -169,6 +171,17 @@ def assumptions(
             "and one NaN is like another: the places where its code changes settle QuantizeLinear."
         )
     yield from _of_layers(layer for layer in network.layers if not layer.accumulates)
+    overflowing = [
+        layer.name
+        for layer in network.layers
+        if not layer.takes_every_input
+        and any(tensor.dtype == FLOAT32 and math.isinf(tensor.bound) for tensor in layer.inputs)
+    ]
+    if overflowing:
+        yield (
+            "Inputs with which float values overflow and a sum of infinities of both signs is NaN have no specified "
+            f"result and were not tried; layers that read values which can overflow: {', '.join(overflowing)}."
+        )
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "
         "them wherever its net needs them was decided for every interleaving; on the board delays were injected into "

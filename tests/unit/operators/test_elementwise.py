@@ -237,8 +237,6 @@ def test_sums_with_infinities() -> None:
     x = FLOAT([[largest, -largest, 1e38, -1e38]])
     assert assert_same(parsed, x).tolist() == [[inf, -inf, float(FLOAT(3e38) - FLOAT(1e38)), -inf]]
     assert [layer.output.bound for layer in parsed.layers] == [math.inf] * 3
-    assert "No term of layer s is infinite" in [*parsed.layers[1].assumptions()][1]
-    assert len([*network([node("Add", "x", "x")], 4).layers[0].assumptions()]) == 1
 
 
 FLOAT = np.float32

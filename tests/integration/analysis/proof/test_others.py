@@ -275,6 +275,21 @@ def test_only_what_the_network_has_is_assumed() -> None:
     assert not any("monotone" in text for text in said(plain))
 
 
+def test_that_nothing_overflows_is_assumed_of_layers_that_read_what_can() -> None:
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "two"], ["a"], name="a"),
+        onnx.helper.make_node("Add", ["a", "x"], ["b"], name="b"),
+        onnx.helper.make_node("Add", ["x", "x"], ["c"], name="c"),
+    ]
+    outputs = {"b": ("float32", 2), "c": ("float32", 2)}
+    network = parse(builders.make_model(nodes, {"two": np.float32(2)}, outputs, width=2))
+    [stated] = [text for text in said(network) if "is NaN have no specified result" in text]
+    assert stated.endswith("layers that read values which can overflow: b.")
+    assert not any(
+        "NaN have no" in text for text in said(parse(builders.random_network(np.random.default_rng(2), (3, 4))))
+    )
+
+
 def test_a_stand_in_is_taken_for_what_it_is() -> None:
     stated = said(searching(3, "uint8"), {"network": "a toy"})
     assert stated[0].startswith("Item network ran on a stand-in, a toy: what is shown of it holds for its source")
