@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,9 +12,12 @@ import onnx
 from harness.analysis.compare import bits
 from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.model.float_network import Floats32
+from harness.model.importer import steps
 from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session
+from harness.model.transforms.edit import Fold
 from harness.operators.function import ulp_of
+from harness.operators.tensor import FLOAT32
 from harness.reference.runtime import with_free_batch
 from harness.reference.specification import SpecificationReference
 
@@ -88,6 +92,46 @@ def measure(before: Outputs, after: Outputs) -> Measured:
         finite = np.abs(one[np.isfinite(one)].astype(np.float64))
         largest = max(largest, float(finite.max(initial=0)))
     return Measured(values, differing, difference, ulp, largest)
+
+
+def share_of_bound(before: Network, after: Network, folds: Sequence[Fold], vectors: Floats32) -> float | None:
+    """Return the largest difference of a folded layer on its own inputs, as a share of its a-priori bound.
+
+    Both layers compute one function of real numbers from the same inputs, (n, size) in `before` for float32 (n, K)
+    vectors; the bound is the sum of their bounds.  None without a fold.
+    """
+    written = {layer.output.name: values for layer, values in zip(
+        before.layers, SpecificationReference(before).activations(vectors), strict=True)}  # fmt: skip
+    written[before.input.name] = vectors
+    shares = []
+    for fold in folds:
+        first, folded = (next(each for each in network.layers if each.node == fold.node) for network in (before, after))
+        values, output = written[fold.source], written[fold.output]
+        difference = np.abs(folded.prepare()(values).astype(np.float64) - output)
+        share = difference / _bound(fold, first, folded, values)
+        shares.append(float(share[np.isfinite(difference)].max(initial=0)))
+    return max(shares, default=None)
+
+
+def _bound(fold: Fold, first: Any, folded: Any, values: Array) -> Array:
+    """Return the bound of the difference of two right results; `first` and `folded` are sums of float32 products."""
+    values = values.astype(np.float64)
+    read, error = steps.evaluate(fold.leading, values), steps.error_bound(fold.leading, values, FLOAT32)
+    exact, magnitude = first.exact(read)
+    carried = first.contract(error, np.abs(first.weights.astype(np.float64)))
+    error = carried + first.radius(magnitude + carried)
+    trailing = [steps.spread(step, first.spread) for step in fold.trailing]
+    found: Array = steps.error_bound(trailing, exact, FLOAT32, error) + folded.radius(folded.exact(values)[1])
+    return found
+
+
+def require_same_function(transform: str, share: float | None) -> None:
+    """Raise RuntimeError, which is a bug of the transform, if a folded layer is beyond the bound."""
+    if share is not None and not share <= 1:
+        raise RuntimeError(
+            f"transform {transform!r} changes the function of real numbers: a value differs by {share:.3g} times the "
+            "largest difference that roundings can make"
+        )
 
 
 def require_kept_bits(transform: str, engine: str, measured: Measured) -> None:

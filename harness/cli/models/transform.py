@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from harness.model.transforms import Step
 
 
+BOUND_VECTORS = 16  # of which every activation is kept
+
+
 @click.command("transform", epilog="Example: harness models transform net net_folded --apply batch-normalization")
 @click.argument("name", metavar="MODEL")
 @click.argument("output")
@@ -59,14 +62,16 @@ def command(
 
 @dataclass(frozen=True)
 class Report:
-    """A transform with its measurements: by the specification, and by ONNX Runtime if all bits must be unchanged.
+    """A transform with its measurements, None if it changed nothing.
 
-    `measured` is None if it changed nothing.
+    `measured` is by the specification; `runtime` by ONNX Runtime, if all bits must be unchanged; `share` is the largest
+    difference of a folded layer as a share of its bound.
     """
 
     step: Step
     measured: Measured | None = None
     runtime: Measured | None = None
+    share: float | None = None
 
 
 def transform(file: Path, path: Path, asked: Sequence[str], drawn: tuple[int, int], console: Console) -> None:
@@ -84,25 +89,28 @@ def transform(file: Path, path: Path, asked: Sequence[str], drawn: tuple[int, in
     vectors = stimuli(network, count, seed).chunk(0, count)
     first = before = transformation.specified(network, vectors)
     theirs = transformation.computed(network, onnx_bytes, vectors)
-    reports = []
+    reports, previous = [], network
     for step in transforms.apply(onnx_bytes, file.stem, asked):
         reports.append(Report(step))
         if not step.applied.nodes:
             continue
         after = transformation.specified(step.network, vectors)
-        reports[-1] = Report(step, transformation.measure(before, after))
         ours = transformation.computed(network, step.onnx_bytes, vectors)
+        measured, runtime = transformation.measure(before, after), transformation.measure(theirs, ours)
+        share = transformation.share_of_bound(previous, step.network, step.applied.folds, vectors[:BOUND_VECTORS])
+        transformation.require_same_function(step.transform, share)
         if step.keeps_bits:
-            reports[-1] = Report(step, transformation.measure(before, after), transformation.measure(theirs, ours))
-            _require_kept_bits(reports[-1])
-        before, theirs = after, ours
+            transformation.require_kept_bits(step.transform, "the specification", measured)
+            transformation.require_kept_bits(step.transform, "ONNX Runtime", runtime)
+        reports[-1] = Report(step, measured, runtime if step.keeps_bits else None, share)
+        before, theirs, previous = after, ours, step.network
     written = reports[-1].step.onnx_bytes
     total = transformation.measure(first, before)
     write_whole(path, written)
     for report in reports:
         for reason in report.step.applied.kept:
             console.note(f"{report.step.transform}: kept {reason}")
-    console.show(_table(path, reports), _sentence(total, count, seed))
+    console.show(_table(path, reports), _sentence(reports, total, drawn))
     console.document(
         {
             "model": path.stem,
@@ -118,14 +126,6 @@ def transform(file: Path, path: Path, asked: Sequence[str], drawn: tuple[int, in
     )
 
 
-def _require_kept_bits(report: Report) -> None:
-    from harness.analysis.transformation import require_kept_bits
-
-    for engine, measured in (("the specification", report.measured), ("ONNX Runtime", report.runtime)):
-        if measured:
-            require_kept_bits(report.step.transform, engine, measured)
-
-
 def _entry(report: Report) -> dict[str, Any]:
     return {
         "name": report.step.transform,
@@ -133,30 +133,35 @@ def _entry(report: Report) -> dict[str, Any]:
         "nodes": list(report.step.applied.nodes),
         "kept": list(report.step.applied.kept),
         "measured": report.measured and asdict(report.measured),
+        "share_of_bound": report.share,
         "onnx_runtime": report.runtime and asdict(report.runtime),
     }
 
 
 def _table(path: Path, reports: Sequence[Report]) -> Table:
     table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("transform", "nodes removed", "values that differ", "largest difference", "in ulp"):
+    for heading in ("transform", "nodes removed", "values that differ", "largest difference", "in ulp", "of its bound"):
         table.add_column(heading)
     for report in reports:
         found, nodes = report.measured, str(len(report.step.applied.nodes))
-        row = ("-",) * 3
+        row = ("-",) * 4
         if found:
             ulp = f"{found.largest_difference_ulp:,.4g}"
-            row = (f"{found.differing:,} of {found.values:,}", f"{found.largest_difference:.3g}", ulp)
+            share = "-" if report.share is None else f"{report.share:.2g}"
+            row = (f"{found.differing:,} of {found.values:,}", f"{found.largest_difference:.3g}", ulp, share)
         table.add_row(report.step.transform, nodes, *row)
     return table
 
 
-def _sentence(total: Measured, count: int, seed: int) -> Text:
-    where = f"on {count:,} vectors of seed {seed}, all {total.values:,} values of the outputs"
+def _sentence(reports: Sequence[Report], total: Measured, drawn: tuple[int, int]) -> Text:
+    count, seed = drawn
+    if not any(report.measured for report in reports):
+        return Text("No transform found a node to remove: the new file differs in its metadata only.")
+    where = f"According to the specification, on {count:,} vectors of seed {seed},"
     if not total.differing:
-        return Text(f"According to the specification, and {where} are bit for bit those of the original.")
+        return Text(f"{where} all {total.values:,} values of the outputs are bit for bit those of the original.")
     return Text(
-        f"According to the specification, and {where}: {total.differing:,} differ from the original, by at most "
-        f"{total.largest_difference:.3g} ({total.largest_difference_ulp:,.4g} ulp of the value); the largest value is "
-        f"{total.largest_value:.3g}. Quote the SHA-256 of the new file: it is another network."
+        f"{where} {total.differing:,} of {total.values:,} values of the outputs differ from those of the original, by "
+        f"at most {total.largest_difference:.3g} ({total.largest_difference_ulp:,.4g} ulp of the value); the largest "
+        f"value is {total.largest_value:.3g}. The bits of the new file are those of another network."
     )

@@ -15,8 +15,9 @@ import onnx
 import onnx.helper
 from onnx import numpy_helper
 
+from harness.model.importer.steps import Scaling, Shift
 from harness.model.transforms.constants import readable
-from harness.model.transforms.edit import Applied, named, only_reader, writer
+from harness.model.transforms.edit import Applied, Fold, named, only_reader, writer
 from harness.model.transforms.weighted import Weighted
 from harness.operators.batch_normalization import DEFAULT_EPSILON
 from harness.operators.node import domain_of
@@ -27,7 +28,7 @@ MESSAGE = "no Conv, ConvTranspose, Gemm or MatMul with initializers as weights, 
 def apply(model: onnx.ModelProto, name: str) -> Applied:
     """Fold every node whose input only it reads; raises RequestError for weights beyond float32."""
     graph = model.graph
-    done, kept = [], []
+    done, kept, folds = [], [], []
     for node in [node for node in graph.node if node.op_type == "BatchNormalization" and not domain_of(node)]:
         before = writer(graph, node.input[0])
         product = Weighted.read(graph, before) if before and only_reader(graph, node.input[0]) else None
@@ -42,13 +43,16 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
             numpy_helper.to_array(constants[each]).astype(np.float64) for each in list(node.input)[1:5]
         )
         given = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
-        factor = scale / np.sqrt(variance + given.get("epsilon", DEFAULT_EPSILON))
+        deviation = np.sqrt(variance + given.get("epsilon", DEFAULT_EPSILON))
+        factor = scale / deviation
         weights = product.weights * factor.reshape(*product.weights.shape[:2], 1, 1)
         replace(product, weights=weights, bias=(product.bias - mean) * factor + offset).write(graph, before, name)
+        steps = Shift(node.name, -mean), Scaling(node.name, 1 / deviation), Scaling(node.name, scale)
+        folds.append(Fold(before.name, before.input[0], node.output[0], trailing=(*steps, Shift(node.name, offset))))
         before.output[0] = node.output[0]
         graph.node.remove(node)
         done.append(node.name)
-    return Applied(tuple(done), tuple(kept))
+    return Applied(tuple(done), tuple(kept), tuple(folds))
 
 
 def _is_vector(model: onnx.ModelProto, name: str, tensor: str) -> bool:

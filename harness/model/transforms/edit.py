@@ -11,14 +11,32 @@ from onnx import numpy_helper
 
 from harness.core.arrays import Array
 from harness.model.importer.graph import remove_unread
+from harness.model.importer.steps import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Arithmetic that a transform multiplied into the weights of a node.
+
+    Before it, the steps `leading` computed the input of the node from the tensor `source`, one value of each step for
+    each value of the tensor, and `trailing` computed the tensor `output` from its result, one value for each channel.
+    Now the node reads `source` and writes `output`.
+    """
+
+    node: str
+    source: str
+    output: str
+    leading: tuple[Step, ...] = ()
+    trailing: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
 class Applied:
-    """The names of the nodes that a transform removed or rewrote, and why it left others, one sentence each."""
+    """The names of the nodes that a transform removed, why it left others, one sentence each, and its folds."""
 
     nodes: tuple[str, ...]
     kept: tuple[str, ...] = ()
+    folds: tuple[Fold, ...] = ()
 
 
 def named(node: onnx.NodeProto) -> str:

@@ -17,7 +17,7 @@ import onnx.helper
 from harness.model.importer import changes, steps
 from harness.model.importer import graph as importer
 from harness.model.importer.steps import Scaling
-from harness.model.transforms.edit import Applied, named, only_reader, rewire
+from harness.model.transforms.edit import Applied, Fold, named, only_reader, rewire
 from harness.model.transforms.weighted import Weighted
 
 BETWEEN = ("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
@@ -55,7 +55,8 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
     rewire(graph, removed[-1].output[0], found.input_name)
     for node in removed:
         graph.node.remove(node)
-    return Applied(tuple(node.name for node in removed))
+    fold = Fold(after.name, found.input_name, after.output[0], leading=tuple(taken))
+    return Applied(tuple(node.name for node in removed), folds=(fold,))
 
 
 def _is_padded(node: onnx.NodeProto) -> bool:
