@@ -16,9 +16,8 @@ import onnx.helper
 from onnx import numpy_helper
 
 from harness.model.importer.steps import Scaling, Shift
-from harness.model.transforms.constants import readable
 from harness.model.transforms.edit import Applied, Fold, named, only_reader, writer
-from harness.model.transforms.weighted import Weighted
+from harness.model.transforms.weighted import Weighted, has_rows
 from harness.operators.batch_normalization import DEFAULT_EPSILON
 from harness.operators.node import domain_of
 
@@ -36,8 +35,8 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
         if before is None or product is None or len(constants) < len(set(node.input)) - 1:
             kept.append(f"{named(node)}: {MESSAGE}")
             continue
-        if before.op_type == "MatMul" and not _is_vector(model, name, before.output[0]):
-            kept.append(f"{named(node)}: the MatMul before it has more than one row for a vector")
+        if has_rows(model, name, before):
+            kept.append(f"{named(node)}: {named(before)} multiplies several rows of a vector")
             continue
         scale, offset, mean, variance = (
             numpy_helper.to_array(constants[each]).astype(np.float64) for each in list(node.input)[1:5]
@@ -53,8 +52,3 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
         graph.node.remove(node)
         done.append(node.name)
     return Applied(tuple(done), tuple(kept), tuple(folds))
-
-
-def _is_vector(model: onnx.ModelProto, name: str, tensor: str) -> bool:
-    layers = readable(model, name).layers
-    return next(len(layer.output.shape) for layer in layers if layer.output.name == tensor) == 1

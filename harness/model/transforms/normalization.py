@@ -18,7 +18,7 @@ from harness.model.importer import changes, steps
 from harness.model.importer import graph as importer
 from harness.model.importer.steps import Scaling
 from harness.model.transforms.edit import Applied, Fold, named, only_reader, rewire
-from harness.model.transforms.weighted import Weighted
+from harness.model.transforms.weighted import Weighted, has_rows
 
 BETWEEN = ("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
@@ -38,6 +38,8 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
     product = Weighted.read(graph, after) if after is not None and after.op_type != "ConvTranspose" else None
     if after is None or product is None:
         return Applied((), (f"{which}: no Conv, Gemm or MatMul with initializers as weights reads the result alone",))
+    if has_rows(model, name, after):
+        return Applied((), (f"{which}: {named(after)} multiplies several rows of a vector",))
     groups, _, inputs, _ = product.weights.shape
     width = int(np.prod(found.input_shape))
     offset = steps.evaluate(taken, np.zeros((1, width)))[0].reshape(groups * inputs, -1)

@@ -60,7 +60,7 @@ def _before(
 def _is_pointwise(layer: Layer) -> bool:
     """Return whether the layer computes each value alone, and all of them alike."""
     numbers = all(np.ndim(constant) == 0 for constant in layer.constants().values())
-    return layer.elementwise and numbers and len(layer.inputs) == 1
+    return layer.elementwise and numbers and [tensor.shape for tensor in layer.inputs] == [layer.output.shape]
 
 
 def _write(graph: onnx.GraphProto, node: onnx.NodeProto, shape: tuple[int, ...]) -> None:

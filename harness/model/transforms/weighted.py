@@ -12,6 +12,7 @@ import onnx.helper
 from onnx import numpy_helper
 
 from harness.core.errors import RequestError
+from harness.model.transforms.constants import readable
 from harness.model.transforms.edit import add_constant, named
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -81,3 +82,11 @@ class Weighted:
                 node.input[place] = constant
             else:
                 node.input.append(constant)
+
+
+def has_rows(model: onnx.ModelProto, name: str, node: onnx.NodeProto) -> bool:
+    """Return whether the node is a MatMul that a Gemm cannot replace, as it multiplies several rows of a vector."""
+    if node.op_type != "MatMul":
+        return False
+    layers = readable(model, name).layers
+    return next(len(layer.output.shape) for layer in layers if layer.node == node.name) > 1

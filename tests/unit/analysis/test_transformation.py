@@ -11,7 +11,6 @@ import pytest
 from onnx import numpy_helper
 
 from harness.analysis.transformation import Measured, measure, transform
-from harness.core.arrays import Array
 from harness.model import transforms
 from harness.model.transforms import Transform, batch_normalization, constants
 from harness.model.transforms.edit import Applied
