@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import onnx
 import onnx.helper
@@ -43,12 +44,17 @@ TRANSFORMS = {
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The model after a transform; `network` is how every command reads it, with its constants computed."""
+    """The model `name` after a transform."""
 
+    name: str
     transform: str
     applied: Applied
-    network: Network
     onnx_bytes: bytes
+
+    @cached_property
+    def network(self) -> Network:
+        """The model as every command reads it, with its constants computed."""
+        return original(self.onnx_bytes, self.name)
 
     @property
     def keeps_bits(self) -> bool:
@@ -85,7 +91,7 @@ def apply(onnx_bytes: bytes, name: str, asked: Collection[str] = ()) -> Iterator
             )
         tidy(model.graph)
         _record(model, {"transform": each, "nodes": len(applied.nodes), "source_sha256": sha256})
-        yield Step(each, applied, readable(model, name), model.SerializeToString())
+        yield Step(name, each, applied, model.SerializeToString())
 
 
 def _record(model: onnx.ModelProto, entry: dict[str, str | int]) -> None:
