@@ -9,6 +9,7 @@ from harness.cli._group import LazyGroup
 MODULES = {
     "import": "import_model",
     "quantize": "quantize",
+    "transform": "transform",
     "show": "show",
     "load": "load",
     "list": "list",
@@ -18,4 +19,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, list and show networks; list operators."""
+    """Import, quantise, transform, list and show networks; list operators."""

@@ -187,7 +187,7 @@ def _require_same_outputs(
 
 def _drop_first(model: onnx.ModelProto, name: str) -> str:
     found = graph.read(model, name)
-    taken, links = _leading(found)
+    taken, links = leading(found)
     if not links:
         raise RequestError(
             f"model {name!r}: --drop-first finds no node to remove behind the input {found.input_name!r}",
@@ -224,7 +224,7 @@ def _drop_first(model: onnx.ModelProto, name: str) -> str:
     )
 
 
-def _leading(found: Graph) -> tuple[list[Step], list[Link]]:
+def leading(found: Graph) -> tuple[list[Step], list[Link]]:
     """Return the nodes behind the input that compute an affine function of each value, and their steps."""
     taken: list[Step] = []
     links: list[Link] = []

@@ -257,7 +257,7 @@ def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequan
     for tensor in (entry.t for entry in node.proto.attribute if entry.HasField("t")):
         values_of(tensor, tensor.name, node.model)  # a malformed one is refused
     try:
-        results = _computed(node, {name: constants[name] for name in node.inputs if name}, opsets)
+        results = computed(node, {name: constants[name] for name in node.inputs if name}, opsets)
     except RequestError:
         raise
     except Exception as error:  # its exceptions have no common base of their own
@@ -266,7 +266,7 @@ def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequan
     return True
 
 
-def _computed(node: Node, given: Mapping[str, Array], opsets: Opsets) -> list[Array]:
+def computed(node: Node, given: Mapping[str, Array], opsets: Opsets) -> list[Array]:
     """Return the outputs of a node of `FOLDS` as ONNX's reference computes them.
 
     Raises RequestError for arithmetic of other types than float32, float64 and integers: each of its operations is then
@@ -355,7 +355,7 @@ def _moved_shape(node: Node, shape: Shape, opsets: Opsets) -> Shape:
     places = np.arange(np.prod(shape)).reshape(shape)
     given = {name: node.constants.get(name, places) for name in node.inputs if name}
     try:
-        moved = _computed(node, given, opsets)[0]
+        moved = computed(node, given, opsets)[0]
     except RequestError:
         raise
     except Exception as error:  # its exceptions have no common base of their own

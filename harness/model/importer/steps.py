@@ -15,7 +15,7 @@ they would grow to more than the scores in a handful of layers.)  A ReLU passes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -89,6 +89,13 @@ def _next(step: Step, x: Floats64) -> Floats64:
     return x + step.offset if isinstance(step, Shift) else np.maximum(x, 0)
 
 
+def spread(step: Step, values: Callable[[Floats64], Floats64]) -> Step:
+    """Return a scaling or a shift with other values, a function of its own."""
+    if isinstance(step, Scaling):
+        return Scaling(step.node, values(step.factor))
+    return Shift(step.node, values(step.offset)) if isinstance(step, Shift) else step
+
+
 @dataclass(frozen=True, eq=False)
 class _Errors:
     """The distances of computed values from the exact ones `x` (n, K).
@@ -109,10 +116,16 @@ class _Errors:
         return np.concatenate([self.carried @ weight, self.local[:, :, None] * weight], axis=1)
 
 
-def error_bound(steps: Iterable[Step], vectors: Floats64, dtype: np.dtype[Any]) -> Floats64:
-    """Return bounds of the errors of the last values (n, N) if the steps are computed in `dtype`."""
+def error_bound(
+    steps: Iterable[Step], vectors: Floats64, dtype: np.dtype[Any], before: Floats64 | None = None
+) -> Floats64:
+    """Return bounds of the errors of the last values (n, N) if the steps are computed in `dtype`.
+
+    `before` are bounds of the errors of `vectors`, of the same shape; 0 if it is None.
+    """
     unit, eta = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).smallest_subnormal)
-    x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), np.zeros_like(vectors))
+    local = np.zeros_like(vectors) if before is None else before
+    x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), local)
     with np.errstate(over="ignore", invalid="ignore"):  # a value that overflows has no bound and is not finite
         for step in steps:
             errors = _propagated(step, x, errors, unit, eta)

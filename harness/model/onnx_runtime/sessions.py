@@ -28,9 +28,14 @@ def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
 
 
 def session(
-    model: bytes, threads: int, *, x64_quant_precision: bool = False, int8_groups: bool = False
+    model: bytes,
+    threads: int,
+    *,
+    x64_quant_precision: bool = False,
+    int8_groups: bool = False,
+    optimised: bool = True,
 ) -> onnxruntime.InferenceSession:
-    """Return a session on the CPU, with ONNX Runtime's default optimisations and no messages.
+    """Return a session on the CPU, with ONNX Runtime's default optimisations, or with none, and no messages.
 
     `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
     x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
@@ -44,6 +49,8 @@ def session(
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if int8_groups:
         options.add_session_config_entry("session.qdqisint8allowed", "1")
     if x64_quant_precision:

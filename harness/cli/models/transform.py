@@ -1,0 +1,95 @@
+"""`harness models transform`: changes of a float network that keep its function of real numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.text import Text
+
+from harness.boards.workspace import Workspace, write_whole
+from harness.cli._options import Words, as_json, force, pass_workspace, seed
+from harness.core.console import Console
+from harness.core.errors import RequestError
+from harness.core.table import Table
+
+if TYPE_CHECKING:
+    from harness.analysis.transformation import Transformed
+
+
+@click.command("transform", epilog="Example: harness models transform net net_folded --apply batch-normalization")
+@click.argument("model")
+@click.argument("output")
+@click.option(
+    "--apply", "asked", type=Words(), multiple=True, metavar="NAME",
+    help="Transform to apply; repeat it or use commas for several. Default: all that leave every bit unchanged.",
+)  # fmt: skip
+@click.option("--vectors", type=click.IntRange(1), default=256, show_default=True, help="Number of compared vectors.")
+@seed
+@force
+@as_json
+@pass_workspace
+def command(
+    space: Workspace,
+    /,
+    as_json: bool,
+    model: str,
+    output: str,
+    asked: tuple[tuple[str, ...], ...],
+    vectors: int,
+    seed: int,
+    force: bool,
+) -> None:
+    """Write MODEL as OUTPUT without nodes that other nodes can take over, and measure which bits that changes.
+
+    Transforms that leave all bits unchanged: constants, dropout, reshape. Others: normalization, batch-normalization.
+    """
+    from harness.analysis import transformation
+
+    file, path = space.model_file(model), space.new_model(output, force=force)
+    console = Console.open(as_json=as_json)
+    try:
+        onnx_bytes = file.read_bytes()
+    except OSError as error:
+        raise RequestError(f"model {file}: {error.strerror}", "give the path of an .onnx file") from error
+    found = transformation.transform(onnx_bytes, file.stem, [name for names in asked for name in names], vectors, seed)
+    write_whole(path, found.onnx_bytes)
+    for report in found.reports:
+        for reason in report.kept:
+            console.note(f"{report.name}: kept {reason}")
+    where = f"According to the specification, on {vectors:,} vectors of seed {seed},"
+    console.show(_table(path, found), Text(_sentence(found, where)))
+    files = {"model": path.stem, "file": str(path), "sha256": hashlib.sha256(found.onnx_bytes).hexdigest()}
+    source = {"source_file": str(file), "source_sha256": hashlib.sha256(onnx_bytes).hexdigest()}
+    console.document({**files, **source, "vectors": vectors, "seed": seed, **found.document()})
+
+
+def _table(path: Path, found: Transformed) -> Table:
+    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("transform", "nodes removed", "values that differ", "largest difference", "in ulp", "of its bound"):
+        table.add_column(heading)
+    for report in found.reports:
+        row = ["-"] * 4
+        if each := report.measured:
+            row[0] = f"{each.differing:,} of {each.values:,}"
+            row[1:3] = f"{each.largest_difference:.3g}", f"{each.largest_difference_ulp:,.4g}"
+        if report.share_of_bound is not None:
+            row[3] = f"{report.share_of_bound:.2g}"
+        table.add_row(report.name, str(len(report.nodes)), *row)
+    return table
+
+
+def _sentence(found: Transformed, where: str) -> str:
+    total = found.measured
+    if not any(report.measured for report in found.reports):
+        return "No transform found a node to remove: the new file differs in its metadata only."
+    if not total.differing:
+        return f"{where} all {total.values:,} values of the outputs are bit for bit those of the original."
+    return (
+        f"{where} {total.differing:,} of {total.values:,} values of the outputs differ from those of the original, by "
+        f"at most {total.largest_difference:.3g} ({total.largest_difference_ulp:,.4g} ulp of the value); the largest "
+        f"value is {total.largest_value:.3g}. The bits of the new file are those of another network."
+    )

@@ -1,0 +1,128 @@
+"""Changes of an ONNX graph that every transform makes: nodes are removed, tensors rewired, constants replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, count
+
+import onnx
+from onnx import numpy_helper
+
+from harness.core.arrays import Array
+from harness.model.importer.graph import remove_unread
+from harness.model.importer.steps import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Arithmetic that a transform multiplied into the weights of a node.
+
+    Before it, the steps `leading` computed the input of the node from the tensor `source`, one value of each step for
+    each value of the tensor, and `trailing` computed the tensor `output` from its result, one value for each channel.
+    Now the node reads `source` and writes `output`.
+    """
+
+    node: str
+    source: str
+    output: str
+    leading: tuple[Step, ...] = ()
+    trailing: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The names of the nodes that a transform removed, why it left others, one sentence each, and its folds."""
+
+    nodes: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    folds: tuple[Fold, ...] = ()
+
+
+def named(node: onnx.NodeProto) -> str:
+    """Return the node for a message."""
+    return f"node {node.name!r} ({node.op_type})"
+
+
+def outputs(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the graph's outputs."""
+    return {value.name for value in graph.output}
+
+
+def readers(graph: onnx.GraphProto, tensor: str) -> list[onnx.NodeProto]:
+    """Return the nodes that read the tensor."""
+    return [node for node in graph.node if tensor in node.input]
+
+
+def writer(graph: onnx.GraphProto, tensor: str) -> onnx.NodeProto | None:
+    """Return the node that writes the tensor; None for inputs and initializers."""
+    return next((node for node in graph.node if tensor in node.output), None)
+
+
+def only_reader(graph: onnx.GraphProto, tensor: str) -> onnx.NodeProto | None:
+    """Return the one node that reads the tensor once; None if there are more, or it is an output of the graph."""
+    found = readers(graph, tensor)
+    alone = len(found) == 1 and list(found[0].input).count(tensor) == 1 and tensor not in outputs(graph)
+    return found[0] if alone else None
+
+
+def rewire(graph: onnx.GraphProto, before: str, after: str) -> None:
+    """Make every reader of the tensor `before` read `after`."""
+    for node in readers(graph, before):
+        for place, tensor in enumerate(node.input):
+            if tensor == before:
+                node.input[place] = after
+
+
+def bypass(graph: onnx.GraphProto, node: onnx.NodeProto, source: str) -> bool:
+    """Remove a node whose first output is its input `source`, unless both are inputs or outputs of the graph.
+
+    An output of the graph keeps its name: the node that writes `source` writes it then.
+    """
+    output = node.output[0]
+    if output in outputs(graph):
+        before = writer(graph, source)
+        if before is None or source in outputs(graph):
+            return False
+        rewire(graph, source, output)
+        before.output[list(before.output).index(source)] = output
+    else:
+        rewire(graph, output, source)
+    graph.node.remove(node)
+    return True
+
+
+def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
+    """Add an initializer, and return its name: `name`, or the like of it that is not taken."""
+    free = _free(name, set(_tensors(graph)))
+    graph.initializer.append(numpy_helper.from_array(values, free))
+    return free
+
+
+def name_nodes(graph: onnx.GraphProto) -> None:
+    """Name the nodes without a name as `harness.model.parse` does, so that layers keep their names."""
+    taken = {node.name for node in graph.node}
+    for index, node in enumerate(node for node in graph.node if node.op_type != "Constant"):
+        if not node.name:
+            node.name = _free(f"{node.op_type}_{index}", taken)
+            taken.add(node.name)
+
+
+def tidy(graph: onnx.GraphProto) -> None:
+    """Remove nodes and initializers that nothing reads, and stated shapes of tensors that may have changed."""
+    remove_unread(graph)
+    del graph.value_info[:]
+    read = {name for node in graph.node for name in node.input} | outputs(graph)
+    for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
+        graph.initializer.remove(tensor)
+        for value in [value for value in graph.input if value.name == tensor.name]:
+            graph.input.remove(value)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (value.name for value in (*graph.input, *graph.initializer))
+    yield from (name for node in graph.node for name in (*node.input, *node.output))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return next(each for each in chain([name], (f"{name}_{number}" for number in count(2))) if each not in taken)
