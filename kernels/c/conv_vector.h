@@ -11,6 +11,10 @@
  *
  *     memory[c][row % stride_y][column % stride_x][row / stride_y][column / stride_x]
  *
+ * or, `shifted`, with a plane for each column j of the window, so that no column of a line is left over:
+ *
+ *     memory[c][row % stride_y][j][row / stride_y][(column - j * dilation_x) / stride_x]
+ *
  * w has QUAD channels side by side, filled up with zeros: w[4 q + i][k] at (q * K + k) * 4 + i, group by group.
  */
 #ifndef CONV_VECTOR_H
@@ -22,18 +26,25 @@
 struct conv_vector {
     struct window window;
     uint32_t groups, inputs, outputs; /* channels of one group */
-    uint32_t direct; /* 1 if the memory is the image */
+    uint32_t direct, shifted; /* 1 if the memory is the image, if it has a plane for each column of the window */
     uint32_t band; /* rows of the output that are computed together */
     uint32_t lines, pitch; /* rows and columns of a plane of the memory */
 };
+
+WITH_LITERALS size_t conv_vector_planes(const struct conv_vector *layer)
+{
+    return (size_t)layer->window.stride_y * (layer->shifted ? layer->window.kernel_width : layer->window.stride_x);
+}
 
 /* The place in a plane group of the memory, and of the image, of the value (i, j) of a window. */
 WITH_LITERALS size_t conv_vector_place(const struct conv_vector *layer, size_t i, size_t j)
 {
     const struct window *v = &layer->window;
     const size_t down = i * v->dilation_y, right = j * v->dilation_x;
-    const size_t plane = (down % v->stride_y) * v->stride_x + right % v->stride_x;
-    return plane * layer->lines * layer->pitch + down / v->stride_y * layer->pitch + right / v->stride_x;
+    const size_t plane = layer->shifted ? (down % v->stride_y) * v->kernel_width + j
+                                        : (down % v->stride_y) * v->stride_x + right % v->stride_x;
+    return plane * layer->lines * layer->pitch + down / v->stride_y * layer->pitch
+           + (layer->shifted ? 0 : right / v->stride_x);
 }
 
 /* The sums of `channels` channels at `vectors` vectors of positions. */
@@ -43,7 +54,7 @@ WITH_LITERALS void conv_vector_tile(const struct conv_vector *layer, size_t chan
 {
     const struct window *v = &layer->window;
     const size_t depth = layer->inputs * v->kernel_height * v->kernel_width;
-    const size_t channel = (size_t)v->stride_y * v->stride_x * layer->lines * layer->pitch;
+    const size_t channel = conv_vector_planes(layer) * layer->lines * layer->pitch;
     float_lanes sums[FLOAT_CHANNELS * FLOAT_VECTORS];
     UNROLLED for (size_t m = 0; m < channels; ++m)
         UNROLLED for (size_t p = 0; p < vectors; ++p)
@@ -88,7 +99,8 @@ WITH_LITERALS void conv_vector_copy(const struct conv_vector *layer, size_t row,
 {
     const struct window *v = &layer->window;
     for (size_t down = 0; down < v->stride_y; ++down)
-        for (size_t right = 0; right < v->stride_x; ++right) {
+        for (size_t plane = 0; plane < conv_vector_planes(layer) / v->stride_y; ++plane) {
+            const size_t right = layer->shifted ? plane * v->dilation_x : plane;
             const struct span rows = window_span(v->height, v->top, row * v->stride_y + down, v->stride_y, layer->lines);
             const struct span columns = window_span(v->width, v->left, right, v->stride_x, layer->pitch);
             for (size_t line = 0; line < layer->lines; ++line, to += layer->pitch) {
@@ -112,7 +124,7 @@ WITH_LITERALS void conv_vector_band(const struct conv_vector *layer, size_t row,
     const size_t count = (rows - 1) * layer->pitch + v->columns, positions = (size_t)v->rows * v->columns;
     const size_t step = (size_t)layer->band * layer->pitch + MOST_FLOAT_TILE;
     const size_t depth = layer->inputs * v->kernel_height * v->kernel_width;
-    const size_t channel = (size_t)v->stride_y * v->stride_x * layer->lines * layer->pitch;
+    const size_t channel = conv_vector_planes(layer) * layer->lines * layer->pitch;
     const float *from = memory;
     if (layer->direct)
         from = &x[row * v->width];

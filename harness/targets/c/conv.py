@@ -14,6 +14,10 @@ from harness.targets.generated import LayerCode, Table, literal
 
 QUAD = 4  # in kernels/c/lanes.h
 MOST_CHANNELS, MOST_TILE = 12, 32  # FLOAT_CHANNELS and MOST_FLOAT_TILE in kernels/c/float_lanes.h, of any processor
+MOST_POSITIONS = MOST_TILE * 32
+"""Positions of a band: the sums of a channel stay in the first-level cache."""
+LANES, COPY = 16, 8
+"""The positions that are computed together at least, and the products that take the time of one copied value."""
 BAND_BYTES = 512 * 1024
 """Bytes of a band of the image that a thread's stack and the second-level cache have room for."""
 
@@ -61,9 +65,13 @@ class ConvLowering(CLowering[Conv]):
 
 @dataclass(frozen=True)
 class Memory:
-    """The part of an image that kernels/c/conv_vector.h computes from, and the rows of the output of one band."""
+    """The part of an image that kernels/c/conv_vector.h computes from, and the rows of the output of one band.
+
+    `shifted` is whether it has a plane for each column of the window, so that lines have no columns to spare.
+    """
 
     direct: bool
+    shifted: bool
     band: int
     lines: int
     pitch: int
@@ -71,23 +79,45 @@ class Memory:
 
     @classmethod
     def of(cls, layer: Conv) -> Memory | None:
-        """Return the memory of a layer; None if a band of one row is too large."""
+        """Return the fastest memory of a layer; None if a band of one row is too large."""
         window = layer.window
-        inputs, rows, columns = layer.input.shape[0] // layer.groups, *window.output
-        reach = [(size - 1) * step for size, step in zip(window.kernel, window.dilation, strict=True)]
         padded = window.before != (0, 0) or window.reach != window.shape
-        most = MOST_TILE * 32  # positions of a band: the sums stay in the first-level cache
+        found = [cls.copied(layer, shifted=shifted) for shifted in (False, True)]
         if window.stride == (1, 1) and not padded:
-            pitch = window.shape[1]
-            band = min(max(most // pitch, 1), rows)
-            last = rows % band or band
-            if (min(band, last) - 1) * pitch + columns >= MOST_TILE:
-                return cls(True, band, window.shape[0], pitch, 1)
-        lines, pitch = (extent // stride for extent, stride in zip(reach, window.stride, strict=True))
-        pitch += columns
-        of_line = inputs * window.stride[0] * window.stride[1] * pitch * 4
-        band = min(BAND_BYTES // of_line - lines, max(most // pitch, 1), rows)
-        return cls(False, band, lines + band, pitch, inputs * window.stride[0] * window.stride[1]) if band > 0 else None
+            found.append(cls.image(layer))
+        fitting = [memory for memory in found if memory]
+        return min(fitting, key=lambda memory: memory.cost(layer), default=None)
+
+    @classmethod
+    def image(cls, layer: Conv) -> Memory | None:
+        """Return the image as the memory; None if its last band is smaller than a tile, which reads beyond it."""
+        (rows, columns), (height, pitch) = layer.window.output, layer.window.shape
+        band = min(max(MOST_POSITIONS // pitch, 1), rows)
+        last = rows % band or band
+        if (min(band, last) - 1) * pitch + columns < MOST_TILE:
+            return None
+        return cls(True, False, band, height, pitch, 1)
+
+    @classmethod
+    def copied(cls, layer: Conv, *, shifted: bool) -> Memory | None:
+        """Return a copy as the memory; None if a band of one row is too large."""
+        window = layer.window
+        inputs, (rows, columns) = layer.input.shape[0] // layer.groups, window.output
+        reach = [(size - 1) * step for size, step in zip(window.kernel, window.dilation, strict=True)]
+        lines, beside = (extent // stride for extent, stride in zip(reach, window.stride, strict=True))
+        pitch = columns if shifted else columns + beside
+        planes = inputs * window.stride[0] * (window.kernel[1] if shifted else window.stride[1])
+        band = min(BAND_BYTES // (planes * pitch * 4) - lines, max(MOST_POSITIONS // pitch, 1), rows)
+        return cls(False, shifted, band, lines + band, pitch, planes) if band > 0 else None
+
+    def cost(self, layer: Conv) -> int:
+        """Return the products of the sums, with those of columns to spare, and as many as copies take the time of."""
+        rows, columns = layer.window.output
+        bands, rest = divmod(rows, self.band)
+        counts = [(each - 1) * self.pitch + columns for each in [self.band] * bands + [rest] * bool(rest)]
+        lanes = sum(-(-count // LANES) * LANES for count in counts)
+        copied = 0 if self.direct else len(counts) * self.planes * self.lines * self.pitch
+        return lanes * layer.weights.size // layer.groups + COPY * copied
 
     @property
     def size(self) -> int:
@@ -103,7 +133,16 @@ class Memory:
         """Return the initialiser of `struct conv_vector`."""
         window = ", ".join(map(str, layer.window.table().reshape(-1)))
         inputs, outputs = layer.input.shape[0] // layer.groups, layer.weights.shape[1] // layer.groups
-        numbers = (layer.groups, inputs, outputs, int(self.direct), self.band, self.lines, self.pitch)
+        numbers = (
+            layer.groups,
+            inputs,
+            outputs,
+            int(self.direct),
+            int(self.shifted),
+            self.band,
+            self.lines,
+            self.pitch,
+        )
         return f"{{{{{window}}}, {', '.join(map(str, numbers))}}}"
 
 

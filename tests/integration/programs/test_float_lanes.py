@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from onnx import helper
 
 from harness.operators.conv import Conv
 from harness.targets.base import KERNELS
 from harness.targets.c.conv import Memory, in_quads
+from tests.support.builders import make_model
+from tests.support.programs.board_program import parse
 from tests.unit.operators.test_float_contraction import conv
 
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off", "-shared", "-fPIC")
@@ -25,9 +28,7 @@ PROCESSORS = {
 }
 
 
-def run(layer: Conv, x: npt.NDArray[Any], flags: tuple[str, ...], folder: Path) -> npt.NDArray[Any]:
-    memory = Memory.of(layer)
-    assert memory is not None
+def run(layer: Conv, memory: Memory, x: npt.NDArray[Any], flags: tuple[str, ...], folder: Path) -> npt.NDArray[Any]:
     (folder / "conv.c").write_text(
         '#include "conv_vector.h"\n'
         "void run(const float *in, const float *w, const float *bias, float *out);\n"
@@ -56,5 +57,33 @@ def test_every_kind_of_register_gives_the_specified_bits(processor: str, seed: i
     [layer] = conv(rng, channels=18)[0].layers
     assert isinstance(layer, Conv)
     x = rng.normal(size=(3, layer.input.size)).astype(np.float32)
-    found = run(layer, x, PROCESSORS[processor], tmp_path)
-    assert (found.view(np.uint32) == layer.prepare()(x).view(np.uint32)).all()
+    memories = [Memory.copied(layer, shifted=False), Memory.copied(layer, shifted=True), Memory.of(layer)]
+    expected = layer.prepare()(x).view(np.uint32)
+    for number, memory in enumerate(memories):
+        assert memory is not None
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert (run(layer, memory, x, PROCESSORS[processor], folder).view(np.uint32) == expected).all()
+
+
+def test_the_fastest_memory_is_taken() -> None:
+    """Small images leave many columns of a line over, large ones few, so that a copy does not pay."""
+    kinds = {}
+    for channels, side, outputs in ((6, 12, 16), (3, 32, 2)):
+        weights = np.zeros((outputs, channels, 5, 5), np.float32)
+        given = make_model(
+            [
+                helper.make_node("Reshape", ["x", "shape"], ["image"]),
+                helper.make_node("Conv", ["image", "w"], ["sums"]),
+                helper.make_node("Flatten", ["sums"], ["y"]),
+            ],
+            {"shape": np.array([-1, channels, side, side]), "w": weights},
+            {"y": ("float32", outputs * (side - 4) ** 2)},
+            width=channels * side**2,
+        )
+        layer = parse(given).layers[1]
+        assert isinstance(layer, Conv)
+        memory = Memory.of(layer)
+        assert memory is not None
+        kinds[side] = memory.direct, memory.shifted
+    assert kinds == {12: (False, True), 32: (True, False)}
