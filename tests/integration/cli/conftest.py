@@ -1,14 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.boards import workspace
+from harness.core.file_digest import file_sha256
 from harness.operators import sweeps
 from harness.runs import proof
+from harness.runs.verification import bundle, revisions, sources
+from harness.runs.verification.folder import Evidence
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 from tests.support.cli.ready import Servers
@@ -67,4 +71,25 @@ def clean_checkout(history: History) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in history.now.items():
             patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def revisions_asked_once() -> Iterator[None]:
+    """A revision is unpacked and started once for each program and files: that takes over a second of a processor."""
+    answers: dict[object, Any] = {}
+
+    def ask(evidence: Evidence, program: str, arguments: Sequence[Path], folder: Path) -> Any:
+        commit = revisions.commit(evidence)
+        if not all(path.exists() for path in arguments):  # it writes a folder
+            return revisions.by_its_revision(evidence, program, arguments, folder)
+        files = [path for each in arguments for path in (each, *sorted(each.rglob("*"))) if path.is_file()]
+        key = (commit, program, tuple((path.name, file_sha256(path)) for path in files))
+        if key not in answers:
+            answers[key] = revisions.by_its_revision(evidence, program, arguments, folder)
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bundle, sources):
+            patch.setattr(module, "by_its_revision", ask)
         yield
