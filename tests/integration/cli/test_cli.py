@@ -85,7 +85,7 @@ SHOWN = {
     "run": ((*RUN, "--vectors", "5000"), ("25,000", "2,025,000", "2,055,000")),
     "models": (("models", "list"), ("18,405",)),
     "boards": (("boards", "list"), ()),
-    "measure": (("measure", "--board", "host", "--model", "acas_coc", "--samples", "2000"), ("2,000",)),
+    "measure": (("measure", "--board", "host", "--model", "acas_coc", "--samples", "1000"), ("1,000",)),
 }
 
 

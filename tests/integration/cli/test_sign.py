@@ -40,6 +40,8 @@ from tests.support.cli.history import History
 
 __all__ = ["differing", "identical", "model", "user"]  # fixtures
 
+pytestmark = pytest.mark.usefixtures("revisions_asked_once")
+
 
 def made(path: Path, *options: str) -> Path:
     """A key pair of OpenSSH."""
