@@ -174,7 +174,7 @@ def test_outputs_are_judged_before_anything_is_timed(contest: Any, tmp_path: Pat
             contest.judge(case, computes, outputs)
 
 
-@pytest.mark.parametrize("name", ["lenet5", "resnet8"])
+@pytest.mark.parametrize("name", ["lenet5", pytest.param("resnet8", marks=pytest.mark.campaign)])
 def test_ours_computes_a_convolutional_network(contest: Any, name: str, tmp_path: Path) -> None:
     shop = importlib.import_module("run_peers").workshop("", name, tmp_path, {})
     ours = sys.modules["peers.competitors"].roster(["c:vector"], {})[:1]

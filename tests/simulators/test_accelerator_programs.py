@@ -37,7 +37,7 @@ from tests.support.programs.board_program import (
 
 VECTORS = 150  # no multiple of the block
 FLAGS = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
-"""Compiler flags of all programs here, so that their common sources are compiled once."""
+"""Compiler flags of all programs of simulators, so that their common sources are compiled once."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,12 @@ class Accelerator:
 
     def build(self, made: plan.Plan, host: Profile, folder: Path, **choices: Any) -> BoardProgram:
         """Build the program of one of its plans."""
-        pragmas = ["-Wno-unknown-pragmas"] if self.settings == "vitis" else []
-        return build_patched(made, self.board(host), folder, **({"flags": [*FLAGS, *pragmas]} | choices))
+        return build_patched(made, self.board(host), folder, **({"flags": self.flags} | choices))
+
+    @property
+    def flags(self) -> list[str]:
+        """Return the compiler flags of its programs."""
+        return [*FLAGS, "-Wno-unknown-pragmas"] if self.settings == "vitis" else FLAGS
 
 
 ACCELERATORS = {

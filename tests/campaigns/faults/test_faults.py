@@ -29,6 +29,8 @@ REPRESENTATIVE = {
 """Faults of the link, the board, the program, the files, the host, and of a second user, each at one of its steps."""
 BY_NAME = {fault.name: fault for fault in FAULTS}
 CHOSEN = [(BY_NAME[name], step) for name, step in REPRESENTATIVE.items()]
+LIKE_OTHERS = {"board without power", "program killed"}
+"""As a connection that is cut; as a program that fails, of which tests/integration/execution/test_program.py is."""
 DAY_S = 86_400
 
 
@@ -43,7 +45,15 @@ def expected(lab: Laboratory) -> str:
     return undisturbed(lab)
 
 
-@pytest.mark.parametrize(("fault", "step"), CHOSEN, ids=[f"{fault.name}, {step}" for fault, step in CHOSEN])
+@pytest.mark.parametrize(
+    ("fault", "step"),
+    [
+        pytest.param(
+            fault, step, id=f"{fault.name}, {step}", marks=pytest.mark.campaign if fault.name in LIKE_OTHERS else ()
+        )
+        for fault, step in CHOSEN
+    ],
+)
 def test_a_fault_changes_no_verdict_and_keeps_what_is_finished(
     lab: Laboratory, expected: str, fault: Fault, step: Step
 ) -> None:

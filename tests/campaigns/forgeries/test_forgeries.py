@@ -1,7 +1,7 @@
 """A part of the campaign, a forgery of each kind of quick runs; `python -m tests.campaigns.forgeries` tries all.
 
-Forged proofs are also in tests/unit/runs/verification/test_proved.py, emulated boards in
-tests/integration/cli/test_verify_board.py.
+`make test` has forged runs, measurements and signatures in tests/integration/cli/test_verify*.py and test_sign.py, and
+forged proofs in tests/unit/runs/verification/test_proved.py.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ def bases(tmp_path_factory: pytest.TempPathFactory, cache: Path, history: Histor
         yield Bases(user, history.now, history.wrong)
 
 
+@pytest.mark.campaign
 def test_the_runs_stand_before_they_are_forged(bases: Bases) -> None:
     for name in (*sorted(QUICK), "wrong"):
         assert verified(bases, bases.folder(name)).code == 0, name
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("forgery", CHOSEN, ids=lambda forgery: f"{forgery.kind}: {forgery.name}")
 def test_a_forgery_is_rejected_by_verify_and_by_sign(bases: Bases, tmp_path: Path, forgery: Forgery) -> None:
     outcome = attempt(bases, forgery, tmp_path)
@@ -50,6 +52,7 @@ def test_a_forgery_is_rejected_by_verify_and_by_sign(bases: Bases, tmp_path: Pat
     assert forgery.needs_key or not outcome.signed
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("forgery", [f for f in LIMITS if f.base in QUICK], ids=lambda forgery: forgery.name)
 def test_what_contradicts_nothing_lacks_the_signature_of_the_laboratory(
     bases: Bases, tmp_path: Path, forgery: Forgery

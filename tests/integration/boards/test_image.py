@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards import workspace
-from harness.boards.image import KERNEL, PACKAGES, ArchiveEntry, build, cpio
+from harness.boards.image import KERNEL, PACKAGES, ArchiveEntry, Image, build, cpio
 from harness.core import debian_packages
 from harness.core.errors import ToolError
 from harness.core.locking import exclusive
@@ -55,12 +55,20 @@ def fetched() -> Path:
     return folder
 
 
-@pytest.fixture
-def folder(fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def folder(fetched: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the packages and no image, and no way to the network."""
-    monkeypatch.setenv(debian_packages.MIRROR, NOWHERE)
-    shutil.copytree(fetched / "packages", tmp_path / "packages", copy_function=os.link)
-    return tmp_path
+    folder = tmp_path_factory.mktemp("guest")
+    shutil.copytree(fetched / "packages", folder / "packages", copy_function=os.link)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(debian_packages.MIRROR, NOWHERE)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def image(folder: Path) -> Image:
+    """One that a process has built there."""
+    return build(folder, b"the host key", b"the user's key", print)
 
 
 def test_cpio_is_read_back_entry_by_entry() -> None:
@@ -74,8 +82,7 @@ def test_cpio_is_read_back_entry_by_entry() -> None:
     assert list(_read_cpio(b"".join(cpio(entries)))) == entries
 
 
-def test_image_holds_what_the_guest_needs(folder: Path) -> None:
-    image = build(folder, b"the host key", b"the user's key", print)
+def test_image_holds_what_the_guest_needs(image: Image) -> None:
     entries = {entry.name: entry for entry in _read_cpio(image.initramfs.read_bytes())}
     assert entries["etc/ssh/host_key"] == ArchiveEntry("etc/ssh/host_key", 0o100600, b"the host key")
     assert entries["root/.ssh/authorized_keys"].content == b"the user's key"
@@ -88,12 +95,11 @@ def test_image_holds_what_the_guest_needs(folder: Path) -> None:
     assert stat.S_IMODE(image.initramfs.stat().st_mode) == 0o600
 
 
-def test_other_keys_make_another_image_the_same_do_not(folder: Path) -> None:
-    image = build(folder, b"host", b"user", print)
+def test_other_keys_make_another_image_the_same_do_not(folder: Path, image: Image) -> None:
     written_ns = image.initramfs.stat().st_mtime_ns
-    assert build(folder, b"host", b"user", print) == image
+    assert build(folder, b"the host key", b"the user's key", print) == image
     assert image.initramfs.stat().st_mtime_ns == written_ns
-    assert build(folder, b"host", b"another user", print) != image
+    assert build(folder, b"the host key", b"another user's key", print) != image
 
 
 def test_two_processes_build_at_once(folder: Path) -> None:

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.boards import workspace
+from harness.core.file_digest import file_sha256
 from harness.operators import sweeps
 from harness.runs import proof
+from harness.runs.verification import bundle, revisions, sources
+from harness.runs.verification.folder import Evidence
+from tests.campaigns.mutation.campaign import EFFORT
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 from tests.support.cli.ready import Servers
 from tests.support.objects import searched_once
-from tests.support.proof.trials import EFFORT
 
 FEW_FLOATS = 1 << 20
 
@@ -67,4 +71,26 @@ def clean_checkout(history: History) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in history.now.items():
             patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def revisions_asked_once() -> Iterator[None]:
+    """A revision is unpacked and started once for each program and files: that takes over a second of a processor."""
+    answers: dict[object, Any] = {}
+
+    def ask(evidence: Evidence, program: str, arguments: Sequence[Path | str], folder: Path) -> Any:
+        commit = revisions.commit(evidence)
+        given = [Path(each) for each in arguments]
+        if not all(path.exists() for path in given):  # it also writes a folder
+            return revisions.by_its_revision(evidence, program, arguments, folder)
+        files = [path for each in given for path in (each, *sorted(each.rglob("*"))) if path.is_file()]
+        key = (commit, program, tuple((path.name, file_sha256(path)) for path in files))
+        if key not in answers:
+            answers[key] = revisions.by_its_revision(evidence, program, arguments, folder)
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bundle, sources):
+            patch.setattr(module, "by_its_revision", ask)
         yield

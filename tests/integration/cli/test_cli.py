@@ -85,7 +85,7 @@ SHOWN = {
     "run": ((*RUN, "--vectors", "5000"), ("25,000", "2,025,000", "2,055,000")),
     "models": (("models", "list"), ("18,405",)),
     "boards": (("boards", "list"), ()),
-    "measure": (("measure", "--board", "host", "--model", "acas_coc", "--samples", "2000"), ("2,000",)),
+    "measure": (("measure", "--board", "host", "--model", "acas_coc", "--samples", "1000"), ("1,000",)),
 }
 
 
@@ -185,8 +185,8 @@ def test_the_help_of_every_command_imports_nothing_heavy() -> None:
 def test_a_failure_is_told_once(user: User) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    user = user.with_local(f"xavier: {{address: {{host: 127.0.0.1, port: {port}, user: nobody}}}}")
-    ended = user.harness("run", "--board", "xavier", "--model", "acas_coc", "--items", "c,c", "--vectors", "10")
+    user = user.with_local(f"kv260: {{address: {{host: 127.0.0.1, port: {port}, user: nobody}}}}")
+    ended = user.harness("run", "--board", "kv260", "--model", "acas_coc", "--items", "c,c", "--vectors", "10")
     assert ended.code == 3
     message = next(line for line in ended.err.splitlines() if line.startswith("error: ")).removeprefix("error: ")
     assert "Connection refused" in message

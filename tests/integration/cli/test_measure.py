@@ -20,8 +20,8 @@ from harness.cli import measure as command
 from harness.core.console import Console
 from harness.core.installation import ROOT
 from harness.runs.folder import differs_so_far
-from harness.targets import KERNELS, bundle, c
 from tests.support import builders
+from tests.support.cli import kernels
 from tests.support.cli.command import Ended, User
 
 NETWORK = builders.random_network(np.random.default_rng(3), (5, 20, 20, 4))
@@ -315,14 +315,7 @@ def _in_process(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str, str], board: str
 ) -> dict[str, Any]:
     """Measure with a kernel that somebody has changed: (file, text, other text)."""
-    kernels = tmp_path / "kernels"
-    shutil.copytree(KERNELS, kernels)
-    name, old, new = change
-    text = (kernels / name).read_text()
-    assert text.count(old) == 1
-    (kernels / name).write_text(text.replace(old, new))
-    monkeypatch.setattr(bundle, "KERNELS", kernels)
-    monkeypatch.setattr(c, "KERNELS", kernels)
+    kernels.build_with(monkeypatch, tmp_path, change)
     onnx.save(NETWORK, tmp_path / "network.onnx")
     space = Workspace(_laboratory(tmp_path), ROOT / "models", tmp_path / "runs", cache)
     if board == "host":

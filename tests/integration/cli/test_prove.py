@@ -23,9 +23,9 @@ from harness.core.file_digest import file_sha256
 from harness.operators import obligations, sweeps
 from harness.operators.qgemm import QGemm
 from harness.runs.folder import content_sha256, differs_so_far, write_json
-from harness.targets import KERNELS
 from tests.integration.cli.conftest import FEW_FLOATS
 from tests.support import builders
+from tests.support.cli import kernels
 from tests.support.cli.command import Ended, User
 
 VECTORS = 300
@@ -230,14 +230,9 @@ def test_a_resumed_run_keeps_its_proof(user: User, proved: Ended) -> None:
 @pytest.fixture
 def changed_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last layer's last column: its largest accumulator becomes another code, in this process."""
-    copy = shutil.copytree(KERNELS, tmp_path / "kernels")
-    kernel, formula = copy / "c" / "qgemm.h", "(Y##_t)round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
-    right = kernel.read_text()
+    formula = "(Y##_t)round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
     wrong = f"(Y##_t)({formula} ^ (acc[n] == {unmet()} && n == 2 && width == 3))"
-    kernel.write_text(right.replace(formula, wrong))
-    assert kernel.read_text() != right
-    for name in ("harness.targets.bundle", "harness.targets.c"):
-        monkeypatch.setattr(f"{name}.KERNELS", copy)
+    kernels.build_with(monkeypatch, tmp_path, ("c/qgemm.h", formula, wrong))
 
 
 def unmet() -> int:
@@ -277,14 +272,9 @@ def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, caps
 @pytest.fixture
 def kernels_wrong_when_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The item that reads the clock at its first task changes the network's input then."""
-    copy = shutil.copytree(KERNELS, tmp_path / "kernels")
-    schedule, read = copy / "program" / "schedule.c", "            worker->intervals[i].begin = meter_read();"
-    right = schedule.read_text()
+    read = "            worker->intervals[i].begin = meter_read();"
     wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) network.input[0] = 0;"
-    schedule.write_text(right.replace(read, wrong))
-    assert schedule.read_text() != right
-    for name in ("harness.targets.bundle", "harness.targets.c"):
-        monkeypatch.setattr(f"{name}.KERNELS", copy)
+    kernels.build_with(monkeypatch, tmp_path, ("program/schedule.c", read, wrong))
 
 
 @pytest.mark.usefixtures("kernels_wrong_when_timed", "small_proof")
@@ -319,13 +309,8 @@ def test_a_program_that_is_wrong_in_deployment_mode_differs(
 def test_a_program_with_unknown_instructions_is_neither_proved_nor_refuted(
     user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copy = Path(shutil.copytree(KERNELS, tmp_path / "kernels"))
-    for name in ("harness.targets.bundle", "harness.targets.c"):
-        monkeypatch.setattr(f"{name}.KERNELS", copy)
-    kernel, loop = copy / "c" / "qgemm.h", "const size_t rest = width % QGEMM_ROWS; "
-    right, unknown = kernel.read_text(), "pause" if platform.machine() == "x86_64" else "yield"
-    assert loop in right
-    kernel.write_text(right.replace(loop, f'{loop}__asm__ volatile("{unknown}"); '))
+    loop, unknown = "const size_t rest = width % QGEMM_ROWS; ", "pause" if platform.machine() == "x86_64" else "yield"
+    kernels.build_with(monkeypatch, tmp_path, ("c/qgemm.h", loop, f'{loop}__asm__ volatile("{unknown}"); '))
     given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
     code = cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False)
     assert code == EXIT_INFRASTRUCTURE

@@ -14,8 +14,9 @@ import onnx
 import pytest
 
 from harness.core.installation import ROOT
-from tests.integration.cli.test_run import HALF_AWAY, changed_kernels
+from tests.integration.cli.test_run import changed_kernels
 from tests.support import builders
+from tests.support.cli.kernels import HALF_AWAY
 
 TESTS = """
 import numpy as np
@@ -83,7 +84,7 @@ def laboratory_folder(tmp_path: Path) -> Path:
     onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), tmp_path / "small.onnx")
     entry = "  address: {host: 127.0.0.1, port: 1, user: nobody}\n"
     text = (ROOT / "boards.yaml").read_text()
-    (tmp_path / "boards.yaml").write_text(text.replace("\nxavier:\n", f"\ngone:\n{entry}", 1))
+    (tmp_path / "boards.yaml").write_text(text.replace("\nkv260:\n", f"\ngone:\n{entry}", 1))
     return tmp_path
 
 

@@ -47,9 +47,10 @@ def test_what_was_not_compared_is_named_everywhere(user: User) -> None:
     assert "not ok" not in checked.out, checked.out
 
 
-def test_a_wrong_kernel_is_found_without_a_diagnosis(user: User, half_away: dict[str, str]) -> None:
+@pytest.mark.usefixtures("half_away")
+def test_a_wrong_kernel_is_found_without_a_diagnosis(user: User) -> None:
     """The sources of a wrong layer may be overwritten, so that nothing is said of the layer itself."""
-    document = user.harness(*RUN, *REUSE, "--vectors", "20000", **half_away).document
+    document = user.here(*RUN, *REUSE, "--vectors", "20000").document
     assert document["verdict"] == "differs"
     assert document["layers"][-1]["differing"] > 0
     assert document["diagnoses"] == []

@@ -28,7 +28,9 @@ from harness.core.installation import ROOT
 from harness.runs.folder import RunFolder
 from harness.runs.job import Request
 from tests.support import builders
+from tests.support.cli import kernels
 from tests.support.cli.command import User
+from tests.support.cli.kernels import HALF_AWAY, HALF_AWAY_CAUSE
 
 MODEL = ROOT / "models" / "acas_coc.onnx"
 
@@ -309,28 +311,22 @@ def changed_kernels(folder: Path, *changes: tuple[str, str, str]) -> dict[str, s
     """A copy of the checkout with (file under kernels/, old text, new text) changed; the environment that uses it."""
     for name in ("harness", "kernels", "simulators", "models", "boards.yaml"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, folder / "copy" / name)
-    for file, old, new in changes:
-        kernel = folder / "copy" / "kernels" / file
-        right = kernel.read_text()
-        kernel.write_text(right.replace(old, new))
-        assert kernel.read_text() != right
+    kernels.change(folder / "copy" / "kernels", *changes)
     return {"PYTHONPATH": str(folder / "copy"), "PYTHONSAFEPATH": "1"}
 
 
-HALF_AWAY = ("c/saturate.h", "rintf(v)", "roundf(v)")
-HALF_AWAY_CAUSE = "rounding is half away from zero"
 RUN = ("run", "--board", "host", "--items", "c,c", "--model", "acas_coc", "--json")  # kernels that are changed
 
 
-@pytest.fixture(scope="module")
-def half_away(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of a checkout that rounds half away from zero."""
-    return changed_kernels(tmp_path_factory.mktemp("half_away"), HALF_AWAY)
+@pytest.fixture
+def half_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of this process round half away from zero."""
+    kernels.build_with(monkeypatch, tmp_path, HALF_AWAY)
 
 
-def test_a_changed_rounding_is_found_and_named(user: User, half_away: dict[str, str]) -> None:
+def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:
     """One line of kernels/c in a copy of the checkout: the same command exits with 1 and names the cause."""
-    ended = user.harness(*RUN, "--vectors", "30000", **half_away)
+    ended = user.harness(*RUN, "--vectors", "30000", **changed_kernels(tmp_path, HALF_AWAY))
     assert ended.code == 1, ended.err
     document = ended.document
     assert document["verdict"] == "differs"
@@ -355,8 +351,9 @@ def test_a_changed_rounding_is_found_and_named(user: User, half_away: dict[str, 
     assert sum(layer["own"] for layer in effects) < 20, "ties are rare there; the rest follows from the first layer"
 
 
-def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, half_away: dict[str, str]) -> None:
-    document = user.harness(*RUN, "--vectors", "3000", **half_away).document
+@pytest.mark.usefixtures("half_away")
+def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User) -> None:
+    document = user.here(*RUN, "--vectors", "3000").document
     failing = document["failing"]
     assert (failing["layer"], failing["of_inputs"], failing["note"]) == ("quantize_input", 5, "")
     (used,) = failing["inputs"]
@@ -366,15 +363,16 @@ def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, half_aw
     assert used["value"] == vector[0, used["index"]]
     harness, *arguments = shlex.split(failing["replay"])
     assert harness == "harness"
-    again = user.harness(*arguments, "--json", **half_away).document
+    again = user.here(*arguments, "--json").document
     assert (again["verdict"], again["vectors"]) == ("differs", 1)
     difference = {"vector": 0} | {key: failing[key] for key in ("unit", "expected", "actual")}
     assert again["layers"][0]["first_difference"] == difference
     assert user.harness(*arguments, "--json").document["verdict"] == "identical", "with the right kernels"
 
 
-def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, half_away: dict[str, str]) -> None:
-    ended = user.harness(*RUN[:-1], "--vectors", "2500", "--chunk", "1000", **half_away)
+@pytest.mark.usefixtures("half_away")
+def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User) -> None:
+    ended = user.here(*RUN[:-1], "--vectors", "2500", "--chunk", "1000")
     assert ended.code == 1
     folder = next((user.folder / "runs").iterdir())
     document = json.loads((folder / "run.json").read_text())
@@ -401,14 +399,16 @@ def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, half_a
     assert document["files"]["failing.npy"]
 
 
-def test_outputs_of_several_values_are_counted_by_vectors(user: User, tmp_path: Path) -> None:
+def test_outputs_of_several_values_are_counted_by_vectors(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")]
     box = {"input_box_low": "[-1, -1, -1]", "input_box_high": "[1, 1, 1]"}
     model = builders.make_model(nodes, {}, {"y": ("float32", 3)}, width=3, metadata=box)
     (tmp_path / "relu.onnx").write_bytes(model.SerializeToString())
     words = ("run", "--board", "host", "--model", str(tmp_path / "relu.onnx"), "--items", "c,c", "--trace", "0")
-    change = ("c/relu.h", "? 0.0f", "? 0.25f")
-    ended = user.harness(*words, "--vectors", "500", "--chunk", "300", **changed_kernels(tmp_path, change))
+    kernels.build_with(monkeypatch, tmp_path, ("c/relu.h", "? 0.0f", "? 0.25f"))
+    ended = user.here(*words, "--vectors", "500", "--chunk", "300")
     assert ended.code == 1, ended.err
     folder = next((user.folder / "runs").iterdir())
     wrong = [
@@ -422,9 +422,11 @@ def test_outputs_of_several_values_are_counted_by_vectors(user: User, tmp_path: 
     assert f"effect: {changed} of 500 outputs change (relu)" in " ".join(ended.out.split())
 
 
-def test_a_run_tells_what_changed_since_the_one_before(user: User, half_away: dict[str, str]) -> None:
+@pytest.mark.usefixtures("half_away")
+def test_a_run_tells_what_changed_since_the_one_before(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.runs.document.revision", lambda: "0123456789ab")
     words = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "600", "--chunk", "600")
-    assert user.harness(*words, **half_away).code == 1
+    assert user.here(*words).code == 1
     assert user.harness(*words, "--trace", "0").code == 0
     first, second = sorted((user.folder / "runs").glob("2*"), key=lambda path: (path / "run.json").stat().st_mtime_ns)
     one, two = (json.loads((folder / "run.json").read_text()) for folder in (first, second))
@@ -438,11 +440,13 @@ def test_a_run_tells_what_changed_since_the_one_before(user: User, half_away: di
     assert f'href="../{first.name}/report.html"' in (second / "report.html").read_text()
 
 
-def test_a_failure_that_does_not_come_again_is_said_to_be_none_of_the_values(user: User, tmp_path: Path) -> None:
+def test_a_failure_that_does_not_come_again_is_said_to_be_none_of_the_values(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The 3,000th rounding of a process is wrong, whatever is rounded."""
     once = "static unsigned calls; return ((int32_t)rintf(v) + zero_point) ^ (++calls == 3000);"
-    change = ("c/saturate.h", "return (int32_t)rintf(v) + zero_point;", once)
-    ended = user.harness(*RUN, "--vectors", "2000", "--chunk", "2000", **changed_kernels(tmp_path, change))
+    kernels.build_with(monkeypatch, tmp_path, ("c/saturate.h", "return (int32_t)rintf(v) + zero_point;", once))
+    ended = user.here(*RUN, "--vectors", "2000", "--chunk", "2000")
     assert ended.code == 1
     failing = ended.document["failing"]
     assert failing["note"] == "it does not fail again when run alone: timing or stale data"
@@ -451,12 +455,14 @@ def test_a_failure_that_does_not_come_again_is_said_to_be_none_of_the_values(use
     assert ended.document["layers"][0]["own"] == 1
 
 
-def test_a_board_that_fails_while_the_vector_is_minimised_changes_no_verdict(user: User, tmp_path: Path) -> None:
+def test_a_board_that_fails_while_the_vector_is_minimised_changes_no_verdict(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its program refuses single vectors."""
     start = "record_open(options, counts.vectors, counts.samples);"
     refuse = f'if (counts.vectors == 1) fail(EXIT_SYSTEM, "out of order"); {start}'
-    changes = changed_kernels(tmp_path, HALF_AWAY, ("program/inference.c", start, refuse))
-    ended = user.harness(*RUN, "--vectors", "2000", **changes)
+    kernels.build_with(monkeypatch, tmp_path, HALF_AWAY, ("program/inference.c", start, refuse))
+    ended = user.here(*RUN, "--vectors", "2000")
     assert ended.code == 1, ended.err
     assert ended.document["verdict"] == "differs"
     failing = ended.document["failing"]

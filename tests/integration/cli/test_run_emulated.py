@@ -111,9 +111,9 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 @pytest.mark.parametrize(
     ("board", "stand_in"),
     [
-        ("tda4vm", "host-simulation of TIOVX (double)"),
+        pytest.param("tda4vm", "host-simulation of TIOVX (double)", marks=pytest.mark.campaign),
         ("xavier", "host-simulation of CUDA"),
-        ("kv260", "host-simulation of Vitis HLS (C++)"),
+        pytest.param("kv260", "host-simulation of Vitis HLS (C++)", marks=pytest.mark.campaign),
     ],
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:

@@ -40,6 +40,8 @@ from tests.support.cli.history import History
 
 __all__ = ["differing", "identical", "model", "user"]  # fixtures
 
+pytestmark = pytest.mark.usefixtures("revisions_asked_once")
+
 
 def made(path: Path, *options: str) -> Path:
     """A key pair of OpenSSH."""
@@ -62,6 +64,19 @@ def key(user: User) -> Path:
 @pytest.fixture
 def run(identical: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(identical, tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def signed_once(user: User, identical: Path, key: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = Path(shutil.copytree(identical, tmp_path_factory.mktemp("signed") / "run"))
+    user.here("sign", str(run), "--key", str(key))
+    return run
+
+
+@pytest.fixture
+def signed(signed_once: Path, tmp_path: Path) -> Path:
+    """A run with the signature of `key`."""
+    return Path(shutil.copytree(signed_once, tmp_path / "run"))
 
 
 def verified(user: User, run: Path, key: Path) -> Ended:
@@ -131,16 +146,16 @@ ACCEPTED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("how", ACCEPTED)
 def test_the_wanted_keys_signature_counts_wherever_it_stands_and_whatever_it_is_called(
-    user: User, run: Path, key: Path, how: str
+    user: User, signed: Path, key: Path, how: str
 ) -> None:
-    user.here("sign", str(run), "--key", str(key))
-    change(run / "run.dsse.json", ACCEPTED[how])
-    ended = verified(user, run, key)
+    change(signed / "run.dsse.json", ACCEPTED[how])
+    ended = verified(user, signed, key)
     assert (ended.code, states(ended)["signature"]) == (0, "ok"), ended.out
-    before = (run / "run.dsse.json").read_bytes()
-    user.here("sign", str(run), "--key", str(key))
-    assert json.loads((run / "run.dsse.json").read_text())["signatures"][0].keys() == {"keyid", "sig"}
-    assert len(json.loads((run / "run.dsse.json").read_text())["signatures"]) == len(json.loads(before)["signatures"])
+    before = json.loads((signed / "run.dsse.json").read_text())
+    user.here("sign", str(signed), "--key", str(key))
+    after = json.loads((signed / "run.dsse.json").read_text())
+    assert after["signatures"][0].keys() == {"keyid", "sig"}
+    assert len(after["signatures"]) == len(before["signatures"])
 
 
 def test_two_laboratories_may_sign_one_run(user: User, run: Path, key: Path, tmp_path: Path) -> None:
@@ -221,18 +236,16 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("how", TAMPERED)
-def test_what_was_signed_and_then_changed_does_not_stand(user: User, run: Path, key: Path, how: str) -> None:
-    user.here("sign", str(run), "--key", str(key))
+def test_what_was_signed_and_then_changed_does_not_stand(user: User, signed: Path, key: Path, how: str) -> None:
     tamper, words = TAMPERED[how]
-    tamper(run)
-    ended = verified(user, run, key)
+    tamper(signed)
+    ended = verified(user, signed, key)
     assert (ended.code, states(ended)["signature"]) == (1, "not ok")
     assert words in text(ended, "signature")
 
 
-def test_the_key_of_another_laboratory_is_not_enough(user: User, run: Path, key: Path, tmp_path: Path) -> None:
-    user.here("sign", str(run), "--key", str(key))
-    assert verified(user, run, made(tmp_path / "other")).code == 1
+def test_the_key_of_another_laboratory_is_not_enough(user: User, signed: Path, tmp_path: Path) -> None:
+    assert verified(user, signed, made(tmp_path / "other")).code == 1
 
 
 def test_what_was_changed_before_is_not_signed(user: User, run: Path, key: Path) -> None:
@@ -326,10 +339,9 @@ def test_an_encrypted_pem_key_is_said_to_need_a_passphrase(user: User, run: Path
         user.here("sign", str(run), "--key", str(key))
 
 
-def test_a_private_key_is_not_what_a_reader_needs(user: User, run: Path, key: Path) -> None:
-    user.here("sign", str(run), "--key", str(key))
+def test_a_private_key_is_not_what_a_reader_needs(user: User, signed: Path, key: Path) -> None:
     with pytest.raises(RequestError, match="is a private key"):
-        user.here("verify", str(run), "--key", str(key), "--json", *QUICK)
+        user.here("verify", str(signed), "--key", str(key), "--json", *QUICK)
 
 
 def test_a_public_key_signs_nothing(user: User, run: Path, key: Path) -> None:

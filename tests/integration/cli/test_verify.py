@@ -32,6 +32,8 @@ from tests.support import builders
 from tests.support.cli.command import Ended, User
 from tests.support.cli.history import History, git
 
+pytestmark = pytest.mark.usefixtures("revisions_asked_once")
+
 QUICK = ("--no-rebuild", "--reference", "none")
 LAST = "02_layer_1"
 REPORTS = ("report.html", "junit.xml")

@@ -14,7 +14,10 @@ import yaml
 
 from harness.boards.keys import GUEST_KEYS, host_fingerprint
 from harness.operators import sweeps
+from harness.runs import proof
 from harness.runs.folder import write_json
+from tests.campaigns.mutation.campaign import EFFORT
+from tests.integration.cli.conftest import FEW_FLOATS
 from tests.integration.cli.test_resume_board import NAME, entry
 from tests.integration.cli.test_verify import (
     QUICK,
@@ -48,10 +51,11 @@ def emulated(user: User, model: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def proved(user: User, model: Path) -> Iterator[Path]:
-    """A proof of few floats, by this process and all that look at it."""
+    """A proof of few floats and executions, by this process and all that look at it."""
     asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--vectors", "100", "--trace", "0", "--json")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweeps, "FLOATS", 1 << 20)
+        patch.setattr(sweeps, "FLOATS", FEW_FLOATS)
+        patch.setattr(proof, "effort_of", lambda _ran_on: EFFORT)
         yield Path(user.here("prove", *asked, "--floats", "thresholds").document["run"])
 
 

@@ -22,6 +22,8 @@ from tests.integration.cli.test_verify_measured import base, compared
 
 __all__ = ["base", "compared", "differing", "identical", "model", "user"]  # fixtures
 
+pytestmark = pytest.mark.usefixtures("revisions_asked_once")
+
 UNTOUCHED = {
     "bundle": "built again only",
     "proof": "tests/unit/runs/verification/test_proved.py",

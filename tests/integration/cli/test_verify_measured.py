@@ -19,6 +19,8 @@ from tests.support.cli.history import History
 
 __all__ = ["model", "user"]  # fixtures
 
+pytestmark = pytest.mark.usefixtures("revisions_asked_once")
+
 SAMPLES = 500
 
 

@@ -15,8 +15,8 @@ from harness.model import load
 from harness.model.onnx_runtime.products import exact_session
 from harness.model.text.facts import parameter_count
 from harness.reference.runtime import with_all_activations
-from harness.reference.stimuli import stimuli
 from models.tiny.networks import NETWORKS, recipe_sha256
+from tests.support.programs.board_program import uniform_vectors
 
 MODELS = ROOT / "models"
 RANDOM = ("autoencoder_int8", "ds_cnn_int8", "resnet8_int8", "mobilenet_int8")
@@ -49,12 +49,12 @@ def test_weights_are_int8_with_one_scale_for_each_channel(name: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_specification_is_the_runtime_and_activations_spread(name: str) -> None:
     network = load(MODELS / f"{name}.onnx")
-    vectors = stimuli(network, 24, seed=1).chunk(0, 24)
+    vectors = uniform_vectors(network, 24, seed=1)
     shape = (len(vectors), *network.input.shape)
     session = exact_session(with_all_activations(network), name, 1, len(vectors))
-    values = {network.input.name: vectors}
-    for layer in network.layers:
-        [expected] = session.run([layer.output.name], {network.input.name: vectors.reshape(shape)})
+    values, names = {network.input.name: vectors}, [layer.output.name for layer in network.layers]
+    outputs = session.run(names, {network.input.name: vectors.reshape(shape)})
+    for layer, expected in zip(network.layers, outputs, strict=True):
         values[layer.output.name] = layer.prepare()(*(values[source] for source in layer.sources))
         assert np.array_equal(values[layer.output.name], expected.reshape(len(vectors), -1))
         assert np.unique(expected).size > 30

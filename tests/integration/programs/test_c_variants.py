@@ -53,6 +53,14 @@ from tests.support.programs.c_variants import (
 from tests.support.programs.chains import chain, qgemm, quantize
 
 VECTORS = 203
+LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by clang", "NEON by clang"}
+"""The same code by another compiler, or for another processor."""
+BY_ANOTHER_COMPILER = "NEON by clang"
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.campaign] if name in LIKE_OTHERS - {BY_ANOTHER_COMPILER} else [])
+    for name in BY_NAME
+]
+"""In `make test` a second compiler has one kind of instructions."""
 ACAS = (5, 50, 50, 50, 50, 50, 50, 5)
 ROOM_BYTES = 64 * 1024
 
@@ -120,10 +128,6 @@ def deepest() -> tuple[Network, Array]:
 @pytest.fixture(scope="module")
 def subjects() -> list[tuple[str, Network, Array, tuple[Array, ...]]]:
     return [(name, net, vectors, references(net, vectors)) for name, net, vectors in networks()]
-
-
-# The same code by another compiler, or for another processor.
-LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by clang", "NEON by clang"}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +210,7 @@ def test_a_mutant_of_an_implementation_is_caught(mutant: str, host: Profile, obj
     assert differing[1]
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_implementation_rounds_infinities_and_nan_as_the_reference(
     name: str, host: Profile, tmp_path: Path
 ) -> None:
@@ -249,7 +253,9 @@ def test_nothing_is_read_or_written_beyond_a_buffer(target: str, without: str, h
     assert_same(program.read_dumps(tmp_path), references(net, vectors))
 
 
-@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize(
+    "target", [*VARIANTS[:2], *(pytest.param(target, marks=pytest.mark.campaign) for target in VARIANTS[2:])]
+)
 def test_the_proof_holds_of_every_variant(target: str, host: Profile, tmp_path: Path) -> None:
     """Its constants, its sums and its roundings are asked of the machine code that runs."""
     options = {"weights": "uint8", "zero_points": True, "per_column": True, "argmax": True, "dequantize": True}
@@ -260,7 +266,7 @@ def test_the_proof_holds_of_every_variant(target: str, host: Profile, tmp_path: 
     assert failed_steps(Trial(subject, made, program.deployed(tmp_path / "run"), tmp_path), all_floats=False) == ()
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", NAMES)
 def test_sums_are_made_by_the_instructions_that_the_processor_has(name: str, host: Profile, tmp_path: Path) -> None:
     """And by none that saturates."""
     implementation = BY_NAME[name]

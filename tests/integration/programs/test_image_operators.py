@@ -16,6 +16,8 @@ from tests.support.programs.c_variants import GNU, ZIG, compile_network, of_vari
 from tests.support.proof.trials import Workshop
 
 VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
+LEVEL = dict.fromkeys(VARIANTS, "-O2") | {"c:unrolled": "-O1"}
+"""What each is optimised by: a compiler takes twice as long for unrolled loops at -O2."""
 
 
 # Each variant has codes of one type in `make test`, and of both in `make campaigns`.
@@ -34,11 +36,26 @@ def test_every_variant_has_the_bits_of_the_reference(
     target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     net = every_operator(dtype)
-    workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
+    workshop = Workshop(with_flags(of_variant(host, target), LEVEL[target]), objects, tmp_path)
     trial = workshop.trial(net, block=7)
     vectors = uniform_vectors(net, 100, seed=1)
     assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
-    assert trial.refuted() == {}
+
+
+PROVED = {("uint8", "c"), ("int8", "c:vector")}
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype"),
+    [
+        pytest.param(target, dtype, marks=() if (dtype, target) in PROVED else pytest.mark.campaign)
+        for target in VARIANTS
+        for dtype in ("uint8", "int8")
+    ],
+)
+def test_the_proof_holds(target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    workshop = Workshop(with_flags(of_variant(host, target), LEVEL[target]), objects, tmp_path)
+    assert workshop.trial(every_operator(dtype), block=7).refuted() == {}
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
@@ -87,4 +104,6 @@ WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic",
     ],
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
-    compile_network(every_operator("int8"), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)
+    compile_network(
+        every_operator("int8"), with_compiler(host, target, compiler, (LEVEL[target],)), tmp_path, *WARNINGS
+    )

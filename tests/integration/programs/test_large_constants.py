@@ -31,7 +31,7 @@ COMPILERS = {
     "clang": Implementation("clang", ("-O3",), (), "python-zig cc"),
     "gcc for Arm": BY_NAME["NEON"],
     "clang for Arm": BY_NAME["NEON by clang"],
-    "clang for Arm, hardly optimised": Implementation("clang", ("-O1",), (), ZIG),
+    "clang for Arm, hardly optimised": Implementation("clang", ("-O1", "-mcpu=cortex_a72"), (), ZIG),
 }
 
 

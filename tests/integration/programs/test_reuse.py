@@ -62,7 +62,7 @@ def test_the_bits_stay_whichever_item_is_slower(
         assert differing(made, program, listing, tmp_path / str(number), *options) == [], options
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), seed=st.integers(0, 10_000), sync=st.sampled_from(SYNCS))
 def test_the_bits_stay_whatever_the_network_and_the_split(
     board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync

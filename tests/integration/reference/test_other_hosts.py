@@ -119,6 +119,7 @@ def test_small_weights_are_accepted_on_a_processor_without_vnni(emulated: Any) -
     assert (said["reference"], said["unchecked"]) == (None, None)
 
 
+@pytest.mark.campaign
 def test_a_processor_with_sse_alone_is_exact(emulated: Any) -> None:
     said = emulated("Nehalem", wide_model())
     assert (said["host"], said["network"]) == (EXACT, ALL_EXACT)

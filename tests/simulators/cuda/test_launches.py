@@ -12,6 +12,7 @@ from harness.model.network import Network
 from harness.plan import plan
 from harness.reference import SpecificationReference
 from harness.targets import codegen
+from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
 from tests.support.programs.board_program import assert_same, build_patched, parse, uniform_vectors
 
@@ -45,9 +46,7 @@ def test_a_launch_reads_and_writes_the_copies_of_its_execution(
     made = plan.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
     names = [[task.name for task in each.tasks] for each in codegen.planned_launches(made)]
     assert launch in names
-    program = build_patched(
-        made, host, tmp_path / "bundle", flags=["-O1", "-Wall", "-Wextra", "-Werror"], objects=objects
-    )
+    program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(net, 60, seed=3)
     found = program.activations(vectors, tmp_path / "out", "--repeat", 2)
     assert_same(found, SpecificationReference(net).activations(vectors))

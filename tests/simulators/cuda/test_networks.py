@@ -15,6 +15,7 @@ from harness.model.network import Network
 from harness.plan import plan
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
 from tests.simulators.cuda import interpreted
+from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import builders, dags
 from tests.support.programs.board_program import (
     BoardProgram,
@@ -67,7 +68,7 @@ def test_the_compilers_output_computes_networks_that_branch_and_join(target: str
 
 def simulated(net: Network, board: Profile, targets: list[str], folder: Path, **choices: object) -> BoardProgram:
     made = plan.make(net, board, targets, **choices)  # type: ignore[arg-type]
-    return build_patched(made, board, folder / "bundle", flags=["-O1"])
+    return build_patched(made, board, folder / "bundle", flags=FLAGS)
 
 
 RANDOM = given(model=models() | wide_models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))

@@ -15,6 +15,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.plan import plan
 from harness.targets.tiovx.sources import kernels_digest
+from tests.simulators.test_accelerator_programs import FLAGS
 from tests.simulators.tiovx.boards import with_dsp
 from tests.support import builders
 from tests.support.programs.board_program import (
@@ -45,7 +46,7 @@ def program(core: str, host: Profile, objects: Path, tmp_path_factory: pytest.Te
     model = builders.random_network(np.random.default_rng(7), (5, 19, 4, 3), float_output=True, argmax=True)
     board = with_dsp(host, core)
     folder = tmp_path_factory.mktemp("program")
-    return build_patched(made_of(model, board, block=64), board, folder, flags=["-O1"], objects=objects)
+    return build_patched(made_of(model, board, block=64), board, folder, flags=FLAGS, objects=objects)
 
 
 @pytest.fixture(scope="module")
@@ -121,5 +122,5 @@ def test_an_object_that_is_kept_is_noticed(host: Profile, objects: Path, tmp_pat
     board = with_dsp(host)
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
     patch = Patch("kernels/tiovx/tiovx.c", "    RELEASE(vxReleaseScalar, launch->name, launch->vectors);\n", "")
-    program = build_patched(made, board, tmp_path, [patch], ["-O1"], objects)
+    program = build_patched(made, board, tmp_path, [patch], FLAGS, objects)
     assert "TIOVX double: " in program.run("--devices").stderr

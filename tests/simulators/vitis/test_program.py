@@ -16,6 +16,7 @@ from harness.plan import plan
 from harness.targets import STAND_INS, codegen
 from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
+from tests.simulators.test_accelerator_programs import ACCELERATORS
 from tests.simulators.vitis.boards import with_fabric
 from tests.support import builders
 from tests.support.programs.board_program import (
@@ -31,6 +32,7 @@ from tests.support.programs.board_program import (
 )
 
 VECTORS = 150  # no multiple of the block
+FLAGS = ACCELERATORS["vitis"].flags
 
 
 def made_of(net_model: onnx.ModelProto, board: Profile, **choices: object) -> plan.Plan:
@@ -46,7 +48,7 @@ def made(host: Profile) -> plan.Plan:
 @pytest.fixture(scope="module")
 def program(made: plan.Plan, host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> BoardProgram:
     folder = tmp_path_factory.mktemp("program")
-    return build_patched(made, with_fabric(host), folder, flags=["-O1"], objects=objects)
+    return build_patched(made, with_fabric(host), folder, flags=FLAGS, objects=objects)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def test_names_of_any_length_are_found_in_the_xclbin(host: Profile, objects: Pat
     model = builders.random_network(np.random.default_rng(7), (5, 3))
     [node] = [node for node in model.graph.node if node.op_type == "QGemm"]
     node.name = "/encoder/layers.0/mlp/fc1/MatMul_quant"
-    program = build_patched(made_of(model, board), board, tmp_path / "bundle", flags=["-O1"], objects=objects)
+    program = build_patched(made_of(model, board), board, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(program.network, 10, seed=1)
     assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
 
@@ -134,7 +136,7 @@ def test_a_process_that_xrt_does_not_let_end_ends_with_all_it_has_to_say(
 def test_another_application_is_refused(
     made: plan.Plan, host: Profile, objects: Path, tmp_path: Path, content: bytes | str | None, expected: str
 ) -> None:
-    program = build_patched(made, with_fabric(host), tmp_path, flags=["-O1"], objects=objects)
+    program = build_patched(made, with_fabric(host), tmp_path, flags=FLAGS, objects=objects)
     there = tmp_path / STAND_INS / "network.xclbin"
     there.unlink()
     if content == "other":
@@ -152,7 +154,7 @@ def test_a_word_that_is_no_code_is_refused(host: Profile, objects: Path, tmp_pat
     board = with_fabric(host)
     model = builders.random_network(np.random.default_rng(7), (5, 3))
     patch = Patch("kernels/vitis/layer.hpp", "return held.lowest + (element)reached;", "return 256 + (element)reached;")
-    program = build_patched(made_of(model, board), board, tmp_path / "bundle", [patch], ["-O1"], objects)
+    program = build_patched(made_of(model, board), board, tmp_path / "bundle", [patch], FLAGS, objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
     done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
     assert re.search(r"the kernel in the fabric has made \d+ of layer_0_output, which is no code", refusal(done))
@@ -163,7 +165,7 @@ def test_accumulators_are_scaled_as_target_c_does(
 ) -> None:
     """In its very header: a change there is one here, in a program that was compiled before too."""
     wrong = Patch("kernels/c/qgemm.h", "y[n] = (float)acc[n] * m[n];", "y[n] = (float)acc[n] * m[n] + 1;")
-    changed = build_patched(made, with_fabric(host), tmp_path / "bundle", [wrong], ["-O1"], objects)
+    changed = build_patched(made, with_fabric(host), tmp_path / "bundle", [wrong], FLAGS, objects)
     index = next(i for i, layer in enumerate(program.network.layers) if layer.dtype == np.float32)
     right, found = (each.activations(vectors, tmp_path / each.path.parent.name)[index] for each in (program, changed))
     assert np.array_equal(found, right + np.float32(1))

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.installation import ROOT, SOURCES
-from tests.integration.cli.test_run import HALF_AWAY, changed_kernels
+from tests.integration.cli.test_run import changed_kernels
+from tests.support.cli.kernels import HALF_AWAY
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import hashlib
 import importlib
 import json
 import os
@@ -59,12 +60,12 @@ class Ready:
 class Servers:
     """One such process for this checkout, and one for each other checkout that is used again; ended by the stack.
 
-    Each command is started once without them: one that forgot an import would not be noticed here.
+    Each command is started once without them, by one of the processes that share `objects`: one that forgot an import
+    would not be noticed here.
     """
 
     objects: Path
     stack: ExitStack
-    used: set[str] = field(default_factory=set)
     found: dict[str, Ready] = field(default_factory=dict)
 
     def serving(self, command: str, environment: Mapping[str, str]) -> Ready | None:
@@ -72,8 +73,10 @@ class Servers:
         checkout = environment.get("PYTHONPATH", "")
         if any(name.startswith("PYTHON") for name in environment.keys() - {"PYTHONPATH", "PYTHONSAFEPATH"}):
             return None
-        if (use := checkout or command) not in self.used:
-            self.used.add(use)
+        with suppress(FileExistsError):
+            (self.objects / f"started_{hashlib.sha256((checkout or command).encode()).hexdigest()}").touch(
+                exist_ok=False
+            )
             return None
         if checkout not in self.found:
             self.found[checkout] = self.stack.enter_context(ready(self.objects, checkout))
