@@ -88,7 +88,13 @@ def _scales(node: Node, source: Tensor, axes: list[int]) -> tuple[tuple[int, ...
             if not (np.isfinite(value) and value > 0):
                 raise node.refusal(f"a scale is {value}", "positive, finite numbers")
             if axis:
-                shape[axis - 1] = int(np.floor(np.float32(source.shape[axis - 1]) * value))
+                size = source.shape[axis - 1]
+                shape[axis - 1] = int(np.floor(np.float32(size) * value))
+                if shape[axis - 1] != int(size * float(value)):
+                    raise node.refusal(
+                        f"{size} * {value} is {shape[axis - 1]} only if it is rounded to float32",
+                        "sizes in place of scales",
+                    )
     if scales[0] != 1:
         raise node.refusal("it resizes the first axis, the vectors", "a scale of 1 there, or axes without it")
     return tuple(shape), tuple(scales[1:])
