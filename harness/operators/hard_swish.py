@@ -53,9 +53,7 @@ class HardSwish(Function):
 
     @classmethod
     def range_of(cls, node: Node, source: Tensor, numbers: Mapping[str, np.float32]) -> Range:  # noqa: ARG003
-        """Return the input's bound; refuse infinity times 0."""
-        if np.isinf(source.bound):
-            raise node.refusal(f"its result can be NaN: {source.name!r} can be -infinity", "Clip its input")
+        """Return the input's bound."""
         return Range(source.bound, True)
 
     def function(self, x: Single) -> Single:

@@ -105,8 +105,6 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         rank = 1 + len(source.shape)
         if not -rank <= axis < rank or axis % rank == 0:
             raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
-        if np.isinf(source.bound):
-            raise node.refusal(f"its result can be NaN: {source.name!r} can be infinite", "Clip its input")
         behind = source.shape[axis % rank - 1 :]
         length, inner = (math.prod(behind), 1) if coerced else (behind[0], math.prod(behind[1:]))
         return cls(**fields(node, [source], source.shape, FLOAT32, 1.0), length=length, inner=inner)
@@ -127,7 +125,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
 
     def _computed(self, x: Single, exp: Callable[[Single], Single] = elementary.exp) -> Single:
         e = self._exponentials(x, exp)
-        with np.errstate(under="ignore"):
+        with np.errstate(under="ignore", invalid="ignore"):
             return self._flat(e / ordered_sum(e))
 
     def _flat(self, rows: Array) -> Array:
@@ -137,7 +135,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
     def _exponentials(self, x: Single, exp: Callable[[Single], Single]) -> Single:
         """Return exp(x - max(x)), float32 (vectors, rows, length)."""
         rows = x.reshape(len(x), -1, self.length, self.inner).swapaxes(2, 3).reshape(len(x), -1, self.length)
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return exp(rows - rows.max(axis=2, keepdims=True))
 
     def constants(self) -> Constants:

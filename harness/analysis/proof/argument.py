@@ -179,8 +179,9 @@ def assumptions(
     ]
     if overflowing:
         yield (
-            "Inputs with which float values overflow and a sum of infinities of both signs is NaN have no specified "
-            f"result and were not tried; layers that read values which can overflow: {', '.join(overflowing)}."
+            "Inputs with which float values overflow and a result is NaN, as of a sum of infinities of both signs, "
+            "have no specified result and were not tried; layers that read values which can overflow: "
+            f"{', '.join(overflowing)}."
         )
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "

@@ -20,12 +20,13 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from harness import model as networks
-from harness.core.errors import RequestError
+from harness.core.errors import ReferenceFailed, RequestError
 from harness.operators import elementary
 from harness.operators.base import Layer
 from harness.operators.contracted import contracted
 from harness.operators.softmax import Softmax
 from harness.operators.tensor import LARGEST
+from harness.reference import Reference
 from tests.support.builders import make_model
 from tests.support.functions import CROSS, NATIVE, PLAIN, Build, compiled
 
@@ -225,8 +226,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], bool, str, str]] = {
     "HardSigmoid with NaN": ("HardSigmoid", {"beta": math.nan}, False, "beta is nan", "finite"),
     "HardSigmoid with -0": ("HardSigmoid", {"beta": -0.0}, False, "beta is -0.0", "0.0"),
     "HardSigmoid that is NaN": ("HardSigmoid", {"alpha": 0.0}, True, "result can be NaN: 'p' can be infinite", "Clip"),
-    "HardSwish that is NaN": ("HardSwish", {}, True, "result can be NaN: 'p' can be -infinity", "Clip its input"),
-    "Softmax that is NaN": ("Softmax", {}, True, "result can be NaN: 'p' can be infinite", "Clip its input"),
     "Softmax of the vectors": ("Softmax", {"axis": 2}, False, "axis is 2", "axes 1 to 1"),
     "Tanh with an attribute": ("Tanh", {"alpha": 1.0}, False, "attribute 'alpha' is unknown", "attributes are"),
 }
@@ -344,3 +343,14 @@ def test_grids_of_stimuli_lie_around_the_changes_of_the_formula() -> None:
     assert len(boundaries) == 3 * 7
     assert not ties.size
     assert tanh.representable() == (-10.0, 10.0)
+
+
+@pytest.mark.parametrize(("operator", "value"), [("Softmax", 3e38), ("HardSwish", -3e38)])
+def test_a_result_that_is_nan_after_an_overflow_fails_the_reference(operator: str, value: float) -> None:
+    last = helper.make_node(operator, ["p"], ["y"], name="last")
+    model = make_model([*DOUBLED, last], {"two": FLOAT(2)}, {"y": ("float32", 2)}, width=2)
+    reference = Reference(networks.parse(model.SerializeToString(), "test"))
+    found = reference.expected(FLOAT([[1, -1]])).activations[-1]
+    assert np.isfinite(found).all()
+    with pytest.raises(ReferenceFailed, match=r"layer 'last' .*vector 1, column \d: the specified value is no number"):
+        reference.expected(FLOAT([[1, -1], [value, 1]]))
