@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
+from harness.cli import _completion
 from harness.cli._options import Words, as_json, force, pass_workspace, seed
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("transform", epilog="Example: harness models transform net net_folded --apply batch-normalization")
-@click.argument("model")
+@click.argument("model", shell_complete=_completion.models)
 @click.argument("output")
 @click.option(
     "--apply", "asked", type=Words(), multiple=True, metavar="NAME",
