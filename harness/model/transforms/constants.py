@@ -13,7 +13,7 @@ from harness.core.errors import RequestError
 from harness.model.graph import parse, values_of
 from harness.model.importer.graph import FOLDS, computed, opsets_of
 from harness.model.network import Network
-from harness.model.transforms.edit import Applied, named, outputs
+from harness.model.transforms.edit import Applied, named
 from harness.operators.node import Node, domain_of
 
 EXACT = FOLDS | {"Abs", "ConstantOfShape", "Expand", "Neg", "Sqrt", "Tile"}
@@ -29,8 +29,8 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
         given = [each for each in node.input if each]
         if not all(each in values for each in given) or node.op_type in QUANTISERS:
             continue
-        if domain_of(node) or node.op_type not in EXACT or not outputs(graph).isdisjoint(node.output):
-            kept.append(f"{named(node)} computes a constant whose bits ONNX does not fix, or an output")
+        if domain_of(node) or node.op_type not in EXACT:
+            kept.append(f"{named(node)} computes a constant whose bits ONNX does not fix")
             continue
         read = Node(name, node, node.name or node.output[0], values, {})
         for tensor in (entry.t for entry in node.attribute if entry.HasField("t")):

@@ -60,10 +60,9 @@ def writer(graph: onnx.GraphProto, tensor: str) -> onnx.NodeProto | None:
 
 
 def only_reader(graph: onnx.GraphProto, tensor: str) -> onnx.NodeProto | None:
-    """Return the one node that reads the tensor once; None if there are more, or it is an output of the graph."""
+    """Return the one node that reads the tensor; None if there are more, or it is an output of the graph."""
     found = readers(graph, tensor)
-    alone = len(found) == 1 and list(found[0].input).count(tensor) == 1 and tensor not in outputs(graph)
-    return found[0] if alone else None
+    return found[0] if len(found) == 1 and tensor not in outputs(graph) else None
 
 
 def rewire(graph: onnx.GraphProto, before: str, after: str) -> None:

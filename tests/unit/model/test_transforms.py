@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
@@ -47,6 +48,7 @@ def constant(model: onnx.ModelProto, name: str) -> Array:
 
 def assert_same(before: onnx.ModelProto, after: onnx.ModelProto, x: Array) -> None:
     assert [value.name for value in after.graph.output] == [value.name for value in before.graph.output]
+    onnx.shape_inference.infer_shapes(after, check_type=True, strict_mode=True)  # no stated shape is wrong
     for one, other in zip(run(before, x), run(after, x), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
@@ -150,6 +152,11 @@ def test_dropout_that_makes_an_output_of_an_input_or_gives_its_mask_stays() -> N
     after = transformed(chain.model((3,), first), "dropout")
     assert operators(after) == ["Identity", "Relu"]
     assert after.graph.node[1].output[0] == chain.tensor
+    chain.add("Identity")
+    model = chain.model((3,), "identity_0:out", "dropout_2:out")
+    after = transformed(model, "dropout")
+    assert operators(after) == ["Identity", "Relu", "Identity"]
+    assert_same(model, after, floats(np.random.default_rng(0), 5, 3))
     masked = Chain()
     masked.add("Relu")
     masked.add("Dropout")
@@ -188,21 +195,31 @@ def test_reshapes_merge(shapes: list[tuple[int, ...] | None], left: list[str], *
 
 
 def test_a_reshape_stays_where_its_shape_matters() -> None:
-    """A constant per channel, a branch, and an output inside."""
+    """A constant per channel, outputs inside, and a branch."""
     chain = Chain()
     chain.add("Reshape", np.array([-1, 3, 4]))
     chain.add("Mul", np.float32([[1], [2], [3]]))
     chain.add("Flatten")
     model = chain.model((12,))
     assert operators(transformed(model)) == ["Reshape", "Mul", "Flatten"]
-    chain = Chain()
-    chain.add("Reshape", np.array([-1, 3, 4]))
-    inner = chain.tensor
-    chain.add("Reshape", np.array([-1, 2, 6]))
-    model = chain.model((12,), inner)
-    after = transformed(model)
-    assert operators(after) == ["Reshape", "Reshape"]
-    assert_same(model, after, floats(np.random.default_rng(0), 5, 12))
+    for between in ((), ("Relu",)):
+        chain = Chain()
+        chain.add("Reshape", np.array([-1, 3, 4]))
+        for operator in between:
+            chain.add(operator)
+        inner = chain.tensor
+        chain.add("Reshape", np.array([-1, 2, 6]))
+        model = chain.model((12,), inner)
+        after = transformed(model)
+        assert operators(after) == ["Reshape", *between, "Reshape"]
+        assert_same(model, after, floats(np.random.default_rng(0), 5, 12))
+        chain.add("HardSwish")
+        outer, chain.tensor = chain.tensor, inner
+        chain.add("Mul", np.float32([[1], [2], [3]]))
+        model = chain.model((12,), outer)
+        after = transformed(model)
+        assert operators(after) == ["Reshape", *between, "Reshape", "HardSwish", "Mul"]
+        assert_same(model, after, floats(np.random.default_rng(0), 5, 12))
 
 
 def test_batch_normalization_folds_into_the_weights_of_the_formula() -> None:
