@@ -100,6 +100,14 @@ def test_the_metadata_stay_and_name_the_transforms_and_the_file() -> None:
     assert listed[2]["source_sha256"] == hashlib.sha256(after.SerializeToString()).hexdigest()
 
 
+def test_other_metadata_of_that_name_are_refused() -> None:
+    for text in ("none", "1"):
+        chain = Chain()
+        chain.add("Relu")
+        with pytest.raises(RequestError, match="model 'net': metadata transforms is no JSON list"):
+            transformed(chain.model((2,), metadata={"transforms": text}))
+
+
 def test_nodes_without_a_name_keep_the_names_of_their_layers() -> None:
     model = random_network(np.random.default_rng(0))
     for node in model.graph.node:
@@ -138,9 +146,11 @@ def test_constants_are_computed_and_those_of_a_library_are_refused() -> None:
     np.testing.assert_array_equal(constant(after, "divisor"), np.float32([-2, -3]))
     assert [tensor.name for tensor in after.graph.initializer] == ["divisor"]
     assert_same(model, after, floats(np.random.default_rng(0), 5, 2))
-    model.graph.node[1].op_type, model.graph.node[1].name = "Exp", "exp"
-    with pytest.raises(RequestError, match=r"node 'exp' \(Exp\) computes a constant whose bits ONNX does not fix"):
-        transforms.original(model.SerializeToString(), "net")
+    for operator in ("Exp", "ReduceProd"):
+        model.graph.node[1].op_type = operator
+        message = rf"node 'sqrt' \({operator}\) computes a constant whose bits ONNX does not fix"
+        with pytest.raises(RequestError, match=message):
+            transforms.original(model.SerializeToString(), "net")
 
 
 def test_dropout_that_makes_an_output_of_an_input_or_gives_its_mask_stays() -> None:
