@@ -6,8 +6,8 @@ stay: the specification reads both models with their constants computed, ONNX Ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,10 +69,6 @@ class Transformed:
     reports: tuple[Report, ...]
     measured: Measured
 
-    def document(self) -> dict[str, Any]:
-        """Return the reports as JSON."""
-        return {"transforms": [asdict(report) for report in self.reports], "measured": asdict(self.measured)}
-
 
 def transform(onnx_bytes: bytes, name: str, asked: Collection[str], count: int, seed: int) -> Transformed:
     """Apply the transforms that are asked for, as `transforms.apply` does, and compare on `count` seeded vectors.
@@ -84,13 +80,14 @@ def transform(onnx_bytes: bytes, name: str, asked: Collection[str], count: int, 
     first = before = specified(network, vectors)
     reports = []
     for step in transforms.apply(onnx_bytes, name, asked):
-        report = Report(step.transform, step.keeps_bits, step.applied.nodes, step.applied.kept)
+        keeps_bits = transforms.TRANSFORMS[step.transform].keeps_bits
+        report = Report(step.transform, keeps_bits, step.applied.nodes, step.applied.kept)
         if step.applied.nodes:
             after = specified(step.network, vectors)
             share = share_of_bound(network, step.network, step.applied.folds, vectors[:BOUND_VECTORS])
             report = replace(report, measured=measure(before, after), share_of_bound=share)
             _require(report, report.measured, "the specification")
-            if step.keeps_bits:
+            if keeps_bits:
                 runs = (computed(network, model, vectors) for model in (onnx_bytes, step.onnx_bytes))
                 _require(report, measure(*runs), "ONNX Runtime")
             network, before = step.network, after
@@ -116,12 +113,13 @@ def _require(report: Report, measured: Measured | None, engine: str) -> None:
 def specified(network: Network, vectors: Floats32) -> Outputs:
     """Return the outputs of the network for float32 (n, K) vectors according to the specification."""
     reference = SpecificationReference(network)
-    names = [value.name for value in onnx.load_model_from_string(network.onnx_bytes).graph.output]
     places = {layer.output.name: place for place, layer in enumerate(network.layers)}
-    at_once = max(MEMORY_BUDGET // sum(layer.size * layer.dtype.itemsize for layer in network.layers), 1)
-    parts = (reference.activations(vectors[start : start + at_once]) for start in range(0, len(vectors), at_once))
-    kept = [[part[places[name]] for name in names] for part in parts]
-    return {name: np.concatenate(found) for name, found in zip(names, zip(*kept, strict=True), strict=True)}
+    names = [value.name for value in onnx.load_model_from_string(network.onnx_bytes).graph.output]
+    found = []
+    for part in _parts(network, vectors):
+        activations = reference.activations(part)
+        found.append([activations[places[name]] for name in names])
+    return {name: np.concatenate(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}
 
 
 def computed(network: Network, onnx_bytes: bytes, vectors: Floats32) -> Outputs:
@@ -130,13 +128,21 @@ def computed(network: Network, onnx_bytes: bytes, vectors: Floats32) -> Outputs:
     Raises RequestError where ONNX Runtime refuses the model.
     """
     model = with_free_batch(replace(network, onnx_bytes=onnx_bytes))
-    given = {network.input.name: vectors.reshape(len(vectors), *network.input.shape)}
-    names = [output.name for output in model.graph.output]
+    names, found = [output.name for output in model.graph.output], []
     try:
-        outputs = session(model.SerializeToString(), 1, optimised=False).run(names, given)
+        prepared = session(model.SerializeToString(), 1, optimised=False)
+        for part in _parts(network, vectors):
+            outputs = prepared.run(names, {network.input.name: part.reshape(len(part), *network.input.shape)})
+            found.append([output.reshape(len(part), -1) for output in outputs])
     except Exception as error:  # its exceptions have no common base of their own
         raise refused(network.name, error) from error
-    return {name: output.reshape(len(vectors), -1) for name, output in zip(names, outputs, strict=True)}
+    return {name: np.concatenate(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}
+
+
+def _parts(network: Network, vectors: Floats32) -> Iterator[Floats32]:
+    """Yield as many vectors at once as have their activations within the memory budget."""
+    at_once = max(MEMORY_BUDGET // sum(layer.size * layer.dtype.itemsize for layer in network.layers), 1)
+    yield from (vectors[start : start + at_once] for start in range(0, len(vectors), at_once))
 
 
 def measure(before: Outputs, after: Outputs) -> Measured:

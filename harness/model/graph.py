@@ -36,14 +36,18 @@ def load(path: Path) -> Network:
 
     Raises RequestError where the file cannot be read or the model cannot be reproduced bit for bit.
     """
+    return parse(read_file(path), path.stem)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of an ONNX file; raise RequestError if it cannot be read."""
     try:
         path.stem.encode()  # descriptions and reports have it
-        onnx_bytes = path.read_bytes()
+        return path.read_bytes()
     except UnicodeEncodeError as error:
         raise RequestError(f"model {path}: the file's name is no UTF-8", "rename it") from error
     except OSError as error:
         raise RequestError(f"model {path}: {error.strerror}", "give the path of a quantised .onnx file") from error
-    return parse(onnx_bytes, path.stem)
 
 
 def parse(onnx_bytes: bytes, name: str) -> Network:

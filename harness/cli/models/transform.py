@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
+from harness.cli import _completion
 from harness.cli._options import Words, as_json, force, pass_workspace, seed
 from harness.core.console import Console
-from harness.core.errors import RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("transform", epilog="Example: harness models transform net net_folded --apply batch-normalization")
-@click.argument("model")
+@click.argument("model", shell_complete=_completion.models)
 @click.argument("output")
 @click.option(
     "--apply", "asked", type=Words(), multiple=True, metavar="NAME",
@@ -48,13 +49,11 @@ def command(
     Transforms that leave all bits unchanged: constants, dropout, reshape. Others: normalization, batch-normalization.
     """
     from harness.analysis import transformation
+    from harness.model.graph import read_file
 
     file, path = space.model_file(model), space.new_model(output, force=force)
     console = Console.open(as_json=as_json)
-    try:
-        onnx_bytes = file.read_bytes()
-    except OSError as error:
-        raise RequestError(f"model {file}: {error.strerror}", "give the path of an .onnx file") from error
+    onnx_bytes = read_file(file)
     found = transformation.transform(onnx_bytes, file.stem, [name for names in asked for name in names], vectors, seed)
     write_whole(path, found.onnx_bytes)
     for report in found.reports:
@@ -64,12 +63,14 @@ def command(
     console.show(_table(path, found), Text(_sentence(found, where)))
     files = {"model": path.stem, "file": str(path), "sha256": hashlib.sha256(found.onnx_bytes).hexdigest()}
     source = {"source_file": str(file), "source_sha256": hashlib.sha256(onnx_bytes).hexdigest()}
-    console.document({**files, **source, "vectors": vectors, "seed": seed, **found.document()})
+    reports = [asdict(report) for report in found.reports]
+    measured = {"vectors": vectors, "seed": seed, "transforms": reports, "measured": asdict(found.measured)}
+    console.document({**files, **source, **measured})
 
 
 def _table(path: Path, found: Transformed) -> Table:
     table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("transform", "nodes removed", "values that differ", "largest difference", "in ulp", "of its bound"):
+    for heading in ("transform", "nodes removed", "values that differ", "by at most", "in ulp", "of its bound"):
         table.add_column(heading)
     for report in found.reports:
         row = ["-"] * 4

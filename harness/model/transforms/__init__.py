@@ -56,11 +56,6 @@ class Step:
         """The model as every command reads it, with its constants computed."""
         return original(self.onnx_bytes, self.name)
 
-    @property
-    def keeps_bits(self) -> bool:
-        """True if the transform claims to leave all bits unchanged."""
-        return TRANSFORMS[self.transform].keeps_bits
-
 
 def original(onnx_bytes: bytes, name: str) -> Network:
     """Return the network of the file, with its constants computed; raises RequestError where it is not supported."""
@@ -90,12 +85,15 @@ def apply(onnx_bytes: bytes, name: str, asked: Collection[str] = ()) -> Iterator
                 "leave it out of --apply",
             )
         tidy(model.graph)
-        _record(model, {"transform": each, "nodes": len(applied.nodes), "source_sha256": sha256})
+        _record(model, name, {"transform": each, "nodes": len(applied.nodes), "source_sha256": sha256})
         yield Step(name, each, applied, model.SerializeToString())
 
 
-def _record(model: onnx.ModelProto, entry: dict[str, str | int]) -> None:
-    """Append an entry to the list in the metadata `transforms`."""
+def _record(model: onnx.ModelProto, name: str, entry: dict[str, str | int]) -> None:
+    """Append an entry to the list in the metadata `transforms`; raise RequestError if that is none."""
     metadata = {each.key: each.value for each in model.metadata_props}
-    before = json.loads(metadata.get(METADATA, "[]"))
-    onnx.helper.set_model_props(model, metadata | {METADATA: json.dumps([*before, entry])})
+    try:
+        entries = [*json.loads(metadata.get(METADATA, "[]")), entry]
+    except (ValueError, TypeError) as error:
+        raise RequestError(f"model {name!r}: metadata {METADATA} is no JSON list", "remove the entry") from error
+    onnx.helper.set_model_props(model, metadata | {METADATA: json.dumps(entries)})

@@ -13,7 +13,7 @@ from harness.core.errors import RequestError
 from harness.model.graph import parse, values_of
 from harness.model.importer.graph import FOLDS, computed, opsets_of
 from harness.model.network import Network
-from harness.model.transforms.edit import Applied, named, outputs
+from harness.model.transforms.edit import Applied, named
 from harness.operators.node import Node, domain_of
 
 EXACT = FOLDS | {"Abs", "ConstantOfShape", "Expand", "Neg", "Sqrt", "Tile"}
@@ -29,12 +29,11 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
         given = [each for each in node.input if each]
         if not all(each in values for each in given) or node.op_type in QUANTISERS:
             continue
-        if domain_of(node) or node.op_type not in EXACT or not outputs(graph).isdisjoint(node.output):
-            kept.append(f"{named(node)} computes a constant whose bits ONNX does not fix, or an output")
+        ordered = node.op_type == "ReduceProd" and any(values[each].dtype.kind == "f" for each in given)
+        if domain_of(node) or node.op_type not in EXACT or ordered:
+            kept.append(f"{named(node)} computes a constant whose bits ONNX does not fix")
             continue
         read = Node(name, node, node.name or node.output[0], values, {})
-        for tensor in (entry.t for entry in node.attribute if entry.HasField("t")):
-            values_of(tensor, tensor.name, name)  # a malformed one is refused
         try:
             results = computed(read, {each: values[each] for each in given}, opsets_of(model))
         except RequestError:

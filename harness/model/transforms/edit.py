@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -60,10 +59,9 @@ def writer(graph: onnx.GraphProto, tensor: str) -> onnx.NodeProto | None:
 
 
 def only_reader(graph: onnx.GraphProto, tensor: str) -> onnx.NodeProto | None:
-    """Return the one node that reads the tensor once; None if there are more, or it is an output of the graph."""
+    """Return the one node that reads the tensor; None if there are more, or it is an output of the graph."""
     found = readers(graph, tensor)
-    alone = len(found) == 1 and list(found[0].input).count(tensor) == 1 and tensor not in outputs(graph)
-    return found[0] if alone else None
+    return found[0] if len(found) == 1 and tensor not in outputs(graph) else None
 
 
 def rewire(graph: onnx.GraphProto, before: str, after: str) -> None:
@@ -94,7 +92,8 @@ def bypass(graph: onnx.GraphProto, node: onnx.NodeProto, source: str) -> bool:
 
 def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
     """Add an initializer, and return its name: `name`, or the like of it that is not taken."""
-    free = _free(name, set(_tensors(graph)))
+    taken = {tensor for node in graph.node for tensor in (*node.input, *node.output)}
+    free = _free(name, taken | {value.name for value in (*graph.input, *graph.initializer)})
     graph.initializer.append(numpy_helper.from_array(values, free))
     return free
 
@@ -117,11 +116,6 @@ def tidy(graph: onnx.GraphProto) -> None:
         graph.initializer.remove(tensor)
         for value in [value for value in graph.input if value.name == tensor.name]:
             graph.input.remove(value)
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[str]:
-    yield from (value.name for value in (*graph.input, *graph.initializer))
-    yield from (name for node in graph.node for name in (*node.input, *node.output))
 
 
 def _free(name: str, taken: set[str]) -> str:

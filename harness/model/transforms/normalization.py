@@ -48,9 +48,8 @@ def apply(model: onnx.ModelProto, name: str) -> Applied:
     if (offset != offset[:, :1]).any() or (factor != factor[:, :1]).any():
         return Applied((), (f"{which}: the constants differ within a channel of {named(after)}",))
     if offset.any() and _is_padded(after):
-        return Applied(
-            (), (f"{which}: {named(after)} pads with 0 after the normalisation; an offset cannot be folded exactly",)
-        )
+        reason = "pads with 0 after the normalisation; an offset cannot be folded exactly"
+        return Applied((), (f"{which}: {named(after)} {reason}",))
     offset, factor = (each[:, 0].reshape(groups, 1, inputs, 1) for each in (offset, factor))
     bias = product.bias + (product.weights * offset).sum(axis=(2, 3)).reshape(-1)
     replace(product, weights=product.weights * factor, bias=bias).write(graph, after, name)

@@ -68,8 +68,8 @@ class Weighted:
             weights = self.weights.swapaxes(1, 2).reshape(groups * inputs, outputs, *self.window)
         else:
             weights = self.weights.reshape(groups * outputs, inputs, *self.window)
-        constants = {"weights": weights, "bias": self.bias}
-        for place, (part, exact) in enumerate(constants.items(), 1):
+        del node.input[1:]
+        for part, exact in (("weights", weights), ("bias", self.bias)):
             with np.errstate(over="ignore"):
                 rounded = np.ascontiguousarray(exact, np.float32)
             if not np.isfinite(rounded).all():
@@ -77,11 +77,7 @@ class Weighted:
                     f"model {name!r}: {named(node)}: its {part} with the folded factors are beyond float32",
                     "leave the transform out of --apply",
                 )
-            constant = add_constant(graph, rounded, f"{node.name}/{part}")
-            if place < len(node.input):
-                node.input[place] = constant
-            else:
-                node.input.append(constant)
+            node.input.append(add_constant(graph, rounded, f"{node.name}/{part}"))
 
 
 def has_rows(model: onnx.ModelProto, name: str, node: onnx.NodeProto) -> bool:

@@ -54,10 +54,30 @@ def test_the_difference_of_a_fold_by_hand() -> None:
     assert found.measured.largest_difference_ulp == 1
 
 
+def test_the_bound_has_the_errors_before_the_fold() -> None:
+    """(x - 1000) + 1000 is off by up to 2^-15; the folded layer reads x itself."""
+    chain = Chain()
+    chain.add("Sub", np.float32(1000))
+    chain.add("Add", np.float32(1000))
+    chain.add("Gemm", np.eye(3, dtype=np.float32))
+    found = transform(chain.model((3,)).SerializeToString(), "net", ["normalization"], 64, 1)
+    assert 2**-16 < found.measured.largest_difference <= 2**-15
+    share = found.reports[0].share_of_bound
+    assert share is not None
+    assert 0.01 < share < 1
+
+
+def test_transforms_one_by_one_measure_the_same() -> None:
+    both = transform(network(), "net", FOLDS, 16, 1)
+    first = transform(network(), "net", FOLDS[:1], 16, 1)
+    second = transform(first.onnx_bytes, "net", FOLDS[1:], 16, 1)
+    assert both.reports == first.reports + second.reports
+
+
 def test_differences_are_counted_by_bits_and_measured_in_ulp() -> None:
     nan, inf = np.float32(np.nan), np.float32(np.inf)
     one = np.float32([[1, 0, nan, 2, inf, 1e-45]])
-    other = np.float32([[1 + 2**-23, -0.0, nan, 2, inf, 0]])
+    other = np.float32([[1 + 2**-23, -0.0, -nan, 2, inf, 0]])
     assert measure({"y": one}, {"y": other}) == Measured(6, 3, 2**-23, 1, 2)
     assert measure({"y": one}, {"y": np.float32([[1, 0, nan, 2, 3, 1e-45]])}).largest_difference == np.inf
     assert measure({"y": one}, {"y": np.float32([[nan, 0, nan, 2, inf, 1e-45]])}).largest_difference_ulp == np.inf

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
@@ -47,6 +48,7 @@ def constant(model: onnx.ModelProto, name: str) -> Array:
 
 def assert_same(before: onnx.ModelProto, after: onnx.ModelProto, x: Array) -> None:
     assert [value.name for value in after.graph.output] == [value.name for value in before.graph.output]
+    onnx.shape_inference.infer_shapes(after, check_type=True, strict_mode=True)  # no stated shape is wrong
     for one, other in zip(run(before, x), run(after, x), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
@@ -98,6 +100,14 @@ def test_the_metadata_stay_and_name_the_transforms_and_the_file() -> None:
     assert listed[2]["source_sha256"] == hashlib.sha256(after.SerializeToString()).hexdigest()
 
 
+def test_other_metadata_of_that_name_are_refused() -> None:
+    for text in ("none", "1"):
+        chain = Chain()
+        chain.add("Relu")
+        with pytest.raises(RequestError, match="model 'net': metadata transforms is no JSON list"):
+            transformed(chain.model((2,), metadata={"transforms": text}))
+
+
 def test_nodes_without_a_name_keep_the_names_of_their_layers() -> None:
     model = random_network(np.random.default_rng(0))
     for node in model.graph.node:
@@ -136,9 +146,11 @@ def test_constants_are_computed_and_those_of_a_library_are_refused() -> None:
     np.testing.assert_array_equal(constant(after, "divisor"), np.float32([-2, -3]))
     assert [tensor.name for tensor in after.graph.initializer] == ["divisor"]
     assert_same(model, after, floats(np.random.default_rng(0), 5, 2))
-    model.graph.node[1].op_type, model.graph.node[1].name = "Exp", "exp"
-    with pytest.raises(RequestError, match=r"node 'exp' \(Exp\) computes a constant whose bits ONNX does not fix"):
-        transforms.original(model.SerializeToString(), "net")
+    for operator in ("Exp", "ReduceProd"):
+        model.graph.node[1].op_type = operator
+        message = rf"node 'sqrt' \({operator}\) computes a constant whose bits ONNX does not fix"
+        with pytest.raises(RequestError, match=message):
+            transforms.original(model.SerializeToString(), "net")
 
 
 def test_dropout_that_makes_an_output_of_an_input_or_gives_its_mask_stays() -> None:
@@ -150,6 +162,11 @@ def test_dropout_that_makes_an_output_of_an_input_or_gives_its_mask_stays() -> N
     after = transformed(chain.model((3,), first), "dropout")
     assert operators(after) == ["Identity", "Relu"]
     assert after.graph.node[1].output[0] == chain.tensor
+    chain.add("Identity")
+    model = chain.model((3,), "identity_0:out", "dropout_2:out")
+    after = transformed(model, "dropout")
+    assert operators(after) == ["Identity", "Relu", "Identity"]
+    assert_same(model, after, floats(np.random.default_rng(0), 5, 3))
     masked = Chain()
     masked.add("Relu")
     masked.add("Dropout")
@@ -188,21 +205,31 @@ def test_reshapes_merge(shapes: list[tuple[int, ...] | None], left: list[str], *
 
 
 def test_a_reshape_stays_where_its_shape_matters() -> None:
-    """A constant per channel, a branch, and an output inside."""
+    """A constant per channel, outputs inside, and a branch."""
     chain = Chain()
     chain.add("Reshape", np.array([-1, 3, 4]))
     chain.add("Mul", np.float32([[1], [2], [3]]))
     chain.add("Flatten")
     model = chain.model((12,))
     assert operators(transformed(model)) == ["Reshape", "Mul", "Flatten"]
-    chain = Chain()
-    chain.add("Reshape", np.array([-1, 3, 4]))
-    inner = chain.tensor
-    chain.add("Reshape", np.array([-1, 2, 6]))
-    model = chain.model((12,), inner)
-    after = transformed(model)
-    assert operators(after) == ["Reshape", "Reshape"]
-    assert_same(model, after, floats(np.random.default_rng(0), 5, 12))
+    for between in ((), ("Relu",)):
+        chain = Chain()
+        chain.add("Reshape", np.array([-1, 3, 4]))
+        for operator in between:
+            chain.add(operator)
+        inner = chain.tensor
+        chain.add("Reshape", np.array([-1, 2, 6]))
+        model = chain.model((12,), inner)
+        after = transformed(model)
+        assert operators(after) == ["Reshape", *between, "Reshape"]
+        assert_same(model, after, floats(np.random.default_rng(0), 5, 12))
+        chain.add("HardSwish")
+        outer, chain.tensor = chain.tensor, inner
+        chain.add("Mul", np.float32([[1], [2], [3]]))
+        model = chain.model((12,), outer)
+        after = transformed(model)
+        assert operators(after) == ["Reshape", *between, "Reshape", "HardSwish", "Mul"]
+        assert_same(model, after, floats(np.random.default_rng(0), 5, 12))
 
 
 def test_batch_normalization_folds_into_the_weights_of_the_formula() -> None:
