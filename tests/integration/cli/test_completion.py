@@ -41,7 +41,7 @@ def completed(lab: Path, line: str, shell: str = "bash") -> list[str]:
     ("line", "expected"),
     [
         ("harness run --board d", ["desk", "dock", "door"]),
-        ("harness run --model ac", ["acas_coc", "acas_sl", "acas_sr", "acas_wl", "acas_wr"]),
+        ("harness run --model acas_w", ["acas_wl", "acas_wr"]),
         ("harness run --model o", ["own"]),
         ("harness plan --items cuda:", ["cuda:fused", "cuda:layerwise"]),
         ("harness verify ", ["last", "20260102-000000_dock_own", "20260101-000000_desk_own"]),
