@@ -293,6 +293,7 @@ def test_a_counter_reaches_everything_by_all_pairs(operator: str) -> None:
         assert all(met.met == met.reachable for met in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operand", [None, "row"])
 def test_a_proof_passes_every_pair_through_every_place(operand: str | None) -> None:
     size = 300

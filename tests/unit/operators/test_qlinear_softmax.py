@@ -145,6 +145,7 @@ def test_the_right_order_differs_nowhere() -> None:
     assert differing(right) == 0
 
 
+@pytest.mark.slow
 def test_faults_and_proof() -> None:
     rng, changed = np.random.default_rng(0), dict[str, int]()
     for given in GIVEN:

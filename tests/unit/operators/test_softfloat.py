@@ -127,6 +127,7 @@ def test_sums_of_special_numbers() -> None:
     assert softfloat.INFINITY_BITS | softfloat.SIGN_BIT in sums
 
 
+@pytest.mark.slow
 def test_sums_of_random_bits_at_every_distance_of_the_exponents() -> None:
     a, b = RNG.integers(0, 2**32, (2, 400_000))
     distance = RNG.integers(0, 60, len(a))

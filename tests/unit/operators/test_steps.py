@@ -231,6 +231,7 @@ def as_rows(found: Array) -> list[Row]:
     return [(column, vector, code) for column, vector, code in found.tolist()]
 
 
+@pytest.mark.slow
 @given(swept())
 def test_the_expected_steps_tell_every_output(case: tuple[list[StepFunction], Sweep]) -> None:
     stairs, sweep = case
@@ -241,6 +242,7 @@ def test_the_expected_steps_tell_every_output(case: tuple[list[StepFunction], Sw
     assert as_rows(sweeps.of_outputs(outputs)) == rows_of(outputs, np.full(outputs.shape[1], len(outputs)))
 
 
+@pytest.mark.slow
 @given(swept(), st.integers(0, 2**32 - 1))
 def test_each_code_of_a_staircase(case: tuple[list[StepFunction], Sweep], seed: int) -> None:
     stairs, sweep = case

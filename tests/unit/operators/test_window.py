@@ -72,6 +72,7 @@ def patches(layer: QLinearConv, vectors: Array) -> Array:
     return rows[(rows >= 0).all(axis=1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [1, 2])
 def test_any_two_inputs_of_a_sum_take_every_pair_of_codes(group: int) -> None:
     layer = convolution(6, 2, 1, group)

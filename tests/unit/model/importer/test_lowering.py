@@ -46,6 +46,7 @@ def constants(
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
@@ -109,6 +110,7 @@ def sums_that_round_apart() -> tuple[np.float32, np.float32, int]:
             return factor, scale, int(sums[different][0])
 
 
+@pytest.mark.slow
 def test_a_scale_that_would_change_a_code_keeps_its_rounding(tmp_path: Path) -> None:
     factor, scale, acc = sums_that_round_apart()
     weights = np.full((4, 1), 127, np.int8)

@@ -133,6 +133,7 @@ def test_qdq_of_int8_codes_with_float_scores(tmp_path: Path) -> None:
     require_same_bits(quantised(tmp_path, onnx_bytes), onnx_bytes)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     scales=st.tuples(*[st.integers(0x20000000, 0x4B000000)] * 3),
