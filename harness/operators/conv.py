@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, fields
-from harness.operators.convolution import WINDOWS, Convolution, read_weights
+from harness.operators.base import fields
+from harness.operators.convolution import WINDOWS, read_weights
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_contraction import ORDER, FloatContraction, in_order, read_finite
+from harness.operators.float_contraction import read_finite
+from harness.operators.float_convolution import FloatConvolution, read_bias
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
@@ -40,11 +41,10 @@ fragment conv_float32(
 -> (y: tensor<scalar>);
 """,
 )
-BIAS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Conv(Convolution, FloatContraction):
+class Conv(FloatConvolution):
     """The sum over windows."""
 
     ONNX = (("", "Conv"),)
@@ -53,8 +53,6 @@ acc = B[m]                                               and -0 counts as 0
 acc = acc + x[c, row, column] * W[m, c, i, j]            for the channels c of the group of m, then i, then j,
                                                          each operation rounded to float32; x is 0 outside the image
 y[m, p] = acc"""
-    roles = ("X", "W", "B")
-    parameters = (1, 2)
     fragments = (FRAGMENT,)
 
     @classmethod
@@ -66,11 +64,7 @@ y[m, p] = acc"""
         read_finite(node, 1, "weight")
         weights = read_weights(node, 1, source, attributes["group"], [FLOAT32])
         width = len(weights)
-        bias = np.zeros(width, np.float32)
-        if node.has(BIAS):
-            bias = read_finite(node, BIAS, "bias")
-            if bias.shape != (width,):
-                raise node.refusal(f"the bias has shape {bias.shape}", f"shape ({width},)")
+        bias = read_bias(node, width)
         window = Window.read(node, source, weights.shape[2:], attributes)
         layer = cls(
             **fields(node, [source], (width, *window.output[3 - len(source.shape) :]), FLOAT32),
@@ -81,26 +75,9 @@ y[m, p] = acc"""
         )
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
 
-    def constants(self) -> Constants:
-        """Return weights and bias, then the window and the number of groups."""
-        return {**super().constants(), "window": self.window.table(), "groups": self.groups}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the sums and of the window."""
-        return super().facts() | self.window.facts() | {"groups": self.groups}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return weights, bias and the window."""
-        return (*super().summary(), self.summary_of_window())
-
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield those of sums; sums over the window in another order; wrong windows, layouts and groups."""
+        """Yield those of sums; wrong windows, layouts and groups."""
         yield from super().fault_models(*inputs)
         [x] = inputs
-        if self.window.size > 1 and len(self.weights) > self.window.size:
-            order = np.arange(len(self.weights)).reshape(-1, self.window.size).T.reshape(-1)
-            wrong = replace(self, weights=self.weights[order])
-            sums = wrong.summed(x, lambda patch, w, bias: in_order(patch[:, order], w, bias))
-            yield FaultModel("the products are added by row, column and channel (im2col)", ORDER, sums)
         for cause, layer, values in self.wrong_places(x, 0):
             yield FaultModel(cause, WINDOWS, layer.prepare()(values))

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, fields
-from harness.operators.convolution import Convolution
+from harness.operators.base import fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_contraction import ORDER, FloatContraction, in_order, read_finite
+from harness.operators.float_contraction import ORDER, in_order, read_finite
+from harness.operators.float_convolution import FloatConvolution, read_bias
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
@@ -43,11 +43,10 @@ fragment conv_transpose_float32(
 -> (y: tensor<scalar>);
 """,
 )
-BIAS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class ConvTranspose(Convolution, FloatContraction):
+class ConvTranspose(FloatConvolution):
     """The transpose of the Conv that reads y and writes x; `window` has the windows of this Conv."""
 
     ONNX = (("", "ConvTranspose"),)
@@ -56,8 +55,6 @@ acc = B[m]                                               and -0 counts as 0
 acc = acc + x[c, p, q] * W[c, m, i, j]                   for the channels c of the group of m, then i, then j,
                                                          each operation rounded to float32; left out without an input
 y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise"""
-    roles = ("X", "W", "B")
-    parameters = (1, 2)
     fragments = (FRAGMENT,)
 
     @classmethod
@@ -76,9 +73,7 @@ y[m, row, column] = acc                                  row = p * stride - pad 
         if groups < 1 or channels % groups:
             raise node.refusal(f"group is {groups}, the input has {channels} channels", "a divisor of the channels")
         share, kernel, width = weights.shape[1], weights.shape[2:], groups * weights.shape[1]
-        bias = read_finite(node, BIAS, "bias") if node.has(BIAS) else np.zeros(width, np.float32)
-        if bias.shape != (width,):
-            raise node.refusal(f"the bias has shape {bias.shape}", f"shape ({width},)")
+        bias = read_bias(node, width)
         window = _window(node, source, kernel, attributes)
         of_groups = weights.reshape(groups, channels // groups, share, -1)
         layer = cls(
@@ -115,20 +110,8 @@ y[m, row, column] = acc                                  row = p * stride - pad 
         of_groups = (patch for _, patch in self.patches(numbers, -1))
         return np.repeat(np.stack([each.astype(np.intp) for each in of_groups]), share, axis=0)
 
-    def constants(self) -> Constants:
-        """Return weights and bias, then the window and the number of groups."""
-        return {**super().constants(), "window": self.window.table(), "groups": self.groups}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the sums and of the window."""
-        return super().facts() | self.window.facts() | {"groups": self.groups}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return weights, bias and the window."""
-        return (*super().summary(), self.summary_of_window())
-
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield those of sums; sums in the order of col2im and im2col; wrong places, layouts and groups."""
+        """Yield those of sums; sums in the order of col2im; wrong places, layouts and groups."""
         yield from super().fault_models(*inputs)
         [x] = inputs
         size = self.window.size
@@ -138,9 +121,6 @@ y[m, row, column] = acc                                  row = p * stride - pad 
                 ORDER,
                 self.summed(x, self._by_places),
             )
-            order = np.arange(len(self.weights)).reshape(-1, size).T.reshape(-1)
-            sums = self.summed(x, lambda patch, w, bias: in_order(patch[:, order], w[order], bias))
-            yield FaultModel("the products are added by row, column and channel (im2col)", ORDER, sums)
         kernels = self.weights.reshape(-1, *self.window.kernel, self.weights.shape[1])
         if size > 1:
             yield FaultModel("the kernel is flipped", ORDER, self._with(kernels[:, ::-1, ::-1]).prepare()(x))
