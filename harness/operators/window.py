@@ -112,7 +112,7 @@ class Window:
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """The rows and columns, from the begin of the padding on, up to the last that a window reads."""
+        """The rows and columns, from the start of the padding on, up to the last that a window reads."""
         return tuple(
             (windows - 1) * stride + (size - 1) * dilation + 1
             for windows, stride, size, dilation in zip(

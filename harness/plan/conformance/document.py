@@ -64,7 +64,7 @@ def picture(plan: Plan, trace: Trace) -> dict[str, Any]:
     hand_overs           [{name, items}], the writer's item first
     executions           the numbers of those shown
     duration_ns          of the first of them, whose duration is the median
-    span_ns              from the begin of the first step shown to the end of the last, 1 at least
+    span_ns              from the start of the first step shown to the end of the last, 1 at least
     events               [{item, kind, name, execution, begin_ns, end_ns}], counted from that begin
     """
     durations = durations_ns(trace)
