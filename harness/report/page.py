@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import itertools
 import re
 import shlex
 from collections.abc import Mapping
@@ -139,10 +140,19 @@ def _single(value: float | str) -> str:
 
 
 def inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Return (index, name, unit, lowest, highest) of every input of the network; missing values are None."""
+    """Return (index, name, unit, lowest, highest) of the inputs of the network; missing values are None.
+
+    Adjacent inputs with the same values are one row, whose index is "first to last": an image has many pixels.
+    """
     texts = (model_input.get(key, []) for key in ("names", "units"))
     bounds = ([str(np.float32(bound)) for bound in model_input.get(key, [])] for key in ("box_low", "box_high"))
-    return [(index, *row) for index, row in enumerate(zip_longest(*texts, *bounds))]
+    found: list[tuple[Any, ...]] = []
+    first = 0
+    for row, alike in itertools.groupby(zip_longest(*texts, *bounds)):
+        last = first + len(list(alike)) - 1
+        found.append((str(first) if first == last else f"{first} to {last}", *row))
+        first = last + 1
+    return found
 
 
 def origin_checks(run: Mapping[str, Any]) -> list[Check]:

@@ -375,6 +375,14 @@ def test_inputs_without_names_show_their_box(identical: dict[str, Any]) -> None:
     assert inputs[1:] == [["0", "not recorded", "not recorded", "-0.1", "2.0"]]
 
 
+def test_inputs_alike_are_one_row(identical: dict[str, Any]) -> None:
+    low, high = [-1.0] * 3000 + [0.0, 0.0], [1.0] * 3002
+    identical["model"]["input"] = {"names": [], "units": [], "box_low": low, "box_high": high}
+    inputs = next(table for table in tables(html(identical)) if table[0][0] == "Input")
+    unknown = ["not recorded", "not recorded"]
+    assert inputs[1:] == [["0 to 2999", *unknown, "-1.0", "1.0"], ["3000 to 3001", *unknown, "0.0", "1.0"]]
+
+
 def test_classes_of_vectors_with_their_share(identical: dict[str, Any]) -> None:
     classes = next(table for table in tables(html(identical)) if table[0][0] == "Class")
     assert classes[1:] == [
