@@ -1,10 +1,10 @@
 """One inference on one thread of one core: the generated C beside the peers, block by block in turn.
 
-    .venv/bin/python benchmarks/run_peers.py [--shape 5-50x6-5] [--targets c:vector,c] [--python iree=PATH] [--json]
+    .venv/bin/python benchmarks/run_peers.py [--shape 5-50x6-5 | --network NAME] [--targets c:vector,c] [--json]
 
-All contenders compute the same random network on the same 4096 vectors, each in a process of its own.  Those that
-compute the quantised model must agree with its specification in every bit before they are timed, the others must come
-near the float network.  Calls are timed one by one.  What is not installed or fails is a row that says why.
+All contenders compute the same network on the same vectors, each in a process of its own.  Those that compute the
+model must agree with its specification in every bit before they are timed, the others must come near the float
+network.  Calls are timed one by one.  What is not installed or fails is a row that says why.
 """  # noqa: INP001 - a script
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import click
 import machine
+import numpy as np
 from inference import parse_shape
 from peers import bounds, case, competitors, drawing, report, schedule
 from peers.competitors import Peer, Workshop
@@ -33,6 +34,7 @@ from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.targets import toolchain
 
 ROUNDS, BLOCK = 40, 512
+PRODUCTS = 100_000_000  # of a block at most, unless --block says otherwise
 PAGE_WIDTH = 170  # of the table in a file
 COMMAND = ".venv/bin/python benchmarks/run_peers.py"
 
@@ -61,12 +63,12 @@ def chosen(peers: Sequence[Peer], words: Sequence[str]) -> list[Peer]:
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.option("--shape", default="5-50x6-5", show_default=True, help="Layer widths.")
-@click.option("--network", type=click.Choice(list(NETWORKS)), help="A convolutional network instead of a shape.")
+@click.option("--network", type=click.Choice([*NETWORKS, *case.FLOATS]), help="A network instead of a shape.")
 @click.option("--targets", "target_names", default="c:vector,c", show_default=True, help="Ours, comma-separated.")
 @click.option("--only", multiple=True, help="Contenders whose names begin so; may be repeated.")
 @click.option("--core", default=max(os.sched_getaffinity(0)), show_default=True, help="The core to run on.")
 @click.option("--rounds", default=ROUNDS, show_default=True, type=click.IntRange(1), help="Of a block of each.")
-@click.option("--block", default=BLOCK, show_default=True, type=click.IntRange(1, 1 << 20), help="Calls in a turn.")
+@click.option("--block", type=click.IntRange(1, 1 << 20), help=f"Calls in a turn; {BLOCK}, fewer of a large network.")
 @click.option("--python", "pythons", multiple=True, metavar="PEER=PATH", callback=parse_pairs,
               help=f"The Python that has a peer's packages: {', '.join(competitors.PYTHONS)}.")  # fmt: skip
 @click.option("--worker", "own", multiple=True, metavar="NAME=COMMAND", callback=parse_pairs,
@@ -81,7 +83,7 @@ def main(
     only: Sequence[str],
     core: int,
     rounds: int,
-    block: int,
+    block: int | None,
     pythons: Mapping[str, str],
     own: Mapping[str, str],
     picture: Path | None,
@@ -93,14 +95,16 @@ def main(
     where = machine.describe() | {"instructions": instruction_set()}  # before this adds load of its own
     try:
         commands = {name: shlex.split(command) for name, command in own.items()}
-        peers = chosen(competitors.roster(target_names.split(","), commands), only)
         with tempfile.TemporaryDirectory() as folder:
             shop = workshop(shape, network, Path(folder), pythons)
+            peers = chosen(competitors.roster(target_names.split(","), commands, shop.case.form), only)
             least = bounds.measure(shop, core)
-            rows = schedule.compare(peers, shop, core, rounds, block)
+            calls = block or int(np.clip(PRODUCTS // shop.case.multiply_adds, 1, BLOCK))
+            rows = schedule.compare(peers, shop, core, rounds, calls)
         subject = f"--network {network}" if network else f"--shape {shape}"
         command = f"{COMMAND} {subject} --targets {target_names}"
-        findings = Findings(network or shape, command, rows, least, where)
+        work = (shop.case.multiply_adds, shop.case.weight_bytes)
+        findings = Findings(network or shape, command, rows, least, where, *work)
         show(findings, as_json=as_json, as_markdown=as_markdown)
         if picture:
             picture.write_text(drawing.draw(findings).svg())
@@ -110,9 +114,12 @@ def main(
 
 
 def workshop(shape: str, network: str | None, folder: Path, pythons: Mapping[str, str]) -> Workshop:
-    """Return the network of `shape`, or the convolutional one, and what its contenders are built with."""
+    """Return the network of `shape`, or that of this name, and what its contenders are built with."""
     host = profile.load(ROOT / "boards.yaml").board("host")
-    made = case.make_convolutional(network, folder) if network else case.make(parse_shape(None, None, shape), folder)
+    if network:
+        made = (case.make_float if network in case.FLOATS else case.make_convolutional)(network, folder)
+    else:
+        made = case.make(parse_shape(None, None, shape), folder)
     return Workshop(made, host, toolchain.find(host), {peer: Path(path) for peer, path in pythons.items()})
 
 

@@ -1,6 +1,7 @@
-"""What all contenders compute: one random network, as quantised model, as float network and as constants.
+"""What all contenders compute: one network, as quantised model, as float network and as constants.
 
-The float network has the weights and biases that the codes stand for, and ReLU where the codes end at zero.
+The float network has the weights and biases that the codes stand for, and ReLU where the codes end at zero.  One of
+`models.floats.networks` has no codes: its model is the float network.
 """
 
 from __future__ import annotations
@@ -10,28 +11,31 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.installation import ROOT
 from harness.model import parse
 from harness.model.network import Network
-from harness.operators.contraction import Contraction
 from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.linear import Linear
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference import SpecificationReference
 from peers import convolutional
 
 sys.path.append(str(ROOT))
+from models.floats.networks import NETWORKS as FLOATS
 from tests.support import builders
 
 VECTORS = 4096
 IMAGES = 64
+PRODUCTS = 10**9  # of all vectors of a float network, which its specification computes in numpy
 SEED = 1
 GROUP, PANEL = 4, 16  # rows and columns of weights in one register: a lane sums four products of bytes
 
@@ -41,8 +45,8 @@ class Case:
     """One network and its input: float32 `vectors` (n, K).
 
     `exact` are the outputs of the model by its specification, `real` those of the float network, both (n, N): in
-    float64, or by ONNX Runtime for a `convolutional` one.  `folder` has vectors.npy, model.onnx, float.onnx and
-    network.npz for the contenders.
+    float64, by ONNX Runtime for a convolutional one, or the same if the model is a float network.  `folder` has
+    vectors.npy, model.onnx, float.onnx and network.npz for the contenders.
     """
 
     folder: Path
@@ -50,12 +54,12 @@ class Case:
     vectors: Array
     exact: Array
     real: Array
-    convolutional: bool = False
+    form: Literal["dense", "convolutional", "float"] = "dense"
 
     @property
-    def products(self) -> tuple[Contraction, ...]:
+    def products(self) -> tuple[Linear, ...]:
         """The layers of sums of products."""
-        return tuple(layer for layer in self.network.layers if isinstance(layer, Contraction))
+        return products(self.network)
 
     @property
     def qgemms(self) -> tuple[QGemm, ...]:
@@ -65,17 +69,19 @@ class Case:
     @property
     def multiply_adds(self) -> int:
         """Of one inference."""
-        return sum(layer.weights.size * layer.positions for layer in self.products)
+        return multiply_adds(self.network)
 
     @property
-    def padded_bytes(self) -> int:
-        """Of int8 weights where every layer fills whole registers of (PANEL, GROUP)."""
+    def weight_bytes(self) -> int:
+        """Of float32 weights, or of int8 weights where every layer fills whole registers of (PANEL, GROUP)."""
+        if self.form == "float":
+            return sum(layer.weights.nbytes for layer in self.products)
         return sum(_up(len(each.weights), GROUP) * _up(each.weights.shape[1], PANEL) for each in self.products)
 
     @property
     def range(self) -> tuple[float, float]:
         """The least and the greatest output that the model's last codes can tell from others."""
-        if self.convolutional:
+        if self.form != "dense":
             return -math.inf, math.inf
         return 0.0, 255 * float(self.qgemms[-1].scales.y or 0)
 
@@ -86,8 +92,7 @@ def make(widths: Sequence[int], folder: Path) -> Case:
     for end in (*model.graph.input, *model.graph.output):
         end.type.tensor_type.shape.dim[0].dim_value = 1  # which makes ONNX Runtime faster than a number left open
     net = parse(model.SerializeToString(), "benchmark")
-    low, high = net.box
-    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input.size)).astype(np.float32)
+    vectors = _drawn(net, VECTORS)
     exact = SpecificationReference(net).activations(vectors)[-1]
     case = Case(folder, net, vectors, exact, _real_outputs(net, vectors))
     assert not any(layer.y_zero_point for layer in case.qgemms)  # noqa: S101 - codes end at zero, which is ReLU
@@ -98,8 +103,7 @@ def make(widths: Sequence[int], folder: Path) -> Case:
 def make_convolutional(name: str, folder: Path) -> Case:
     """Return a network of `convolutional.NETWORKS` and its files in `folder`."""
     net = parse(convolutional.NETWORKS[name]("uint8").SerializeToString(), name)
-    low, high = net.box
-    vectors = np.random.default_rng(SEED).uniform(low, high, (IMAGES, net.input.size)).astype(np.float32)
+    vectors = _drawn(net, IMAGES)
     content = convolutional.float_model(net).SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     real = np.concatenate([session.run(["y"], {net.input.name: vector[None]})[0] for vector in vectors])
@@ -107,7 +111,63 @@ def make_convolutional(name: str, folder: Path) -> Case:
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     (folder / "float.onnx").write_bytes(content)
     convolutional.write_tables(net, folder)
-    return Case(folder, net, vectors, SpecificationReference(net).activations(vectors)[-1], real, convolutional=True)
+    return Case(folder, net, vectors, SpecificationReference(net).activations(vectors)[-1], real, "convolutional")
+
+
+def make_float(name: str, folder: Path) -> Case:
+    """Return a network of `models.floats.networks` and its files in `folder`; float.onnx reads an image as a row."""
+    path = ROOT / "models" / f"{name}.onnx"
+    model = onnx.load(path) if path.exists() else FLOATS[name]()
+    _rename_ends(model.graph)
+    net = parse(model.SerializeToString(), name)
+    vectors = _drawn(net, int(np.clip(PRODUCTS // multiply_adds(net), 2, VECTORS)))
+    np.save(folder / "vectors.npy", vectors)
+    (folder / "model.onnx").write_bytes(net.onnx_bytes)
+    _read_rows(model.graph, net.input.shape)
+    images = np.moveaxis(vectors.reshape(-1, *net.input.shape), 1, -1)
+    np.save(folder / "channels_last.npy", images.reshape(vectors.shape))
+    (folder / "float.onnx").write_bytes(model.SerializeToString())
+    convolutional.write_tables(net, folder)
+    exact = SpecificationReference(net).activations(vectors)[-1]
+    return Case(folder, net, vectors, exact, exact, "float")
+
+
+def products(net: Network) -> tuple[Linear, ...]:
+    """Return the layers of sums of products."""
+    return tuple(layer for layer in net.layers if isinstance(layer, Linear))
+
+
+def multiply_adds(net: Network) -> int:
+    """Return the number of products of one inference."""
+    return sum(layer.weights.size * layer.positions for layer in products(net))
+
+
+def _drawn(net: Network, count: int) -> Array:
+    """Return vectors within the network's box, float32 (count, K)."""
+    low, high = net.box
+    return np.random.default_rng(SEED).uniform(low, high, (count, net.input.size)).astype(np.float32)
+
+
+def _rename_ends(graph: onnx.GraphProto) -> None:
+    """Call the function `network`, its input x, its output y; one vector at a time."""
+    graph.name = "network"
+    names = {graph.input[0].name: "x", graph.output[0].name: "y"}
+    for node in graph.node:
+        node.input[:] = [names.get(tensor, tensor) for tensor in node.input]
+        node.output[:] = [names.get(tensor, tensor) for tensor in node.output]
+    for end in (graph.input[0], graph.output[0]):
+        end.name = names[end.name]
+        end.type.tensor_type.shape.dim[0].dim_value = 1
+
+
+def _read_rows(graph: onnx.GraphProto, shape: tuple[int, ...]) -> None:
+    """Let the input be one row, which all contenders are given; nothing changes for a dense network."""
+    if len(shape) == 1:
+        return
+    graph.node[0].input[0] = "image"
+    graph.node.insert(0, helper.make_node("Reshape", ["x", "image_shape"], ["image"]))
+    graph.initializer.append(numpy_helper.from_array(np.array([1, *shape]), "image_shape"))
+    graph.input[0].CopyFrom(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, math.prod(shape)]))
 
 
 def float_constants(net: Network) -> list[tuple[Array, Array]]:

@@ -37,6 +37,7 @@ DEFINITIONS = ("TIME_SOURCE=CLOCK_MONOTONIC",)  # which headers of the board pro
 INCLUDE = (BENCHMARKS, WORKERS, KERNELS / "program", KERNELS / "c")
 ACETONE_PACKAGES = "acetone-nnet==1.0.post1 tensorflow==2.12.*"
 FAST = ("-O3", "-march=native", "-ffast-math")  # the last changes the order of sums, and so a float's last bits
+GENERATION_S = 600.0  # at most, for the C of ACETONE
 PYTHONS = ("litert", "iree", "tract", "acetone")  # peers that come with packages of their own
 
 
@@ -71,27 +72,30 @@ class Peer:
     is_ours: bool = False
 
 
-def roster(target_names: Sequence[str], own: Mapping[str, Sequence[str]]) -> list[Peer]:
+def roster(target_names: Sequence[str], own: Mapping[str, Sequence[str]], form: str = "dense") -> list[Peer]:
     """Return all contenders: ours by target, the peers, the yardstick, and workers of the user's `own` by name.
 
+    `form` is that of the case; a float network has no contender of codes and none that may change its sums.
     RequestError where two have the same name.
     """
     partial = functools.partial
     ours = [Peer(f"harness, {name}", partial(_generated, name), is_ours=True) for name in target_names]
-    peers = [
+    of_codes = [
         Peer("LiteRT/XNNPACK, int8", partial(_python, "litert", ["int8"])),
-        Peer("LiteRT/XNNPACK, float", partial(_python, "litert", ["float"])),
         Peer("onnxruntime, QGemm", partial(_onnxruntime, "model")),
-        Peer("onnxruntime, float", partial(_onnxruntime, "float")),
-        Peer("IREE, float", partial(_python, "iree", ["float"])),
         Peer("IREE, QGemm", partial(_python, "iree", ["model"])),
-        Peer("tract, float", partial(_python, "tract", ["float"])),
         Peer("tract, QGemm", partial(_python, "tract", ["model"])),
-        Peer("ACETONE, -O3 -march=native -ffast-math", partial(_acetone, FAST)),
-        Peer("ACETONE, -O3 -march=native", partial(_acetone, FAST[:2])),
-        Peer("ACETONE, -O2", partial(_acetone, ("-O2",))),
         Peer("naive C, -O2", _naive),
     ]
+    peers = [
+        Peer("LiteRT/XNNPACK, float", partial(_python, "litert", ["float"])),
+        Peer("onnxruntime, float", partial(_onnxruntime, "float")),
+        Peer("IREE, float", partial(_python, "iree", ["float"])),
+        Peer("tract, float", partial(_python, "tract", ["float"])),
+    ]
+    all_flags = (FAST[:2], FAST[:1]) if form == "float" else (FAST, FAST[:2], ("-O2",))
+    peers += [Peer(f"ACETONE, {' '.join(flags)}", partial(_acetone, flags)) for flags in all_flags]
+    peers += [] if form == "float" else of_codes
     everybody = ours + peers + [Peer(name, partial(_own, command)) for name, command in own.items()]
     for name, count in Counter(peer.name for peer in everybody).items():
         if count > 1:
@@ -131,26 +135,34 @@ def _naive(shop: Workshop) -> list[str]:
 
 
 def _acetone(flags: tuple[str, ...], shop: Workshop) -> list[str]:
-    """Return the C that ACETONE generates from an NNET file, which its published package reads without fault."""
-    _require_dense(shop)
+    """Return the C that ACETONE generates for Keras's form of a float network, for an NNET file of a dense one."""
+    is_float = shop.case.form == "float"
     folder, source = _new_source(shop, f"acetone{''.join(flags)}", "network.nnet")
-    source.write_text(nnet(float_constants(shop.case.network)))
-    generator = f"acetone-nnet {_acetone_generate(shop.python('acetone'), source)}"
+    if is_float:
+        source = shop.case.folder / "network.json"
+    else:
+        _require_dense(shop)
+        source.write_text(nnet(float_constants(shop.case.network)))
+    generator = f"acetone-nnet {_acetone_generate(shop.python('acetone'), source, folder)}"
     compiler = dataclasses.replace(shop.compiler, flags=flags)
     sources = [folder / "inference.c", folder / "global_vars.c", WORKERS / "acetone_worker.c"]
     widths = (str(shop.case.network.input.size), str(shop.case.network.layers[-1].size))
-    return _worker(shop, _built(compiler, folder, sources), generator, "float", *widths)
+    vectors = "channels_last.npy" if is_float else "vectors.npy"
+    return _worker(shop, _built(compiler, folder, sources), generator, "float", *widths, vectors=vectors)
 
 
 def _require_dense(shop: Workshop) -> None:
-    if shop.case.convolutional:
+    if shop.case.form != "dense":
         raise Unavailable("dense networks only here")
 
 
-def _acetone_generate(python: str, source: Path) -> str:
-    """Write inference.c and global_vars.c beside `source`; ACETONE's version."""
-    command = [python, str(WORKERS / "acetone_generate.py"), str(source), str(source.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _acetone_generate(python: str, source: Path, folder: Path) -> str:
+    """Write inference.c and global_vars.c to `folder`; ACETONE's version."""
+    command = [python, str(WORKERS / "acetone_generate.py"), str(source), str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=GENERATION_S)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"generated no C within {GENERATION_S:g} s") from None
     if done.returncode == 0:
         return done.stdout.splitlines()[-1]
     words = done.stderr.strip().splitlines() or ["not a word"]
@@ -188,8 +200,10 @@ def _built(compiler: Compiler, folder: Path, sources: Sequence[Path]) -> Path:
     return program
 
 
-def _worker(shop: Workshop, program: Path, identity: str, computes: str, *arguments: str) -> list[str]:
-    return [str(program), str(shop.case.folder / "vectors.npy"), identity, computes, *arguments]
+def _worker(
+    shop: Workshop, program: Path, identity: str, computes: str, *arguments: str, vectors: str = "vectors.npy"
+) -> list[str]:
+    return [str(program), str(shop.case.folder / vectors), identity, computes, *arguments]
 
 
 def _identity(compiler: Compiler) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from onnx import TensorProto, helper, numpy_helper
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.max_pool import MaxPool
+from harness.operators.linear import Linear
 from harness.operators.qgemm import QGemm
-from harness.operators.qlinear_add import QLinearAdd
 from harness.operators.qlinear_conv import QLinearConv
 
 SEED = 1
@@ -186,18 +185,34 @@ def mobilenet(activations: str) -> onnx.ModelProto:
 
 
 NETWORKS: dict[str, Callable[[str], onnx.ModelProto]] = {
-    "lenet5": lenet5,
+    "lenet5_int8": lenet5,
     "resnet8": resnet8,
     "ds_cnn": ds_cnn,
     "mobilenet": mobilenet,
 }
 
 
+KINDS = {
+    "QLinearConv": "conv",
+    "Conv": "conv",
+    "MaxPool": "pool",
+    "AveragePool": "mean",
+    "QGemm": "dense",
+    "Gemm": "dense",
+    "QLinearAdd": "add",
+    "Relu": "relu",
+    "Tanh": "tanh",
+    "Softmax": "softmax",
+}
+"""The operators of steps, by ONNX operator."""
+
+
 @dataclass(frozen=True)
 class Step:
     """A layer of the float network and of LiteRT's file: `inputs` are numbers of steps, -1 the network's input.
 
-    `shape` is that of its output without the batch: (channels, height, width) or (values,).
+    `shape` is that of its output without the batch: (channels, height, width) or (values,).  A float network has its
+    `relu`; that of a quantised one has it after every sum but the last.
     """
 
     operator: str
@@ -206,6 +221,7 @@ class Step:
     kernel: tuple[int, ...] = ()
     stride: int = 1
     pads: tuple[int, ...] = ()
+    relu: bool = False
 
 
 def steps(net: Network) -> list[tuple[Step, Layer]]:
@@ -215,6 +231,9 @@ def steps(net: Network) -> list[tuple[Step, Layer]]:
     for layer in net.layers:
         sources = tuple(number[name] for name in layer.sources)
         step = _step(layer, sources)
+        if step and step.operator == "relu":
+            found[-1] = replace(found[-1][0], relu=True), found[-1][1]
+            step = None
         if step:
             found.append((step, layer))
         number[layer.output.name] = len(found) - 1 if step else sources[0]
@@ -222,15 +241,13 @@ def steps(net: Network) -> list[tuple[Step, Layer]]:
 
 
 def _step(layer: Layer, sources: tuple[int, ...]) -> Step | None:
-    shape = layer.output.shape
-    if isinstance(layer, QLinearConv | MaxPool):
-        window = layer.window
-        after = [max(r - b - s, 0) for r, b, s in zip(window.reach, window.before, window.shape, strict=True)]
-        kind = "pool" if isinstance(layer, MaxPool) else "depthwise" if layer.groups > 1 else "conv"
-        return Step(kind, sources, shape, window.kernel, window.stride[0], (*window.before, *after))
-    kinds = {QGemm: "dense", QLinearAdd: "add"}
-    kind = kinds.get(type(layer), "")
-    return Step(kind, sources, shape) if kind else None
+    kind, shape = KINDS.get(layer.operator, ""), layer.output.shape
+    window = getattr(layer, "window", None)
+    if window is None:
+        return Step(kind, sources, shape) if kind else None
+    after = [max(r - b - s, 0) for r, b, s in zip(window.reach, window.before, window.shape, strict=True)]
+    kind = "depthwise" if getattr(layer, "groups", 1) > 1 else kind
+    return Step(kind, sources, shape, window.kernel, window.stride[0], (*window.before, *after))
 
 
 def real_weights(layer: QLinearConv | QGemm) -> tuple[Array, Array]:
@@ -280,26 +297,41 @@ def float_model(net: Network) -> onnx.ModelProto:
 
 
 def write_tables(net: Network, folder: Path) -> None:
-    """Write network.json and network.npz for LiteRT, whose images have the channels last."""
+    """Write network.json and network.npz for LiteRT, whose images have the channels last.
+
+    A float network has float32 `codes` and no scales.
+    """
     found, tables = steps(net), {}
+    is_float = all(layer.dtype == np.float32 for layer in net.layers)
     documents = [{"image": _image(net)[1:] + _image(net)[:1]}]
     for number, (step, layer) in enumerate(found):
         shape = [*step.shape[1:], step.shape[0]] if len(step.shape) > 1 else list(step.shape)
-        same = any(step.pads)
-        documents.append(vars(step) | {"shape": shape, "padding": "SAME" if same else "VALID"})
-        if not isinstance(layer, QLinearConv | QGemm):
+        padding = "SAME" if _is_same(step, layer) else "PAD" if any(step.pads) else "VALID"
+        relu = step.relu or (not is_float and number < len(found) - 1 and step.operator != "pool")
+        documents.append(vars(step) | {"shape": shape, "padding": padding, "relu": relu})
+        if not isinstance(layer, Linear):
             continue
         codes = layer.weights.T
-        if isinstance(layer, QLinearConv):
+        if step.operator != "dense":
             codes = codes.reshape(step.shape[0], -1, *step.kernel).transpose(0, 2, 3, 1)
             codes = codes if step.operator == "conv" else codes.transpose(3, 1, 2, 0)
         elif len(_shape(found, step.inputs[0])) > 1:
             channels_first = codes.reshape(len(codes), *_shape(found, step.inputs[0]))
             codes = channels_first.transpose(0, 2, 3, 1).reshape(len(codes), -1)
-        scales = np.broadcast_to(layer.scales.b, layer.bias.shape)
-        tables |= {f"codes_{number}": codes, f"bias_{number}": layer.bias, f"scales_{number}": scales}
+        tables |= {f"codes_{number}": codes, f"bias_{number}": layer.bias}
+        if not is_float:
+            tables[f"scales_{number}"] = np.broadcast_to(layer.scales.b, layer.bias.shape)
     (folder / "network.json").write_text(json.dumps(documents))
     np.savez(folder / "network.npz", scale=SCALE, zero_point=ZERO_POINT - SHIFT, **tables)
+
+
+def _is_same(step: Step, layer: Layer) -> bool:
+    """Return whether the step pads as TensorFlow's SAME: an output for every stride, the odd row or column behind."""
+    if not any(step.pads):
+        return False
+    height, width = step.pads[0] + step.pads[2], step.pads[1] + step.pads[3]
+    sizes = [-(-size // step.stride) for size in layer.input.shape[1:]]
+    return list(step.shape[1:]) == sizes and step.pads[:2] == (height // 2, width // 2)
 
 
 def _image(net: Network) -> list[int]:

@@ -1,7 +1,7 @@
 """The comparison as a chart: one row a contender, the fastest first, on a logarithmic axis of time.
 
-A line leads from the minimum to a dot at the median; dots are filled for int8 and open for float.  The bounds are
-dashed.
+A line leads from the minimum to a dot at the median; dots are filled for the model and int8, open for float.  The
+bounds are dashed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def draw(findings: Findings) -> Chart:
     x = Axis(TITLE, min(shown) / MARGIN, max(shown) * MARGIN, 0, PLOT_WIDTH, logarithmic=True)
     rows = Rows(tuple(row.name for row in findings.ordered))
     bottom = rows.pitch * len(times)  # rows without times are the last
-    lines = [Shape("bound", f"M{number(x.at(ns))} 0V{bottom:g}", f"{name}: {ns:.3g} ns") for name, ns in bounds]
+    lines = [Shape("bound", f"M{number(x.at(ns))} 0V{bottom:g}", f"{name}: {ns:,.0f} ns") for name, ns in bounds]
     names = [
-        Mark(x.at(ns) + 6, f"{name}: {ns:.3g} ns", -4 - 12 * index, "start", "bound")
+        Mark(x.at(ns) + 6, f"{name}: {ns:,.0f} ns", -4 - 12 * index, "start", "bound")
         for index, (name, ns) in enumerate(reversed(bounds))
     ]
     for index, row in enumerate(findings.ordered):
@@ -42,7 +42,7 @@ def draw(findings: Findings) -> Chart:
         x,
         rows,
         tuple(lines),
-        (Key("ours", "harness"), Key("peer", "peers"), Key("", "● int8  ○ float")),
+        (Key("ours", "harness"), Key("peer", "peers"), Key("", "● model or int8  ○ float")),
         tuple(names),
         plot_width=PLOT_WIDTH,
         plot_height=rows.height,

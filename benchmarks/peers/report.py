@@ -55,6 +55,8 @@ class Findings:
     rows: tuple[Row, ...]
     bounds: tuple[Bound, ...]
     where: Mapping[str, str]
+    multiply_adds: int
+    weight_bytes: int
 
     @property
     def ordered(self) -> list[Row]:
@@ -88,6 +90,8 @@ def document(findings: Findings) -> dict[str, Any]:
     return {
         "shape": findings.shape,
         "command": findings.command,
+        "multiply_adds": findings.multiply_adds,
+        "weight_bytes": findings.weight_bytes,
         "machine": dict(findings.where),
         "bounds": [asdict(bound) for bound in findings.bounds],
         "results": rows,
@@ -133,7 +137,7 @@ def _lines(findings: Findings) -> list[Sequence[str]]:
 
 
 def _bound_cells(bound: Bound, base: Times | None) -> Sequence[str]:
-    time = "unknown" if bound.ns is None else f"{bound.ns:.3g}"
+    time = "unknown" if bound.ns is None else f"{bound.ns:,.0f}"
     ratio = NOTHING if bound.ns is None or base is None else f"{bound.ns / base.minimum_ns:.2f}"
     return (f"bound: {bound.name}", NOTHING, bound.rate, time, NOTHING, ratio, NOTHING)
 

@@ -37,9 +37,9 @@ def test_one_inference(cache: Path) -> None:
 @pytest.mark.campaign
 def test_convolutional_networks(cache: Path) -> None:
     core = str(max(os.sched_getaffinity(0)))
-    results = run(cache, "convolution.py", "--networks", "lenet5,ds_cnn", "--passes", "1", "--core", core)["results"]
-    made = [(result["network"], result["activations"]) for result in results]
-    assert made == [(name, codes) for name in ("lenet5", "ds_cnn") for codes in ("uint8", "int8")]
+    found = run(cache, "convolution.py", "--networks", "lenet5_int8,ds_cnn", "--passes", "1", "--core", core)
+    made = [(result["network"], result["activations"]) for result in found["results"]]
+    assert made == [(name, codes) for name in ("lenet5_int8", "ds_cnn") for codes in ("uint8", "int8")]
 
 
 @pytest.mark.campaign
@@ -120,6 +120,30 @@ def test_peers(cache: Path, tmp_path: Path) -> None:
     assert set(measured) <= set(texts)
 
 
+def test_peers_of_a_float_network(cache: Path, tmp_path: Path) -> None:
+    few = ("--targets", "c:vector", "--rounds", "2", "--only", "harness", "--only", "onnxruntime")
+    found = run(cache, "run_peers.py", "--network", "lenet5", *few)
+    measured = rows(found)
+    assert set(measured) == {"harness, c:vector", "onnxruntime, float"}
+    assert measured["harness, c:vector"]["outputs"] == "the model's, bit for bit"
+    assert re.fullmatch(r"float's to \de-0[678]", measured["onnxruntime, float"]["outputs"])
+    products = 24 * 24 * 6 * 25 + 8 * 8 * 16 * 150 + 256 * 120 + 120 * 84 + 84 * 10
+    weights = 4 * (6 * 25 + 16 * 150 + 256 * 120 + 120 * 84 + 84 * 10)
+    assert (found["multiply_adds"], found["weight_bytes"]) == (products, weights)
+    assert measured["harness, c:vector"]["times"]["calls"] == 2 * (100_000_000 // products)
+    assert [bound["name"] for bound in found["bounds"]] == [
+        f"{products:,} multiply-adds", f"{products:,} contracted multiply-adds", f"{weights:,} bytes of weights",
+    ]  # fmt: skip
+    document, picture = tmp_path / "lenet5.json", tmp_path / "roofline.svg"
+    document.write_text(json.dumps(found))
+    script = [sys.executable, str(ROOT / "benchmarks/roofline.py"), str(document), "--picture", str(picture)]
+    subprocess.run(script, check=True, timeout=60)
+    drawn = ET.parse(picture)  # noqa: S314 - ours
+    dots = [path for path in drawn.iter("{http://www.w3.org/2000/svg}path") if path.get("class", "").endswith(" dot")]
+    assert len(dots) == len(measured)
+    assert "lenet5" in [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+
+
 def test_a_peer_that_cannot_be_measured_is_a_row_that_says_why(cache: Path, tmp_path: Path) -> None:
     worker = tmp_path / "worker.py"
     worker.write_text(FAKE_WORKER)
@@ -174,7 +198,7 @@ def test_outputs_are_judged_before_anything_is_timed(contest: Any, tmp_path: Pat
             contest.judge(case, computes, outputs)
 
 
-@pytest.mark.parametrize("name", ["lenet5", pytest.param("resnet8", marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("name", ["lenet5_int8", pytest.param("resnet8", marks=pytest.mark.campaign)])
 def test_ours_computes_a_convolutional_network(contest: Any, name: str, tmp_path: Path) -> None:
     shop = importlib.import_module("run_peers").workshop("", name, tmp_path, {})
     ours = sys.modules["peers.competitors"].roster(["c:vector"], {})[:1]

@@ -19,16 +19,21 @@ OPTIONS = {
     "CONV_2D": "Conv2DOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
     "MAX_POOL_2D": "Pool2DOptions",
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "SOFTMAX": "SoftmaxOptions",
     "ADD": "AddOptions",
 }
 NAMES = {
     "conv": "CONV_2D",
     "depthwise": "DEPTHWISE_CONV_2D",
     "pool": "MAX_POOL_2D",
+    "mean": "AVERAGE_POOL_2D",
+    "tanh": "TANH",
+    "softmax": "SOFTMAX",
     "add": "ADD",
     "dense": "FULLY_CONNECTED",
 }
-VERSIONS = (4, 3, 3, 2, 2)  # of these operators, the first with int8
+VERSIONS = (4, 3, 3, 2, 2, 1, 2)  # of these operators, the first with int8
 SHIFT = 128  # from the model's uint8 activations to LiteRT's int8
 
 
@@ -180,8 +185,9 @@ def convolutional_file(steps: list[dict[str, Any]], constants: Any, kind: str) -
         if f"codes_{number}" in constants:
             inputs += _tables(writer, constants, number, step["operator"], exact=exact)
         output = writer.tensor([1, *step["shape"]], element, None, quantisation)
-        relu = not exact and number < len(steps) - 2 and step["operator"] != "pool"
-        name = NAMES[step["operator"]]
+        if step["padding"] == "PAD":
+            inputs[0] = _padded(writer, inputs[0], step["pads"])
+        relu, name = not exact and step["relu"], NAMES[step["operator"]]
         outputs.append(writer.operator(name, inputs, output, relu=relu, **_options(writer, step)))
     if not exact:
         return writer.content(first, outputs[-1])
@@ -189,21 +195,31 @@ def convolutional_file(steps: list[dict[str, Any]], constants: Any, kind: str) -
     return writer.content(first, writer.operator("DEQUANTIZE", [outputs[-1]], scores))
 
 
+def _padded(writer: Writer, tensor: int, pads: list[int]) -> int:
+    """Add zeros around an image: rows and columns before it, then those behind it."""
+    _, rows, columns, channels = writer.graph.tensors[tensor].shape
+    table = np.array([[0, 0], pads[0::2], pads[1::2], [0, 0]], "<i4")
+    shape = [1, rows + pads[0] + pads[2], columns + pads[1] + pads[3], channels]
+    inputs = [tensor, writer.tensor([4, 2], "INT32", table)]
+    return writer.operator("PAD", inputs, writer.tensor(shape, "FLOAT32"))
+
+
 def _options(writer: Writer, step: dict[str, Any]) -> dict[str, Any]:
-    if step["operator"] in {"dense", "add"}:
-        return {}
-    more = {
-        "conv": {},
-        "depthwise": {"depthMultiplier": 1},
-        "pool": dict(zip(("filterHeight", "filterWidth"), step["kernel"], strict=True)),
-    }
-    padding = getattr(writer.schema.Padding, step["padding"])
-    return {"strideH": step["stride"], "strideW": step["stride"], "padding": padding} | more[step["operator"]]
+    more = {"depthwise": {"depthMultiplier": 1}, "softmax": {"beta": 1.0}}.get(step["operator"], {})
+    if step["operator"] in {"pool", "mean"}:
+        more = dict(zip(("filterHeight", "filterWidth"), step["kernel"], strict=True))
+    if not step["kernel"]:
+        return more
+    padding = getattr(writer.schema.Padding, step["padding"].replace("PAD", "VALID"))
+    return {"strideH": step["stride"], "strideW": step["stride"], "padding": padding} | more
 
 
 def _tables(writer: Writer, constants: Any, number: int, operator: str, *, exact: bool) -> list[int]:
     """Add the weights and the bias of a step, as codes or as the numbers that these stand for."""
-    codes, bias, scales = (constants[f"{name}_{number}"] for name in ("codes", "bias", "scales"))
+    codes, bias = (constants[f"{name}_{number}"] for name in ("codes", "bias"))
+    if f"scales_{number}" not in constants:
+        return [writer.tensor(list(each.shape), "FLOAT32", each.astype("<f4")) for each in (codes, bias)]
+    scales = constants[f"scales_{number}"]
     axis, scale = 3 if operator == "depthwise" else 0, constants["scale"]
     if exact:
         return [
@@ -220,8 +236,8 @@ def open_contender(folder: Path, vectors: worker.Floats, arguments: list[str]) -
     constants, layers = np.load(folder / "network.npz"), folder / "network.json"
     if layers.exists():
         steps = json.loads(layers.read_text())
-        rows, columns, channels = steps[0]["image"]
-        images = vectors.reshape(-1, channels, rows, columns).transpose(0, 2, 3, 1)
+        *sides, channels = steps[0]["image"]
+        images = np.moveaxis(vectors.reshape(-1, channels, *sides), 1, -1)
         content = convolutional_file(steps, constants, arguments[0])
         return LiteRt(content, np.ascontiguousarray(images), arguments[0])
     write = {"float": float_file, "int8": int8_file}[arguments[0]]

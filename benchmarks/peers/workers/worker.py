@@ -18,8 +18,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-WARMUP = 256  # calls before those that are timed: another contender had the caches and the branch predictors
-
 Floats = npt.NDArray[np.float32]
 
 
@@ -61,10 +59,11 @@ def _serve(contender: Contender, vectors: int) -> None:
             np.save(argument, _outputs(contender, vectors))
             _answer(argument)
             continue
-        indices = [(start + i) % vectors for i in range(WARMUP + int(argument))]
+        warmup = -(-int(argument) // 2)  # another contender had the caches and the branch predictors
+        indices = [(start + i) % vectors for i in range(warmup + int(argument))]
         start = (indices[-1] + 1) % vectors
         run = {"go": contender.run, "empty": _nothing}[command]
-        _answer(" ".join(map(str, _time_ns(contender.put, run, indices)[WARMUP:])))
+        _answer(" ".join(map(str, _time_ns(contender.put, run, indices)[warmup:])))
 
 
 def _time_ns(put: Callable[[int], None], run: Callable[[], None], indices: list[int]) -> list[int]:
