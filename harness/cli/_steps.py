@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.console import Console
 from harness.core.document import durable
-from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError, notes_of
+from harness.core.errors import BoardError, InfrastructureError, ToolError, notes_of
 from harness.core.interrupts import reason
 from harness.core.safe_io import visible
 from harness.execution import dumps, program
@@ -125,21 +124,11 @@ def write_stimuli(job: Job, console: Console) -> None:
         return
     count = job.stimuli.count
     at_once = max(min(STIMULI_AT_ONCE, MEMORY_BUDGET // (job.network.input.size * FLOAT32_BYTES)), 1)
-    _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input.size * FLOAT32_BYTES)
     with durable(job.folder.stimuli) as file, console.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
         for chunk in chunks.cut(count, at_once):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
             bar.advance(chunk.size)
-
-
-def _require_room(folder: Path, count: int, size: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if size > free:
-        raise RequestError(
-            f"{count:,} vectors take {size >> 20:,} MiB, and the disk of {folder} has {free >> 20:,} MiB free",
-            "use fewer --vectors, or a --run-folder on another disk",
-        )
 
 
 def on_board(job: Job, connection: Connection) -> Job:

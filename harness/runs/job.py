@@ -281,7 +281,7 @@ def _require_space(request: Request, workspace: Workspace, network: Network, vec
         raise RequestError(
             f"the run folder takes {-(-needed >> 20):,} MiB for {plural(vectors, 'vector')}, and {disk} has "
             f"{free >> 20:,} MiB free",
-            f"use --vectors {vectors * free // needed} or less{fetch}",
+            f"use --vectors {vectors * free // needed} or less{fetch}, or a --run-folder on another disk",
         )
 
 

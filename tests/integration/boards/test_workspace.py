@@ -105,8 +105,9 @@ def test_models_of_the_lab_take_precedence_over_installed_ones(lab: Path) -> Non
     assert space.model_file("acas_sl") == lab / "models" / "acas_sl.onnx"
     assert space.model_file("acas_coc") == ROOT / "models" / "acas_coc.onnx"
     assert [path.stem for path in space.model_files()] == [
-        *("acas_coc", "acas_sl", "acas_sr", "acas_wl", "acas_wr"),
-        *("autoencoder_int8", "ds_cnn_int8", "lenet5_int8", "mobilenet_int8", "resnet8_int8", "zz"),
+        *("acas_coc", "acas_decr128", "acas_decr256", "acas_reg100", "acas_reg200", "acas_reg50"),
+        *("acas_sl", "acas_sr", "acas_wl", "acas_wr", "autoencoder_int8", "cifarnet", "ds_cnn_int8"),
+        *("lenet5", "lenet5_int8", "mobilenet_int8", "resnet8_int8", "zz"),
     ]
     with pytest.raises(RequestError, match="unknown model 'acas_no'"):
         space.model_file("acas_no")

@@ -56,7 +56,7 @@ def test_a_float_network_comes_in(user: User, tmp_path: Path) -> None:
 def test_ends_are_removed_on_request(user: User, tmp_path: Path) -> None:
     path = saved(tmp_path, model([*CHAIN, node("Softmax", "y", "s2")], CONSTANTS, shape=[1, 2]))
     arguments = ["models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json"]
-    refused = user.harness(*arguments)
+    refused = user.harness("models", "quantize", str(path), "-o", str(tmp_path / "q.onnx"), "--box=-1:1")
     assert refused.code == 2
     assert f"harness models import {path} --drop-final -o NAME" in refused.err
     ended = user.harness(*arguments, "--drop-final", "--drop-first")

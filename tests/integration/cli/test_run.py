@@ -256,7 +256,10 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
         (("--board", "host", "--model", "acas_coc", "--vectors", "1e3"), "--vectors 1e3: not a positive whole number"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "²"), "vectors ²: No such file"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "10k"), "hint: give a whole number of vectors, or"),
-        (("--board", "host", "--model", "acas_coc", "--vectors", "1" + "0" * 15), "use fewer --vectors"),
+        (
+            ("--board", "host", "--model", "acas_coc", "--vectors", "1" + "0" * 15),
+            "or less, or a --run-folder on another disk",
+        ),
         (("--board", "host", "--model", "acas_coc", "--cover", "nan"), "--cover nan: not a share"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "missing.npy"), "missing.npy"),
         (("--board", "host", "--model", "acas_coc", "--items", "c"), "prepost, network"),

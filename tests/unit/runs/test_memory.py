@@ -118,10 +118,10 @@ def test_all_dumps_are_fetched_up_to_a_size(
     ("fetch", "free", "hint"),
     [
         ("all", 66 * 1000, None),
-        ("all", 66 * 1000 - 1, "use --vectors 999 or less or --fetch mismatch"),
-        ("all", 16 * 1000 - 1, "use --vectors 242 or less"),
+        ("all", 66 * 1000 - 1, "use --vectors 999 or less or --fetch mismatch, or a --run-folder on another disk"),
+        ("all", 16 * 1000 - 1, "use --vectors 242 or less, or a --run-folder on another disk"),
         ("mismatch", 16 * 1000, None),
-        ("mismatch", 16 * 1000 - 1, "use --vectors 999 or less"),
+        ("mismatch", 16 * 1000 - 1, "use --vectors 999 or less, or a --run-folder on another disk"),
     ],
 )
 def test_a_run_that_the_disk_has_no_room_for_is_refused(
