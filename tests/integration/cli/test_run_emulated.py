@@ -111,9 +111,9 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 @pytest.mark.parametrize(
     ("board", "stand_in"),
     [
-        pytest.param("tda4vm", "host-simulation of TIOVX (double)", marks=pytest.mark.campaign),
+        ("tda4vm", "host-simulation of TIOVX (double)"),
         ("xavier", "host-simulation of CUDA"),
-        pytest.param("kv260", "host-simulation of Vitis HLS (C++)", marks=pytest.mark.campaign),
+        ("kv260", "host-simulation of Vitis HLS (C++)"),
     ],
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
