@@ -23,7 +23,7 @@ def measure(shop: Workshop, core: int) -> tuple[Bound, ...]:
 
 
 def bounds(case: Case, rates: Mapping[str, Any]) -> tuple[Bound, ...]:
-    """Of the products of all layers, and of reading all weights once from the cache that holds as many bytes.
+    """Return the bounds of all products, and of reading all weights once from the cache that holds as many bytes.
 
     A float sum in the specified order rounds each product: it needs a multiplication and an addition.  Other engines
     contract both.

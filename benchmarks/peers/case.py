@@ -1,4 +1,4 @@
-"""What all contenders compute: one network, as quantised model, as float network and as constants.
+"""The network that all contenders compute: as quantised model, as float network and as constants.
 
 The float network has the weights and biases that the codes stand for, and ReLU where the codes end at zero.  One of
 `models.floats.networks` has no codes: its model is the float network.
@@ -68,12 +68,12 @@ class Case:
 
     @property
     def multiply_adds(self) -> int:
-        """Of one inference."""
+        """The multiply-adds of one inference."""
         return multiply_adds(self.network)
 
     @property
     def weight_bytes(self) -> int:
-        """Of float32 weights, or of int8 weights where every layer fills whole registers of (PANEL, GROUP)."""
+        """The bytes of float32 weights, or of int8 weights where each layer fills whole registers of (PANEL, GROUP)."""
         if self.form == "float":
             return sum(layer.weights.nbytes for layer in self.products)
         return sum(_up(len(each.weights), GROUP) * _up(each.weights.shape[1], PANEL) for each in self.products)

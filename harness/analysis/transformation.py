@@ -34,7 +34,7 @@ Outputs = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Measured:
-    """How many of `values` differ in a bit, and the largest difference, absolute and in ulp of the value before.
+    """The number of `values` that differ in a bit, and the largest difference, absolute and in ulp of the value before.
 
     Two values that are no numbers count as equal, as their bits are not specified.
     """

@@ -108,7 +108,7 @@ class Job:
 
     @property
     def fetch(self) -> str:
-        """Which dumps are fetched."""
+        """The dumps that are fetched: `all`, or those with a `mismatch`."""
         return self.request.fetch or default_fetch(self.network, self.stimuli.count)
 
     @property

@@ -30,7 +30,7 @@ REPRESENTATIVE = {
 BY_NAME = {fault.name: fault for fault in FAULTS}
 CHOSEN = [(BY_NAME[name], step) for name, step in REPRESENTATIVE.items()]
 LIKE_OTHERS = {"board without power", "program killed"}
-"""As a connection that is cut; as a program that fails, of which tests/integration/execution/test_program.py is."""
+"""Faults like a cut connection, and like a failing program, which tests/integration/execution/test_program.py has."""
 DAY_S = 86_400
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -39,12 +38,13 @@ from tests.support.programs.board_program import (
 )
 from tests.support.programs.c_variants import (
     BY_NAME,
+    COMPILERS,
     GNU,
     QEMU,
     SATURATING,
     VARIANTS,
     VECTOR,
-    ZIG,
+    WARNINGS,
     compile_network,
     disassembled,
     instructions,
@@ -60,7 +60,7 @@ NAMES = [
     pytest.param(name, marks=[pytest.mark.campaign] if name in LIKE_OTHERS - {BY_ANOTHER_COMPILER} else [])
     for name in BY_NAME
 ]
-"""In `make test` a second compiler has one kind of instructions."""
+"""Instructions of a second compiler; `make test` has one kind of them."""
 ACAS = (5, 50, 50, 50, 50, 50, 50, 5)
 ROOM_BYTES = 64 * 1024
 
@@ -317,16 +317,9 @@ def test_on_arm_it_takes_less_than_an_eighth_of_the_instructions_of_plain_c(
     assert counts[1] < counts[0] / 8
 
 
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
-
-
 @pytest.mark.parametrize(
     ("compiler", "target"),
-    [
-        # Two compilers have one of the variants in `make test`, and all in `make campaigns`.
-        pytest.param(compiler, target, marks=() if compiler == "gcc" or target == "c:vector" else pytest.mark.campaign)
-        for compiler, target in itertools.product(["gcc", GNU, ZIG], VARIANTS)
-    ],
+    COMPILERS,
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     options = {"zero_points": True, "per_column": True, "residual": 2, "argmax": True}

@@ -16,7 +16,10 @@ from tests.support.codes import every_operator
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
 from tests.support.programs.c_variants import (
+    COMPILERS,
+    EVERY,
     GNU,
+    WARNINGS,
     ZIG,
     Implementation,
     compile_network,
@@ -26,7 +29,6 @@ from tests.support.programs.c_variants import (
 )
 from tests.support.proof.trials import Workshop
 
-VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
 WIDTH = 83
 """Whole vectors of every processor, and a rest."""
 FLAGS = {"no FMA": ["-O2"], "native": ["-O3", "-march=native"]}
@@ -35,8 +37,8 @@ IN_TEST = {
     ("c", "no FMA", "int8"),
     ("c:vector", "no FMA", "int8"),
     ("c:generic", "no FMA", "uint8"),
-    *((target, "native", "uint8") for target in VARIANTS[:2]),
-    *((target, "native", "int8") for target in VARIANTS[2:]),
+    *((target, "native", "uint8") for target in EVERY[:2]),
+    *((target, "native", "int8") for target in EVERY[2:]),
 }
 
 
@@ -44,7 +46,7 @@ IN_TEST = {
     ("target", "flags", "dtype"),
     [
         pytest.param(*each, marks=[] if each in IN_TEST else [pytest.mark.campaign])
-        for each in itertools.product(VARIANTS, FLAGS, ("uint8", "int8"))
+        for each in itertools.product(EVERY, FLAGS, ("uint8", "int8"))
     ],
 )
 def test_every_variant_has_the_bits_of_the_reference(
@@ -65,7 +67,7 @@ PROVED = {("c", "no FMA", "int8"), ("c:vector", "native", "uint8")}
     ("target", "flags", "dtype"),
     [
         pytest.param(*each, marks=[] if each in PROVED else [pytest.mark.campaign])
-        for each in itertools.product(VARIANTS, FLAGS, ("uint8", "int8"))
+        for each in itertools.product(EVERY, FLAGS, ("uint8", "int8"))
     ],
 )
 def test_the_proof_holds(target: str, flags: str, dtype: str, host: Profile, objects: Path, tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
-@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("target", EVERY)
 def test_no_branch_depends_on_a_float(target: str, host: Profile, tmp_path: Path) -> None:
     """Without FMA, where rounding to odd takes the place of the instruction."""
     net = every_operator("uint8", 7)
@@ -176,16 +178,9 @@ def test_no_branch_depends_on_a_float(target: str, host: Profile, tmp_path: Path
     assert "comis" not in disassembled(compiled)
 
 
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
-
-
 @pytest.mark.parametrize(
     ("compiler", "target"),
-    [
-        # Two compilers have one of the variants in `make test`, and all in `make campaigns`.
-        pytest.param(compiler, target, marks=() if compiler == "gcc" or target == "c:vector" else pytest.mark.campaign)
-        for compiler, target in itertools.product(["gcc", GNU, ZIG], VARIANTS)
-    ],
+    COMPILERS,
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(every_operator("int8", 20), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)

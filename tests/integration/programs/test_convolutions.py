@@ -25,6 +25,7 @@ from tests.support.programs.c_variants import (
     GNU,
     VARIANTS,
     VECTOR,
+    WARNINGS,
     ZIG,
     Implementation,
     compile_network,
@@ -132,7 +133,7 @@ MUTANTS = {
 
 
 LIKE_OTHER_MUTANTS = {"a row further down", "a multiplier further"}
-"""As a forgotten dilation, and as weights of another group: an index that is wrong."""
+"""Wrong indexes like a forgotten dilation and weights of another group, which stay in `make test`."""
 
 
 @pytest.mark.parametrize(
@@ -193,9 +194,6 @@ def test_the_proof_holds(types: str, host: Profile, objects: Path, tmp_path: Pat
     """Constants in their layout, sums, roundings, and what the machine code reads and writes."""
     net = network(2, 1, types, layers=2)
     assert Workshop(of_variant(host, VECTOR), objects, tmp_path).trial(net, block=7).refuted() == {}
-
-
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
 
 
 @pytest.mark.parametrize("compiler", ["gcc", GNU, ZIG])

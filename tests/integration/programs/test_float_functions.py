@@ -14,14 +14,11 @@ from harness.reference import SpecificationReference
 from tests.support.functions import every_function, inputs, layer_of
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, with_flags
-from tests.support.programs.c_variants import GNU, ZIG, compile_network, disassembled, of_variant
+from tests.support.programs.c_variants import EVERY, GNU, WARNINGS, ZIG, compile_network, disassembled, of_variant
 from tests.support.proof.trials import Workshop
 
-VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
-
-
 BUILT = [
-    *((target, ("-O2",)) for target in VARIANTS),
+    *((target, ("-O2",)) for target in EVERY),
     ("c:vector", ("-O3", "-march=native")),
     ("c:unrolled", ("-O3", "-march=native")),
 ]
@@ -97,23 +94,16 @@ def test_contracted_operations_are_refuted(host: Profile, objects: Path, tmp_pat
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
-@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-mavx2")])
 def test_no_branch_depends_on_a_float(target: str, flags: tuple[str, ...], host: Profile, tmp_path: Path) -> None:
     compiled = compile_network(every_function(), with_compiler(host, target, "gcc", flags), tmp_path)
     assert "comis" not in disassembled(compiled)
 
 
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
-
-
 @pytest.mark.parametrize(
     ("compiler", "target"),
-    [
-        (compiler, target)
-        for compiler in ("gcc", GNU, ZIG)
-        for target in (VARIANTS if compiler == "gcc" else ["c:vector"])
-    ],
+    [(compiler, target) for compiler in ("gcc", GNU, ZIG) for target in (EVERY if compiler == "gcc" else ["c:vector"])],
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(every_function(), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,11 @@ from harness.reference import Reference, SpecificationReference
 from tests.support.float_images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, with_flags
-from tests.support.programs.c_variants import GNU, ZIG, compile_network, of_variant
+from tests.support.programs.c_variants import COMPILERS, EVERY, LEVEL, WARNINGS, compile_network, of_variant
 from tests.support.proof.trials import Workshop
 
-VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
-LEVEL = dict.fromkeys(VARIANTS, "-O2") | {"c:unrolled": "-O1"}
-"""What each is optimised by: a compiler takes twice as long for unrolled loops at -O2."""
 
-
-@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("target", EVERY)
 def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     net = every_operator()
     workshop = Workshop(with_flags(of_variant(host, target), LEVEL[target]), objects, tmp_path)
@@ -34,7 +29,7 @@ def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile,
 
 
 @pytest.mark.parametrize(
-    "target", [*VARIANTS[:2], *(pytest.param(each, marks=pytest.mark.campaign) for each in VARIANTS[2:])]
+    "target", [*EVERY[:2], *(pytest.param(each, marks=pytest.mark.campaign) for each in EVERY[2:])]
 )
 def test_the_proof_holds(target: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     workshop = Workshop(with_flags(of_variant(host, target), LEVEL[target]), objects, tmp_path)
@@ -143,16 +138,9 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
     assert trial.refuted(layer)
 
 
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
-
-
 @pytest.mark.parametrize(
     ("compiler", "target"),
-    [
-        # Two compilers have one of the variants in `make test`, and all in `make campaigns`.
-        pytest.param(compiler, target, marks=() if compiler == "gcc" or target == "c:vector" else pytest.mark.campaign)
-        for compiler, target in itertools.product(["gcc", GNU, ZIG], VARIANTS)
-    ],
+    COMPILERS,
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(every_operator(), with_compiler(host, target, compiler, (LEVEL[target],)), tmp_path, *WARNINGS)

@@ -13,10 +13,8 @@ from harness.model.network import Network
 from tests.support.builders import make_model
 from tests.support.dags import random_float_graph
 from tests.support.programs.board_program import Patch, assert_same, parse, references, uniform_vectors, with_flags
-from tests.support.programs.c_variants import of_variant
+from tests.support.programs.c_variants import EVERY, of_variant
 from tests.support.proof.trials import Workshop
-
-VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
 
 
 def every_operator() -> Network:
@@ -51,7 +49,7 @@ def every_operator() -> Network:
 NETS = {"every operator": every_operator()} | {
     f"random {seed}": parse(random_float_graph(np.random.default_rng(seed), 14)) for seed in range(3)
 }
-IN_TEST = {*(("every operator", target) for target in VARIANTS), ("random 0", VARIANTS[0])}
+IN_TEST = {*(("every operator", target) for target in EVERY), ("random 0", EVERY[0])}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +59,7 @@ IN_TEST = {*(("every operator", target) for target in VARIANTS), ("random 0", VA
             net, target, id=f"{name}, {target}", marks=[] if (name, target) in IN_TEST else pytest.mark.campaign
         )
         for name, net in NETS.items()
-        for target in VARIANTS
+        for target in EVERY
     ],
 )
 def test_every_variant_has_the_bits_of_the_reference(
@@ -84,7 +82,7 @@ PROVED = {("every operator", "c"), ("every operator", "c:vector")}
             net, target, id=f"{name}, {target}", marks=[] if (name, target) in PROVED else pytest.mark.campaign
         )
         for name, net in NETS.items()
-        for target in VARIANTS
+        for target in EVERY
     ],
 )
 def test_the_proof_holds(net: Network, target: str, host: Profile, objects: Path, tmp_path: Path) -> None:

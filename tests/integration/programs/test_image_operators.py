@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,8 @@ from harness.boards.profile import Profile
 from tests.support.images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
-from tests.support.programs.c_variants import GNU, ZIG, compile_network, of_variant
+from tests.support.programs.c_variants import COMPILERS, EVERY, LEVEL, WARNINGS, compile_network, of_variant
 from tests.support.proof.trials import Workshop
-
-VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
-LEVEL = dict.fromkeys(VARIANTS, "-O2") | {"c:unrolled": "-O1"}
-"""What each is optimised by: a compiler takes twice as long for unrolled loops at -O2."""
-
 
 # Each variant has codes of one type in `make test`, and of both in `make campaigns`.
 IN_TEST = {("uint8", "c"), ("int8", "c:vector"), ("uint8", "c:generic"), ("int8", "c:inlined"), ("uint8", "c:unrolled")}
@@ -28,7 +22,7 @@ IN_TEST = {("uint8", "c"), ("int8", "c:vector"), ("uint8", "c:generic"), ("int8"
     ("target", "dtype"),
     [
         pytest.param(target, dtype, marks=() if (dtype, target) in IN_TEST else pytest.mark.campaign)
-        for target in VARIANTS
+        for target in EVERY
         for dtype in ("uint8", "int8")
     ],
 )
@@ -49,7 +43,7 @@ PROVED = {("uint8", "c"), ("int8", "c:vector")}
     ("target", "dtype"),
     [
         pytest.param(target, dtype, marks=() if (dtype, target) in PROVED else pytest.mark.campaign)
-        for target in VARIANTS
+        for target in EVERY
         for dtype in ("uint8", "int8")
     ],
 )
@@ -92,16 +86,9 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
     assert trial.refuted(layer)
 
 
-WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
-
-
 @pytest.mark.parametrize(
     ("compiler", "target"),
-    [
-        # Two compilers have one of the variants in `make test`, and all in `make campaigns`.
-        pytest.param(compiler, target, marks=() if compiler == "gcc" or target == "c:vector" else pytest.mark.campaign)
-        for compiler, target in itertools.product(["gcc", GNU, ZIG], VARIANTS)
-    ],
+    COMPILERS,
 )
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(

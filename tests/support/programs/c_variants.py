@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
 import shutil
@@ -23,7 +24,16 @@ VECTOR = "c:vector"
 VARIANTS = (VECTOR, "c:generic", "c:inlined", "c:unrolled")
 QEMU = shutil.which("qemu-aarch64")
 EMULATED = (str(QEMU), "-cpu", "max", "-L", "/usr/aarch64-linux-gnu")
+EVERY = ("c", *VARIANTS)
+LEVEL = dict.fromkeys(EVERY, "-O2") | {"c:unrolled": "-O1"}
+"""The optimisation of each variant: a compiler takes twice as long for unrolled loops at -O2."""
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
 GNU, ZIG = "aarch64-linux-gnu-gcc", "python-zig cc -target aarch64-linux-gnu.2.31"
+# Two compilers have one of the variants in `make test`, and all in `make campaigns`.
+COMPILERS = [
+    pytest.param(compiler, target, marks=() if compiler == "gcc" or target == VECTOR else pytest.mark.campaign)
+    for compiler, target in itertools.product(["gcc", GNU, ZIG], EVERY)
+]
 
 
 @dataclass(frozen=True)
