@@ -35,8 +35,7 @@ def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: 
     """Import a network, float or quantised, from FILE, .onnx or .nnet.
 
     Dense float layers become Gemm and Relu; other float operators stay as they are.  The result is checked against the
-    arithmetic of the file.  An unsupported file is rejected with the node and the
-    reason.
+    arithmetic of the file.  An unsupported file is rejected with the node and the reason.
     """
     bring_in(file, space.new_model(output, force=force), output, Console.open(as_json=as_json), changes)
 

@@ -108,10 +108,10 @@ def _imported(
 
 def _kept(model: onnx.ModelProto, data: bytes, name: str, source: dict[str, str]) -> NetworkImport:
     """Return a float network with its own nodes; raise RequestError if not all of them are supported."""
-    networks.parse(model.SerializeToString(), name)
     found = graph.read(model, name)
     kept = _as_it_is(found)
     if kept is None:
+        networks.parse(model.SerializeToString(), name)  # names the node that is not supported
         raise RequestError(f"model {name!r} computes more than one vector at a time", "a first size of 1 or a free one")
     helper.set_model_props(kept.model, found.metadata | source)
     network = networks.parse(kept.model.SerializeToString(), name)
