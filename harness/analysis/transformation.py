@@ -21,6 +21,7 @@ from harness.model.importer import steps
 from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session
 from harness.model.transforms.edit import Fold
+from harness.operators.float_errors import within_range
 from harness.operators.function import ulp_of
 from harness.operators.tensor import FLOAT32
 from harness.reference.runtime import with_free_batch
@@ -181,18 +182,22 @@ def share_of_bound(before: Network, after: Network, folds: Sequence[Fold], vecto
     for fold in folds:
         first, folded = (next(each for each in network.layers if each.node == fold.node) for network in (before, after))
         values = written[fold.source]
-        difference = np.abs(folded.prepare()(values).astype(np.float64) - written[fold.output])
-        share = difference / _bound(fold, first, folded, values.astype(np.float64))
-        shares.append(float(share[np.isfinite(difference)].max(initial=0)))
+        bound, right = _bound(fold, first, folded, values.astype(np.float64)), written[fold.output]
+        with np.errstate(invalid="ignore"):
+            share = np.abs(folded.prepare()(values).astype(np.float64) - right) / bound
+        counted = np.isfinite(bound) & np.isfinite(right)
+        shares.append(float(np.where(np.isnan(share), np.inf, share)[counted].max(initial=0)))
     return max(shares)
 
 
 def _bound(fold: Fold, first: Any, folded: Any, values: Array) -> Array:
-    """Return the bound of the difference of two right results; `first` and `folded` are sums of float32 products."""
+    """Return the bound of the difference of two right results, infinite where the sum of `first` can overflow.
+
+    `first` and `folded` are sums of float32 products.
+    """
     read, error = steps.evaluate(fold.leading, values), steps.error_bound(fold.leading, values, FLOAT32)
     exact, magnitude = first.exact(read)
     carried = first.contract(error, np.abs(first.weights.astype(np.float64)))
     trailing = [steps.spread(step, first.spread) for step in fold.trailing]
     error = steps.error_bound(trailing, exact, FLOAT32, carried + first.radius(magnitude + carried))
-    found: Array = error + folded.radius(folded.exact(values)[1])
-    return found
+    return within_range(error + folded.radius(folded.exact(values)[1]), magnitude)

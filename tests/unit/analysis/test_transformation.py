@@ -10,10 +10,11 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from harness.analysis.transformation import Measured, measure, transform
+from harness.analysis.transformation import Measured, measure, share_of_bound, transform
 from harness.model import transforms
+from harness.model.network import Network
 from harness.model.transforms import Transform, batch_normalization, constants
-from harness.model.transforms.edit import Applied
+from harness.model.transforms.edit import Applied, Fold
 from harness.reference.stimuli import stimuli
 from tests.support.transforms import Chain, floats, random_network, statistics
 
@@ -172,3 +173,16 @@ def test_a_fold_that_leaves_epsilon_out_is_a_bug(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(transforms.TRANSFORMS, "batch-normalization", wrong)
     with pytest.raises(RuntimeError, match="'batch-normalization' changes the function of real numbers"):
         transform(network(epsilon=1e-5), "net", ["batch-normalization"], 16, 1)
+
+
+def test_a_fold_that_makes_finite_values_infinite_is_beyond_the_bound() -> None:
+    def chain(weight: float) -> Network:
+        made = Chain()
+        made.add("Gemm", np.full((2, 3), weight, np.float32), np.zeros(3, np.float32))
+        return transforms.original(made.model((2,)).SerializeToString(), "net")
+
+    before, vectors = chain(1), np.full((5, 2), 2, np.float32)
+    [layer] = before.layers
+    fold = Fold(layer.node, before.input.name, layer.output.name)
+    assert share_of_bound(before, before, [fold], vectors) == 0
+    assert share_of_bound(before, chain(3e38), [fold], vectors) == np.inf
