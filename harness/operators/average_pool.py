@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.fault_models import FaultModel, Single, tree_sum
+from harness.operators.fault_models import FaultModel, Single, other_sums
 from harness.operators.float_errors import UNDERFLOW, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
@@ -130,15 +130,13 @@ y = s / count                                                        count: valu
         sums, count, one = self._sums(views), self.count, np.ones_like(self.count)
         parts = views.reshape(*views.shape[:4], -1)
         inside = self.window.inside().sum(axis=(2, 3)).reshape(-1).astype(np.float32)
-        lanes = [self._sums(parts[..., lane::4, None]) for lane in range(4)]
         with np.errstate(all="ignore"):
             shares = views / count.reshape(*self.window.output, 1, 1)
             exact = self._divided(parts.sum(axis=4, dtype=np.float64), count.astype(np.float64))
             inverse = (1 / count).reshape(self.window.output)
+            others = other_sums(parts, lambda values: self._sums(values[..., None]))
             outputs = {
-                "the sum begins at the last value": self._divided(self._sums(views[..., ::-1, ::-1])),
-                "the sum is a tree of pairs": self._divided(tree_sum(parts)[..., 0]),
-                "the sum has four parts": self._divided((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])),
+                **{cause: self._divided(total) for cause, total in others.items()},
                 "the mean is in double precision": exact,
                 "the sum is multiplied by 1 / count": self._divided(sums * inverse, one),
                 "each value is divided before the sum": self._divided(self._sums(shares), one),

@@ -162,6 +162,16 @@ def tree_sum(terms: Single) -> Single:
     return terms
 
 
+def other_sums(values: Single, total: Callable[[Single], Single]) -> dict[str, Single]:
+    """Return sums along the last axis of the values in other orders than that of `total`, by their faults."""
+    lanes = [total(values[..., lane::4]) for lane in range(4)]
+    return {
+        "the sum begins at the last value": total(values[..., ::-1]),
+        "the sum is a tree of pairs": tree_sum(values)[..., 0],
+        "the sum has four parts": (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]),
+    }
+
+
 def other_zero_points(right: int) -> list[int]:
     """Return zero points that are taken by mistake."""
     return [other for other in (0, 128, -128, 127) if other != right]

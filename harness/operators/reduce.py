@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.fault_models import FaultModel, tree_sum
+from harness.operators.fault_models import FaultModel, other_sums
 from harness.operators.float_errors import UNDERFLOW, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
@@ -179,13 +179,7 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
                 yield FaultModel("the value at the other end is taken", right, found)
                 yield FaultModel("of equal zeros the last one stays", right, self._of_values(values[..., ::-1]))
                 return
-            lanes = [self._total(values[..., lane::4]) for lane in range(4)]
-            sums = {
-                "the sum begins at the last value": self._total(values[..., ::-1]),
-                "the sum is a tree of pairs": tree_sum(values)[..., 0],
-                "the sum has four parts": (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]),
-            }
-            for cause, total in sums.items():
+            for cause, total in other_sums(values, self._total).items():
                 yield FaultModel(cause, right, self._divided(total))
             exact = self._divided(values.astype(np.float64).sum(axis=2))
             yield FaultModel("the operations are in double precision", right, exact)
