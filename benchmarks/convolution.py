@@ -1,6 +1,6 @@
 """One inference of a convolutional network on one core: c:vector, as deployed on `host`, against ONNX Runtime's C API.
 
-    .venv/bin/python benchmarks/convolution.py [--networks lenet5,resnet8,...] [--activations uint8] [--json]
+    .venv/bin/python benchmarks/convolution.py [--networks lenet5_int8,resnet8,...] [--activations uint8] [--json]
 
 The networks have the shapes of LeNet-5 and of MLPerf Tiny, random weights, and a maximum where those have an average.
 As in inference.py, all must agree in every bit, and calls are timed one by one, in alternating slices.
