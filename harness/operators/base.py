@@ -20,6 +20,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     Obligation,
@@ -86,6 +87,8 @@ class Layer(ABC):
     """True if a value of the output depends only on the values at the same place of the inputs."""
     selects: ClassVar[bool] = False
     """True if it chooses among the values of a vector."""
+    piecewise_monotone: ClassVar[bool] = False
+    """True if each value is a function of one value, which rises or falls on either side of 0, in every rounding."""
     constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
     """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
@@ -267,6 +270,57 @@ class Layer(ABC):
         """True if ONNX Runtime may give other bits within `tolerance`."""
         return type(self).tolerance is not Layer.tolerance
 
+    def propagated(self, at: Perturbed) -> npt.NDArray[np.float64]:
+        """Return a bound of |y - output| for all right results y for inputs within `at`, float64 (vectors, size).
+
+        A result is right if it is specified for its own inputs, or within their `tolerance`.  The bound is infinite
+        where none is known: exactness passes on through every layer, a difference only where `distance` knows how.
+        """
+        alike = np.logical_and.reduce([~errors.any(axis=1, keepdims=True) for errors in at.errors])
+        with np.errstate(all="ignore"):
+            right = self.tolerance(at.values, at.output) if alike.any() else None
+            exact = np.zeros(at.output.shape) if right is None else right
+            bound = exact if alike.all() else np.where(alike, exact, self.distance(at))
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return `propagated` for inputs that can differ; NaN means infinite.
+
+        By default the sum of `change` and of the tolerance for the largest magnitudes: an a-priori bound of both
+        results, which grows with them (Higham, Accuracy and Stability, 3.1).
+        """
+        if self.piecewise_monotone:
+            return self._between_ends(at)
+        change = self.change(at)
+        if change is None:
+            return np.full(at.output.shape, np.inf)
+        tolerance = self.tolerance(at.magnitudes(), at.output)
+        bound: Array = change if tolerance is None else change + tolerance
+        return bound
+
+    def change(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the most that the exact result changes within `at`, float64 (vectors, size); None if not known."""
+        return None
+
+    def _between_ends(self, at: Perturbed) -> Array:
+        """Return the largest change to the results at both ends and at 0, if that lies between, and their tolerance."""
+        (low, high), evaluate = at.ends(), self.prepare()
+        change, allowed = np.zeros((2, *at.output.shape))
+        for x in (low, np.clip(np.zeros_like(low), low, high), high):
+            y = evaluate(x)
+            change = np.maximum(change, np.abs(y.astype(np.float64) - at.output))
+            tolerance = self.tolerance([x], y)
+            allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
+        bound: Array = change + allowed
+        return bound
+
+    def roundings(self, before: int) -> int:
+        """Return the most roundings of a term of the sum with which ONNX Runtime may compute the output; 0 without.
+
+        `before` is the number of the inputs.  ONNX Runtime adds constants and activations to the sum of a layer before.
+        """
+        return before if self.transparent else 0
+
     def product(self) -> Product | None:
         """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""
         return None
@@ -329,6 +383,10 @@ class Layer(ABC):
 class Selection(Layer):
     """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
 
+    def change(self, at: Perturbed) -> Array | None:
+        """Return the errors at the places of their values."""
+        return self.prepare()(*at.errors)
+
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the obligation that every value is copied to its place."""
         sizes = [tensor.size for tensor in self.inputs]
@@ -354,6 +412,8 @@ class Selection(Layer):
 @dataclass(frozen=True, eq=False)
 class Comparison(Layer):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
+
+    piecewise_monotone = True
 
     @property
     def of_codes(self) -> bool:

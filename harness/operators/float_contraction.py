@@ -22,7 +22,7 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate
 from harness.operators.fault_models import FaultModel, through_float16, tree_sum
-from harness.operators.float_errors import UNDERFLOW, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
@@ -32,6 +32,8 @@ TERMS_AT_ONCE = 1 << 17
 """Accumulators that are updated together: few enough for the second-level cache."""
 WORK_OF_A_PROOF = 1 << 27
 """Products of the vectors that a proof passes through one layer."""
+FOLDED = 8
+"""Roundings of weights into which ONNX Runtime folds a BatchNormalization (four) and factors."""
 ORDER = "the bias, then the products in the order of the formula, each rounded to float32"
 
 
@@ -88,6 +90,26 @@ class FloatContraction(Linear):
         with np.errstate(invalid="ignore"):
             own_error = np.minimum(np.abs(output - exact), radius)
         return within_range(radius + own_error, magnitude)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the bound of a sum in any order around the exact sum of the other inputs, and the own error.
+
+        |y - exact| is at most radius(|a| + e) + sum e|w| + |output - exact|.  The first two are linear, so that one
+        contraction gives both; the own error counts only as far as these allow it, as in `tolerance`.
+        """
+        [a], [error] = at.values, at.errors
+        a, w, bias = (each.astype(np.float64) for each in (a, self.weights, self.bias))
+        count = self.roundings(at.roundings)
+        relative = gamma(count)
+        passed = self.contract(relative * np.abs(a) + (1 + relative) * error, np.abs(w))
+        passed += self.spread(relative * np.abs(bias)) + count * UNDERFLOW
+        exact = self.contract(a, w) + self.spread(bias)
+        bound = passed + np.minimum(np.abs(at.output - exact), passed)
+        return within_range(bound, passed / relative)
+
+    def roundings(self, before: int) -> int:  # noqa: ARG002 - the sum begins here
+        """Return those of `radius`, and those of constants that ONNX Runtime folds into the weights."""
+        return len(self.weights) + 3 + FOLDED
 
     def exact(self, values: Array) -> tuple[Array, Array]:
         """Return sum and sum of magnitudes in float64, (vectors, size) each."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Selection
 from harness.operators.fault_models import FaultModel
+from harness.operators.float_errors import Perturbed
 from harness.operators.text import Fragment
 
 
@@ -58,6 +59,11 @@ class Move(Selection):
             return np.where(places < 0, filler, x[:, places]).astype(x.dtype, copy=False)
 
         return move if (places < 0).any() else lambda x: x[:, places]
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the errors at their places; a filler has none."""
+        places = self.places.reshape(-1)
+        return np.where(places < 0, 0, at.errors[0][:, places])
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield values that keep the order of the input."""

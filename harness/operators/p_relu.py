@@ -44,6 +44,7 @@ class PRelu(Layer):
     ONNX = (("", "PRelu"),)
     formula = "y[n] = slope[n] * x[n] if x[n] < 0, else x[n]        in float32; a slope serves every value of its axes"
     roles = ("x", "slope")
+    piecewise_monotone = True
     parameters = (1,)
     fragments = (FRAGMENT,)
 

@@ -17,7 +17,7 @@ from harness.core.arrays import Array
 from harness.operators import fold
 from harness.operators.base import fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import gamma, within_range
+from harness.operators.float_errors import Perturbed, gamma, within_range
 from harness.operators.fold import Fold
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, LARGEST
@@ -49,8 +49,21 @@ class Sum(Fold):
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:  # noqa: ARG002 - as above
         """Return the error bounds of two orders of the sum."""
+        return self._rounding(inputs, 2 * gamma(len(self.terms) - 1))
+
+    def _rounding(self, inputs: Sequence[Array], relative: float) -> npt.NDArray[np.float64]:
         magnitudes = np.sum([np.abs(each.astype(np.float64)) for each in self.operands(inputs)], axis=0)
-        return within_range(2 * gamma(len(self.terms) - 1) * magnitudes, magnitudes)
+        return within_range(relative * magnitudes, magnitudes)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the sum of the errors, and the error bounds of two orders, one of them within the sum before."""
+        relative = 2 * gamma(len(self.terms) - 1) + gamma(at.roundings)
+        bound: Array = self.errors_of_operands(at).sum(axis=0) + self._rounding(at.magnitudes(), relative)
+        return bound
+
+    def roundings(self, before: int) -> int:
+        """Return those of the inputs: ONNX Runtime adds the operands of a Sum to a Gemm before."""
+        return before
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders and roundings, and operands that are left out."""

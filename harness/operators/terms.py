@@ -15,6 +15,7 @@ from harness.operators import broadcast, text
 from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
+from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
@@ -185,6 +186,28 @@ class BinaryLayer(Layer):
         """Return the constant term, (N,), with the sign that it has in a sum; None if no term is constant."""
         constant = next((term for term in self.terms if term is not None), None)
         return None if constant is None else np.broadcast_to(constant, self.output.shape).reshape(-1)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the change of the exact result, one rounding of each result, and those of a sum before.
+
+        ONNX Runtime may begin the sum of a layer before with the other term, which then passes its roundings.
+        """
+        none = [None if term is None else np.zeros(term.shape) for term in self.terms]
+        a, b = (term.astype(np.float64) for term in broadcast.operands(self.inputs, self.terms, at.values))
+        errors = broadcast.operands(self.inputs, none, at.errors)
+        change, result = self.change_of_result(a, b, *errors), np.abs(self.apply(a, b))
+        added = np.abs(a) + np.abs(b) + sum(errors) if self.takes_infinities else 0
+        bound = change + UNIT_ROUNDOFF * (2 * result + change) + UNDERFLOW + gamma(at.roundings) * added
+        return within_range(bound, result + change + added).reshape(at.output.shape)
+
+    @staticmethod
+    def change_of_result(a: Array, b: Array, of_a: Array, of_b: Array) -> Array:  # noqa: ARG004 - operators override it
+        """Return the most that the exact result of a and b changes if these change by up to `of_a` and `of_b`."""
+        return np.full_like(a, np.inf)
+
+    def roundings(self, before: int) -> int:
+        """Return those of the inputs, as ONNX Runtime may compute the layer together with the sum before."""
+        return before
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
