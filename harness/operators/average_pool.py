@@ -117,11 +117,15 @@ y = s / count                                                        count: valu
         """Return where the output is a number."""
         return ~np.isnan(expected)
 
-    def change(self, at: Perturbed) -> Array:
-        """Return the mean of the errors."""
-        sums = self._views(at.errors[0]).sum(axis=(4, 5))
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the means of the changes."""
+        sums = self._views(rows[0]).sum(axis=(4, 5))
         means: Array = sums / self.count.reshape(self.window.output)
-        return means.reshape(at.output.shape)
+        return means.reshape(len(sums), -1)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the means of the errors."""
+        return self.linear(at.errors)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of two orders of the sum of |x|, one of which may multiply by 1 / count."""

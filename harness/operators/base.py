@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -284,26 +284,51 @@ class Layer(ABC):
         return np.where(np.isnan(bound), np.inf, bound)
 
     def distance(self, at: Perturbed) -> Array:
-        """Return `propagated` for inputs that can differ; NaN means infinite.
-
-        By default the sum of `change` and of the tolerance for the largest magnitudes: an a-priori bound of both
-        results, which grows with them (Higham, Accuracy and Stability, 3.1).
-        """
+        """Return `propagated` for inputs that can differ; NaN means infinite."""
         if self.piecewise_monotone:
-            return self._between_ends(at)
-        change = self.change(at)
-        if change is None:
-            return np.full(at.output.shape, np.inf)
-        tolerance = self.tolerance(at.magnitudes(), at.output)
-        bound: Array = change if tolerance is None else change + tolerance
-        return bound
+            change, allowed = self.between_ends(at)
+            return change + allowed
+        largest = self.change(at)
+        return np.full(at.output.shape, np.inf) if largest is None else largest + self.rounding(at)
 
     def change(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
         """Return the most that the exact result changes within `at`, float64 (vectors, size); None if not known."""
         return None
 
-    def _between_ends(self, at: Perturbed) -> Array:
-        """Return the largest change to the results at both ends and at 0, if that lies between, and their tolerance."""
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the bound of the rounding errors of the output and of any right result within `at`, float64.
+
+        By default the tolerance for the largest magnitudes, with which an a-priori bound of both results grows (Higham,
+        Accuracy and Stability, 3.1).
+        """
+        tolerance = self.tolerance(at.magnitudes(), at.output)
+        return np.zeros(at.output.shape) if tolerance is None else tolerance
+
+    def linear(self, rows: Sequence[Array]) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the exact change of the output for changes of the inputs, float64 (n, size) each; None if not linear.
+
+        `change` and `rounding` then bound the rest.
+        """
+        return None
+
+    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
+        """Return `rows` and `rest` of the output for those of the inputs; None if `propagated` is the only bound.
+
+        Affine arithmetic (Stolfi and de Figueiredo, 1997): a value differs by the sum of its row of `rows`, float64
+        (symbols, vectors, size), each times a number of -1 to 1 that all values have in common, and by up to `rest`,
+        (vectors, size).  Signs stay, so that errors cancel as they do in the network.
+        """
+        mapped = self.linear([each.reshape(-1, each.shape[2]) for each in rows])
+        change = None if mapped is None else self.change(replace(at, errors=rest))
+        if mapped is None or change is None:
+            return None
+        return mapped.reshape(*rows[0].shape[:2], self.size), change + self.rounding(at)
+
+    def between_ends(self, at: Perturbed) -> tuple[Array, Array]:
+        """Return the largest change to the results at both ends and at 0, if that lies between, and their tolerance.
+
+        Without a bound of the input there is none of the output, even if a function is bounded.
+        """
         (low, high), evaluate = at.ends(), self.prepare()
         change, allowed = np.zeros((2, *at.output.shape))
         for x in (low, np.clip(np.zeros_like(low), low, high), high):
@@ -311,8 +336,7 @@ class Layer(ABC):
             change = np.maximum(change, np.abs(y.astype(np.float64) - at.output))
             tolerance = self.tolerance([x], y)
             allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
-        bound: Array = change + allowed
-        return bound
+        return np.where(np.isinf(at.errors[0]), np.inf, change), allowed
 
     def roundings(self, before: int) -> int:
         """Return the most roundings of a term of the sum with which ONNX Runtime may compute the output; 0 without.
@@ -383,9 +407,13 @@ class Layer(ABC):
 class Selection(Layer):
     """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
 
+    def linear(self, rows: Sequence[Array]) -> Array | None:
+        """Return the changes at the places of their values."""
+        return self.prepare()(*rows)
+
     def change(self, at: Perturbed) -> Array | None:
         """Return the errors at the places of their values."""
-        return self.prepare()(*at.errors)
+        return self.linear(at.errors)
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the obligation that every value is copied to its place."""
@@ -414,6 +442,13 @@ class Comparison(Layer):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
 
     piecewise_monotone = True
+
+    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array]:
+        """Keep the changes of values between the bounds; of those that may cross one, only the size is known."""
+        (low, high), evaluate, x = at.ends(), self.prepare(), at.values[0]
+        kept = (evaluate(low) == low) & (evaluate(high) == high) & (at.output == x)
+        change, _ = self.between_ends(at)
+        return rows[0] * kept, np.where(kept, rest[0], change)
 
     @property
     def of_codes(self) -> bool:

@@ -147,16 +147,26 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         largest = np.maximum(magnitudes, reach * np.maximum(1, np.maximum(1 / deviation, np.abs(scale))))
         return within_range(bound.reshape(output.shape), largest.reshape(output.shape))
 
-    def distance(self, at: Perturbed) -> Array:
-        """Return p times the error, the error bounds of both formulas, and those of a folded mean and B.
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes times scale / deviation."""
+        factor = self.scale.astype(np.float64) / self.deviation
+        changes: Array = factor[:, None] * self._channels(rows[0])
+        return changes.reshape(rows[0].shape)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return p times the error."""
+        return np.abs(self.linear(at.errors))
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the error bounds of both formulas, and those of a folded mean and B.
 
         ONNX Runtime folds the constants into the weights and the bias of a Conv or Gemm before: mean and B then pass
         the roundings of its sum.
         """
         factor = np.abs(self.scale.astype(np.float64)) / self.deviation
         folded = gamma(at.roundings) * (factor * np.abs(self.mean) + np.abs(self.offset))
-        passed: Array = factor[:, None] * self._channels(at.errors[0]) + folded[:, None]
-        return passed.reshape(at.output.shape) + self.tolerance(at.magnitudes(), at.output)
+        repeated = np.repeat(folded, self.size // len(folded))
+        return self.tolerance(at.magnitudes(), at.output) + repeated
 
     def roundings(self, before: int) -> int:
         """Return those of the input, as ONNX Runtime may fold the constants into the sum before."""

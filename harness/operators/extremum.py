@@ -67,7 +67,7 @@ class Extremum(Fold):
 
     def change(self, at: Perturbed) -> Array:
         """Return the largest error of an operand: an extreme value changes by no more."""
-        largest: Array = self.errors_of_operands(at).max(axis=0)
+        largest: Array = self.without_constants(at.errors).max(axis=0)
         return largest
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

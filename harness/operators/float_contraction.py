@@ -91,21 +91,24 @@ class FloatContraction(Linear):
             own_error = np.minimum(np.abs(output - exact), radius)
         return within_range(radius + own_error, magnitude)
 
-    def distance(self, at: Perturbed) -> Array:
-        """Return the bound of a sum in any order around the exact sum of the other inputs, and the own error.
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the sums without the bias."""
+        return self.contract(rows[0], self.weights.astype(np.float64))
 
-        |y - exact| is at most radius(|a| + e) + sum e|w| + |output - exact|.  The first two are linear, so that one
-        contraction gives both; the own error counts only as far as these allow it, as in `tolerance`.
+    def change(self, at: Perturbed) -> Array:
+        """Return the sum of e|w|."""
+        return self.contract(at.errors[0], np.abs(self.weights.astype(np.float64)))
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the radius of the other sum, of magnitudes up to |a| + e, and the error of the specified one.
+
+        The latter counts only as far as the former, as in `tolerance`.
         """
-        [a], [error] = at.values, at.errors
-        a, w, bias = (each.astype(np.float64) for each in (a, self.weights, self.bias))
-        count = self.roundings(at.roundings)
-        relative = gamma(count)
-        passed = self.contract(relative * np.abs(a) + (1 + relative) * error, np.abs(w))
-        passed += self.spread(relative * np.abs(bias)) + count * UNDERFLOW
-        exact = self.contract(a, w) + self.spread(bias)
-        bound = passed + np.minimum(np.abs(at.output - exact), passed)
-        return within_range(bound, passed / relative)
+        count, w, bias = self.roundings(0), self.weights.astype(np.float64), self.bias.astype(np.float64)
+        magnitude = self.contract(at.magnitudes()[0], np.abs(w)) + self.spread(np.abs(bias))
+        radius = gamma(count) * magnitude + count * UNDERFLOW
+        exact = self.contract(at.values[0].astype(np.float64), w) + self.spread(bias)
+        return within_range(radius + np.minimum(np.abs(at.output - exact), radius), magnitude)
 
     def roundings(self, before: int) -> int:  # noqa: ARG002 - the sum begins here
         """Return those of `radius`, and those of constants that ONNX Runtime folds into the weights."""

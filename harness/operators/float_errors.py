@@ -56,10 +56,7 @@ class Perturbed:
             codes = np.iinfo(x.dtype)
             low, high = (np.clip(x + step, codes.min, codes.max).astype(x.dtype) for step in (-error, error))
             return low, high
-        below, above = (np.where(np.isinf(error), step, x.astype(np.float64) + step) for step in (-error, error))
+        below, above = x.astype(np.float64) - error, x.astype(np.float64) + error
         low, high = below.astype(np.float32), above.astype(np.float32)
-        outward = np.float32(-np.inf), np.float32(np.inf)
-        return (
-            np.where(low > below, np.nextafter(low, outward[0]), low),
-            np.where(high < above, np.nextafter(high, outward[1]), high),
-        )
+        low = np.where(low > below, np.nextafter(low, np.float32(-np.inf)), low)
+        return low, np.where(high < above, np.nextafter(high, np.float32(np.inf)), high)

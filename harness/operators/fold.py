@@ -14,7 +14,6 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
 from harness.operators.base import Constants, Evaluate, Layer
-from harness.operators.float_errors import Perturbed
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -75,10 +74,10 @@ class Fold(Layer):
         shape = (len(values[0]), *self.output.shape)
         return [np.broadcast_to(operand, shape).reshape(len(values[0]), -1) for operand in found]
 
-    def errors_of_operands(self, at: Perturbed) -> Array:
-        """Return the errors of all operands, float64 (operands, n, size); 0 for constants."""
+    def without_constants(self, values: Sequence[Array]) -> Array:
+        """Return all operands, (operands, n, size); 0 for constants."""
         none = [None if term is None else np.zeros(term.shape) for term in self.terms]
-        return np.stack(self.operands(at.errors, none))
+        return np.stack(self.operands(values, none))
 
     def prepare(self) -> Evaluate:
         """Return the function that combines with NumPy's operations, each of which IEEE 754 determines."""

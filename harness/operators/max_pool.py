@@ -163,6 +163,10 @@ class MaxPool(Selection):
         """Return 0, for zeros of either sign; ONNX Runtime 1.31 gives the lowest finite number for -infinity."""
         return None if self.of_codes else np.where(np.isneginf(output), np.inf, 0.0)
 
+    def linear(self, rows: Sequence[Array]) -> None:  # noqa: ARG002 - of the interface
+        """Return None: another value may be chosen."""
+        return
+
     def change(self, at: Perturbed) -> Array:
         """Return the largest error of the window: a maximum changes by no more."""
         return self._first(self._views(at.errors[0], 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Selection
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import Perturbed
 from harness.operators.text import Fragment
 
 
@@ -60,10 +59,10 @@ class Move(Selection):
 
         return move if (places < 0).any() else lambda x: x[:, places]
 
-    def change(self, at: Perturbed) -> Array:
-        """Return the errors at their places; a filler has none."""
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes at their places; a filler has none."""
         places = self.places.reshape(-1)
-        return np.where(places < 0, 0, at.errors[0][:, places])
+        return np.where(places < 0, 0, rows[0][:, places])
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield values that keep the order of the input."""

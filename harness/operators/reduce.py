@@ -166,9 +166,13 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
 
     def change(self, at: Perturbed) -> Array:
         """Return the sum, the mean or, as an extreme value changes by no more, the largest of the errors."""
-        errors = self.values(at.errors[0])
-        total: Array = errors.max(axis=2) if self.chooses else errors.sum(axis=2)
-        return total / (self.count if self.operator == "ReduceMean" else 1)
+        sums = self.linear(at.errors)
+        return self.values(at.errors[0]).max(axis=2) if sums is None else sums
+
+    def linear(self, rows: Sequence[Array]) -> Array | None:
+        """Return sums or means of the changes; None for extreme values."""
+        sums: Array = self.values(rows[0]).sum(axis=2) / (self.count if self.operator == "ReduceMean" else 1)
+        return None if self.chooses else sums
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, roundings, divisors and comparisons, and values that are left out."""

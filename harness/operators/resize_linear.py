@@ -108,9 +108,13 @@ class ResizeLinear(Layer):
             x.astype(float), self.rows, self.columns, self.down.astype(float), self.right.astype(float)
         )
 
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes between those of the four values."""
+        return self._in_double(rows[0])
+
     def change(self, at: Perturbed) -> Array:
-        """Return the errors between those of the four values, as no factor is negative."""
-        return self._in_double(at.errors[0])
+        """Return the same of the errors, as no factor is negative."""
+        return self.linear(at.errors)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders of operations, places and factors."""

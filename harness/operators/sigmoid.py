@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import elementary
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.float_errors import Perturbed
 from harness.operators.function import ORDER, Approximation, Range
 from harness.operators.node import Node
@@ -47,6 +47,7 @@ class Sigmoid(Approximation):
     fragments = (FRAGMENT,)
     largest_difference = 2.0**-22  # 1.79e-7 was measured
     piecewise_monotone = True  # but for its roundings
+    curvature = 0.097  # 1 / (6 sqrt(3))
     interval = (-20.0, 20.0)
     places = (-104.5, -103.9721, -87.33655, -1.0625, 16.63553, 104.5)
 
@@ -54,6 +55,10 @@ class Sigmoid(Approximation):
     def range_of(cls, node: Node, source: Tensor, numbers: Mapping[str, np.float32]) -> Range:  # noqa: ARG003
         """Return 1 as the bound."""
         return Range(1.0, False)
+
+    def slope(self, y: Real) -> Real:
+        """Return y - y^2."""
+        return y - y * y
 
     def function(self, x: Single) -> Single:
         """Return the logistic function of x."""

@@ -55,11 +55,18 @@ class Sum(Fold):
         magnitudes = np.sum([np.abs(each.astype(np.float64)) for each in self.operands(inputs)], axis=0)
         return within_range(relative * magnitudes, magnitudes)
 
-    def distance(self, at: Perturbed) -> Array:
-        """Return the sum of the errors, and the error bounds of two orders, one of them within the sum before."""
-        relative = 2 * gamma(len(self.terms) - 1) + gamma(at.roundings)
-        bound: Array = self.errors_of_operands(at).sum(axis=0) + self._rounding(at.magnitudes(), relative)
-        return bound
+    def change(self, at: Perturbed) -> Array:
+        """Return the sum of the errors."""
+        return self.linear(at.errors)
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the sum of the changes."""
+        total: Array = self.without_constants(rows).sum(axis=0)
+        return total
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the error bounds of two orders, one of them within the sum before."""
+        return self._rounding(at.magnitudes(), 2 * gamma(len(self.terms) - 1) + gamma(at.roundings))
 
     def roundings(self, before: int) -> int:
         """Return those of the inputs: ONNX Runtime adds the operands of a Sum to a Gemm before."""

@@ -187,18 +187,33 @@ class BinaryLayer(Layer):
         constant = next((term for term in self.terms if term is not None), None)
         return None if constant is None else np.broadcast_to(constant, self.output.shape).reshape(-1)
 
-    def distance(self, at: Perturbed) -> Array:
-        """Return the change of the exact result, one rounding of each result, and those of a sum before.
+    def change(self, at: Perturbed) -> Array:
+        """Return the change of the exact result."""
+        return self._terms_and_change(at)[2].reshape(at.output.shape)
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return one rounding of each result, and those of the terms in a sum before.
 
         ONNX Runtime may begin the sum of a layer before with the other term, which then passes its roundings.
         """
+        a, b, change = self._terms_and_change(at)
+        result = np.abs(self.apply(a, b)) + change
+        added = np.abs(a) + np.abs(b) + change if self.takes_infinities else 0
+        bound = 2 * UNIT_ROUNDOFF * result + UNDERFLOW + gamma(at.roundings) * added
+        return within_range(bound, result + added).reshape(at.output.shape)
+
+    def _terms_and_change(self, at: Perturbed) -> tuple[Array, Array, Array]:
         none = [None if term is None else np.zeros(term.shape) for term in self.terms]
         a, b = (term.astype(np.float64) for term in broadcast.operands(self.inputs, self.terms, at.values))
-        errors = broadcast.operands(self.inputs, none, at.errors)
-        change, result = self.change_of_result(a, b, *errors), np.abs(self.apply(a, b))
-        added = np.abs(a) + np.abs(b) + sum(errors) if self.takes_infinities else 0
-        bound = change + UNIT_ROUNDOFF * (2 * result + change) + UNDERFLOW + gamma(at.roundings) * added
-        return within_range(bound, result + change + added).reshape(at.output.shape)
+        return a, b, self.change_of_result(a, b, *broadcast.operands(self.inputs, none, at.errors))
+
+    def linear(self, rows: Sequence[Array]) -> Array | None:
+        """Return the sums or differences; None for products and quotients."""
+        if not self.takes_infinities:
+            return None
+        none = [None if term is None else np.zeros(term.shape) for term in self.terms]
+        changes: Array = self.apply(*broadcast.operands(self.inputs, none, rows))
+        return changes.reshape(len(rows[0]), -1)
 
     @staticmethod
     def change_of_result(a: Array, b: Array, of_a: Array, of_b: Array) -> Array:  # noqa: ARG004 - operators override it

@@ -218,7 +218,7 @@ def test_a_code_is_certain_unless_a_threshold_is_near() -> None:
     output = layer.prepare()(x)
     errors = np.array([[1e-3, 2e-3, 1e-3, 0.11, np.inf]])
     assert output.tolist() == [[-87, 3, 4, 5, 127]]
-    assert layer.propagated(Perturbed([x], [errors], output)).tolist() == [[0, 1, 0, 2, 255]]
+    assert layer.propagated(Perturbed([x], [errors], output)).tolist() == [[0, 1, 0, 2, np.inf]]
 
 
 def test_codes_with_errors_become_numbers_with_errors() -> None:
