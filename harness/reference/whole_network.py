@@ -22,7 +22,7 @@ from harness.operators.float_errors import Perturbed
 from harness.reference.runtime import GivenModel
 
 MOST_VECTORS = 1024
-WORK = 1 << 31
+WORK = 1 << 30
 """Operations of the bounds of one call, but at least one vector."""
 MOST_SYMBOLS = 1 << 13
 MOST_ROWS = 1 << 23
@@ -131,7 +131,8 @@ def bounds(
 ) -> Iterator[tuple[Layer, npt.NDArray[np.float64]]]:
     """Yield for each layer how far a right engine can be from its activations, float64 (vectors, size).
 
-    `written` has the input of the network and all specified activations by their names.
+    `written` has the input of the network and all specified activations by their names.  Behind an activation whose
+    errors exceed its values there are no bounds: they would show nothing, and take the time of two references.
     """
     last_reader = {name: layer for layer in layers for name in layer.sources}
     none = np.zeros(written[input_name].shape)
@@ -165,6 +166,19 @@ class Form:
     rest: Array
     errors: Array
 
+    @classmethod
+    def unbounded(cls, shape: tuple[int, ...]) -> Form:
+        """Return the form of values without a bound."""
+        return cls(np.zeros((0, *shape)), np.full(shape, np.inf), np.full(shape, np.inf))
+
+    def within(self, values: Array) -> Form:
+        """Return the same, without a bound for vectors whose mean error exceeds 1 and their largest value."""
+        beyond = self.errors.mean(axis=1) > np.maximum(np.abs(values.astype(np.float64)).max(axis=1), 1)
+        if beyond.all():
+            return self.unbounded(values.shape)
+        rest, errors = (np.where(beyond[:, None], np.inf, each) for each in (self.rest, self.errors))
+        return Form(self.rows, rest, errors)
+
     def padded(self, symbols: int) -> Array:
         """Return the rows of so many symbols."""
         more = symbols - len(self.rows)
@@ -184,14 +198,16 @@ def _has_symbols(layer: Layer, symbols: int, more: int) -> bool:
 def _form(layer: Layer, at: Perturbed, inputs: Sequence[Form], symbols: int) -> Form:
     """Return the differences of the output; without affine arithmetic there are no rows."""
     found = None
+    if any(np.isinf(form.errors).all() for form in inputs):
+        return Form.unbounded(at.output.shape)
     if symbols and symbols * max(layer.size, *(form.rest.shape[1] for form in inputs)) <= MOST_ROWS:
         with np.errstate(all="ignore"):
             found = layer.affine(at, [form.padded(symbols) for form in inputs], [form.rest for form in inputs])
     if found is None:
         errors = layer.propagated(at)
-        return Form(np.zeros((0, *errors.shape)), errors, errors)
+        return Form(np.zeros((0, *errors.shape)), errors, errors).within(at.output)
     rows, rest = found[0], np.where(np.isnan(found[1]), np.inf, found[1])
-    return Form(rows, rest, np.abs(rows).sum(axis=0) + rest)
+    return Form(rows, rest, np.abs(rows).sum(axis=0) + rest).within(at.output)
 
 
 def require_within_bounds(

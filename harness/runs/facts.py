@@ -187,7 +187,9 @@ def whole_text(content: Content) -> str:
     """Return how near an output of ONNX Runtime with the whole model is to the specification."""
     output = WholeOutputEntry.view(content)
     if not output.compared:
-        return f"{output.output} has no bound, as it is behind codes or indices that can differ"
+        return (
+            f"{output.output} has no bound: codes before it can differ, or the errors of all layers exceed its values"
+        )
     every = output.compared == output.values
     scope = plural(output.vectors, "vector") if every else f"{output.compared:,} of {output.values:,} values"
     share = f"{100 * output.ratio:.2g} % of the propagated bound (at most {output.bound:.2g})"

@@ -267,6 +267,29 @@ def test_a_value_that_is_no_finite_number_is_beyond_the_bound(wrong: float) -> N
         require_within_bounds(network.layers, network.input.name, right, [{"dense_8": other}], SOUND)
 
 
+def products(count: int) -> Network:
+    """So many products with random matrices."""
+    rng = np.random.default_rng(0)
+    names = ["x", *(f"y{k}" for k in range(count))]
+    constants = {f"w{k}": rng.normal(size=(20, 20)).astype(np.float32) for k in range(count)}
+    nodes = [node("MatMul", names[k], f"w{k}", output=names[k + 1]) for k in range(count)]
+    return model_of(nodes, constants, {names[-1]: ("float32", 20)})
+
+
+def test_symbols_keep_the_bounds_of_a_deep_network_below_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = products(16)
+    right = specified(network, vectors_of(network, 5))
+    *_, (layer, last) = bounds(network.layers, "x", right)
+    assert last.max() < 1e-3 * np.abs(right[layer.output.name]).max()
+    monkeypatch.setattr(whole_network, "MOST_SYMBOLS", 0)
+    found = [bound for _, bound in bounds(network.layers, "x", right)]
+    assert np.isfinite(found[9]).all()
+    assert np.isinf(found[-1]).all()  # the errors exceeded the values before
+    wrong = {"y15": right["y15"] + np.float32(1e6)}
+    [output] = require_within_bounds(network.layers, "x", right, [wrong], SOUND).outputs
+    assert (output.values, output.compared, output.bound, output.ratio) == (100, 0, 0, 0)
+
+
 def test_parts_of_the_vectors_give_the_result_of_all() -> None:
     network = load(ROOT / "models" / "acas_decr128.onnx")
     x = vectors_of(network, 11)
