@@ -160,10 +160,11 @@ def test_every_engine_lies_within_the_bound_for_inputs_with_errors(name: str) ->
         bound = layer.propagated(Perturbed(values, errors, output))
         assert (bound.shape, bound.dtype) == (output.shape, np.float64)
         assert np.isfinite(bound).mean() > (0.9 if name == "Exp" else 0.999999)  # it overflows
-        for share in (*(rng.uniform(-1, 1, SHAPE) for _ in range(2)), 1, -1, rng.choice([-1, 1], SHAPE)):
+        kinds = [rng.uniform(-1, 1, SHAPE), rng.choice([-1, 1], SHAPE), np.ones(SHAPE)]
+        for share, other in ((share, other) for share in (*kinds, -kinds[2]) for other in (1, -1)):
             others = {}
-            for x, error, source in zip(values, errors, layer.sources, strict=True):
-                of_source = share if np.isscalar(share) else np.resize(share, x.shape[1:])
+            for k, (x, error, source) in enumerate(zip(values, errors, layer.sources, strict=True)):
+                of_source = np.resize(share, x.shape[1:]) * (other if k else 1)
                 others[source] = moved(x, error, of_source).reshape(inputs[source].shape)
             engines = results(proto, layer, others, evaluator=name not in NOT_BY_THE_EVALUATOR)
             for engine, found in engines.items():
@@ -209,6 +210,22 @@ def test_without_errors_a_result_is_within_the_tolerance(name: str) -> None:
     bound = layer.propagated(Perturbed(values, none, output))
     assert (bound[::2] == right[::2]).all()
     assert (bound[1::2] > right[1::2]).mean() > 0.2
+
+
+def test_the_ends_are_rounded_outward() -> None:
+    x = np.float32([[1, 1, -3, 0, 1]])
+    errors = np.array([[2.0**-30, 2.0**-24, 0.1, 1e-46, np.inf]])
+    low, high = Perturbed([x], [errors], x).ends()
+    after, before = np.nextafter(np.float32(1), np.float32(2)), np.nextafter(np.float32(1), np.float32(0))
+    least = np.nextafter(np.float32(0), np.float32(1))
+    assert high.tolist() == [[after, after, np.nextafter(np.float32(-2.9), np.float32(0)), least, np.inf]]
+    assert low.tolist() == [[before, before, np.nextafter(np.float32(-3.1), np.float32(-4)), -least, -np.inf]]
+    assert (low.dtype, high.dtype) == (np.float32, np.float32)
+    codes = np.int8([[-128, 100]])
+    assert [end.tolist() for end in Perturbed([codes], [np.array([[1, 60.0]])], codes).ends()] == [
+        [[-128, 40]],
+        [[-127, 127]],
+    ]
 
 
 def test_a_code_is_certain_unless_a_threshold_is_near() -> None:

@@ -285,9 +285,10 @@ def test_symbols_keep_the_bounds_of_a_deep_network_below_its_values(monkeypatch:
     found = [bound for _, bound in bounds(network.layers, "x", right)]
     assert np.isfinite(found[9]).all()
     assert np.isinf(found[-1]).all()  # the errors exceeded the values before
-    wrong = {"y15": right["y15"] + np.float32(1e6)}
-    [output] = require_within_bounds(network.layers, "x", right, [wrong], SOUND).outputs
-    assert (output.values, output.compared, output.bound, output.ratio) == (100, 0, 0, 0)
+    for value in (1e6, np.inf, np.nan):
+        wrong = {"y15": np.full_like(right["y15"], value)}
+        [output] = require_within_bounds(network.layers, "x", right, [wrong], SOUND).outputs
+        assert (output.values, output.compared, output.bound, output.ratio) == (100, 0, 0, 0)
 
 
 def test_parts_of_the_vectors_give_the_result_of_all() -> None:
