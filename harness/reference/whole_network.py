@@ -144,8 +144,8 @@ def bounds(
         before = max(roundings[source] for source in sources)
         at = Perturbed([written[each] for each in sources], [form.errors for form in inputs], written[name], before)
         form = _form(layer, at, inputs, symbols)
-        columns = np.flatnonzero(form.rest.any(axis=0))
-        if np.isfinite(form.rest).all() and _has_symbols(layer, symbols, len(columns)):
+        columns = np.flatnonzero((np.isfinite(form.rest) & (form.rest > 0)).any(axis=0))
+        if _has_symbols(layer, symbols, len(columns)):
             form = form.with_symbols(symbols, columns)
             symbols += len(columns)
         forms[name], roundings[name] = form, layer.roundings(before)
@@ -185,10 +185,10 @@ class Form:
         return np.concatenate([self.rows, np.zeros((more, *self.rest.shape))]) if more else self.rows
 
     def with_symbols(self, symbols: int, columns: npt.NDArray[np.intp]) -> Form:
-        """Return the same with a new symbol for the rest of each of these columns; `symbols` are in use."""
-        fresh = np.zeros((len(columns), *self.rest.shape))
-        fresh[np.arange(len(columns)), :, columns] = self.rest[:, columns].T
-        return Form(np.concatenate([self.padded(symbols), fresh]), np.zeros_like(self.rest), self.errors)
+        """Return the same with a new symbol for the finite rest of each of these columns; `symbols` are in use."""
+        fresh, finite = np.zeros((len(columns), *self.rest.shape)), np.isfinite(self.rest)
+        fresh[np.arange(len(columns)), :, columns] = np.where(finite, self.rest, 0)[:, columns].T
+        return Form(np.concatenate([self.padded(symbols), fresh]), np.where(finite, 0, self.rest), self.errors)
 
 
 def _has_symbols(layer: Layer, symbols: int, more: int) -> bool:

@@ -291,6 +291,18 @@ def test_symbols_keep_the_bounds_of_a_deep_network_below_its_values(monkeypatch:
         assert (output.values, output.compared, output.bound, output.ratio) == (100, 0, 0, 0)
 
 
+def test_a_vector_without_bounds_leaves_those_of_the_others() -> None:
+    network = products(6)
+    x = vectors_of(network, 5)
+    alone = [bound for _, bound in bounds(network.layers, "x", specified(network, x[1:]))]
+    x[0] = 1e37
+    with np.errstate(all="ignore"):
+        right = specified(network, x)
+    together = [bound for _, bound in bounds(network.layers, "x", right)]
+    assert np.isinf(together[-1][0]).all()
+    assert together[-1][1:] == pytest.approx(alone[-1], rel=1e-9)
+
+
 def test_parts_of_the_vectors_give_the_result_of_all() -> None:
     network = load(ROOT / "models" / "acas_decr128.onnx")
     x = vectors_of(network, 11)
