@@ -20,7 +20,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
-from harness.operators.float_errors import Perturbed
+from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     Obligation,
@@ -318,11 +318,21 @@ class Layer(ABC):
         (symbols, vectors, size), each times a number of -1 to 1 that all values have in common, and by up to `rest`,
         (vectors, size).  Signs stay, so that errors cancel as they do in the network.
         """
+        slopes = self.slopes_within(at)
+        if slopes is not None:
+            (several, allowed), [largest] = self.between_ends(at), at.magnitudes()
+            rounded = np.where(slopes == 1, 0, 2 * UNIT_ROUNDOFF * np.abs(slopes) * largest + UNDERFLOW)
+            kept = np.abs(slopes) * rest[0] + rounded + allowed
+            return np.nan_to_num(slopes) * rows[0], np.where(np.isnan(slopes), several + allowed, kept)
         mapped = self.linear([each.reshape(-1, each.shape[2]) for each in rows])
         change = None if mapped is None else self.change(replace(at, errors=rest))
         if mapped is None or change is None:
             return None
         return mapped.reshape(*rows[0].shape[:2], self.size), change + self.rounding(at)
+
+    def slopes_within(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the slope of each value within `at`, NaN where it has several; None if the slopes are not known."""
+        return None
 
     def between_ends(self, at: Perturbed) -> tuple[Array, Array]:
         """Return the largest change to the results at both ends and at 0, if that lies between, and their tolerance.
@@ -443,12 +453,11 @@ class Comparison(Layer):
 
     piecewise_monotone = True
 
-    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array]:
-        """Keep the changes of values between the bounds; of those that may cross one, only the size is known."""
-        (low, high), evaluate, x = at.ends(), self.prepare(), at.values[0]
-        kept = (evaluate(low) == low) & (evaluate(high) == high) & (at.output == x)
-        change, _ = self.between_ends(at)
-        return rows[0] * kept, np.where(kept, rest[0], change)
+    def slopes_within(self, at: Perturbed) -> Array:
+        """Return 1 between the bounds; NaN where a value is beyond one, or may cross it."""
+        (low, high), evaluate = at.ends(), self.prepare()
+        kept = (evaluate(low) == low) & (evaluate(high) == high) & (at.output == at.values[0])
+        return np.where(kept, 1, np.nan)
 
     @property
     def of_codes(self) -> bool:

@@ -49,6 +49,11 @@ class Perturbed:
         """Return the largest |x| of the other engine, for each input."""
         return [np.abs(x.astype(np.float64)) + error for x, error in zip(self.values, self.errors, strict=True)]
 
+    def sides(self, below: Array | float) -> npt.NDArray[np.float64]:
+        """Return 1 where all values of the first input are at least 0, `below` where none is; else NaN."""
+        low, high = self.ends()
+        return np.where(low >= 0, 1, np.where(high <= 0, below, np.nan))
+
     def ends(self) -> tuple[Array, Array]:
         """Return the least and the largest value of the other engine for the first input, of its type."""
         x, error = self.values[0], self.errors[0]

@@ -267,13 +267,33 @@ def test_a_value_that_is_no_finite_number_is_beyond_the_bound(wrong: float) -> N
         require_within_bounds(network.layers, network.input.name, right, [{"dense_8": other}], SOUND)
 
 
-def products(count: int) -> Network:
-    """So many products with random matrices."""
+def products(count: int, between: str = "") -> Network:
+    """So many products with random matrices, with an operator between them."""
     rng = np.random.default_rng(0)
-    names = ["x", *(f"y{k}" for k in range(count))]
     constants = {f"w{k}": rng.normal(size=(20, 20)).astype(np.float32) for k in range(count)}
-    nodes = [node("MatMul", names[k], f"w{k}", output=names[k + 1]) for k in range(count)]
-    return model_of(nodes, constants, {names[-1]: ("float32", 20)})
+    constants["slope"] = rng.uniform(-1, 2, 20).astype(np.float32)
+    nodes = [node("MatMul", f"x{k}" if k else "x", f"w{k}", output=f"y{k}") for k in range(count)]
+    more = {"LeakyRelu": {"alpha": 0.3}}.get(between, {})
+    slope = ["slope"] if between == "PRelu" else []
+    nodes[1:1] = [node(between or "Identity", f"y{k}", *slope, output=f"x{k + 1}", **more) for k in range(count - 1)]
+    nodes.sort(key=lambda each: (int(each.output[0][1:]), each.output[0][0] == "y"))
+    return model_of(nodes, constants, {f"y{count - 1}": ("float32", 20)})
+
+
+@pytest.mark.parametrize("between", ["Relu", "LeakyRelu", "PRelu"])
+def test_symbols_pass_through_what_is_linear_on_both_sides_of_0(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = products(8, between)
+    x, rng = vectors_of(network, 20), np.random.default_rng(2)
+    right = specified(network, x)
+    found = list(bounds(network.layers, "x", right))
+    for signs in (np.ones(1), *(rng.choice([-1, 1], 9973) for _ in range(5))):
+        others = by_another_engine(network, x, signs, 1 / 3)
+        for layer, bound in found:
+            difference = np.abs(others[layer.output.name].astype(np.float64) - right[layer.output.name])
+            assert (difference <= bound).all(), layer.name
+    monkeypatch.setattr(whole_network, "MOST_SYMBOLS", 0)
+    *_, (_, wide) = bounds(network.layers, "x", right)
+    assert np.median(wide) > 30 * np.median(found[-1][1])
 
 
 def test_symbols_keep_the_bounds_of_a_deep_network_below_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
