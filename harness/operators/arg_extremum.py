@@ -18,6 +18,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, count
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, samples
 from harness.operators.softfloat import Integers
@@ -117,6 +118,14 @@ class ArgExtremum(Layer):
             return self.input.size - 1 - column if self.last else column
 
         return search
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return 0 where the chosen value is beyond all others for all inputs, else infinity."""
+        [values], [errors] = at.values, at.errors
+        ranked = values.astype(np.float64) * (1 if self.largest else -1)
+        chosen = np.arange(self.input.size) == at.output
+        least, others = (ranked - errors)[chosen], np.where(chosen, -np.inf, ranked + errors).max(axis=1)
+        return np.where(least > others, 0, np.inf)[:, None]
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong tie rules, extremes, counts and types."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel, Single, other_sums
-from harness.operators.float_errors import UNDERFLOW, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -116,6 +116,16 @@ y = s / count                                                        count: valu
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""
         return ~np.isnan(expected)
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the means of the changes."""
+        sums = self._views(rows[0]).sum(axis=(4, 5))
+        means: Array = sums / self.count.reshape(self.window.output)
+        return means.reshape(len(sums), -1)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the means of the errors."""
+        return self.linear(at.errors)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of two orders of the sum of |x|, one of which may multiply by 1 / count."""

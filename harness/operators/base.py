@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
+from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     Obligation,
@@ -86,6 +87,8 @@ class Layer(ABC):
     """True if a value of the output depends only on the values at the same place of the inputs."""
     selects: ClassVar[bool] = False
     """True if it chooses among the values of a vector."""
+    piecewise_monotone: ClassVar[bool] = False
+    """True if each value is a function of one value, which rises or falls on either side of 0, in every rounding."""
     constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
     """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
@@ -267,6 +270,91 @@ class Layer(ABC):
         """True if ONNX Runtime may give other bits within `tolerance`."""
         return type(self).tolerance is not Layer.tolerance
 
+    def propagated(self, at: Perturbed) -> npt.NDArray[np.float64]:
+        """Return a bound of |y - output| for all right results y for inputs within `at`, float64 (vectors, size).
+
+        A result is right if it is specified for its own inputs, or within their `tolerance`.  The bound is infinite
+        where none is known: exactness passes on through every layer, a difference only where `distance` knows how.
+        """
+        alike = np.logical_and.reduce([~errors.any(axis=1, keepdims=True) for errors in at.errors])
+        with np.errstate(all="ignore"):
+            right = self.tolerance(at.values, at.output) if alike.any() else None
+            exact = np.zeros(at.output.shape) if right is None else right
+            bound = exact if alike.all() else np.where(alike, exact, self.distance(at))
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return `propagated` for inputs that can differ; NaN means infinite."""
+        if self.piecewise_monotone:
+            change, allowed = self.between_ends(at)
+            return change + allowed
+        largest = self.change(at)
+        return np.full(at.output.shape, np.inf) if largest is None else largest + self.rounding(at)
+
+    def change(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the most that the exact result changes within `at`, float64 (vectors, size); None if not known."""
+        return None
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the bound of the rounding errors of the output and of any right result within `at`, float64.
+
+        By default the tolerance for the largest magnitudes, with which an a-priori bound of both results grows (Higham,
+        Accuracy and Stability, 3.1).
+        """
+        tolerance = self.tolerance(at.magnitudes(), at.output)
+        return np.zeros(at.output.shape) if tolerance is None else tolerance
+
+    def linear(self, rows: Sequence[Array]) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the exact change of the output for changes of the inputs, float64 (n, size) each; None if not linear.
+
+        `change` and `rounding` then bound the rest.
+        """
+        return None
+
+    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
+        """Return `rows` and `rest` of the output for those of the inputs; None if `propagated` is the only bound.
+
+        Affine arithmetic (Stolfi and de Figueiredo, 1997): a value differs by the sum of its row of `rows`, float64
+        (symbols, vectors, size), each times a number of -1 to 1 that all values have in common, and by up to `rest`,
+        (vectors, size).  Signs stay, so that errors cancel as they do in the network.
+        """
+        slopes = self.slopes_within(at)
+        if slopes is not None:
+            (several, allowed), [largest] = self.between_ends(at), at.magnitudes()
+            rounded = np.where(slopes == 1, 0, 2 * UNIT_ROUNDOFF * np.abs(slopes) * largest + UNDERFLOW)
+            kept = np.abs(slopes) * rest[0] + rounded + allowed
+            return np.nan_to_num(slopes) * rows[0], np.where(np.isnan(slopes), several + allowed, kept)
+        mapped = self.linear([each.reshape(-1, each.shape[2]) for each in rows])
+        change = None if mapped is None else self.change(replace(at, errors=rest))
+        if mapped is None or change is None:
+            return None
+        return mapped.reshape(*rows[0].shape[:2], self.size), change + self.rounding(at)
+
+    def slopes_within(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the slope of each value within `at`, NaN where it has several; None if the slopes are not known."""
+        return None
+
+    def between_ends(self, at: Perturbed) -> tuple[Array, Array]:
+        """Return the largest change to the results at both ends and at 0, if that lies between, and their tolerance.
+
+        Without a bound of the input there is none of the output, even if a function is bounded.
+        """
+        (low, high), evaluate = at.ends(), self.prepare()
+        change, allowed = np.zeros((2, *at.output.shape))
+        for x in (low, np.clip(np.zeros_like(low), low, high), high):
+            y = evaluate(x)
+            change = np.maximum(change, np.abs(y.astype(np.float64) - at.output))
+            tolerance = self.tolerance([x], y)
+            allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
+        return np.where(np.isinf(at.errors[0]), np.inf, change), allowed
+
+    def roundings(self, before: int) -> int:
+        """Return the most roundings of a term of the sum with which ONNX Runtime may compute the output; 0 without.
+
+        `before` is the number of the inputs.  ONNX Runtime adds constants and activations to the sum of a layer before.
+        """
+        return before if self.transparent else 0
+
     def product(self) -> Product | None:
         """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""
         return None
@@ -329,6 +417,14 @@ class Layer(ABC):
 class Selection(Layer):
     """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
 
+    def linear(self, rows: Sequence[Array]) -> Array | None:
+        """Return the changes at the places of their values."""
+        return self.prepare()(*rows)
+
+    def change(self, at: Perturbed) -> Array | None:
+        """Return the errors at the places of their values."""
+        return self.linear(at.errors)
+
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the obligation that every value is copied to its place."""
         sizes = [tensor.size for tensor in self.inputs]
@@ -354,6 +450,14 @@ class Selection(Layer):
 @dataclass(frozen=True, eq=False)
 class Comparison(Layer):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
+
+    piecewise_monotone = True
+
+    def slopes_within(self, at: Perturbed) -> Array:
+        """Return 1 between the bounds; NaN where a value is beyond one, or may cross it."""
+        (low, high), evaluate = at.ends(), self.prepare()
+        kept = (evaluate(low) == low) & (evaluate(high) == high) & (at.output == at.values[0])
+        return np.where(kept, 1, np.nan)
 
     @property
     def of_codes(self) -> bool:

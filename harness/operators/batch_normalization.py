@@ -26,7 +26,7 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single
-from harness.operators.float_errors import UNDERFLOW, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -146,6 +146,31 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         bound = 2 * gamma(OPERATIONS) * magnitudes + underflow
         largest = np.maximum(magnitudes, reach * np.maximum(1, np.maximum(1 / deviation, np.abs(scale))))
         return within_range(bound.reshape(output.shape), largest.reshape(output.shape))
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes times scale / deviation."""
+        factor = self.scale.astype(np.float64) / self.deviation
+        changes: Array = factor[:, None] * self._channels(rows[0])
+        return changes.reshape(rows[0].shape)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return p times the error."""
+        return np.abs(self.linear(at.errors))
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the error bounds of both formulas, and those of a folded mean and B.
+
+        ONNX Runtime folds the constants into the weights and the bias of a Conv or Gemm before: mean and B then pass
+        the roundings of its sum.
+        """
+        factor = np.abs(self.scale.astype(np.float64)) / self.deviation
+        folded = gamma(at.roundings) * (factor * np.abs(self.mean) + np.abs(self.offset))
+        repeated = np.repeat(folded, self.size // len(folded))
+        return self.tolerance(at.magnitudes(), at.output) + repeated
+
+    def roundings(self, before: int) -> int:
+        """Return those of the input, as ONNX Runtime may fold the constants into the sum before."""
+        return before
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders of operations, constants that are missing or exchanged, and bytes in the other order."""

@@ -75,6 +75,7 @@ class DequantizeLinear(Layer):
     ONNX = (("", "DequantizeLinear"),)
     formula = "y = float32(x - zero_point) * scale                            in float32"
     roles = ("x", "scale", "zero_point")
+    piecewise_monotone = True
     fragments = (FRAGMENT,)
 
     scale: np.float32

@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.arrays import Array
 from harness.operators import terms
 from harness.operators.base import fields
 from harness.operators.float_samples import of_samples
@@ -83,6 +84,12 @@ class Div(BinaryLayer):
             bound = float(largest / np.float32(least))
         written = fields(node, sources, terms.shape(sources, constant), FLOAT32, bound, negative_zero=True)
         return cls(**written, dividend=dividend, divisor=divisor)
+
+    @staticmethod
+    def change_of_result(a: Array, b: Array, of_a: Array, of_b: Array) -> Array:
+        """Return (of_a + |a / b| of_b) / (|b| - of_b), from a' / b' - a / b = (a' - a - (a / b) (b' - b)) / b'."""
+        left = np.abs(b) - of_b
+        return np.where(left > 0, (of_a + np.abs(a / b) * of_b) / left, np.inf)
 
     @property
     def transparent(self) -> bool:

@@ -54,6 +54,7 @@ class Elu(Function):
     formula = f"{'y[n] = alpha * (exp(x[n]) - 1) if x[n] < 0, else x[n]':62} in float32; alpha is 1 if not given"
     fragments = (FRAGMENT,)
     defaults = {"alpha": 1.0}  # noqa: RUF012
+    piecewise_monotone = True
     interval = (-25.0, 10.0)
     places = (-24.0, -17.32868, -0.3465736)
 

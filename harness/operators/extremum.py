@@ -18,6 +18,7 @@ from harness.core.arrays import Array
 from harness.operators import fold
 from harness.operators.base import fields
 from harness.operators.fault_models import FaultModel
+from harness.operators.float_errors import Perturbed
 from harness.operators.fold import Fold
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
@@ -63,6 +64,11 @@ class Extremum(Fold):
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
         """Return 0: zeros of either sign are right."""
         return np.zeros(output.shape)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the largest error of an operand: an extreme value changes by no more."""
+        largest: Array = self.without_constants(at.errors).max(axis=0)
+        return largest
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other comparisons, operands that are left out, and other signs of zero."""

@@ -22,7 +22,7 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate
 from harness.operators.fault_models import FaultModel, through_float16, tree_sum
-from harness.operators.float_errors import UNDERFLOW, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
@@ -32,6 +32,8 @@ TERMS_AT_ONCE = 1 << 17
 """Accumulators that are updated together: few enough for the second-level cache."""
 WORK_OF_A_PROOF = 1 << 27
 """Products of the vectors that a proof passes through one layer."""
+FOLDED = 8
+"""Roundings of weights into which ONNX Runtime folds a BatchNormalization (four) and factors."""
 ORDER = "the bias, then the products in the order of the formula, each rounded to float32"
 
 
@@ -88,6 +90,29 @@ class FloatContraction(Linear):
         with np.errstate(invalid="ignore"):
             own_error = np.minimum(np.abs(output - exact), radius)
         return within_range(radius + own_error, magnitude)
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the sums without the bias."""
+        return self.contract(rows[0], self.weights.astype(np.float64))
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the sum of e|w|."""
+        return self.contract(at.errors[0], np.abs(self.weights.astype(np.float64)))
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the radius of the other sum, of magnitudes up to |a| + e, and the error of the specified one.
+
+        The latter counts only as far as the former, as in `tolerance`.
+        """
+        count, w, bias = self.roundings(0), self.weights.astype(np.float64), self.bias.astype(np.float64)
+        magnitude = self.contract(at.magnitudes()[0], np.abs(w)) + self.spread(np.abs(bias))
+        radius = gamma(count) * magnitude + count * UNDERFLOW
+        exact = self.contract(at.values[0].astype(np.float64), w) + self.spread(bias)
+        return within_range(radius + np.minimum(np.abs(at.output - exact), radius), magnitude)
+
+    def roundings(self, before: int) -> int:  # noqa: ARG002 - the sum begins here
+        """Return those of `radius`, and those of constants that ONNX Runtime folds into the weights."""
+        return len(self.weights) + 3 + FOLDED
 
     def exact(self, values: Array) -> tuple[Array, Array]:
         """Return sum and sum of magnitudes in float64, (vectors, size) each."""

@@ -68,11 +68,16 @@ class Fold(Layer):
         """The shapes of the operands, with the number of axes of the output."""
         return broadcast.shapes(self.inputs, self.terms)
 
-    def operands(self, values: Sequence[Array]) -> list[Array]:
-        """Return all operands of the values of the inputs, float32 (n, size) each."""
-        found = broadcast.operands(self.inputs, self.terms, values)
+    def operands(self, values: Sequence[Array], terms: Sequence[Array | None] | None = None) -> list[Array]:
+        """Return all operands of the values of the inputs, (n, size) each; other `terms` than those of the layer."""
+        found = broadcast.operands(self.inputs, self.terms if terms is None else terms, values)
         shape = (len(values[0]), *self.output.shape)
         return [np.broadcast_to(operand, shape).reshape(len(values[0]), -1) for operand in found]
+
+    def without_constants(self, values: Sequence[Array]) -> Array:
+        """Return all operands, (operands, n, size); 0 for constants."""
+        none = [None if term is None else np.zeros(term.shape) for term in self.terms]
+        return np.stack(self.operands(values, none))
 
     def prepare(self) -> Evaluate:
         """Return the function that combines with NumPy's operations, each of which IEEE 754 determines."""

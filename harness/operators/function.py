@@ -18,6 +18,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, Real, Single, through_float16
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -177,6 +178,23 @@ class Approximation(Function):
 
     largest_ulp: ClassVar[float] = 0
     largest_difference: ClassVar[float] = 0
+
+    curvature: ClassVar[float] = np.inf
+    """The largest magnitude of the second derivative, if `slope` is known."""
+
+    def slope(self, y: Real) -> Real:
+        """Return the derivative where the function has the value y."""
+        return np.full(y.shape, np.nan)
+
+    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
+        """Return the tangent, and the distance of the function from it: at most half of its curvature times e^2.
+
+        Both results have errors within the tolerance, and the slope, by the rounded output, one of less than 1e-6.
+        """
+        if not np.isfinite(self.curvature):
+            return None
+        slope, [error], (_, allowed) = self.slope(at.output.astype(np.float64)), at.errors, self.between_ends(at)
+        return slope * rows[0], slope * rest[0] + (self.curvature / 2 * error + 1e-6) * error + 2 * allowed
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
         """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""

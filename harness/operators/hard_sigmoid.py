@@ -54,6 +54,7 @@ class HardSigmoid(Function):
     formula = f"{'y[n] = max(0, min(1, alpha * x[n] + beta))':62} in float32; alpha is 0.2, beta 0.5 if not given"
     fragments = (FRAGMENT,)
     defaults = {"alpha": 0.2, "beta": 0.5}  # noqa: RUF012
+    piecewise_monotone = True
     interval = (-10.0, 10.0)
     places = (-2.5, 2.5)
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators.fault_models import FaultModel, Single
+from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.function import ORDER, Function, Range
 from harness.operators.hard_sigmoid import FRAGMENT as HARD_SIGMOID
 from harness.operators.hard_sigmoid import ZERO, hard_sigmoid
@@ -60,6 +62,12 @@ class HardSwish(Function):
         """Return the function of x."""
         with np.errstate(all="ignore"):
             return x * hard_sigmoid(x, ALPHA, BETA)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return 1.5 times the error, the steepest slope, and four roundings of each result."""
+        [error], [largest] = at.errors, at.magnitudes()
+        bound: Array = 1.5 * error + 8 * UNIT_ROUNDOFF * largest + UNDERFLOW
+        return bound
 
     def wrong_functions(self, x: Single) -> Iterator[FaultModel]:
         """Yield other bounds, factors and orders."""

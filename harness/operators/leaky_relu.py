@@ -16,6 +16,7 @@ from harness.operators import softfloat, text
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import bits_of, from_ordered, ordered
 from harness.operators.fault_models import FaultModel, toward_zero
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -58,6 +59,7 @@ class LeakyRelu(Layer):
     ONNX = (("", "LeakyRelu"),)
     formula = f"{'y[n] = alpha * x[n] if x[n] < 0, else x[n]':62} in float32; alpha is 0.01 if not given"
     roles = ("x",)
+    piecewise_monotone = True
     fragments = (FRAGMENT,)
 
     alpha: np.float32
@@ -123,6 +125,10 @@ class LeakyRelu(Layer):
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that products are rounded as IEEE 754 requires."""
         yield "LeakyRelu rounds its products as IEEE 754 requires: numbers of all magnitudes were tried, not every one."
+
+    def slopes_within(self, at: Perturbed) -> Array:
+        """Return 1 above 0 and the factor below."""
+        return at.sides(float(self.alpha))
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong comparisons, factors and roundings."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -145,9 +145,27 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         The base d has the relative error r, which (1 - r)^-beta - 1 <= beta r / (1 - r)^2 passes on, as beta <= 1.
         """
         images = self._channels(inputs[0].astype(np.float64))
+        return self._rounding(images, self._base(images)).reshape(output.shape)
+
+    def distance(self, at: Perturbed) -> npt.NDArray[np.float64]:
+        """Return e / low^beta + |x| (low^-beta - high^-beta), and the error bounds for the least base, low.
+
+        A sum of squares changes by at most the sum of (2|x| + e) e; the base is never below the bias.
+        """
+        x, error = (self._channels(each.astype(np.float64)) for each in (at.values[0], at.errors[0]))
+        x = np.abs(x)
+        high = self._base(x + error)
+        low = np.maximum(2 * self._base(x) - high, float(self.bias))
+        change = error / self.power(low) + x * (1 / self.power(low) - 1 / self.power(high))
+        return (change + self._rounding(x + error, low)).reshape(at.output.shape)
+
+    def _base(self, images: Array) -> Array:
+        return float(self.bias) + float(self.factor) * self._squares(images, self.windows())
+
+    def _rounding(self, images: Array, base: Array) -> npt.NDArray[np.float64]:
+        """Return the error bounds of both formulas for float64 images of up to these magnitudes, and this base."""
         factor, bias, channels = float(self.factor), float(self.bias), self.input.shape[0]
         added = bias + 2 * factor * (images * images).sum(axis=1, keepdims=True)  # enter and leave the windows once
-        base = bias + factor * self._squares(images, self.windows())
         error = gamma(2 * channels + self.length + 5) * added + (2 * channels + 5) * UNDERFLOW * (1 + factor)
         relative = np.minimum(error / base, 0.5)
         passed = self.quarters / len(POWERS) * relative / (1 - relative) ** 2
@@ -155,7 +173,7 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         bound = (2 * passed + POWER_ROUNDINGS * UNIT_ROUNDOFF) * right + UNDERFLOW
         squares = (images * images).sum(axis=1, keepdims=True)
         largest = np.where(relative < 0.5, np.maximum(squares, added), np.inf)
-        return within_range(bound, largest).reshape(output.shape)
+        return within_range(bound, largest)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, windows, roundings and powers."""

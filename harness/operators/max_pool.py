@@ -19,6 +19,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Layer, Selection, fields
 from harness.operators.exact import from_ordered
 from harness.operators.fault_models import FaultModel, as_other_type
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -161,6 +162,14 @@ class MaxPool(Selection):
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return 0, for zeros of either sign; ONNX Runtime 1.31 gives the lowest finite number for -infinity."""
         return None if self.of_codes else np.where(np.isneginf(output), np.inf, 0.0)
+
+    def linear(self, rows: Sequence[Array]) -> None:  # noqa: ARG002 - of the interface
+        """Return None: another value may be chosen."""
+        return
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the largest error of the window: a maximum changes by no more."""
+        return self._first(self._views(at.errors[0], 0))
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong comparisons, windows and padding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -58,6 +58,11 @@ class Move(Selection):
             return np.where(places < 0, filler, x[:, places]).astype(x.dtype, copy=False)
 
         return move if (places < 0).any() else lambda x: x[:, places]
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes at their places; a filler has none."""
+        places = self.places.reshape(-1)
+        return np.where(places < 0, 0, rows[0][:, places])
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield values that keep the order of the input."""

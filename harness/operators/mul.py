@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.arrays import Array
 from harness.operators import softfloat, terms
 from harness.operators.base import Layer, fields
 from harness.operators.div import Div
@@ -72,6 +73,12 @@ class Mul(BinaryLayer):
                     f"multiplies by {other.node!r}, 1 / b: ONNX Runtime would divide by b, with one rounding",
                     "a Div by b",
                 )
+
+    @staticmethod
+    def change_of_result(a: Array, b: Array, of_a: Array, of_b: Array) -> Array:
+        """Return |a| of_b + |b| of_a + of_a of_b."""
+        change: Array = np.abs(a) * of_b + np.abs(b) * of_a + of_a * of_b
+        return change
 
     @property
     def transparent(self) -> bool:

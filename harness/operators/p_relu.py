@@ -16,6 +16,7 @@ from harness.core.arrays import Array
 from harness.operators import broadcast, text
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single, toward_zero
+from harness.operators.float_errors import Perturbed
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -44,6 +45,7 @@ class PRelu(Layer):
     ONNX = (("", "PRelu"),)
     formula = "y[n] = slope[n] * x[n] if x[n] < 0, else x[n]        in float32; a slope serves every value of its axes"
     roles = ("x", "slope")
+    piecewise_monotone = True
     parameters = (1,)
     fragments = (FRAGMENT,)
 
@@ -108,6 +110,10 @@ class PRelu(Layer):
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""
         return ~np.isnan(expected)
+
+    def slopes_within(self, at: Perturbed) -> Array:
+        """Return 1 above 0 and the factor below."""
+        return at.sides(self.slopes.astype(np.float64))
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong comparisons, slopes and roundings."""

@@ -81,6 +81,7 @@ class QuantizeLinear(Layer):
     takes_every_input = True
     formula = FORMULA
     roles = ("x", "scale", "zero_point")
+    piecewise_monotone = True
     fragments = (FRAGMENT,)
 
     scale: np.float32

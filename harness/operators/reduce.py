@@ -21,7 +21,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel, other_sums
-from harness.operators.float_errors import UNDERFLOW, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -163,6 +163,16 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
         magnitudes = self.values(np.abs(inputs[0].astype(np.float64))).sum(axis=2)
         means = magnitudes / (self.count if self.operator == "ReduceMean" else 1)
         return within_range((gamma(self.count) + gamma(self.count + 1)) * means + UNDERFLOW, magnitudes)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the sum, the mean or, as an extreme value changes by no more, the largest of the errors."""
+        sums = self.linear(at.errors)
+        return self.values(at.errors[0]).max(axis=2) if sums is None else sums
+
+    def linear(self, rows: Sequence[Array]) -> Array | None:
+        """Return sums or means of the changes; None for extreme values."""
+        sums: Array = self.values(rows[0]).sum(axis=2) / (self.count if self.operator == "ReduceMean" else 1)
+        return None if self.chooses else sums
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, roundings, divisors and comparisons, and values that are left out."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel, Single
-from harness.operators.float_errors import UNDERFLOW, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
@@ -100,14 +100,21 @@ class ResizeLinear(Layer):
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of two orders of the four products, whose factors are products of two others."""
-        magnitudes = self._between(
-            np.abs(inputs[0].astype(np.float64)),
-            self.rows,
-            self.columns,
-            self.down.astype(float),
-            self.right.astype(float),
-        )
+        magnitudes = self._in_double(np.abs(inputs[0].astype(np.float64)))
         return within_range(2 * gamma(6) * magnitudes + 8 * UNDERFLOW, magnitudes).reshape(output.shape)
+
+    def _in_double(self, x: Array) -> Array:
+        return self._between(
+            x.astype(float), self.rows, self.columns, self.down.astype(float), self.right.astype(float)
+        )
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes between those of the four values."""
+        return self._in_double(rows[0])
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the same of the errors, as no factor is negative."""
+        return self.linear(at.errors)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders of operations, places and factors."""
@@ -124,10 +131,7 @@ class ResizeLinear(Layer):
             for i, j in np.ndindex(2, 2):
                 total += images[:, :, self.rows[i]][..., self.columns[j]] * (self.down[i][:, None] * self.right[j])
             yield FaultModel("the four values are multiplied by products of factors", order, total.reshape(len(x), -1))
-        doubles = self._between(
-            x.astype(float), self.rows, self.columns, self.down.astype(float), self.right.astype(float)
-        )
-        yield FaultModel("the interpolation is in double precision", order, doubles.astype(np.float32))
+        yield FaultModel("the interpolation is in double precision", order, self._in_double(x).astype(np.float32))
         swapped = self._between(x, self.rows, self.columns, self.down[::-1], self.right[::-1])
         yield FaultModel("the factors are exchanged", order, swapped)
         nearest = np.ones_like(self.down), np.ones_like(self.right)

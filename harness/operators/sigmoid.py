@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators import elementary
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, Real, Single
+from harness.operators.float_errors import Perturbed
 from harness.operators.function import ORDER, Approximation, Range
 from harness.operators.node import Node
 from harness.operators.tensor import Tensor
@@ -44,6 +46,8 @@ class Sigmoid(Approximation):
     formula = f"{'y[n] = 1 / (1 + exp(-x[n]))':62} in float32, by the operations of kernels/c/elementary.h"
     fragments = (FRAGMENT,)
     largest_difference = 2.0**-22  # 1.79e-7 was measured
+    piecewise_monotone = True  # but for its roundings
+    curvature = 0.097  # 1 / (6 sqrt(3))
     interval = (-20.0, 20.0)
     places = (-104.5, -103.9721, -87.33655, -1.0625, 16.63553, 104.5)
 
@@ -52,9 +56,18 @@ class Sigmoid(Approximation):
         """Return 1 as the bound."""
         return Range(1.0, False)
 
+    def slope(self, y: Real) -> Real:
+        """Return y - y^2."""
+        return y - y * y
+
     def function(self, x: Single) -> Single:
         """Return the logistic function of x."""
         return elementary.logistic(x)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the change between both ends, and twice the error of 1.68 ulp, as the function is not monotone."""
+        bound: Array = super().distance(at) + self.largest_difference
+        return bound
 
     def wrong_functions(self, x: Single) -> Iterator[FaultModel]:
         """Yield other functions, and other ways to compute this one."""

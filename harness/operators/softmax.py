@@ -19,7 +19,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exp import Exp
 from harness.operators.fault_models import FaultModel, Single, through_float16, tree_sum
-from harness.operators.float_errors import UNIT_ROUNDOFF, gamma
+from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed, gamma
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -132,9 +132,13 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         """Return the values of rows, (vectors, rows, length), at their places, (vectors, size)."""
         return rows.reshape(len(rows), -1, self.inner, self.length).swapaxes(2, 3).reshape(len(rows), -1)
 
+    def _rows(self, x: Array) -> Array:
+        """Return the inverse of `_flat`."""
+        return x.reshape(len(x), -1, self.length, self.inner).swapaxes(2, 3).reshape(len(x), -1, self.length)
+
     def _exponentials(self, x: Single, exp: Callable[[Single], Single]) -> Single:
         """Return exp(x - max(x)), float32 (vectors, rows, length)."""
-        rows = x.reshape(len(x), -1, self.length, self.inner).swapaxes(2, 3).reshape(len(x), -1, self.length)
+        rows = self._rows(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return exp(rows - rows.max(axis=2, keepdims=True))
 
@@ -154,6 +158,22 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         """
         relative = 2 * gamma(self.length) + (4 * Exp.largest_ulp + 3) * UNIT_ROUNDOFF
         return 1.01 * relative * output.astype(np.float64) + FLUSHED
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the change of the exact quotient and the rounding errors of both.
+
+        All z = x - max(x), with their roundings, change by at most d, so that y changes by the factor exp(2 d) or less,
+        as does 1 - y, the sum of the others; z below -128 is not seen.  No y is above 1.
+        """
+        x, error = (self._rows(each.astype(np.float64)) for each in (at.values[0], at.errors[0]))
+        z = np.minimum(x.max(axis=2, keepdims=True) - x, 128)
+        d = error.max(axis=2, keepdims=True)
+        d = 2 * (d + UNIT_ROUNDOFF * (z.max(axis=2, keepdims=True) + d))
+        rounding = self.tolerance(at.values, at.output)
+        near = np.minimum(np.abs(at.output), np.abs(1 - at.output.astype(np.float64))) + rounding
+        change = near * np.expm1(2 * self._flat(np.broadcast_to(d, x.shape)))
+        change = np.where(self._flat(np.broadcast_to(np.isfinite(d), x.shape)), np.minimum(change, 1), np.inf)
+        return change + self.tolerance(at.values, np.minimum(at.output + change, 1)) + rounding
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where input and output are no NaN."""

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.arrays import Array
 from harness.operators import softfloat, terms
 from harness.operators.base import fields
 from harness.operators.node import Node
@@ -71,6 +72,11 @@ class Sub(BinaryLayer):
         negative_zero = first and (subtrahend is None or terms.includes(subtrahend, 0.0))
         written = fields(node, sources, terms.shape(sources, constant), FLOAT32, bound, negative_zero=negative_zero)
         return cls(**written, minuend=minuend, subtrahend=subtrahend)
+
+    @staticmethod
+    def change_of_result(a: Array, b: Array, of_a: Array, of_b: Array) -> Array:  # noqa: ARG004 - of the interface
+        """Return the sum of both errors."""
+        return of_a + of_b
 
     @property
     def transparent(self) -> bool:

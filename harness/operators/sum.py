@@ -17,7 +17,7 @@ from harness.core.arrays import Array
 from harness.operators import fold
 from harness.operators.base import fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import gamma, within_range
+from harness.operators.float_errors import Perturbed, gamma, within_range
 from harness.operators.fold import Fold
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, LARGEST
@@ -49,8 +49,28 @@ class Sum(Fold):
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:  # noqa: ARG002 - as above
         """Return the error bounds of two orders of the sum."""
+        return self._rounding(inputs, 2 * gamma(len(self.terms) - 1))
+
+    def _rounding(self, inputs: Sequence[Array], relative: float) -> npt.NDArray[np.float64]:
         magnitudes = np.sum([np.abs(each.astype(np.float64)) for each in self.operands(inputs)], axis=0)
-        return within_range(2 * gamma(len(self.terms) - 1) * magnitudes, magnitudes)
+        return within_range(relative * magnitudes, magnitudes)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the sum of the errors."""
+        return self.linear(at.errors)
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the sum of the changes."""
+        total: Array = self.without_constants(rows).sum(axis=0)
+        return total
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the error bounds of two orders, one of them within the sum before."""
+        return self._rounding(at.magnitudes(), 2 * gamma(len(self.terms) - 1) + gamma(at.roundings))
+
+    def roundings(self, before: int) -> int:
+        """Return those of the inputs: ONNX Runtime adds the operands of a Sum to a Gemm before."""
+        return before
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders and roundings, and operands that are left out."""

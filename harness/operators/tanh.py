@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.operators import elementary
 from harness.operators.elementary import T0, T1, T2, T3, T4
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.function import ORDER, Approximation, Range
 from harness.operators.node import Node
 from harness.operators.tensor import Tensor
@@ -46,6 +46,8 @@ class Tanh(Approximation):
     fragments = (FRAGMENT,)
     largest_ulp = 6  # 5 was measured
     largest_difference = 2.0**-141  # 1.57e-43 was measured: its products of small x are subnormal
+    piecewise_monotone = True
+    curvature = 0.77  # 4 / (3 sqrt(3))
     interval = (-10.0, 10.0)
     places = (-0.625, 0.625, -52.25, 52.25, -9.0109, 9.0109)
 
@@ -53,6 +55,10 @@ class Tanh(Approximation):
     def range_of(cls, node: Node, source: Tensor, numbers: Mapping[str, np.float32]) -> Range:  # noqa: ARG003 - as above
         """Return 1 as the bound."""
         return Range(1.0, source.negative_zero)
+
+    def slope(self, y: Real) -> Real:
+        """Return 1 - y^2."""
+        return 1 - y * y
 
     def function(self, x: Single) -> Single:
         """Return tanh(x)."""

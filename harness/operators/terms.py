@@ -15,6 +15,7 @@ from harness.operators import broadcast, text
 from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
+from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
@@ -185,6 +186,43 @@ class BinaryLayer(Layer):
         """Return the constant term, (N,), with the sign that it has in a sum; None if no term is constant."""
         constant = next((term for term in self.terms if term is not None), None)
         return None if constant is None else np.broadcast_to(constant, self.output.shape).reshape(-1)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the change of the exact result."""
+        return self._terms_and_change(at)[2].reshape(at.output.shape)
+
+    def rounding(self, at: Perturbed) -> Array:
+        """Return one rounding of each result, and those of the terms in a sum before.
+
+        ONNX Runtime may begin the sum of a layer before with the other term, which then passes its roundings.
+        """
+        a, b, change = self._terms_and_change(at)
+        result = np.abs(self.apply(a, b)) + change
+        added = np.abs(a) + np.abs(b) + change if self.takes_infinities else 0
+        bound = 2 * UNIT_ROUNDOFF * result + UNDERFLOW + gamma(at.roundings) * added
+        return within_range(bound, result + added).reshape(at.output.shape)
+
+    def _terms_and_change(self, at: Perturbed) -> tuple[Array, Array, Array]:
+        none = [None if term is None else np.zeros(term.shape) for term in self.terms]
+        a, b = (term.astype(np.float64) for term in broadcast.operands(self.inputs, self.terms, at.values))
+        return a, b, self.change_of_result(a, b, *broadcast.operands(self.inputs, none, at.errors))
+
+    def linear(self, rows: Sequence[Array]) -> Array | None:
+        """Return the sums or differences; None for products and quotients."""
+        if not self.takes_infinities:
+            return None
+        none = [None if term is None else np.zeros(term.shape) for term in self.terms]
+        changes: Array = self.apply(*broadcast.operands(self.inputs, none, rows))
+        return changes.reshape(len(rows[0]), -1)
+
+    @staticmethod
+    def change_of_result(a: Array, b: Array, of_a: Array, of_b: Array) -> Array:  # noqa: ARG004 - operators override it
+        """Return the most that the exact result of a and b changes if these change by up to `of_a` and `of_b`."""
+        return np.full_like(a, np.inf)
+
+    def roundings(self, before: int) -> int:
+        """Return those of the inputs, as ONNX Runtime may compute the layer together with the sum before."""
+        return before
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""

@@ -6,7 +6,7 @@ The exact specification and ONNX Runtime both compute the expected values, and e
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,19 @@ from harness.operators.base import Layer
 from harness.operators.exact import BLOCK
 from harness.reference.runtime import OnnxRuntimeReference, SeparateLayers
 from harness.reference.specification import SpecificationReference
+from harness.reference.whole_network import NOTHING, Whole, WholeNetwork, WholeOutput, max_ratio
 
-__all__ = ["Defect", "HostCheck", "OnnxRuntimeReference", "Reference", "SpecificationReference", "check_host"]
+__all__ = [
+    "Defect",
+    "HostCheck",
+    "OnnxRuntimeReference",
+    "Reference",
+    "SpecificationReference",
+    "Whole",
+    "WholeOutput",
+    "check_host",
+    "max_ratio",
+]
 
 GIVEN_VECTORS = 1024
 """The first vectors of every call also go through the model as its file has it."""
@@ -40,16 +51,13 @@ class Expected:
     """The right activations of some vectors, (n, size) by layer, and how near to a bound ONNX Runtime came.
 
     `ratios` has for each layer the largest |ONNX Runtime - specification| / tolerance of a value, at most 1; None if
-    the layer has no tolerance, and every bit agreed.
+    the layer has no tolerance, and every bit agreed.  `whole` compares ONNX Runtime with the whole
+    model with them; it is empty if the network has no tolerances.
     """
 
     activations: tuple[Array, ...]
     ratios: tuple[float | None, ...]
-
-
-def max_ratio(ratios: Iterable[float | None]) -> float | None:
-    """Return the largest of some ratios of one layer; None if the layer has no tolerance."""
-    return max((ratio for ratio in ratios if ratio is not None), default=None)
+    whole: Whole = NOTHING
 
 
 class Reference:
@@ -57,7 +65,8 @@ class Reference:
 
     Both must agree on every byte.  If the network has layers with a tolerance (float sums, transcendental functions),
     ONNX Runtime computes each layer on the specified inputs of that layer, and each value must lie within the
-    tolerance; layers without one must agree on every byte there, too.
+    tolerance; layers without one must agree on every byte there, too.  The outputs of the whole model, with all
+    optimisations, must lie within the bounds of the errors of all layers together, for the first vectors.
 
     `x64_quant_precision` asks ONNX Runtime for session.x64quantprecision=1.  `host` is the check of this machine.
     Raises ReferenceFailed where this machine's products for the network's layers are wrong, and
@@ -73,6 +82,8 @@ class Reference:
         self._input_name, self._layers = network.input.name, network.layers
         kind = SeparateLayers if any(layer.has_tolerance for layer in network.layers) else OnnxRuntimeReference
         self._runtime = kind(network, threads, x64_quant_precision=x64_quant_precision)
+        separate = isinstance(self._runtime, SeparateLayers)
+        self._whole = WholeNetwork(network, threads, x64_quant_precision=x64_quant_precision) if separate else None
         self._specification = SpecificationReference(network, threads)
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
@@ -111,7 +122,7 @@ class Reference:
         largest = tuple(
             None if None in of_layer else max(map(float, of_layer)) for of_layer in zip(*ratios, strict=True)
         )
-        return Expected(right, largest)
+        return Expected(right, largest, self._whole.compare(vectors, right, self.host) if self._whole else NOTHING)
 
 
 def require_numbers(layers: tuple[Layer, ...], specification: tuple[Array, ...], first: int = 0) -> None:

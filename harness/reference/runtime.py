@@ -54,6 +54,34 @@ class SeparateLayers:
         return tuple(output.reshape(len(vectors), -1) for output in outputs)
 
 
+class GivenModel:
+    """The model as its file has it by ONNX Runtime's CPU kernels, with a free number of vectors.
+
+    `all_activations` makes each activation an output, which ONNX Runtime does not optimise away.
+    Raises RequestError where ONNX Runtime refuses the model.
+    """
+
+    def __init__(
+        self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True, all_activations: bool = False
+    ) -> None:
+        self._input = network.input
+        precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
+        model = with_all_activations(network) if all_activations else with_free_batch(network).SerializeToString()
+        try:
+            self._session = session(model, threads, x64_quant_precision=precise)
+        except Exception as error:  # its exceptions have no common base of their own
+            raise refused(network.name, error) from error
+
+    def outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
+        """Return the outputs by name for float32 (n, K) vectors: (n, width) each.
+
+        Raises ReferenceFailed where ONNX Runtime fails.
+        """
+        names = [output.name for output in self._session.get_outputs()]
+        outputs = _run(self._session, names, {self._input.name: (self._input, vectors)})
+        return {name: output.reshape(len(vectors), -1) for name, output in zip(names, outputs, strict=True)}
+
+
 class OnnxRuntimeReference:
     """A network's activations according to ONNX Runtime's CPU kernels.
 
@@ -65,36 +93,23 @@ class OnnxRuntimeReference:
     """
 
     def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
-        self._input = network.input
         self._layers = network.layers
-        precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
-        try:
-            self._session = session(with_all_activations(network), threads, x64_quant_precision=precise)
-            self._given = session(with_free_batch(network).SerializeToString(), threads, x64_quant_precision=precise)
-        except Exception as error:  # its exceptions have no common base of their own
-            raise refused(network.name, error) from error
+        self._observed, self._given = (
+            GivenModel(network, threads, x64_quant_precision=x64_quant_precision, all_activations=each)
+            for each in (True, False)
+        )
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
-        outputs = _run(self._session, [layer.output.name for layer in self._layers], self._inputs(vectors))
-        return tuple(
-            output.reshape(len(vectors), layer.size) for output, layer in zip(outputs, self._layers, strict=True)
-        )
+        outputs = self._observed.outputs(vectors)
+        return tuple(outputs[layer.output.name] for layer in self._layers)
 
     def given_outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
-        """Return the outputs of the model as its file has it, by name, for float32 (n, K) vectors: (n, width) each.
-
-        Raises ReferenceFailed where ONNX Runtime fails.
-        """
-        names = [output.name for output in self._given.get_outputs()]
-        outputs = _run(self._given, names, self._inputs(vectors))
-        return {name: output.reshape(len(vectors), -1) for name, output in zip(names, outputs, strict=True)}
-
-    def _inputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, tuple[Tensor, Array]]:
-        return {self._input.name: (self._input, vectors)}
+        """Return the outputs of the model as its file has it; see `GivenModel.outputs`."""
+        return self._given.outputs(vectors)
 
 
 def _run(

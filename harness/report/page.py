@@ -21,7 +21,7 @@ from harness.core.text import plural
 from harness.core.time_units import duration
 from harness.operators.counters import percent
 from harness.runs.entries import PreviousEntry
-from harness.runs.facts import place, value_text
+from harness.runs.facts import place, value_text, whole_text
 
 NOT_RECORDED = "not recorded"
 
@@ -55,7 +55,13 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"count": "{:,}".format, "recorded": _recorded, "place": place, "value": value_text}
+    found.filters |= {
+        "count": "{:,}".format,
+        "recorded": _recorded,
+        "place": place,
+        "value": value_text,
+        "whole": whole_text,
+    }
     found.filters |= {
         "percent": percent,
         "single": _single,

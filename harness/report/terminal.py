@@ -17,7 +17,7 @@ from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
-from harness.runs.facts import diagnosed, effect_text, gather, place
+from harness.runs.facts import diagnosed, effect_text, gather, place, whole_text
 
 
 def show(content: Content, report: Path, console: Console) -> None:
@@ -28,6 +28,8 @@ def show(content: Content, report: Path, console: Console) -> None:
     console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
     if ratio := _ratio_text(document.layers):
         console.show(Text(ratio))
+    for output in document.whole_network:
+        console.show(Text(f"ONNX Runtime, whole network: {whole_text(output)}"))
     if document.fetch == "mismatch":
         console.show(Text("dumps with the hash of the reference stayed on the board (--fetch all fetches them)"))
     if document.conformance:

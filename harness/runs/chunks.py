@@ -137,7 +137,7 @@ def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
     hashes = (reference_sha256, executed.sha256)
     record = recorded(job.plan, job.stimuli.count, chunk, started.vectors, references, actual, hashes)
     in_deployment = _in_deployment(job, deployed, executed, references[-1], chunk.start)
-    record = dataclasses.replace(record, deployed=in_deployment, ratios=expected.ratios)
+    record = dataclasses.replace(record, deployed=in_deployment, ratios=expected.ratios, whole=expected.whole)
     started.counted.result()
     job.folder.write_chunk(record, job.identity)
 

@@ -32,6 +32,7 @@ from harness.operators.tensor import Tensor
 from harness.plan import memory, plan_check
 from harness.plan.plan import Plan, buffer_bytes
 from harness.reference import coverage, max_ratio
+from harness.reference.whole_network import NOTHING as NO_WHOLE
 from harness.runs import entries
 from harness.runs import folder as run_folder
 from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, RunDocument
@@ -70,7 +71,8 @@ def conclude(
 AGREEMENT = {
     False: "ONNX Runtime and the exact specification agreed on every byte",
     True: "ONNX Runtime computed each layer on the specified inputs: layers with one value agreed on every byte, float "
-    "sums and functions lay within their bound (layers, reference_ratio)",
+    "sums and functions lay within their bound (layers, reference_ratio), and the whole model within the bounds of the "
+    "errors of all layers (whole_network)",
 }
 """The agreement of ONNX Runtime and the specification, by whether the network has layers with a tolerance."""
 
@@ -129,9 +131,17 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
     differs = differing or (deployed and deployed.differing) or refuted or strayed
     layers = enumerate(zip(totals, shown.covered, strict=True))
     ratios = [max_ratio(record.ratios[i] for record in records if record.ratios) for i in range(len(totals))]
+    whole = sum((record.whole for record in records), NO_WHOLE)
+    ratios_of_layers = zip(ratios, whole.ratios or (None,) * len(totals), strict=True)
+    near = [
+        {"reference_ratio": alone} | ({} if of_whole is None else {"whole_ratio": of_whole})
+        for alone, of_whole in ratios_of_layers
+    ]
+    outputs = [entries.WholeOutputEntry(**dataclasses.asdict(output)) for output in whole.outputs]
     return Results(
-        layers=[_layer(plan, ran_on, index, total, covered, ratios[index]) for index, (total, covered) in layers],
+        layers=[_layer(plan, ran_on, index, total, covered, near[index]) for index, (total, covered) in layers],
         coverage={"text": coverage.describe(network, shown.covered), **_counts(coverage.total(shown.covered))},
+        **({"whole_network": outputs} if outputs else {}),
         deployed=None if deployed is None else entries.ComparisonEntry(**dataclasses.asdict(deployed)),
         proof=proof,
         conformance=observed,
@@ -233,7 +243,7 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
         "wall_s",
     )
     content = document.to_json()
-    return {key: content[key] for key in kept} | {
+    return {key: content[key] for key in (*kept, *({"whole_network"} & content.keys()))} | {
         "board": document.board.name,
         "board_kind": document.board.kind,
         "model": document.model.name,
@@ -400,7 +410,12 @@ def _value_range(layer: Layer) -> tuple[float | None, float | None]:
 
 
 def _layer(
-    plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage, ratio: float | None
+    plan: Plan,
+    ran_on: Sequence[str],
+    index: int,
+    total: Comparison,
+    covered: LayerCoverage,
+    ratios: Mapping[str, Any],
 ) -> entries.LayerEntry:
     layers, tasks = plan.network.layers, plan.tasks_of(index)
     layer, items = layers[index], [plan.items[task.item] for task in tasks]
@@ -423,7 +438,7 @@ def _layer(
         own=total.own,
         first_difference=first,
         coverage=_counts(covered),
-        reference_ratio=ratio,
+        **ratios,
         **({} if plan.kept[index] else {"kept": False}),
     )
 

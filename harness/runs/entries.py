@@ -305,11 +305,23 @@ class ComparisonEntry(Entries):
     own: int
 
 
+class WholeOutputEntry(Entries):
+    """An output of the network by ONNX Runtime with the whole model; see `harness.reference.WholeOutput`."""
+
+    output: str
+    vectors: int
+    values: int
+    compared: int
+    bound: float
+    ratio: float
+
+
 class LayerEntry(Entries):
     """Comparison of the activations of a layer with the reference, and its coverage by the vectors.
 
     It is not `kept`, and nothing was compared, if the board overwrites its activations before an execution ends.
     `reference_ratio` is the largest |ONNX Runtime - reference| / bound of a value; None if every bit had to agree.
+    `whole_ratio` is the same of ONNX Runtime with the whole model, and the bound of the errors of all layers up to it.
     """
 
     index: int
@@ -327,6 +339,7 @@ class LayerEntry(Entries):
     coverage: Mapping[str, Met] = Field(default_factory=dict)
     kept: bool = True
     reference_ratio: float | None = None
+    whole_ratio: float | None = None
 
 
 class ConditionEntry(Entries):
@@ -432,6 +445,7 @@ class Results(Entries):
 
     layers: Annotated[Sequence[LayerEntry], OfVerdict]
     coverage: Annotated[Mapping[str, str | Met], OfVerdict] = Field(default_factory=dict)
+    whole_network: Annotated[Sequence[WholeOutputEntry], OfVerdict] = ()
     deployed: Annotated[ComparisonEntry | None, OfVerdict] = None
     proof: Annotated[ProofDocument | None, CheckedBy("proof")] = None
     conformance: Annotated[ConformanceEntry | None, OfVerdict] = None

@@ -14,7 +14,7 @@ from harness.core import safe_io
 from harness.core.document import Content
 from harness.core.strict_json import number
 from harness.core.text import plural
-from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument
+from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument, WholeOutputEntry
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,19 @@ def diagnosed(content: Content) -> list[tuple[str, str]]:
     if found := explanation(run):
         return [(f"layer{'s' * (len(found.layers) > 1)} {', '.join(found.layers)}", found.text)]
     return [(f"layer {found.layer}", found.text) for found in run.diagnoses]
+
+
+def whole_text(content: Content) -> str:
+    """Return how near an output of ONNX Runtime with the whole model is to the specification."""
+    output = WholeOutputEntry.view(content)
+    if not output.compared:
+        return (
+            f"{output.output} has no bound: codes before it can differ, or the errors of all layers exceed its values"
+        )
+    every = output.compared == output.values
+    scope = plural(output.vectors, "vector") if every else f"{output.compared:,} of {output.values:,} values"
+    share = f"{100 * output.ratio:.2g} % of the propagated bound (at most {output.bound:.2g})"
+    return f"{output.output} within {share}, {scope}"
 
 
 def place(content: Content) -> str:

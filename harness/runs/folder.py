@@ -49,6 +49,7 @@ from harness.core.file_digest import file_sha256
 from harness.core.locking import try_exclusive
 from harness.core.safe_io import parse_json, read_document, require_keys
 from harness.execution import dumps
+from harness.reference.whole_network import NOTHING, Whole, WholeOutput
 from harness.runs import ATTEMPTS
 from harness.targets import HARDWARE
 
@@ -69,7 +70,8 @@ class ChunkRecord:
 
     `diagnoses` are of the first layers that are wrong themselves, `portraits` of all layers that differ.
     `deployed` is the last layer's result in deployment mode, which a proof asks for.  `ratios` has for each layer the
-    largest |ONNX Runtime - reference| / tolerance; None if they had to agree on every bit.
+    largest |ONNX Runtime - reference| / tolerance; None if they had to agree on every bit.  `whole` compares ONNX
+    Runtime with the whole model.
     """
 
     index: int
@@ -82,6 +84,7 @@ class ChunkRecord:
     portraits: tuple[DifferenceSummary, ...]
     deployed: DeployedResult | None = None
     ratios: tuple[float | None, ...] = ()
+    whole: Whole = NOTHING
 
 
 @dataclass(frozen=True)
@@ -494,7 +497,14 @@ def _chunk(document: dict[str, Any]) -> ChunkRecord:
         portraits=tuple(map(_difference_summary, document["portraits"])),
         deployed=_deployed(document.get("deployed")),
         ratios=tuple(document.get("ratios", ())),
+        whole=_whole(document.get("whole")),
     )
+
+
+def _whole(document: dict[str, Any] | None) -> Whole:
+    if document is None:
+        return NOTHING
+    return Whole(tuple(WholeOutput(**output) for output in document["outputs"]), tuple(document["ratios"]))
 
 
 def _deployed(document: dict[str, Any] | None) -> DeployedResult | None:

@@ -179,7 +179,7 @@ def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, acti
     actual = outputs.kept("target", record)
     found = chunks.recorded(outputs.plan, outputs.vectors.count, chunk, vectors, activations, actual, hashes)
     # The hash in deployment mode was compared with the reference's; the ratios are those of the machine of the run.
-    found = dataclasses.replace(found, deployed=record.deployed, ratios=record.ratios)
+    found = dataclasses.replace(found, deployed=record.deployed, ratios=record.ratios, whole=record.whole)
     require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
 
 

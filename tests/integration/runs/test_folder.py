@@ -19,6 +19,7 @@ from harness.core.document import durable, write_json
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import parse_json
+from harness.reference import Whole, WholeOutput
 from harness.runs import folder as run_folder
 from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, differs_so_far, now
 from tests.support.identities import HOST, XAVIER
@@ -62,6 +63,9 @@ def test_a_chunk_comes_back_as_it_was_written(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     folder.write_chunk(RECORD, HOST)
     assert list(folder.chunks()) == [RECORD]
+    whole = Whole((WholeOutput("y", 100, 200, 150, 0.5, 0.25),), (None, 0.75))
+    folder.write_chunk(replace(RECORD, ratios=(None, 0.5), whole=whole), HOST)
+    assert list(folder.chunks()) == [replace(RECORD, ratios=(None, 0.5), whole=whole)]
 
 
 def test_what_is_kept_of_nan_and_infinity_is_json_and_comes_back(tmp_path: Path) -> None:

@@ -241,6 +241,19 @@ def test_every_layer_has_its_row(differing: dict[str, Any]) -> None:
     assert layers[-1] == ["", "All 11 layers", "4,500,000", "32,663", "12", ""]
 
 
+def test_a_float_network_states_how_near_onnx_runtime_came(identical: dict[str, Any]) -> None:
+    output = {"output": "scores", "vectors": 7, "values": 35, "compared": 35, "bound": 0.25, "ratio": 0.5}
+    identical["layers"][-2] |= {"reference_ratio": 0.375, "whole_ratio": 0.125}
+    identical["layers"][-3] |= {"reference_ratio": 0.25}
+    page = Page(html(identical | {"whole_network": [output]})).prose
+    alone, both = (identical["layers"][index]["name"] for index in (-3, -2))
+    assert (
+        f"largest difference of {alone} 0.25 of its bound Reference, largest difference of {both} 0.375 of its bound; "
+        "0.125 with the whole network ONNX Runtime, whole network scores within 50 % of the propagated bound (at most "
+        "0.25), 7 vectors Host"
+    ) in page
+
+
 def test_an_emulated_board_is_unmissable(identical: dict[str, Any]) -> None:
     source = html(identical)
     assert "These results say nothing about execution time: times here are not MET" in Page(source).within("h2")

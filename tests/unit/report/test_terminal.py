@@ -69,3 +69,10 @@ def test_a_narrow_terminal_cuts_no_number(differing: dict[str, Any], width: int)
     assert "…" not in text
     for number in ("500,000", "400,000", "100,000", "12", "83", FIRST["expected"], FIRST["actual"]):
         assert str(number) in text
+
+
+def test_a_float_network_states_how_near_onnx_runtime_came(identical: dict[str, Any]) -> None:
+    assert not [line for line in shown(identical) if "ONNX Runtime" in line]
+    output = {"output": "scores", "vectors": 7, "values": 35, "compared": 35, "bound": 0.25, "ratio": 0.5}
+    lines = shown(identical | {"whole_network": [output]})
+    assert "ONNX Runtime, whole network: scores within 50 % of the propagated bound (at most 0.25), 7 vectors" in lines

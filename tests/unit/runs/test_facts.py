@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.runs.facts import clean, gather, place, value_text
+from harness.runs.facts import clean, gather, place, value_text, whole_text
 
 
 def test_sums_of_a_run_that_differs(differing: dict[str, Any]) -> None:
@@ -106,3 +106,20 @@ def test_clean_removes_marks_that_reorder_a_line() -> None:
 
 def test_clean_leaves_a_document_as_it_is(differing: dict[str, Any]) -> None:
     assert clean(differing) == json.loads(json.dumps(differing))
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({}, "logits within 0.3 % of the propagated bound (at most 0.00012), 4 vectors"),
+        ({"vectors": 1, "ratio": 0.0}, "logits within 0 % of the propagated bound (at most 0.00012), 1 vector"),
+        ({"compared": 30}, "logits within 0.3 % of the propagated bound (at most 0.00012), 30 of 40 values"),
+        (
+            {"compared": 0, "bound": 0.0, "ratio": 0.0},
+            "logits has no bound: codes before it can differ, or the errors of all layers exceed its values",
+        ),
+    ],
+)
+def test_an_output_of_the_whole_network(entry: dict[str, Any], text: str) -> None:
+    whole = {"output": "logits", "vectors": 4, "values": 40, "compared": 40, "bound": 1.2e-4, "ratio": 0.003}
+    assert whole_text(whole | entry) == text
