@@ -104,7 +104,7 @@ build/other-runtime/complete: requirements/other_runtime.txt
 
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness cuda cross images dev build peers labgrid other_runtime; do \
+	cd requirements && for name in harness cuda cross images cluster dev build peers labgrid other_runtime; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 
