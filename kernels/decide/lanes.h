@@ -1,0 +1,318 @@
+/* Vectors of LANES samples.  A group holds four codes of each sample: uint8 (LANES, 4).
+ *
+ *     dot(acc, factor(group), weights(word))   acc[lane] + sum_j group[lane][j] * word[j] - SHIFT * sum_j word[j]     int32
+ *     requantize(acc, m)                       group[lane][j] = saturate(round_half_even(float32(acc[j][lane]) * m[j]))
+ *
+ * A word is four int8 weights.  SHIFT is 128 where the processor multiplies int8 by int8 only, and 0 elsewhere.
+ * No instruction here saturates a sum of products (VPMADDUBSW and VPDPBUSDS would): sums wrap around modulo 2^32.
+ *
+ *     x86 with AVX512-VNNI     VPDPBUSD
+ *     x86 with AVX2            VPMADDWD    bytes 0 and 2, then bytes 1 and 3, as int16: 2 * 255 * 128 < 2^31
+ *     Armv8.2, dot products    SDOT
+ *     Armv8.0                  SMULL, SADDLP: two products are added in int32, not in int16
+ *     any other                the vector types of GCC and Clang, or DECIDE_PORTABLE
+ *
+ * TOGETHER vectors of samples share the weights that are loaded.
+ */
+#ifndef DECIDE_LANES_H
+#define DECIDE_LANES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "groups are words of a little-endian processor"
+#endif
+
+#if !defined(DECIDE_PORTABLE) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#define DECIDE_AVX512
+#define DECIDE_KERNEL "AVX512-VNNI"
+enum { LANES = 16, TOGETHER = 2, SHIFT = 0 };
+#elif !defined(DECIDE_PORTABLE) && defined(__AVX2__)
+#define DECIDE_AVX2
+#define DECIDE_KERNEL "AVX2"
+enum { LANES = 8, TOGETHER = 1, SHIFT = 0 };
+#elif !defined(DECIDE_PORTABLE) && defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define DECIDE_NEON
+#define DECIDE_KERNEL "NEON dot product"
+enum { LANES = 4, TOGETHER = 2, SHIFT = 128 };
+#elif !defined(DECIDE_PORTABLE) && defined(__aarch64__)
+#define DECIDE_NEON
+#define DECIDE_KERNEL "NEON"
+enum { LANES = 4, TOGETHER = 2, SHIFT = 128 };
+#else
+#define DECIDE_KERNEL "portable"
+enum { LANES = 4, TOGETHER = 2, SHIFT = 0 };
+#endif
+
+#if defined(DECIDE_AVX512) || defined(DECIDE_AVX2)
+#include <immintrin.h>
+#elif defined(DECIDE_NEON)
+#include <arm_neon.h>
+#endif
+
+enum { GROUP = 4, GROUP_BYTES = GROUP * LANES };
+
+typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
+typedef uint32_t Words __attribute__((vector_size(4 * LANES)));
+typedef float Floats __attribute__((vector_size(4 * LANES)));
+typedef uint8_t Group __attribute__((vector_size(4 * LANES)));
+typedef uint8_t LaneBytes __attribute__((vector_size(LANES)));
+
+static inline Integers same(int32_t value)
+{
+    return value - (Integers){0};
+}
+
+static inline Floats same_float(float value)
+{
+    return value - (Floats){0};
+}
+
+static inline Floats select_float(Integers mask, Floats yes, Floats no)
+{
+    return (Floats)((mask & (Integers)yes) | (~mask & (Integers)no));
+}
+
+static inline Integers load_integers(const int32_t *from)
+{
+    Integers integers;
+    memcpy(&integers, from, sizeof integers);
+    return integers;
+}
+
+static inline void store_integers(int32_t *to, Integers integers)
+{
+    memcpy(to, &integers, sizeof integers);
+}
+
+static inline Floats load_floats(const float *from)
+{
+    Floats floats;
+    memcpy(&floats, from, sizeof floats);
+    return floats;
+}
+
+static inline Group load_group(const uint8_t *from)
+{
+    Group group;
+    memcpy(&group, from, sizeof group);
+    return group;
+}
+
+static inline void store_group(uint8_t *to, Group group)
+{
+    memcpy(to, &group, sizeof group);
+}
+
+/* The lowest byte of each lane. */
+static inline void store_bytes(uint8_t *to, Integers integers)
+{
+    const LaneBytes bytes = __builtin_convertvector(integers, LaneBytes);
+    memcpy(to, &bytes, sizeof bytes);
+}
+
+static inline Floats scaled(Integers acc, Floats m)
+{
+    return __builtin_convertvector(acc, Floats) * m;
+}
+
+/* Half to even: the sum has the unit 1 in its last place, |v| <= 2^22. */
+static inline Floats rounded(Floats v)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23 */
+    return (v + magic) - magic;
+}
+
+/* Clamped before it is rounded, as in kernels/c/saturate.h: low and high are integers, |low|, |high| < 2^22. */
+static inline Integers round_clamped(Floats v, float low, float high)
+{
+    v = select_float(v > low, v, same_float(low));
+    v = select_float(v < high, v, same_float(high));
+    return __builtin_convertvector(rounded(v), Integers);
+}
+
+#if defined(DECIDE_AVX512)
+
+typedef __m512i Factor, Weights;
+
+static inline Factor factor(Group group)
+{
+    return (__m512i)group;
+}
+
+static inline Weights weights(int32_t word)
+{
+    return _mm512_set1_epi32(word);
+}
+
+static inline Integers dot(Integers acc, Factor a, Weights w)
+{
+    return (Integers)_mm512_dpbusd_epi32((__m512i)acc, a, w);
+}
+
+static inline Group least(Group a, Group b)
+{
+    return (Group)_mm512_min_epu8((__m512i)a, (__m512i)b);
+}
+
+static inline Group greatest(Group a, Group b)
+{
+    return (Group)_mm512_max_epu8((__m512i)a, (__m512i)b);
+}
+
+static inline __m512i round_two(Integers first, Floats m_first, Integers second, Floats m_second)
+{
+    return _mm512_packs_epi32(_mm512_cvtps_epi32((__m512)scaled(first, m_first)),
+                              _mm512_cvtps_epi32((__m512)scaled(second, m_second)));
+}
+
+static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
+{
+    const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i codes = _mm512_packus_epi16(round_two(acc[0], m[0], acc[1], m[1]),
+                                              round_two(acc[2], m[2], acc[3], m[3]));
+    return (Group)_mm512_shuffle_epi8(codes, order);
+}
+
+#elif defined(DECIDE_AVX2)
+
+typedef struct {
+    __m256i even, odd; /* int16 */
+} Factor, Weights;
+
+static inline Factor factor(Group group)
+{
+    return (Factor){_mm256_and_si256((__m256i)group, _mm256_set1_epi16(255)), _mm256_srli_epi16((__m256i)group, 8)};
+}
+
+static inline Weights weights(int32_t word)
+{
+    const __m256i bytes = _mm256_set1_epi32(word);
+    return (Weights){_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
+}
+
+static inline Integers dot(Integers acc, Factor a, Weights w)
+{
+    const __m256i sum = _mm256_add_epi32((__m256i)acc, _mm256_madd_epi16(a.even, w.even));
+    return (Integers)_mm256_add_epi32(sum, _mm256_madd_epi16(a.odd, w.odd));
+}
+
+static inline Group least(Group a, Group b)
+{
+    return (Group)_mm256_min_epu8((__m256i)a, (__m256i)b);
+}
+
+static inline Group greatest(Group a, Group b)
+{
+    return (Group)_mm256_max_epu8((__m256i)a, (__m256i)b);
+}
+
+static inline __m256i round_two(Integers first, Floats m_first, Integers second, Floats m_second)
+{
+    return _mm256_packs_epi32(_mm256_cvtps_epi32((__m256)scaled(first, m_first)),
+                              _mm256_cvtps_epi32((__m256)scaled(second, m_second)));
+}
+
+static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
+{
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m256i codes = _mm256_packus_epi16(round_two(acc[0], m[0], acc[1], m[1]),
+                                              round_two(acc[2], m[2], acc[3], m[3]));
+    return (Group)_mm256_shuffle_epi8(codes, order);
+}
+
+#elif defined(DECIDE_NEON)
+
+typedef int8x16_t Factor, Weights;
+
+static inline Factor factor(Group group)
+{
+    return vreinterpretq_s8_u8(veorq_u8((uint8x16_t)group, vdupq_n_u8(SHIFT)));
+}
+
+static inline Weights weights(int32_t word)
+{
+    return vreinterpretq_s8_s32(vdupq_n_s32(word));
+}
+
+static inline Integers dot(Integers acc, Factor a, Weights w)
+{
+#if defined(__ARM_FEATURE_DOTPROD)
+    return (Integers)vdotq_s32((int32x4_t)acc, a, w);
+#else
+    const int32x4_t first = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(w)));
+    const int32x4_t second = vpaddlq_s16(vmull_s8(vget_high_s8(a), vget_high_s8(w)));
+    return (Integers)vaddq_s32((int32x4_t)acc, vpaddq_s32(first, second));
+#endif
+}
+
+static inline Group least(Group a, Group b)
+{
+    return (Group)vminq_u8((uint8x16_t)a, (uint8x16_t)b);
+}
+
+static inline Group greatest(Group a, Group b)
+{
+    return (Group)vmaxq_u8((uint8x16_t)a, (uint8x16_t)b);
+}
+
+static inline uint16x4_t round_one(Integers acc, Floats m)
+{
+    return vqmovun_s32(vcvtnq_s32_f32((float32x4_t)scaled(acc, m)));
+}
+
+static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
+{
+    const uint8x8_t first = vqmovn_u16(vcombine_u16(round_one(acc[0], m[0]), round_one(acc[1], m[1])));
+    const uint8x8_t second = vqmovn_u16(vcombine_u16(round_one(acc[2], m[2]), round_one(acc[3], m[3])));
+    const uint8x16_t order = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    return (Group)vqtbl1q_u8(vcombine_u8(first, second), order);
+}
+
+#else
+
+typedef Words Factor;
+typedef int32_t Weights;
+
+static inline Factor factor(Group group)
+{
+    return (Words)group;
+}
+
+static inline Weights weights(int32_t word)
+{
+    return word;
+}
+
+static inline Integers dot(Integers acc, Factor a, Weights w)
+{
+    for (int j = 0; j < GROUP; ++j)
+        acc += (Integers)((a >> (8 * j)) & 255) * (int8_t)((uint32_t)w >> (8 * j));
+    return acc;
+}
+
+static inline Group least(Group a, Group b)
+{
+    const Group mask = (Group)(a < b);
+    return (a & mask) | (b & ~mask);
+}
+
+static inline Group greatest(Group a, Group b)
+{
+    const Group mask = (Group)(a > b);
+    return (a & mask) | (b & ~mask);
+}
+
+static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
+{
+    Integers codes = same(0);
+    for (int j = 0; j < GROUP; ++j)
+        codes |= round_clamped(scaled(acc[j], m[j]), 0.0f, 255.0f) << (8 * j);
+    return (Group)codes;
+}
+
+#endif
+
+#endif
