@@ -7,7 +7,8 @@
  *     score  = float32(acc[n]) * multiplier[n]                                            last layer, float scores
  *
  * with codes a, y from 0 to 255.  The host moves int8 codes by 128 and folds zero points into weights and offset.
- * Multipliers are positive, so that every step is monotone in acc.
+ * Multipliers are positive, so that every step is monotone in acc.  The host refuses networks whose acc can leave int32 for
+ * any a[k] from 0 to 255, or whose scores are not finite.
  */
 #ifndef DECIDE_H
 #define DECIDE_H
@@ -25,7 +26,8 @@ typedef struct {
     int32_t zero_point, low, high;
 } DecideLayer;
 
-/* Score `left` is greater than score `right` (or the constant, if right is -1), or equal unless `strict`. */
+/* Score `left` is greater than score `right` (or the constant, if right is -1), or equal unless `strict`; if `negated`, the
+ * contrary.  Scores that are codes are compared as numbers from 0 to 255. */
 typedef struct {
     int32_t decision, left, right, strict, negated;
     float constant;
@@ -63,10 +65,12 @@ typedef struct {
 } DecideRegions;
 
 /* Adds the decisions of all codes of the box to the regions; codes are processed in batches of batch[k] codes along
- * axis k, at most DECIDE_SAMPLES together.  Returns the number of codes; 0 if memory is lacking. */
+ * axis k, at most DECIDE_SAMPLES together.  Returns the number of codes; 0 if memory is lacking or a limit is exceeded.
+ * Each thread may run its own call; two calls at the same time need regions of their own. */
 uint64_t decide_box(const DecideNetwork *network, const DecideBox *box, const int32_t *batch, DecideRegions *regions);
 
-/* Finds the first code vector of the box, in batch order, whose set has a decision of `wanted`; returns 1 and the codes, or 0. */
+/* Finds the first code vector of the box, in batch order, whose set has a decision of `wanted`; returns 1 and the
+ * codes, or 0; -1 if memory is lacking or a limit is exceeded. */
 int32_t decide_find(const DecideNetwork *network, const DecideBox *box, const int32_t *batch, uint8_t wanted, uint8_t *codes);
 
 /* The name of the kernel: "AVX512-VNNI", "AVX2", "NEON", "NEON dot product", "portable". */
