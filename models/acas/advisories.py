@@ -47,6 +47,11 @@ def write(folder: Path, previous: str, axes: Axes, scores: NDArray[np.float32]) 
     named = {"axes": np.array(AXES), "units": np.array(UNITS), "wraps": np.array(WRAPS)}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
-        folder / f"{name}.npz", allow_pickle=False, advisories=best(scores), names=np.array(mdp.ADVISORIES), **named, **arrays
+        folder / f"{name}.npz",
+        allow_pickle=False,
+        advisories=best(scores),
+        names=np.array(mdp.ADVISORIES),
+        **named,
+        **arrays,
     )
     (folder / f"{name}.yaml").write_text(PROPERTY.format(name=name))

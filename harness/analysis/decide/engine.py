@@ -167,7 +167,9 @@ def _batch(extent: Sequence[int]) -> Any:
     room = float(BATCH)
     for place, (length, axis) in enumerate(long):
         most = max(1, min(length, int(room ** (1 / (len(long) - place)) + 1e-9)))
-        sizes[axis] = max(range(max(1, most // 2), most + 1), key=lambda size: (length / (-(-length // size) * size), size))
+        sizes[axis] = max(
+            range(max(1, most // 2), most + 1), key=lambda size: (length / (-(-length // size) * size), size)
+        )
         room /= sizes[axis]
     return (ctypes.c_int32 * AXES)(*sizes, *[1] * (AXES - len(sizes)))
 
@@ -182,7 +184,8 @@ def _comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Compa
         strict = False
     elif each.right is None:
         constant, strict = _float_limit(each)
-    return _Comparison(decision, each.left, right, strict, each.at_most, float(constant))
+    # decide.h negates a comparison as a whole: score <= c is not score > c
+    return _Comparison(decision, each.left, right, strict != each.at_most, each.at_most, float(constant))
 
 
 def _holds(score: Fraction, each: Comparison) -> bool:

@@ -197,7 +197,8 @@ def nearest_float32(value: Fraction) -> np.float32:
         raise RequestError(f"{float(value) if abs(value) < 1e300 else 'a cut'} is no float32", "state smaller cuts")
     candidates = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
     finite = [candidate for candidate in candidates if np.isfinite(candidate)]
-    return min(finite, key=lambda each: (abs(Fraction(float(each)) - value), int(each.view(np.uint32)) & 1))
+    nearest: np.float32 = min(finite, key=lambda each: (abs(Fraction(float(each)) - value), int(each.view(np.uint32)) & 1))
+    return nearest
 
 
 def _axis_codes(
@@ -229,7 +230,7 @@ def _input_of_code(network: CodeNetwork, index: int, code: int, ends: tuple[np.f
         values[0, index] = value[0]
         found = int(network.codes(values)[0, index])
         if found == code:
-            return value[0]
+            return np.float32(value[0])
         if start >= stop:
             raise RequestError(f"input {index} has no value between {ends[0]} and {ends[1]} with the code {code}")
         start, stop = (middle + 1, stop) if found < code else (start, middle)

@@ -38,7 +38,7 @@ from harness.core.errors import RequestError
 Ties: TypeAlias = Literal["first", "last", "all"]
 ROBUST, TABLE, OUTPUT = "robust", "similar-to-table", "output-in"
 MOST_DECISIONS = 8
-POPULATION = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
+POPULATION = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,14 @@ class _AxisText(BaseModel):
 
     def axis(self) -> Axis:
         """Return the axis; RequestError unless it has cuts, or two ends and a number of intervals."""
-        ends = (self.start, self.stop, self.intervals)
-        if (self.cuts is None) != (None not in ends) or (self.cuts is not None and ends != (None,) * 3):
-            raise RequestError(f"axis {self.name}: state `cuts`, or `from`, `to` and `intervals`")
-        if self.cuts is not None:
-            cuts = tuple(_number(self.name, cut) for cut in self.cuts)
-        else:
-            assert self.start is not None and self.stop is not None and self.intervals is not None
-            low, high = _number(self.name, self.start), _number(self.name, self.stop)
-            cuts = tuple(low + (high - low) * j / self.intervals for j in range(self.intervals + 1))
+        match (self.cuts, self.start, self.stop, self.intervals):
+            case (list(stated), None, None, None):
+                cuts = tuple(_number(self.name, cut) for cut in stated)
+            case (None, float() | str() as start, float() | str() as stop, int(intervals)):
+                low, high = _number(self.name, start), _number(self.name, stop)
+                cuts = tuple(low + (high - low) * j / intervals for j in range(intervals + 1))
+            case _:
+                raise RequestError(f"axis {self.name}: state `cuts`, or `from`, `to` and `intervals`")
         return Axis(self.name, self.unit, cuts, self.wraps)
 
 

@@ -69,13 +69,13 @@ def _violation(terms: Sequence[Term], inputs: int, outputs: int) -> Violation:
             case ["declare-const", str(name), "Real"] if VARIABLE.fullmatch(name):
                 declared.add(name)
             case ["assert", condition]:
-                found = [_comparisons(part, limits, bounds, inside=False) for part in [condition]][0]
+                found = _comparisons(condition, limits, bounds, inside=False)
                 alternatives = [(*a, *b) for a, b in itertools.product(alternatives, found)]
             case _:
                 raise ValueError(f"{_shown(term)} is neither declare-const of X_i or Y_j nor assert")
     expected = {f"{letter}_{index}" for letter, count in limits.items() for index in range(count)}
     if declared != expected:
-        wrong = sorted(declared ^ expected)[0]
+        wrong = min(declared ^ expected)
         raise ValueError(
             f"it declares {len(declared)} variables, the network has {inputs} inputs and {outputs} outputs: {wrong}"
         )
@@ -147,23 +147,20 @@ def _constant(text: str) -> Fraction:
 
 def _terms(text: str) -> list[Term]:
     """Return the terms of S-expressions; everything from ; to the end of a line is a comment."""
-    tokens = TOKEN.findall(re.sub(r";[^\n]*", "", text))
-    rest: Iterator[str] = iter(tokens)
-    found = _sequence(rest, top=True)
-    return found
+    return _sequence(iter(TOKEN.findall(re.sub(r";[^\n]*", "", text))), top=True)
 
 
-def _sequence(tokens: Iterator[str], *, top: bool) -> list[Term]:
+def _sequence(words: Iterator[str], *, top: bool) -> list[Term]:
     found: list[Term] = []
-    for token in tokens:
-        if token == "(":
-            found.append(_sequence(tokens, top=False))
-        elif token == ")":
-            if top:
-                raise ValueError("a ) has no (")
-            return found
+    for word in words:
+        if word == "(":
+            found.append(_sequence(words, top=False))
+        elif word != ")":
+            found.append(word)
+        elif top:
+            raise ValueError("a ) has no (")
         else:
-            found.append(token)
+            return found
     if not top:
         raise ValueError("a ( has no )")
     return found

@@ -57,7 +57,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     yield _finding("request", same, "decide.json states this model, property and domain")
     decisions = _array(path / DECISIONS)
     yield from _certificate(job, document, decisions, progress)
-    counts = counts_of(job.property, decisions)
+    counts = counts_of(job.stated, decisions)
     yield _finding("counts", counts == document.counts, f"{counts.safe:,} safe, {counts.violated:,} violated")
     yield from _witnesses(job, document, decisions)
     yield from _again(job, decisions, boxes, np.random.default_rng(seed), progress)
@@ -71,7 +71,7 @@ def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress
             slab, result = stated.pop((task.first, task.last), None), job.finished(task)
             if slab is None or result is None:
                 wrong.append(f"slab {task.first} is missing")
-            elif result.sha256 != slab.decisions_sha256 or not slab.code_vectors == task.code_vectors:
+            elif result.sha256 != slab.decisions_sha256 or slab.code_vectors != task.code_vectors:
                 wrong.append(f"slab {task.first} has other decisions or another number of codes")
             if result is not None:
                 codes += result.code_vectors
@@ -91,12 +91,12 @@ def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterato
     stated = hashlib.sha256(content).hexdigest() == document.witnesses_sha256
     with np.load(job.path / WITNESSES, allow_pickle=False) as arrays:
         boxes, codes, inputs = arrays["boxes"].astype(np.int64), arrays["codes"], arrays["inputs"]
-    wanted = witness_sets(job.property, decisions)
+    wanted = witness_sets(job.stated, decisions)
     each_once = np.array_equal(np.argwhere(wanted), boxes)
     yield _finding("witnesses", stated and each_once, f"{len(boxes):,} violated boxes have a witness each")
     if not each_once or not len(boxes):
         return
-    found = Engine(job.network, job.property.rule).each(codes)
+    found = Engine(job.network, job.stated.rule).each(codes)
     violating = bool((found & wanted[tuple(boxes.T)]).all())
     quantised = np.array_equal(job.network.codes(inputs), codes)
     expected = job.partition.inputs(boxes, codes, job.network)
@@ -105,10 +105,8 @@ def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterato
     yield _finding("violations", violating and quantised and inside, shown)
 
 
-def _again(
-    job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress
-) -> Iterator[Finding]:
-    engine, runtime = Engine(job.network, job.property.rule), Runtime(job)
+def _again(job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress) -> Iterator[Finding]:
+    engine, runtime = Engine(job.network, job.stated.rule), Runtime(job)
     chosen = random.choice(job.partition.boxes, min(boxes, job.partition.boxes), replace=False)
     wrong_kernel, wrong_runtime, codes, compared, checked = [], [], 0, 0, 0
     with progress("random boxes", len(chosen), 0) as bar:
@@ -131,7 +129,9 @@ def _again(
         "second kernel", not wrong_kernel, _shown(wrong_kernel) or f"{checked} random boxes, {codes:,} code vectors"
     )
     yield _finding(
-        "ONNX Runtime", not wrong_runtime, _shown(wrong_runtime) or f"{compared:,} of these code vectors, through the model"
+        "ONNX Runtime",
+        not wrong_runtime,
+        _shown(wrong_runtime) or f"{compared:,} of these code vectors, through the model",
     )
 
 
@@ -162,18 +162,15 @@ class Runtime:
         vectors = np.stack([values[codes[:, axis]] for axis, values in enumerate(self._inputs)], axis=1)
         activations = self._session.activations(np.ascontiguousarray(vectors, np.float32))
         layers = list(zip(self._model.layers, activations, strict=True))
-        if layers[-1][0].choice() is not None:
-            scores = layers[-2][1]
-        else:
-            scores = layers[-1][1]
+        scores = layers[-1 if layers[-1][0].choice() is None else -2][1]
         return _decisions(self._job, scores)
 
 
 def _decisions(job: Job, scores: npt.NDArray[np.generic]) -> Sets:
     """Return the decisions of scores, (n, outputs), by the rule of the property, in numpy."""
-    rule, values = job.property.rule, scores.astype(np.float64)
+    rule, values = job.stated.rule, scores.astype(np.float64)
     if rule.half_spaces:
-        sets = np.zeros(len(values), np.uint8)
+        found = np.zeros(len(values), np.uint8)
         for decision, half_space in enumerate(rule.half_spaces):
             holds = np.ones(len(values), np.bool_)
             for each in half_space:
@@ -181,14 +178,15 @@ def _decisions(job: Job, scores: npt.NDArray[np.generic]) -> Sets:
                 left = values[:, each.left]
                 least, most = (right, left) if not each.at_most else (left, right)
                 holds &= least < most if each.strict else least <= most
-            sets |= (holds << decision).astype(np.uint8)
-        return np.where(sets == 0, np.uint8(1 << len(rule.half_spaces)), sets)
+            found |= (holds << decision).astype(np.uint8)
+        found[found == 0] = 1 << len(rule.half_spaces)
+        return found
     best = values == (values.max(axis=1) if rule.greatest else values.min(axis=1))[:, None]
-    sets = (best << np.arange(values.shape[1])).sum(axis=1).astype(np.uint8)
+    sets: Sets = (best << np.arange(values.shape[1])).sum(axis=1).astype(np.uint8)
     if rule.ties == "first":
-        return sets & -sets
-    if rule.ties == "last":
-        return np.uint8(1) << (np.log2(sets).astype(np.uint8))
+        sets &= -sets
+    elif rule.ties == "last":
+        sets = np.uint8(1) << np.log2(sets).astype(np.uint8)
     return sets
 
 
@@ -209,7 +207,7 @@ def _array(path: Path) -> Sets:
     return found
 
 
-def _finding(claim: str, holds: bool, finding: str) -> Finding:  # noqa: FBT001 - a result, no option
+def _finding(claim: str, holds: bool, finding: str) -> Finding:
     return Finding(claim, holds, finding)
 
 

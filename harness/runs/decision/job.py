@@ -38,7 +38,7 @@ from harness.analysis.decide.property import Property, read
 from harness.core import strict_json
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
-from harness.core.errors import RequestError
+from harness.core.errors import RequestError, ToolError
 from harness.core.installation import revision
 from harness.model.network import Network
 from harness.runs.decision import slabs
@@ -72,7 +72,7 @@ class Job:
 
     path: Path
     network: CodeNetwork
-    property: Property
+    stated: Property
     partition: Partition
     axis: int
     width: int
@@ -85,7 +85,7 @@ class Job:
     @property
     def tasks(self) -> list[slabs.Task]:
         """All slabs."""
-        return slabs.tasks(self.network, self.property.rule, self.partition, self.axis, self.width)
+        return slabs.tasks(self.network, self.stated.rule, self.partition, self.axis, self.width)
 
     def finished(self, task: slabs.Task) -> slabs.Result | None:
         """Return the stored result of a slab; None if there is none, or if it is damaged."""
@@ -95,7 +95,14 @@ class Job:
         except (OSError, ValueError, KeyError, EOFError):
             return None
         found = slabs.Result(
-            task.first, task.last, int(facts[0]), regions, float(facts[1]), float(facts[2]), str(facts[3]), str(facts[4])
+            task.first,
+            task.last,
+            int(facts[0]),
+            regions,
+            float(facts[1]),
+            float(facts[2]),
+            str(facts[3]),
+            str(facts[4]),
         )
         whole = found.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
         return found if whole else None
@@ -168,7 +175,7 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> DecisionD
         cpu_s += result.cpu_s
     entries.sort(key=lambda entry: entry.first)
     _save(job.path / DECISIONS, boxes)
-    with progress("witnesses", int(np.count_nonzero(job.property.forbidden(boxes))), 0) as bar:
+    with progress("witnesses", int(np.count_nonzero(job.stated.forbidden(boxes))), 0) as bar:
         _save_witnesses(job, boxes, bar)
     return _document(job, boxes, entries, cpu_s, began, time.monotonic() - clock)
 
@@ -217,13 +224,14 @@ def _save_witnesses(job: Job, boxes: Sets, bar: ProgressBar) -> None:
 
     Each box is searched in one slab that has such a code vector.
     """
-    left = witness_sets(job.property, boxes)
-    engine = Engine(job.network, job.property.rule)
+    left = witness_sets(job.stated, boxes)
+    engine = Engine(job.network, job.stated.rule)
     numbers, codes = [np.empty((0, boxes.ndim), np.int64)], [np.empty((0, boxes.ndim), np.uint8)]
     with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) as threads:
         for task in job.tasks:
             result = job.finished(task)
-            assert result is not None, f"slab {task.first} was stored and cannot be read"
+            if result is None:
+                raise ToolError(f"{job.path}: slab {task.first} was stored and cannot be read", "use --resume")
             of_slab = np.zeros_like(boxes)
             slabs.add_to_boxes(of_slab, job.partition, result, job.axis)
             found = np.argwhere(of_slab & left).astype(np.int64)
@@ -284,12 +292,14 @@ def _entry(result: slabs.Result) -> SlabEntry:
 
 def _request(job: Job) -> RequestDocument:
     axes = [
-        AxisEntry(name=axis.name, unit=axis.unit, wraps=axis.wraps, intervals=axis.intervals, codes=(codes.low, codes.high))
+        AxisEntry(
+            name=axis.name, unit=axis.unit, wraps=axis.wraps, intervals=axis.intervals, codes=(codes.low, codes.high)
+        )
         for axis, codes in zip(job.partition.axes, job.partition.codes, strict=True)
     ]
-    stated = job.property
+    stated = job.stated
     return RequestDocument(
-        schema_number=SCHEMA,
+        schema=SCHEMA,
         model=ModelEntry(name=job.network.name, sha256=job.network.sha256),
         property=PropertyEntry(
             kind=stated.kind,
@@ -307,9 +317,7 @@ def _request(job: Job) -> RequestDocument:
 def counts_of(stated: Property, boxes: Sets) -> CountsEntry:
     """Return the number of boxes by result."""
     violated = int(np.count_nonzero(stated.forbidden(boxes)))
-    by_decision = {
-        name: int(np.count_nonzero(boxes & (1 << index))) for index, name in enumerate(stated.names)
-    }
+    by_decision = {name: int(np.count_nonzero(boxes & (1 << index))) for index, name in enumerate(stated.names)}
     return CountsEntry(safe=boxes.size - violated, violated=violated, undecided=0, by_decision=by_decision)
 
 
@@ -319,7 +327,7 @@ def _document(
     counted = sum(entry.code_vectors for entry in entries)
     if counted != job.partition.code_vectors or not boxes.all():
         raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
-    counts = counts_of(job.property, boxes)
+    counts = counts_of(job.stated, boxes)
     busy_s = math.fsum(entry.time_s for entry in entries)
     return DecisionDocument(
         **dict(job.request),
@@ -343,12 +351,15 @@ def write(job: Job, document: DecisionDocument) -> None:
 
 def measured_speed(job: Job, codes: int = 2 * MILLION) -> float:
     """Return the number of code vectors that one core decides in a second, measured on boxes spread over the domain."""
-    engine, random = Engine(job.network, job.property.rule), np.random.default_rng(0)
+    engine, random = Engine(job.network, job.stated.rule), np.random.default_rng(0)
     counts = np.array([codes.count for codes in job.partition.codes])
     side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / len(counts)))))
     done, took_s = 0, 0.0
     while done < codes:
-        low = [each.low + int(random.integers(0, room + 1)) for each, room in zip(job.partition.codes, counts - side, strict=True)]
+        low = [
+            each.low + int(random.integers(0, room + 1))
+            for each, room in zip(job.partition.codes, counts - side, strict=True)
+        ]
         segments = [np.zeros(256, np.uint16)] * len(counts)
         began_s = time.thread_time()
         done += engine.decide(low, [*side], segments, (1,) * len(counts))[1]
