@@ -95,6 +95,11 @@ class Engine:
         self._network = _Network(len(layers), network.steps[-1].high == 0, layers, described)
 
     @property
+    def sources_sha256(self) -> str:
+        """The SHA-256 of the sources of the engine."""
+        return sources_sha256()
+
+    @property
     def kernel(self) -> str:
         """The name of the kernel that this processor runs."""
         name: bytes = self._library.decide_kernel()
@@ -219,6 +224,15 @@ def _require_room(network: CodeNetwork) -> None:
 
 
 @functools.cache
+def sources_sha256() -> str:
+    """Return the SHA-256 of the sources of the engine."""
+    digest = hashlib.sha256()
+    for path in (*sorted(SOURCES.glob("*.[ch]")), *sorted(KERNELS.glob("*.h"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
 def _library(cache: Path) -> ctypes.CDLL:
     """Return the compiled engine, from the cache if these sources were compiled here with this compiler before."""
     compiler = os.environ.get("CC") or "gcc"
@@ -226,8 +240,7 @@ def _library(cache: Path) -> ctypes.CDLL:
         raise ToolError(f"{compiler} is not installed", install_command("gcc"))
     sources = sorted(SOURCES.glob("*.c"))
     digest = hashlib.sha256(_output(compiler, "--version") + _output(compiler, "-march=native", "-Q", "--help=target"))
-    for path in (*sorted(SOURCES.glob("*.[ch]")), *sorted(KERNELS.glob("*.h"))):
-        digest.update(path.read_bytes())
+    digest.update(sources_sha256().encode())
     path = cache / "engines" / f"decide-{digest.hexdigest()[:16]}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

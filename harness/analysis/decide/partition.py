@@ -197,7 +197,9 @@ def nearest_float32(value: Fraction) -> np.float32:
         raise RequestError(f"{float(value) if abs(value) < 1e300 else 'a cut'} is no float32", "state smaller cuts")
     candidates = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
     finite = [candidate for candidate in candidates if np.isfinite(candidate)]
-    nearest: np.float32 = min(finite, key=lambda each: (abs(Fraction(float(each)) - value), int(each.view(np.uint32)) & 1))
+    nearest: np.float32 = min(
+        finite, key=lambda each: (abs(Fraction(float(each)) - value), int(each.view(np.uint32)) & 1)
+    )
     return nearest
 
 

@@ -69,6 +69,7 @@ class SlabEntry(Entries):
     decisions_sha256: str
     time_s: Number
     kernel: str
+    engine_sha256: str
     machine: str
 
 

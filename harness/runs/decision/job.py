@@ -60,7 +60,7 @@ DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz",
 SAFE, VIOLATED = "safe", "violated"
 MILLION = 1_000_000
 WITNESSES_AT_ONCE = 2000
-BOX_OF_A_MEASUREMENT = 200_000
+BOX_OF_A_MEASUREMENT = 2_000_000
 """Code vectors in each box of a measurement of the speed."""
 
 Progress = Callable[[str, int, int], AbstractContextManager[ProgressBar]]
@@ -94,22 +94,15 @@ class Job:
                 regions, facts = stored["regions"], stored["facts"]
         except (OSError, ValueError, KeyError, EOFError):
             return None
-        found = slabs.Result(
-            task.first,
-            task.last,
-            int(facts[0]),
-            regions,
-            float(facts[1]),
-            float(facts[2]),
-            str(facts[3]),
-            str(facts[4]),
-        )
+        codes, time_s, cpu_s, *by = facts
+        found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
         whole = found.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
         return found if whole else None
 
     def keep(self, task: slabs.Task, result: slabs.Result) -> None:
         """Store the result of a slab."""
-        facts = np.array([result.code_vectors, result.time_s, result.cpu_s, result.kernel, result.machine])
+        numbers = (result.code_vectors, result.time_s, result.cpu_s)
+        facts = np.array([*numbers, result.kernel, result.engine_sha256, result.machine])
         with durable(self._file(task)) as file:
             np.savez_compressed(file, regions=result.regions, facts=facts)
 
@@ -286,6 +279,7 @@ def _entry(result: slabs.Result) -> SlabEntry:
         decisions_sha256=result.sha256,
         time_s=round(result.time_s, 2),
         kernel=result.kernel,
+        engine_sha256=result.engine_sha256,
         machine=result.machine,
     )
 
@@ -349,11 +343,12 @@ def write(job: Job, document: DecisionDocument) -> None:
     write_json(job.path / DOCUMENT, document)
 
 
-def measured_speed(job: Job, codes: int = 2 * MILLION) -> float:
+def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
     """Return the number of code vectors that one core decides in a second, measured on boxes spread over the domain."""
     engine, random = Engine(job.network, job.stated.rule), np.random.default_rng(0)
     counts = np.array([codes.count for codes in job.partition.codes])
-    side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / len(counts)))))
+    side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / max(1, len(counts) - 1)))))
+    side[job.axis] = 1
     done, took_s = 0, 0.0
     while done < codes:
         low = [

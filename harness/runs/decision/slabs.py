@@ -63,6 +63,7 @@ class Result:
     time_s: float
     cpu_s: float
     kernel: str
+    engine_sha256: str
     machine: str
 
     @property
@@ -112,7 +113,8 @@ def decide(task: Task) -> Result:
     began_s, began_cpu_s = time.monotonic(), time.thread_time()
     regions, count = engine.decide(task.low, task.extent, task.segments, task.shape)
     took_s, cpu_s = time.monotonic() - began_s, time.thread_time() - began_cpu_s
-    return Result(task.first, task.last, count, regions, took_s, cpu_s, engine.kernel, platform.node())
+    by = (engine.kernel, engine.sources_sha256, platform.node())
+    return Result(task.first, task.last, count, regions, took_s, cpu_s, *by)
 
 
 def add_to_boxes(boxes: Sets, partition: Partition, result: Result, axis: int) -> None:
