@@ -61,12 +61,12 @@ def command(
     console = Console.open(as_json=as_json)
     if (resume is None) == (model is None or stated is None) or (resume and (model or stated)):
         raise click.UsageError("give --model and --property, or --resume")
-    if resume:
-        job = decision.resumed(space.run(resume))
-    else:
-        job = decision.new(space.runs, space.model(str(model)), Path(str(stated)))
-    console.note(feasibility(job))
     with executor(workers, scheduler) as (pool, count):
+        if resume:
+            job = decision.resumed(space.run(resume))
+        else:
+            job = decision.new(space.runs, space.model(str(model)), Path(str(stated)))
+        console.note(feasibility(job))
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
     console.show(*summary(job, document))

@@ -41,13 +41,13 @@ def connected(address: str) -> Iterator[tuple[Executor, int]]:
         threads = sum(client.nthreads().values())
         if not threads:
             raise RequestError(f"the scheduler {address} has no workers", f"start some: dask worker {address}")
-        others = {name: found for name, found in client.run(version).items() if tuple(found) != version()}
-        if others:
-            name, found = next(iter(others.items()))
-            raise RequestError(
-                f"worker {name} has harness {found[0]} ({found[1]}), this machine {version()[0]} ({version()[1]})",
-                "install the same revision on all workers",
-            )
+        for name, found in client.run(version, on_error="return").items():
+            if found != version():
+                has = f"harness {found[0]} ({found[1]})" if isinstance(found, tuple) else f"no such harness: {found}"
+                raise RequestError(
+                    f"worker {name} has {has}; this machine has harness {version()[0]} ({version()[1]})",
+                    "install the same revision on all workers",
+                )
         yield client.get_executor(retries=RETRIES, pure=False), threads
     except (KilledWorker, CancelledError) as error:
         raise InfrastructureError(

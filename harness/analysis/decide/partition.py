@@ -190,7 +190,8 @@ def partition(axes: Sequence[Axis], network: CodeNetwork, normalisation: Normali
 def nearest_float32(value: Fraction) -> np.float32:
     """Return the float32 nearest to a rational number, of two the even one; RequestError if it is beyond all."""
     try:
-        near = np.float32(float(value))
+        with np.errstate(over="ignore"):
+            near = np.float32(float(value))
     except OverflowError:
         near = np.float32(math.inf)
     if not np.isfinite(near):

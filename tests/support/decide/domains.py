@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,23 @@ from onnx import numpy_helper
 
 from tests.support.builders import random_network
 
-CODES = np.arange(256)
 
-
-@dataclass(frozen=True)
+@dataclass
 class Domain:
     """A network with `axes` cuts in the units of its inputs."""
 
     model: onnx.ModelProto
     cuts: tuple[npt.NDArray[np.float64], ...]
+
+    @cached_property
+    def constants(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The constants of the model by name."""
+        return {each.name: numpy_helper.to_array(each) for each in self.model.graph.initializer}
+
+    @cached_property
+    def session(self) -> onnxruntime.InferenceSession:
+        """The model in ONNX Runtime."""
+        return onnxruntime.InferenceSession(self.model.SerializeToString())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,21 +52,18 @@ class Domain:
 
     def scores(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """The scores of code vectors (n, axes): ONNX Runtime computes the model for an input with these codes."""
-        session = onnxruntime.InferenceSession(self.model.SerializeToString())
-        constants = {each.name: numpy_helper.to_array(each) for each in self.model.graph.initializer}
-        scale, zero_point = constants["x_scale"], constants["x_zero_point"].astype(np.int64)
-        lowest = int(np.iinfo(constants["x_zero_point"].dtype).min)
+        scale, zero_point = self.constants["x_scale"], self.constants["x_zero_point"].astype(np.int64)
+        lowest = int(np.iinfo(self.constants["x_zero_point"].dtype).min)
         inputs = ((codes + lowest - zero_point) * scale).astype(np.float32)
-        found: npt.NDArray[np.float32] = session.run([self.model.graph.output[0].name], {"x": inputs})[0]
+        found: npt.NDArray[np.float32] = self.session.run([self.model.graph.output[0].name], {"x": inputs})[0]
         return found
 
     def codes_of_interval(self, axis: int, interval: int) -> npt.NDArray[np.int64]:
         """The codes that inputs of an interval can have, from 0 to 255: those of its ends and all between them."""
-        constants = {each.name: numpy_helper.to_array(each) for each in self.model.graph.initializer}
         ends = self.cuts[axis][interval : interval + 2].astype(np.float32)
-        zero_point = constants["x_zero_point"].astype(np.float32)
-        limits = np.iinfo(constants["x_zero_point"].dtype)
-        codes = np.clip(np.rint(ends / constants["x_scale"]) + zero_point, limits.min, limits.max).astype(np.int64)
+        zero_point = self.constants["x_zero_point"].astype(np.float32)
+        limits = np.iinfo(self.constants["x_zero_point"].dtype)
+        codes = np.clip(np.rint(ends / self.constants["x_scale"]) + zero_point, limits.min, limits.max).astype(np.int64)
         low, high = codes - limits.min
         return np.arange(low, high + 1)
 
@@ -78,9 +84,30 @@ def random_domain(seed: int, *, axes: int = 3, outputs: int = 3, codes: int = 12
     constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     scale, zero_point = float(constants["x_scale"]), int(constants["x_zero_point"])
     lowest = int(np.iinfo(constants["x_zero_point"].dtype).min)
-    cuts = []
-    for _ in range(axes):
-        start = int(random.integers(0, 256 - codes))
-        places = np.unique(np.concatenate([[0, codes - 1], random.uniform(0, codes - 1, 3), random.integers(0, codes, 1)]))
-        cuts.append((start + places + lowest - zero_point) * scale)
-    return Domain(model, tuple(cuts))
+    starts = random.integers(0, 256 - codes, axes)
+    places = [
+        np.unique(np.concatenate([[0, codes - 1], random.uniform(0, codes - 1, 3), random.integers(0, codes, 1)]))
+        for _ in range(axes)
+    ]
+    cuts = tuple((start + place + lowest - zero_point) * scale for start, place in zip(starts, places, strict=True))
+    domain = Domain(model, cuts)
+    samples = random.integers(starts, starts + codes, (500, axes))
+    return Domain(_balanced(domain, samples), cuts)
+
+
+def _balanced(domain: Domain, codes: npt.NDArray[np.int64]) -> onnx.ModelProto:
+    """Return the model with another bias of its last layer, so that every score is the greatest for some codes."""
+    model = onnx.ModelProto()
+    model.CopyFrom(domain.model)
+    constants = {each.name: each for each in model.graph.initializer}
+    values = {name: numpy_helper.to_array(each) for name, each in constants.items()}
+    last = next(each.name for each in reversed(model.graph.node) if each.op_type == "QGemm")
+    step = values[f"{last}_a_scale"] * values[f"{last}_b_scale"]
+    scores = domain.scores(codes).astype(np.float64)
+    if f"{last}_y_scale" in values and "score_scale" not in values:
+        scores *= values[f"{last}_y_scale"]
+    excess = np.median(scores, axis=0) - np.median(scores)
+    bias = constants[f"{last}_bias"]
+    moved = values[bias.name] - np.rint(excess / step).astype(np.int32)
+    bias.CopyFrom(numpy_helper.from_array(moved.astype(np.int32), bias.name))
+    return model
