@@ -17,7 +17,7 @@ from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -30,13 +30,18 @@ WAITING_FOR_EACH = 2
 """Slabs that wait or run for each worker, so that none is idle."""
 
 
-@click.command("decide", epilog="Example: harness decide --model acas_coc --property coc.yaml")
+@click.command("decide", epilog="Example: harness decide --model acas_coc")
 @click.option(
     "--model",
     shell_complete=_completion.models,
     help="Model: a name under models/ or the path of an ONNX file.",
 )
-@click.option("--property", "stated", type=click.Path(path_type=Path), help="File that states the property (YAML).")
+@click.option(
+    "--property",
+    "stated",
+    type=click.Path(path_type=Path),
+    help="File that states the property (default: MODEL.property.yaml beside the model).",
+)
 @click.option("--resume", type=click.Path(path_type=Path), help="Continue an unfinished decision: its folder or name.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads on this machine (default: one for each core).")
 @click.option("--scheduler", help="Address of a Dask scheduler, whose workers decide the slabs.")
@@ -59,19 +64,29 @@ def command(
     from harness.runs.decision import job as decision
 
     console = Console.open(as_json=as_json)
-    if (resume is None) == (model is None or stated is None) or (resume and (model or stated)):
-        raise click.UsageError("give --model and --property, or --resume")
+    if (resume is None) == (model is None) or (resume and stated):
+        raise click.UsageError("give --model, and --property if the model has none, or --resume")
     with executor(workers, scheduler) as (pool, count):
         if resume:
             job = decision.resumed(space.run(resume))
         else:
-            job = decision.new(space.runs, space.model(str(model)), Path(str(stated)))
+            job = decision.new(space.runs, space.model(str(model)), stated or _beside(space.model_file(str(model))))
         console.note(feasibility(job))
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
     console.show(*summary(job, document))
     console.document(document.to_json() | {"run": str(job.path)})
     return EXIT_DIFFERS if document.counts.violated else EXIT_DONE
+
+
+def _beside(model: Path) -> Path:
+    """Return the property of a model; RequestError if it has none."""
+    path = model.with_suffix(".property.yaml")
+    if not path.is_file():
+        raise RequestError(
+            f"model {model.stem!r} has no property: there is no {path}", "name one: --property FILE.yaml"
+        )
+    return path
 
 
 @contextmanager

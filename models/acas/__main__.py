@@ -13,7 +13,7 @@ import onnx
 from harness.model import float_network
 from models.acas import advisories, mdp, report, table, workers
 from models.acas.parameters import Parameters
-from models.acas.recipe import AXES, BUILD, Learner, Recipe, is_whole, solved_pairs, subject, table_folder
+from models.acas.recipe import AXES, Learner, Recipe, is_whole, solved_pairs, subject, table_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,11 +65,11 @@ def _make_table(_recipes: Recipes, _output: Path) -> None:
         pass
 
 
-def _write_advisories(recipes: Recipes, _output: Path) -> None:
-    """Write the table's advisories after each previous advisory, for `harness decide`."""
+def _write_advisories(recipes: Recipes, output: Path) -> None:
+    """Write the table's advisories after each previous advisory, and the property of `harness decide`."""
     scores = np.load(table_folder() / "scores.npy", mmap_mode="r")
     for recipe in workers.shown("advisories", recipes, len(recipes)):
-        advisories.write(BUILD / "advisories", recipe.previous, AXES, scores[recipe.parameters.previous])
+        advisories.write(output, recipe.previous, AXES, scores[recipe.parameters.previous])
 
 
 def _train(recipes: Recipes, _output: Path) -> None:

@@ -21,7 +21,7 @@ WRAPS = (False, True, True, False, False)
 PROPERTY = """\
 # The advisory of acas_{name} is one of the advisories of the table at the corners of the box.
 property: similar-to-table
-table: {name}.npz
+table: acas_{name}.table.npz
 table_ties: all
 """
 
@@ -41,17 +41,11 @@ def best(scores: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def write(folder: Path, previous: str, axes: Axes, scores: NDArray[np.float32]) -> None:
-    """Write the table `<previous>.npz` and the property `<previous>.yaml`."""
+    """Write the table and the property of the network after one previous advisory, beside its model."""
     name = previous.lower()
     arrays = {f"cuts_{index}": cuts for index, cuts in enumerate(axes.cuts)}
     named = {"axes": np.array(AXES), "units": np.array(UNITS), "wraps": np.array(WRAPS)}
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        folder / f"{name}.npz",
-        allow_pickle=False,
-        advisories=best(scores),
-        names=np.array(mdp.ADVISORIES),
-        **named,
-        **arrays,
-    )
-    (folder / f"{name}.yaml").write_text(PROPERTY.format(name=name))
+    named["names"] = np.array(mdp.ADVISORIES)
+    table = folder / f"acas_{name}.table.npz"
+    np.savez_compressed(table, allow_pickle=False, advisories=best(scores), **named, **arrays)
+    (folder / f"acas_{name}.property.yaml").write_text(PROPERTY.format(name=name))
