@@ -55,7 +55,6 @@ typedef struct {
     int32_t trust[DECIDE_LAYERS], batches; /* whether bounds after this layer decided lately */
     int32_t template_extent[DECIDE_AXES];
     uint8_t *template, *values[2], *sets;
-    int32_t *words; /* (planes * groups, padded) */
     Sums sums, further;
     Hull hull, next[2];
     Inputs inputs;
@@ -153,41 +152,34 @@ static uint8_t decide_early(Work *work, int32_t first, const Hull *hull)
 
 /* ---- one layer, every sample ---- */
 
-/* Weights of the layer for the inputs that vary, four a word: words[plane * groups + g][n].
- * A plane holds int8: w = half + half + rest, half = floor(w / 2), if w does not fit. */
-static void pack_weights(const DecideLayer *layer, const Hull *hull, const Inputs *inputs, int32_t planes, int32_t *words)
+/* The rows of the weights for each byte of the groups; zeros for bytes without an input, and for constants. */
+static void pick_rows(const DecideLayer *layer, const Hull *hull, const Inputs *inputs, const int16_t **row)
 {
-    static const int16_t none[DECIDE_WIDTH];
-    for (int32_t g = 0; g < inputs->groups; ++g) {
-        const int16_t *row[GROUP];
-        for (int32_t j = 0; j < GROUP; ++j) {
-            const int32_t k = inputs->input[g * GROUP + j];
-            row[j] = k < 0 || hull->low[k] == hull->high[k] ? none : &layer->weights[k * layer->padded];
-        }
-        for (int32_t p = 0; p < planes; ++p) {
-            int32_t *restrict to = &words[(p * inputs->groups + g) * layer->padded];
-            const int32_t shift = planes > 1 && p < planes - 1, mask = planes > 1 && p == planes - 1 ? 1 : 255;
-            for (int32_t n = 0; n < layer->padded; ++n) {
-                const uint32_t low = (uint32_t)((row[0][n] >> shift & mask) | (row[1][n] >> shift & mask) << 8);
-                const uint32_t high = (uint32_t)((row[2][n] >> shift & mask) | (row[3][n] >> shift & mask) << 8);
-                to[n] = (int32_t)(low | high << 16);
-            }
-        }
+    static const int16_t zeros[DECIDE_WIDTH];
+    for (int32_t j = 0; j < inputs->groups * GROUP; ++j) {
+        const int32_t k = inputs->input[j];
+        row[j] = k < 0 || hull->low[k] == hull->high[k] ? zeros : &layer->weights[k * layer->padded];
     }
 }
 
-/* Outputs output[0 .. 3]; -1: none. */
-static void pick_four(const DecideLayer *layer, const Sums *sums, const int32_t *words, int32_t rows,
-                      const int32_t output[GROUP], Four *four)
+/* Outputs output[0 .. 3]; -1: none.
+ * A plane holds int8: w = half + half + rest, half = floor(w / 2), if w does not fit. */
+static void pick_four(const DecideLayer *layer, const Sums *sums, const int16_t *const *row, int32_t groups,
+                      int32_t planes, const int32_t output[GROUP], Four *four)
 {
     for (int32_t i = 0; i < GROUP; ++i) {
         const int32_t n = output[i] < 0 ? output[0] : output[i];
         uint32_t offset = (uint32_t)sums->offset[n];
-        for (int32_t r = 0; r < rows; ++r) {
-            const int32_t word = words[r * layer->padded + n];
-            four->words[r * GROUP + i] = word;
+        for (int32_t r = 0; r < planes * groups; ++r) {
+            const int16_t *const *of = &row[planes > 1 ? r % groups * GROUP : r * GROUP];
+            const int32_t rest = planes > 1 && r >= (planes - 1) * groups, half = planes > 1 && !rest;
+            const uint32_t mask = rest ? 1 : 255;
+            uint32_t word = 0;
+            for (int32_t j = 0; j < GROUP; ++j)
+                word |= ((uint32_t)(of[j][n] >> half) & mask) << (8 * j);
             for (int32_t j = 0; j < GROUP && SHIFT; ++j)
-                offset += (uint32_t)(SHIFT * (int8_t)((uint32_t)word >> (8 * j)));
+                offset += (uint32_t)(SHIFT * (int8_t)(word >> (8 * j)));
+            four->words[r * GROUP + i] = (int32_t)word;
         }
         four->offset[i] = (int32_t)offset;
         four->multiplier[i] = layer->multiplier[n];
@@ -238,15 +230,9 @@ INLINE void compute_four(const DecideLayer *layer, const Inputs *inputs, Four *f
             maximum = greatest(maximum, codes);
         }
     }
-    uint8_t lows[GROUP_BYTES], highs[GROUP_BYTES];
-    store_group(lows, minimum);
-    store_group(highs, maximum);
-    memcpy(four->least, lows, GROUP);
-    memcpy(four->greatest, highs, GROUP);
-    for (int32_t b = GROUP; b < GROUP_BYTES; ++b) {
-        four->least[b % GROUP] = lows[b] < four->least[b % GROUP] ? lows[b] : four->least[b % GROUP];
-        four->greatest[b % GROUP] = highs[b] > four->greatest[b % GROUP] ? highs[b] : four->greatest[b % GROUP];
-    }
+    const uint32_t lows = least_of_lanes(minimum), highs = ~least_of_lanes(~maximum);
+    memcpy(four->least, &lows, GROUP);
+    memcpy(four->greatest, &highs, GROUP);
 }
 
 /* compute_four, compiled for each usual number of groups. */
@@ -281,7 +267,7 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     const DecideLayer *layer = &work->network->layer[l];
     Inputs *inputs = &work->inputs;
     Hull *codes = &work->next[0];
-    const int32_t rows = work->planes[l] * inputs->groups;
+    const int16_t *row[DECIDE_WIDTH];
     int32_t output[DECIDE_WIDTH + GROUP], outputs = 0;
     bound_codes(layer, &work->sums, codes);
     for (int32_t n = 0; n < layer->width; ++n) {
@@ -290,12 +276,12 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     }
     for (int32_t i = 0; i < GROUP; ++i)
         output[outputs + i] = -1;
-    pack_weights(layer, &work->hull, inputs, work->planes[l], work->words);
+    pick_rows(layer, &work->hull, inputs, row);
     const size_t bytes = (size_t)vectors * GROUP_BYTES;
     for (int32_t j = 0; j < outputs; j += GROUP) {
         Four *four = work->four;
         four->vectors = vectors;
-        pick_four(layer, &work->sums, work->words, rows, &output[j], four);
+        pick_four(layer, &work->sums, row, inputs->groups, work->planes[l], &output[j], four);
         compute_outputs(layer, inputs, four, &work->values[l & 1][(size_t)(j / GROUP) * bytes], work->planes[l],
                         work->plain[l]);
         for (int32_t i = 0; i < GROUP && output[j + i] >= 0; ++i) {
@@ -322,19 +308,20 @@ static uint8_t compute_sets(Work *work, int32_t vectors)
     const DecideNetwork *network = work->network;
     const DecideLayer *last = &network->layer[network->layers - 1];
     const DecideRule *rule = &network->rule;
-    const int32_t planes = work->planes[network->layers - 1], rows = planes * work->inputs.groups;
+    const int32_t planes = work->planes[network->layers - 1], groups = work->inputs.groups;
+    const int16_t *row[DECIDE_WIDTH];
     Floats scores[TOGETHER][DECIDE_SCORES];
     Integers every = same(0);
-    pack_weights(last, &work->hull, &work->inputs, planes, work->words);
+    pick_rows(last, &work->hull, &work->inputs, row);
     for (int32_t n = 0; n < last->width; n += GROUP) {
         const int32_t output[GROUP] = {n, n + 1, n + 2, n + 3}; /* up to 3 beyond the width: padding */
-        pick_four(last, &work->sums, work->words, rows, output, &work->four[n / GROUP]);
+        pick_four(last, &work->sums, row, groups, planes, output, &work->four[n / GROUP]);
     }
     for (int32_t at = 0; at < vectors; at += TOGETHER) {
         for (int32_t n = 0; n < last->width; n += GROUP) {
             const Four *four = &work->four[n / GROUP];
             Integers acc[TOGETHER * GROUP];
-            accumulate(&work->inputs, four, work->inputs.groups, planes, at, acc);
+            accumulate(&work->inputs, four, groups, planes, at, acc);
             for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
                 scores[i / GROUP][n + i % GROUP] = compared_scores(network, acc[i], same_float(four->multiplier[i % GROUP]));
         }
@@ -451,7 +438,6 @@ static size_t lay_out(Work *work, uint8_t *memory, size_t samples)
         width = width > (size_t)work->network->layer[l].padded ? width : (size_t)work->network->layer[l].padded;
     work->template = take(&used, memory, samples * DECIDE_AXES);
     work->sets = take(&used, memory, samples);
-    work->words = take(&used, memory, sizeof *work->words * PLANES * (width / GROUP) * width);
     for (int i = 0; i < 2; ++i)
         work->values[i] = take(&used, memory, samples * width);
     return used;
