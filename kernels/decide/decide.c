@@ -302,43 +302,71 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     }
 }
 
-/* The sets of all samples; returns it if all samples have the same, otherwise 0. */
-static uint8_t compute_sets(Work *work, int32_t vectors)
+/* The sets of all samples; returns it if all samples have the same, otherwise 0.
+ * usual: the index of the greatest float score, or of the least by negative multipliers, and of equal ones the first. */
+INLINE uint8_t compute_sets(Work *work, int32_t vectors, int32_t groups, int32_t planes, int usual)
+{
+    const DecideNetwork *network = work->network;
+    const DecideRule *rule = &network->rule;
+    const int32_t width = network->layer[network->layers - 1].width;
+    Floats scores[TOGETHER][DECIDE_SCORES];
+    Integers some = same(0), all = same(-1);
+    for (int32_t at = 0; at < vectors; at += TOGETHER) {
+        for (int32_t n = 0; n < width; n += GROUP) {
+            const Four *four = &work->four[n / GROUP];
+            Integers acc[TOGETHER * GROUP];
+            accumulate(&work->inputs, four, groups, planes, at, acc);
+            for (int32_t i = 0; i < TOGETHER * GROUP; ++i) {
+                const Floats m = same_float(four->multiplier[i % GROUP]);
+                scores[i / GROUP][n + i % GROUP] = usual ? scaled(acc[i], m) : compared_scores(network, acc[i], m);
+            }
+        }
+        for (int32_t t = 0; t < TOGETHER; ++t) {
+            const Integers sets = usual               ? best_sets(DECIDE_FIRST, width, scores[t])
+                                  : rule->comparisons ? sets_of_comparisons(rule, scores[t])
+                                                      : best_sets(rule->ties, width, scores[t]);
+            some |= sets;
+            all &= sets;
+            store_bytes(&work->sets[(at + t) * LANES], sets);
+        }
+    }
+    uint8_t seen = 0, common = 255;
+    for (int32_t lane = 0; lane < LANES; ++lane) {
+        seen |= (uint8_t)some[lane];
+        common &= (uint8_t)all[lane];
+    }
+    return seen == common ? seen : 0;
+}
+
+/* compute_sets, compiled for usual rules and numbers of groups. */
+static uint8_t compute_last(Work *work, int32_t vectors)
 {
     const DecideNetwork *network = work->network;
     const DecideLayer *last = &network->layer[network->layers - 1];
     const DecideRule *rule = &network->rule;
     const int32_t planes = work->planes[network->layers - 1], groups = work->inputs.groups;
+    const int usual = network->float_scores && !rule->comparisons && rule->ties == DECIDE_FIRST && planes == 1;
     const int16_t *row[DECIDE_WIDTH];
-    Floats scores[TOGETHER][DECIDE_SCORES];
-    Integers every = same(0);
     pick_rows(last, &work->hull, &work->inputs, row);
     for (int32_t n = 0; n < last->width; n += GROUP) {
         const int32_t output[GROUP] = {n, n + 1, n + 2, n + 3}; /* up to 3 beyond the width: padding */
-        pick_four(last, &work->sums, row, groups, planes, output, &work->four[n / GROUP]);
+        Four *four = &work->four[n / GROUP];
+        pick_four(last, &work->sums, row, groups, planes, output, four);
+        for (int32_t i = 0; i < GROUP && usual && !rule->greatest; ++i)
+            four->multiplier[i] = -four->multiplier[i];
     }
-    for (int32_t at = 0; at < vectors; at += TOGETHER) {
-        for (int32_t n = 0; n < last->width; n += GROUP) {
-            const Four *four = &work->four[n / GROUP];
-            Integers acc[TOGETHER * GROUP];
-            accumulate(&work->inputs, four, groups, planes, at, acc);
-            for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
-                scores[i / GROUP][n + i % GROUP] = compared_scores(network, acc[i], same_float(four->multiplier[i % GROUP]));
-        }
-        for (int32_t t = 0; t < TOGETHER; ++t) {
-            const Integers sets = rule->comparisons ? sets_of_comparisons(rule, scores[t])
-                                                    : best_sets(rule, last->width, scores[t]);
-            every |= sets;
-            store_bytes(&work->sets[(at + t) * LANES], sets);
-        }
+    switch (usual ? groups : 0) {
+    case 1:
+        return compute_sets(work, vectors, 1, 1, 1);
+    case 2:
+        return compute_sets(work, vectors, 2, 1, 1);
+    case 3:
+        return compute_sets(work, vectors, 3, 1, 1);
+    case 4:
+        return compute_sets(work, vectors, 4, 1, 1);
+    default:
+        return usual ? compute_sets(work, vectors, groups, 1, 1) : compute_sets(work, vectors, groups, planes, 0);
     }
-    uint8_t seen = 0;
-    for (int32_t lane = 0; lane < LANES; ++lane)
-        seen |= (uint8_t)every[lane];
-    for (int32_t s = 0; s < vectors * LANES; ++s)
-        if (work->sets[s] != seen)
-            return 0;
-    return seen;
 }
 
 /* ---- one batch ---- */
@@ -395,7 +423,7 @@ static uint8_t decide_batch(Work *work, const Batch *batch)
     const int32_t last = network->layers - 1;
     bound_sums(&network->layer[last], last ? network->layer[last].offset : start, &work->hull, &work->sums);
     const uint8_t set = decide_sums(network, &work->sums);
-    return set ? set : compute_sets(work, vectors);
+    return set ? set : compute_last(work, vectors);
 }
 
 /* ---- boxes ---- */
