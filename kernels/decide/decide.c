@@ -68,31 +68,34 @@ const char *decide_kernel(void)
 
 /* ---- bounds ---- */
 
-/* start: accumulators at inputs 0 */
+/* start: accumulators at inputs 0.  With q = weights[k][n] * (high[k] - low[k]), acc_low is the sum of all low[k] *
+ * weights[k][n] and of all negative q, and acc_high that of all positive q. */
 static void bound_sums(const DecideLayer *layer, const int32_t *start, const Hull *hull, Sums *sums)
 {
-    const int32_t width = layer->padded;
-    int32_t *restrict offset = sums->offset, *restrict low = sums->low, *restrict high = sums->high;
-    const size_t bytes = sizeof *offset * (size_t)width;
-    memcpy(offset, start, bytes);
-    memset(low, 0, bytes);
-    memset(high, 0, bytes);
+    const int16_t *row[DECIDE_WIDTH]; /* of the inputs that vary */
+    int32_t low[DECIDE_WIDTH], range[DECIDE_WIDTH], rows = 0;
+    memcpy(sums->offset, start, sizeof *start * (size_t)layer->padded);
     for (int32_t k = 0; k < layer->depth; ++k) {
-        const int16_t *restrict w = &layer->weights[k * width];
-        const int32_t a = hull->low[k], b = hull->high[k];
-        if (a == b && a)
-            for (int32_t n = 0; n < width; ++n)
-                offset[n] += w[n] * a;
-        else if (a != b)
-            for (int32_t n = 0; n < width; ++n) {
-                const int32_t p = w[n] * a, q = w[n] * b;
-                low[n] += p < q ? p : q;
-                high[n] += p < q ? q : p;
-            }
+        row[rows] = &layer->weights[k * layer->padded];
+        low[rows] = hull->low[k];
+        range[rows] = hull->high[k] - hull->low[k];
+        if (range[rows])
+            ++rows;
+        else if (low[rows])
+            for (int32_t n = 0; n < layer->padded; ++n)
+                sums->offset[n] += row[rows][n] * low[rows];
     }
-    for (int32_t n = 0; n < width; ++n) {
-        low[n] += offset[n];
-        high[n] += offset[n];
+    for (int32_t n = 0; n < layer->width; n += LANES) {
+        Integers least_acc = load_integers(&sums->offset[n]), negative = same(0), total = same(0);
+        for (int32_t r = 0; r < rows; ++r) {
+            const Integers w = load_shorts(&row[r][n]), q = w * range[r];
+            total += q;
+            negative += q & (q >> 31);
+            if (low[r])
+                least_acc += w * low[r];
+        }
+        store_integers(&sums->low[n], least_acc + negative);
+        store_integers(&sums->high[n], least_acc + total - negative);
     }
 }
 

@@ -58,6 +58,7 @@ typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
 typedef uint32_t Words __attribute__((vector_size(4 * LANES)));
 typedef float Floats __attribute__((vector_size(4 * LANES)));
 typedef uint8_t Group __attribute__((vector_size(4 * LANES)));
+typedef int16_t LaneShorts __attribute__((vector_size(2 * LANES)));
 typedef uint8_t LaneBytes __attribute__((vector_size(LANES)));
 
 static inline Integers same(int32_t value)
@@ -80,6 +81,13 @@ static inline Integers load_integers(const int32_t *from)
     Integers integers;
     memcpy(&integers, from, sizeof integers);
     return integers;
+}
+
+static inline Integers load_shorts(const int16_t *from)
+{
+    LaneShorts shorts;
+    memcpy(&shorts, from, sizeof shorts);
+    return __builtin_convertvector(shorts, Integers);
 }
 
 static inline void store_integers(int32_t *to, Integers integers)
