@@ -55,7 +55,6 @@ typedef struct {
     int32_t trust[DECIDE_LAYERS], batches; /* whether bounds after this layer decided lately */
     int32_t template_extent[DECIDE_AXES];
     uint8_t *template, *values[2], *sets;
-    int32_t *words; /* (planes * groups, padded) */
     Sums sums, further;
     Hull hull, next[2];
     Inputs inputs;
@@ -69,31 +68,34 @@ const char *decide_kernel(void)
 
 /* ---- bounds ---- */
 
-/* start: accumulators at inputs 0 */
+/* start: accumulators at inputs 0.  With q = weights[k][n] * (high[k] - low[k]), acc_low is the sum of all low[k] *
+ * weights[k][n] and of all negative q, and acc_high that of all positive q. */
 static void bound_sums(const DecideLayer *layer, const int32_t *start, const Hull *hull, Sums *sums)
 {
-    const int32_t width = layer->padded;
-    int32_t *restrict offset = sums->offset, *restrict low = sums->low, *restrict high = sums->high;
-    const size_t bytes = sizeof *offset * (size_t)width;
-    memcpy(offset, start, bytes);
-    memset(low, 0, bytes);
-    memset(high, 0, bytes);
+    const int16_t *row[DECIDE_WIDTH]; /* of the inputs that vary */
+    int32_t low[DECIDE_WIDTH], range[DECIDE_WIDTH], rows = 0;
+    memcpy(sums->offset, start, sizeof *start * (size_t)layer->padded);
     for (int32_t k = 0; k < layer->depth; ++k) {
-        const int16_t *restrict w = &layer->weights[k * width];
-        const int32_t a = hull->low[k], b = hull->high[k];
-        if (a == b && a)
-            for (int32_t n = 0; n < width; ++n)
-                offset[n] += w[n] * a;
-        else if (a != b)
-            for (int32_t n = 0; n < width; ++n) {
-                const int32_t p = w[n] * a, q = w[n] * b;
-                low[n] += p < q ? p : q;
-                high[n] += p < q ? q : p;
-            }
+        row[rows] = &layer->weights[k * layer->padded];
+        low[rows] = hull->low[k];
+        range[rows] = hull->high[k] - hull->low[k];
+        if (range[rows])
+            ++rows;
+        else if (low[rows])
+            for (int32_t n = 0; n < layer->padded; ++n)
+                sums->offset[n] += row[rows][n] * low[rows];
     }
-    for (int32_t n = 0; n < width; ++n) {
-        low[n] += offset[n];
-        high[n] += offset[n];
+    for (int32_t n = 0; n < layer->width; n += LANES) {
+        Integers least_acc = load_integers(&sums->offset[n]), negative = same(0), total = same(0);
+        for (int32_t r = 0; r < rows; ++r) {
+            const Integers w = load_shorts(&row[r][n]), q = w * range[r];
+            total += q;
+            negative += q & (q >> 31);
+            if (low[r])
+                least_acc += w * low[r];
+        }
+        store_integers(&sums->low[n], least_acc + negative);
+        store_integers(&sums->high[n], least_acc + total - negative);
     }
 }
 
@@ -153,41 +155,34 @@ static uint8_t decide_early(Work *work, int32_t first, const Hull *hull)
 
 /* ---- one layer, every sample ---- */
 
-/* Weights of the layer for the inputs that vary, four a word: words[plane * groups + g][n].
- * A plane holds int8: w = half + half + rest, half = floor(w / 2), if w does not fit. */
-static void pack_weights(const DecideLayer *layer, const Hull *hull, const Inputs *inputs, int32_t planes, int32_t *words)
+/* The rows of the weights for each byte of the groups; zeros for bytes without an input, and for constants. */
+static void pick_rows(const DecideLayer *layer, const Hull *hull, const Inputs *inputs, const int16_t **row)
 {
-    static const int16_t none[DECIDE_WIDTH];
-    for (int32_t g = 0; g < inputs->groups; ++g) {
-        const int16_t *row[GROUP];
-        for (int32_t j = 0; j < GROUP; ++j) {
-            const int32_t k = inputs->input[g * GROUP + j];
-            row[j] = k < 0 || hull->low[k] == hull->high[k] ? none : &layer->weights[k * layer->padded];
-        }
-        for (int32_t p = 0; p < planes; ++p) {
-            int32_t *restrict to = &words[(p * inputs->groups + g) * layer->padded];
-            const int32_t shift = planes > 1 && p < planes - 1, mask = planes > 1 && p == planes - 1 ? 1 : 255;
-            for (int32_t n = 0; n < layer->padded; ++n) {
-                const uint32_t low = (uint32_t)((row[0][n] >> shift & mask) | (row[1][n] >> shift & mask) << 8);
-                const uint32_t high = (uint32_t)((row[2][n] >> shift & mask) | (row[3][n] >> shift & mask) << 8);
-                to[n] = (int32_t)(low | high << 16);
-            }
-        }
+    static const int16_t zeros[DECIDE_WIDTH];
+    for (int32_t j = 0; j < inputs->groups * GROUP; ++j) {
+        const int32_t k = inputs->input[j];
+        row[j] = k < 0 || hull->low[k] == hull->high[k] ? zeros : &layer->weights[k * layer->padded];
     }
 }
 
-/* Outputs output[0 .. 3]; -1: none. */
-static void pick_four(const DecideLayer *layer, const Sums *sums, const int32_t *words, int32_t rows,
-                      const int32_t output[GROUP], Four *four)
+/* Outputs output[0 .. 3]; -1: none.
+ * A plane holds int8: w = half + half + rest, half = floor(w / 2), if w does not fit. */
+static void pick_four(const DecideLayer *layer, const Sums *sums, const int16_t *const *row, int32_t groups,
+                      int32_t planes, const int32_t output[GROUP], Four *four)
 {
     for (int32_t i = 0; i < GROUP; ++i) {
         const int32_t n = output[i] < 0 ? output[0] : output[i];
         uint32_t offset = (uint32_t)sums->offset[n];
-        for (int32_t r = 0; r < rows; ++r) {
-            const int32_t word = words[r * layer->padded + n];
-            four->words[r * GROUP + i] = word;
+        for (int32_t r = 0; r < planes * groups; ++r) {
+            const int16_t *const *of = &row[planes > 1 ? r % groups * GROUP : r * GROUP];
+            const int32_t rest = planes > 1 && r >= (planes - 1) * groups, half = planes > 1 && !rest;
+            const uint32_t mask = rest ? 1 : 255;
+            uint32_t word = 0;
+            for (int32_t j = 0; j < GROUP; ++j)
+                word |= ((uint32_t)(of[j][n] >> half) & mask) << (8 * j);
             for (int32_t j = 0; j < GROUP && SHIFT; ++j)
-                offset += (uint32_t)(SHIFT * (int8_t)((uint32_t)word >> (8 * j)));
+                offset += (uint32_t)(SHIFT * (int8_t)(word >> (8 * j)));
+            four->words[r * GROUP + i] = (int32_t)word;
         }
         four->offset[i] = (int32_t)offset;
         four->multiplier[i] = layer->multiplier[n];
@@ -238,15 +233,9 @@ INLINE void compute_four(const DecideLayer *layer, const Inputs *inputs, Four *f
             maximum = greatest(maximum, codes);
         }
     }
-    uint8_t lows[GROUP_BYTES], highs[GROUP_BYTES];
-    store_group(lows, minimum);
-    store_group(highs, maximum);
-    memcpy(four->least, lows, GROUP);
-    memcpy(four->greatest, highs, GROUP);
-    for (int32_t b = GROUP; b < GROUP_BYTES; ++b) {
-        four->least[b % GROUP] = lows[b] < four->least[b % GROUP] ? lows[b] : four->least[b % GROUP];
-        four->greatest[b % GROUP] = highs[b] > four->greatest[b % GROUP] ? highs[b] : four->greatest[b % GROUP];
-    }
+    const uint32_t lows = least_of_lanes(minimum), highs = ~least_of_lanes(~maximum);
+    memcpy(four->least, &lows, GROUP);
+    memcpy(four->greatest, &highs, GROUP);
 }
 
 /* compute_four, compiled for each usual number of groups. */
@@ -281,7 +270,7 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     const DecideLayer *layer = &work->network->layer[l];
     Inputs *inputs = &work->inputs;
     Hull *codes = &work->next[0];
-    const int32_t rows = work->planes[l] * inputs->groups;
+    const int16_t *row[DECIDE_WIDTH];
     int32_t output[DECIDE_WIDTH + GROUP], outputs = 0;
     bound_codes(layer, &work->sums, codes);
     for (int32_t n = 0; n < layer->width; ++n) {
@@ -290,12 +279,12 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     }
     for (int32_t i = 0; i < GROUP; ++i)
         output[outputs + i] = -1;
-    pack_weights(layer, &work->hull, inputs, work->planes[l], work->words);
+    pick_rows(layer, &work->hull, inputs, row);
     const size_t bytes = (size_t)vectors * GROUP_BYTES;
     for (int32_t j = 0; j < outputs; j += GROUP) {
         Four *four = work->four;
         four->vectors = vectors;
-        pick_four(layer, &work->sums, work->words, rows, &output[j], four);
+        pick_four(layer, &work->sums, row, inputs->groups, work->planes[l], &output[j], four);
         compute_outputs(layer, inputs, four, &work->values[l & 1][(size_t)(j / GROUP) * bytes], work->planes[l],
                         work->plain[l]);
         for (int32_t i = 0; i < GROUP && output[j + i] >= 0; ++i) {
@@ -316,42 +305,71 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     }
 }
 
-/* The sets of all samples; returns it if all samples have the same, otherwise 0. */
-static uint8_t compute_sets(Work *work, int32_t vectors)
+/* The sets of all samples; returns it if all samples have the same, otherwise 0.
+ * usual: the index of the greatest float score, or of the least by negative multipliers, and of equal ones the first. */
+INLINE uint8_t compute_sets(Work *work, int32_t vectors, int32_t groups, int32_t planes, int usual)
+{
+    const DecideNetwork *network = work->network;
+    const DecideRule *rule = &network->rule;
+    const int32_t width = network->layer[network->layers - 1].width;
+    Floats scores[TOGETHER][DECIDE_SCORES];
+    Integers some = same(0), all = same(-1);
+    for (int32_t at = 0; at < vectors; at += TOGETHER) {
+        for (int32_t n = 0; n < width; n += GROUP) {
+            const Four *four = &work->four[n / GROUP];
+            Integers acc[TOGETHER * GROUP];
+            accumulate(&work->inputs, four, groups, planes, at, acc);
+            for (int32_t i = 0; i < TOGETHER * GROUP; ++i) {
+                const Floats m = same_float(four->multiplier[i % GROUP]);
+                scores[i / GROUP][n + i % GROUP] = usual ? scaled(acc[i], m) : compared_scores(network, acc[i], m);
+            }
+        }
+        for (int32_t t = 0; t < TOGETHER; ++t) {
+            const Integers sets = usual               ? best_sets(DECIDE_FIRST, width, scores[t])
+                                  : rule->comparisons ? sets_of_comparisons(rule, scores[t])
+                                                      : best_sets(rule->ties, width, scores[t]);
+            some |= sets;
+            all &= sets;
+            store_bytes(&work->sets[(at + t) * LANES], sets);
+        }
+    }
+    uint8_t seen = 0, common = 255;
+    for (int32_t lane = 0; lane < LANES; ++lane) {
+        seen |= (uint8_t)some[lane];
+        common &= (uint8_t)all[lane];
+    }
+    return seen == common ? seen : 0;
+}
+
+/* compute_sets, compiled for usual rules and numbers of groups. */
+static uint8_t compute_last(Work *work, int32_t vectors)
 {
     const DecideNetwork *network = work->network;
     const DecideLayer *last = &network->layer[network->layers - 1];
     const DecideRule *rule = &network->rule;
-    const int32_t planes = work->planes[network->layers - 1], rows = planes * work->inputs.groups;
-    Floats scores[TOGETHER][DECIDE_SCORES];
-    Integers every = same(0);
-    pack_weights(last, &work->hull, &work->inputs, planes, work->words);
+    const int32_t planes = work->planes[network->layers - 1], groups = work->inputs.groups;
+    const int usual = network->float_scores && !rule->comparisons && rule->ties == DECIDE_FIRST && planes == 1;
+    const int16_t *row[DECIDE_WIDTH];
+    pick_rows(last, &work->hull, &work->inputs, row);
     for (int32_t n = 0; n < last->width; n += GROUP) {
         const int32_t output[GROUP] = {n, n + 1, n + 2, n + 3}; /* up to 3 beyond the width: padding */
-        pick_four(last, &work->sums, work->words, rows, output, &work->four[n / GROUP]);
+        Four *four = &work->four[n / GROUP];
+        pick_four(last, &work->sums, row, groups, planes, output, four);
+        for (int32_t i = 0; i < GROUP && usual && !rule->greatest; ++i)
+            four->multiplier[i] = -four->multiplier[i];
     }
-    for (int32_t at = 0; at < vectors; at += TOGETHER) {
-        for (int32_t n = 0; n < last->width; n += GROUP) {
-            const Four *four = &work->four[n / GROUP];
-            Integers acc[TOGETHER * GROUP];
-            accumulate(&work->inputs, four, work->inputs.groups, planes, at, acc);
-            for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
-                scores[i / GROUP][n + i % GROUP] = compared_scores(network, acc[i], same_float(four->multiplier[i % GROUP]));
-        }
-        for (int32_t t = 0; t < TOGETHER; ++t) {
-            const Integers sets = rule->comparisons ? sets_of_comparisons(rule, scores[t])
-                                                    : best_sets(rule, last->width, scores[t]);
-            every |= sets;
-            store_bytes(&work->sets[(at + t) * LANES], sets);
-        }
+    switch (usual ? groups : 0) {
+    case 1:
+        return compute_sets(work, vectors, 1, 1, 1);
+    case 2:
+        return compute_sets(work, vectors, 2, 1, 1);
+    case 3:
+        return compute_sets(work, vectors, 3, 1, 1);
+    case 4:
+        return compute_sets(work, vectors, 4, 1, 1);
+    default:
+        return usual ? compute_sets(work, vectors, groups, 1, 1) : compute_sets(work, vectors, groups, planes, 0);
     }
-    uint8_t seen = 0;
-    for (int32_t lane = 0; lane < LANES; ++lane)
-        seen |= (uint8_t)every[lane];
-    for (int32_t s = 0; s < vectors * LANES; ++s)
-        if (work->sets[s] != seen)
-            return 0;
-    return seen;
 }
 
 /* ---- one batch ---- */
@@ -408,7 +426,7 @@ static uint8_t decide_batch(Work *work, const Batch *batch)
     const int32_t last = network->layers - 1;
     bound_sums(&network->layer[last], last ? network->layer[last].offset : start, &work->hull, &work->sums);
     const uint8_t set = decide_sums(network, &work->sums);
-    return set ? set : compute_sets(work, vectors);
+    return set ? set : compute_last(work, vectors);
 }
 
 /* ---- boxes ---- */
@@ -451,7 +469,6 @@ static size_t lay_out(Work *work, uint8_t *memory, size_t samples)
         width = width > (size_t)work->network->layer[l].padded ? width : (size_t)work->network->layer[l].padded;
     work->template = take(&used, memory, samples * DECIDE_AXES);
     work->sets = take(&used, memory, samples);
-    work->words = take(&used, memory, sizeof *work->words * PLANES * (width / GROUP) * width);
     for (int i = 0; i < 2; ++i)
         work->values[i] = take(&used, memory, samples * width);
     return used;

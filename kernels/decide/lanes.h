@@ -1,6 +1,7 @@
 /* Vectors of LANES samples.  A group holds four codes of each sample: uint8 (LANES, 4).
  *
  *     dot(acc, factor(group), weights(word))   acc[lane] + sum_j group[lane][j] * word[j] - SHIFT * sum_j word[j]     int32
+ *     least_of_lanes(group)                    four codes, each the least of its byte in all lanes
  *     requantize(acc, m)                       group[lane][j] = saturate(round_half_even(float32(acc[j][lane]) * m[j]))
  *
  * A word is four int8 weights.  SHIFT is 128 where the processor multiplies int8 by int8 only, and 0 elsewhere.
@@ -57,6 +58,7 @@ typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
 typedef uint32_t Words __attribute__((vector_size(4 * LANES)));
 typedef float Floats __attribute__((vector_size(4 * LANES)));
 typedef uint8_t Group __attribute__((vector_size(4 * LANES)));
+typedef int16_t LaneShorts __attribute__((vector_size(2 * LANES)));
 typedef uint8_t LaneBytes __attribute__((vector_size(LANES)));
 
 static inline Integers same(int32_t value)
@@ -79,6 +81,13 @@ static inline Integers load_integers(const int32_t *from)
     Integers integers;
     memcpy(&integers, from, sizeof integers);
     return integers;
+}
+
+static inline Integers load_shorts(const int16_t *from)
+{
+    LaneShorts shorts;
+    memcpy(&shorts, from, sizeof shorts);
+    return __builtin_convertvector(shorts, Integers);
 }
 
 static inline void store_integers(int32_t *to, Integers integers)
@@ -132,6 +141,21 @@ static inline Integers round_clamped(Floats v, float low, float high)
     return __builtin_convertvector(rounded(v), Integers);
 }
 
+#if defined(DECIDE_AVX512) || defined(DECIDE_AVX2)
+
+static inline uint32_t least_of_four_lanes(__m128i group)
+{
+    group = _mm_min_epu8(group, _mm_shuffle_epi32(group, _MM_SHUFFLE(1, 0, 3, 2)));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_min_epu8(group, _mm_shuffle_epi32(group, _MM_SHUFFLE(2, 3, 0, 1))));
+}
+
+static inline uint32_t least_of_eight_lanes(__m256i group)
+{
+    return least_of_four_lanes(_mm_min_epu8(_mm256_castsi256_si128(group), _mm256_extracti128_si256(group, 1)));
+}
+
+#endif
+
 #if defined(DECIDE_AVX512)
 
 typedef __m512i Factor, Weights;
@@ -159,6 +183,12 @@ static inline Group least(Group a, Group b)
 static inline Group greatest(Group a, Group b)
 {
     return (Group)_mm512_max_epu8((__m512i)a, (__m512i)b);
+}
+
+static inline uint32_t least_of_lanes(Group a)
+{
+    return least_of_eight_lanes(
+        _mm256_min_epu8(_mm512_castsi512_si256((__m512i)a), _mm512_extracti64x4_epi64((__m512i)a, 1)));
 }
 
 static inline __m512i round_two(Integers first, Floats m_first, Integers second, Floats m_second)
@@ -206,6 +236,11 @@ static inline Group least(Group a, Group b)
 static inline Group greatest(Group a, Group b)
 {
     return (Group)_mm256_max_epu8((__m256i)a, (__m256i)b);
+}
+
+static inline uint32_t least_of_lanes(Group a)
+{
+    return least_of_eight_lanes((__m256i)a);
 }
 
 static inline __m256i round_two(Integers first, Floats m_first, Integers second, Floats m_second)
@@ -258,6 +293,12 @@ static inline Group greatest(Group a, Group b)
     return (Group)vmaxq_u8((uint8x16_t)a, (uint8x16_t)b);
 }
 
+static inline uint32_t least_of_lanes(Group a)
+{
+    const uint8x16_t two = vminq_u8((uint8x16_t)a, vextq_u8((uint8x16_t)a, (uint8x16_t)a, 8));
+    return vgetq_lane_u32(vreinterpretq_u32_u8(vminq_u8(two, vextq_u8(two, two, 4))), 0);
+}
+
 static inline uint16x4_t round_one(Integers acc, Floats m)
 {
     return vqmovun_s32(vcvtnq_s32_f32((float32x4_t)scaled(acc, m)));
@@ -303,6 +344,17 @@ static inline Group greatest(Group a, Group b)
 {
     const Group mask = (Group)(a > b);
     return (a & mask) | (b & ~mask);
+}
+
+static inline uint32_t least_of_lanes(Group a)
+{
+    uint8_t bytes[GROUP_BYTES];
+    uint32_t word;
+    store_group(bytes, a);
+    for (int b = GROUP; b < GROUP_BYTES; ++b)
+        bytes[b % GROUP] = bytes[b] < bytes[b % GROUP] ? bytes[b] : bytes[b % GROUP];
+    memcpy(&word, bytes, sizeof word);
+    return word;
 }
 
 static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])

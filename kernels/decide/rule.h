@@ -18,14 +18,14 @@ static inline Floats compared_scores(const DecideNetwork *network, Integers acc,
     return network->rule.comparisons || network->rule.greatest ? scores : -scores;
 }
 
-static inline Integers best_sets(const DecideRule *rule, int32_t count, const Floats *scores)
+static inline Integers best_sets(int32_t ties, int32_t count, const Floats *scores)
 {
     Floats best = scores[0];
     Integers sets = same(1);
     for (int32_t n = 1; n < count; ++n) {
         const Integers bit = same(1 << n), more = scores[n] > best;
-        const Integers level = rule->ties == DECIDE_FIRST ? same(0) : scores[n] == best;
-        const Integers kept = rule->ties == DECIDE_ALL ? sets | (bit & level) : (sets & ~level) | (bit & level);
+        const Integers level = ties == DECIDE_FIRST ? same(0) : scores[n] == best;
+        const Integers kept = ties == DECIDE_ALL ? sets | (bit & level) : (sets & ~level) | (bit & level);
         sets = (bit & more) | (kept & ~more);
         best = select_float(more, scores[n], best);
     }
