@@ -60,8 +60,9 @@ setup: .venv/complete
 # What the tests and the linters need on top.
 setup-dev: .venv/complete-dev
 
-.venv/complete-dev: .venv/complete requirements/dev.txt
-	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+.venv/complete-dev: .venv/complete requirements/dev.txt requirements/cluster.txt
+	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+	    --requirement requirements/dev.txt --requirement requirements/cluster.txt
 	touch $@
 
 # Makes the five ACAS networks anew, in about 80 minutes of two cores; see models/acas/README.md.

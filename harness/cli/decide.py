@@ -19,6 +19,7 @@ from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, RequestError
 from harness.core.table import Table
+from harness.core.text import duration
 
 if TYPE_CHECKING:
     from harness.runs.decision.entries import DecisionDocument
@@ -111,10 +112,10 @@ def feasibility(job: Job) -> str:
     from harness.runs.decision import job as decision
 
     per_s = decision.measured_speed(job)
-    hours = job.partition.code_vectors / per_s / 3600
+    needed = duration(job.partition.code_vectors / per_s)
     return (
         f"{job.partition.boxes:,} boxes, {job.partition.code_vectors:,} code vectors in {len(job.tasks)} slabs; "
-        f"{per_s / 1e6:.0f} million a second on one core: about {hours:.1f} core hours"
+        f"{per_s / 1e6:.0f} million a second on one core: about {needed} of one core"
     )
 
 
