@@ -108,7 +108,7 @@ def map_data(
         axes[axis]["first"] = interval_codes.first.tolist()
         offsets[:, axis] = codes[:, axis] - interval_codes.first[interval]
         keys, rows = np.unique(interval * CODES + codes[:, axis], return_index=True)
-        values.append({str(key): float(f"{inputs[row, axis]:.7g}") for key, row in zip(keys, rows, strict=True)})
+        values.append({str(key): float(inputs[row, axis]) for key, row in zip(keys, rows, strict=True)})
     return {
         "axes": axes,
         "decisions": job.stated.names,
@@ -130,10 +130,15 @@ def _packed(array: Sets) -> str:
 
 
 def _physical(job: Job, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Return network inputs in the units of the axes."""
+    """Return network inputs in the units of the axes, in seven digits of the largest cut."""
     normalisation = model.load(job.path / MODEL).normalisation if job.stated.physical else None
     values = inputs.astype(np.float64)
-    return values if normalisation is None else values * normalisation.range + normalisation.mean
+    if normalisation is not None:
+        values = values * normalisation.range + normalisation.mean
+    for index, axis in enumerate(job.stated.axes):
+        largest = max(abs(float(cut)) for cut in axis.cuts)
+        values[:, index] = values[:, index].round(6 - math.floor(math.log10(largest))) + 0.0  # no -0.0
+    return values
 
 
 def _names(job: Job, decisions: int) -> str:
