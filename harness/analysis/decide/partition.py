@@ -135,10 +135,10 @@ class Partition:
         """Return network inputs, float32 (n, axes), within the boxes of these numbers (n, axes) that have the codes."""
         found = np.empty(codes.shape, np.float32)
         for index in range(len(self.axes)):
-            pairs = np.stack([boxes[:, index], codes[:, index].astype(np.int64)], axis=1)
-            distinct, place = np.unique(pairs, axis=0, return_inverse=True)
-            values = [self.input_of(index, int(interval), int(code), network) for interval, code in distinct]
-            found[:, index] = np.array(values, np.float32)[place.reshape(-1)]
+            pairs = boxes[:, index] * CODES + codes[:, index]
+            distinct, place = np.unique(pairs, return_inverse=True)
+            values = [self.input_of(index, *divmod(int(pair), CODES), network) for pair in distinct]
+            found[:, index] = np.array(values, np.float32)[place]
         return found
 
     def input_of(self, index: int, interval: int, code: int, network: CodeNetwork) -> np.float32:
