@@ -19,7 +19,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { GROUPS = DECIDE_WIDTH / GROUP, PLANES = 3, ALIGNMENT = 64, DECISIONS = 8, CODES = 256 };
+enum { GROUPS = DECIDE_WIDTH / GROUP, PLANES = 3, FEW = 8, ALIGNMENT = 64, DECISIONS = 8, CODES = 256 };
 
 typedef struct {
     int32_t low[DECIDE_AXES], extent[DECIDE_AXES], samples;
@@ -51,7 +51,7 @@ typedef struct {
     const DecideNetwork *network;
     int32_t axes, capacity;                /* samples of the largest batch, whole vectors */
     int32_t planes[DECIDE_LAYERS];         /* 1 if the weights fit int8 */
-    int32_t plain[DECIDE_LAYERS];          /* codes are clamped to 0 .. 255 only, without overflow of int32 */
+    int32_t plain[DECIDE_LAYERS];          /* lanes.h's requantize gives the codes */
     int32_t trust[DECIDE_LAYERS], batches; /* whether bounds after this layer decided lately */
     int32_t template_extent[DECIDE_AXES];
     uint8_t *template, *values[2], *sets;
@@ -189,18 +189,16 @@ static void pick_four(const DecideLayer *layer, const Sums *sums, const int16_t 
     }
 }
 
-/* acc[t * GROUP + i]: output i of the vector at + t */
+/* acc[t * GROUP + i]: output i of the vector at + t.  ready: the weights, in registers where there is room; or NULL. */
 INLINE void accumulate(const Inputs *inputs, const Four *four, int32_t groups, int32_t planes, int32_t at,
-                       Integers acc[TOGETHER * GROUP])
+                       const Weights *ready, Integers acc[TOGETHER * GROUP])
 {
-    for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
-        acc[i] = same(four->offset[i % GROUP]);
     for (int32_t r = 0; r < planes * groups; ++r) {
         Factor a[TOGETHER];
         for (int32_t t = 0; t < TOGETHER; ++t)
             a[t] = factor(load_group(&inputs->group[planes > 1 ? r % groups : r][(size_t)(at + t) * GROUP_BYTES]));
         for (int32_t i = 0; i < GROUP; ++i) {
-            const Weights w = weights(four->words[r * GROUP + i]);
+            const Weights w = ready ? ready[r * GROUP + i] : weights(four->words[r * GROUP + i]);
             for (int32_t t = 0; t < TOGETHER; ++t)
                 acc[t * GROUP + i] = dot(acc[t * GROUP + i], a[t], w);
         }
@@ -208,16 +206,25 @@ INLINE void accumulate(const Inputs *inputs, const Four *four, int32_t groups, i
 }
 
 INLINE void compute_four(const DecideLayer *layer, const Inputs *inputs, Four *four, uint8_t *restrict to, int32_t groups,
-                         int32_t planes, int plain)
+                         int32_t planes, int plain, int few)
 {
     const float low = (float)(layer->low - layer->zero_point), high = (float)(layer->high - layer->zero_point);
     Group minimum = (Group)same(-1), maximum = (Group)same(0);
+    const int32_t vectors = four->vectors;
     Floats m[GROUP];
-    for (int32_t i = 0; i < GROUP; ++i)
+    Integers offset[GROUP];
+    Weights ready[FEW * GROUP];
+    for (int32_t i = 0; i < GROUP; ++i) {
         m[i] = same_float(four->multiplier[i]);
-    for (int32_t at = 0; at < four->vectors; at += TOGETHER) {
+        offset[i] = same(four->offset[i] + (plain ? START : 0));
+    }
+    for (int32_t i = 0; few && i < groups * GROUP; ++i)
+        ready[i] = weights(four->words[i]);
+    for (int32_t at = 0; at < vectors; at += TOGETHER) {
         Integers acc[TOGETHER * GROUP];
-        accumulate(inputs, four, groups, planes, at, acc);
+        for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
+            acc[i] = offset[i % GROUP];
+        accumulate(inputs, four, groups, planes, at, few ? ready : NULL, acc);
         for (int32_t t = 0; t < TOGETHER; ++t) {
             Group codes;
             if (plain)
@@ -244,7 +251,7 @@ static void compute_outputs(const DecideLayer *layer, const Inputs *inputs, Four
 {
 #define CASE(GROUPS_)                                                 \
     case GROUPS_:                                                     \
-        compute_four(layer, inputs, four, to, GROUPS_, 1, 1);         \
+        compute_four(layer, inputs, four, to, GROUPS_, 1, 1, 1);      \
         return;
     switch (plain && planes == 1 ? inputs->groups : 0) {
         CASE(1)
@@ -257,9 +264,9 @@ static void compute_outputs(const DecideLayer *layer, const Inputs *inputs, Four
         CASE(8)
     default:
         if (plain && planes == 1)
-            compute_four(layer, inputs, four, to, inputs->groups, 1, 1);
+            compute_four(layer, inputs, four, to, inputs->groups, 1, 1, 0);
         else
-            compute_four(layer, inputs, four, to, inputs->groups, planes, plain);
+            compute_four(layer, inputs, four, to, inputs->groups, planes, plain, 0);
     }
 #undef CASE
 }
@@ -318,7 +325,9 @@ INLINE uint8_t compute_sets(Work *work, int32_t vectors, int32_t groups, int32_t
         for (int32_t n = 0; n < width; n += GROUP) {
             const Four *four = &work->four[n / GROUP];
             Integers acc[TOGETHER * GROUP];
-            accumulate(&work->inputs, four, groups, planes, at, acc);
+            for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
+                acc[i] = same(four->offset[i % GROUP]);
+            accumulate(&work->inputs, four, groups, planes, at, NULL, acc);
             for (int32_t i = 0; i < TOGETHER * GROUP; ++i) {
                 const Floats m = same_float(four->multiplier[i % GROUP]);
                 scores[i / GROUP][n + i % GROUP] = usual ? scaled(acc[i], m) : compared_scores(network, acc[i], m);
@@ -454,6 +463,27 @@ static int within_limits(const DecideNetwork *network, const DecideBox *box, con
     return samples <= DECIDE_SAMPLES;
 }
 
+static int fits_bytes(const DecideLayer *layer)
+{
+    for (int32_t i = 0; i < layer->depth * layer->padded; ++i)
+        if (layer->weights[i] != (int8_t)layer->weights[i])
+            return 0;
+    return 1;
+}
+
+/* Whether the sums and multipliers are those that requantize of lanes.h is for. */
+static int is_plain(const DecideLayer *layer)
+{
+    int64_t bound[DECIDE_WIDTH] = {0};
+    for (int32_t k = 0; k < layer->depth; ++k)
+        for (int32_t n = 0; n < layer->width; ++n)
+            bound[n] += 255 * abs(layer->weights[k * layer->padded + n]);
+    for (int32_t n = 0; n < layer->width; ++n)
+        if (bound[n] + llabs(layer->offset[n]) >= 1 << 23 || layer->multiplier[n] >= 256.0f)
+            return 0;
+    return layer->zero_point == 0 && layer->low == 0 && layer->high == 255;
+}
+
 static void *take(size_t *used, uint8_t *memory, size_t bytes)
 {
     void *taken = memory ? memory + *used : NULL;
@@ -490,14 +520,8 @@ static Work *new_work(const DecideNetwork *network, const DecideBox *box, const 
         return NULL;
     lay_out(&plan, memory + head, samples);
     for (int32_t l = 0; l < network->layers; ++l) {
-        const DecideLayer *layer = &network->layer[l];
-        plan.planes[l] = 1;
-        plan.plain[l] = layer->zero_point == 0 && layer->low == 0 && layer->high == 255;
-        for (int32_t i = 0; i < layer->depth * layer->padded; ++i)
-            if (layer->weights[i] != (int8_t)layer->weights[i])
-                plan.planes[l] = PLANES;
-        for (int32_t n = 0; n < layer->width; ++n) /* float32(acc) <= 2^31: below 2^31 after multiplication */
-            plan.plain[l] &= layer->multiplier[n] < 1.0f;
+        plan.planes[l] = fits_bytes(&network->layer[l]) ? 1 : PLANES;
+        plan.plain[l] = is_plain(&network->layer[l]);
     }
     memcpy(memory, &plan, sizeof plan);
     return (Work *)(void *)memory;
