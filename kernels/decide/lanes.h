@@ -1,13 +1,14 @@
 /* Vectors of LANES samples.  A group holds four codes of each sample: uint8 (LANES, 4).
  *
- *     dot(acc, factor(group), weights(word))   acc[lane] + sum_j group[lane][j] * word[j] - SHIFT * sum_j word[j]     int32
+ *     dot(acc, factor(group), weights(word))   acc[lane] + sum_j (group[lane][j] - SHIFT) * word[j]              int32
  *     least_of_lanes(group)                    four codes, each the least of its byte in all lanes
  *     requantize(acc, m)                       group[lane][j] = code of acc[j][lane] - START, 0 to 255:
  *                                              saturate(round_half_even(float32(acc[j][lane] - START) * m[j]))
  *
- * requantize is for |sum| < 2^23 and m < 2^8.  Where START is the bits of the float32 2^23, the bits START + sum are the
- * float32 2^23 + sum if sum >= 0 (its unit in the last place is 1), otherwise 2^23 - |sum| / 2.  fma(that, m, -2^23 m)
- * rounds once, as float32(sum) * m does: float32(sum) and 2^23 m are exact.  If sum < 0, both are at most 0: code 0.
+ * requantize is for |sum| < 2^23 and m < 2^8.  Where START is the bits of the float32 2^23, the bits START + sum are
+ * the float32 2^23 + sum if sum >= 0 (its unit in the last place is 1), otherwise 2^23 - |sum| / 2.
+ * fma(that, m, -2^23 m) rounds once, as float32(sum) * m does: float32(sum) and 2^23 m are exact.  If sum < 0, both are
+ * at most 0: code 0.
  *
  * A word is four int8 weights.  SHIFT is 128 where the processor multiplies int8 by int8 only, and 0 elsewhere.
  * No instruction here saturates a sum of products (VPMADDUBSW and VPDPBUSDS would): sums wrap around modulo 2^32.
@@ -17,8 +18,6 @@
  *     Armv8.2, dot products    SDOT
  *     Armv8.0                  SMULL, SADDLP: two products are added in int32, not in int16
  *     any other                the vector types of GCC and Clang, if DECIDE_PORTABLE on these as well
- *
- * TOGETHER vectors of samples share the weights that are loaded.
  */
 #ifndef DECIDE_LANES_H
 #define DECIDE_LANES_H
@@ -33,22 +32,22 @@
 #if !defined(DECIDE_PORTABLE) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #define DECIDE_AVX512
 #define DECIDE_KERNEL "AVX512-VNNI"
-enum { LANES = 16, TOGETHER = 2, SHIFT = 0, START = 0x4b000000 };
+enum { LANES = 16, SHIFT = 0, START = 0x4b000000 };
 #elif !defined(DECIDE_PORTABLE) && defined(__AVX2__)
 #define DECIDE_AVX2
 #define DECIDE_KERNEL "AVX2"
-enum { LANES = 8, TOGETHER = 1, SHIFT = 0, START = 0 }; /* fma needs a register more: slower */
+enum { LANES = 8, SHIFT = 0, START = 0 }; /* fma needs a register more: slower */
 #elif !defined(DECIDE_PORTABLE) && defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #define DECIDE_NEON
 #define DECIDE_KERNEL "NEON dot product"
-enum { LANES = 4, TOGETHER = 2, SHIFT = 128, START = 0x4b000000 };
+enum { LANES = 4, SHIFT = 128, START = 0x4b000000 };
 #elif !defined(DECIDE_PORTABLE) && defined(__aarch64__)
 #define DECIDE_NEON
 #define DECIDE_KERNEL "NEON"
-enum { LANES = 4, TOGETHER = 2, SHIFT = 128, START = 0x4b000000 };
+enum { LANES = 4, SHIFT = 128, START = 0x4b000000 };
 #else
 #define DECIDE_KERNEL "portable"
-enum { LANES = 4, TOGETHER = 2, SHIFT = 0, START = 0 };
+enum { LANES = 4, SHIFT = 0, START = 0 };
 #endif
 
 #if defined(DECIDE_AVX512) || defined(DECIDE_AVX2)
@@ -81,37 +80,27 @@ static inline Floats select_float(Integers mask, Floats yes, Floats no)
     return (Floats)((mask & (Integers)yes) | (~mask & (Integers)no));
 }
 
-static inline Integers load_integers(const int32_t *from)
-{
-    Integers integers;
-    memcpy(&integers, from, sizeof integers);
-    return integers;
-}
+#define DEFINE_LOAD(NAME, VECTOR, ELEMENT)           \
+    static inline VECTOR NAME(const ELEMENT *from)   \
+    {                                                \
+        VECTOR vector;                               \
+        memcpy(&vector, from, sizeof vector);        \
+        return vector;                               \
+    }
+
+DEFINE_LOAD(load_integers, Integers, int32_t)
+DEFINE_LOAD(load_floats, Floats, float)
+DEFINE_LOAD(load_group, Group, uint8_t)
+DEFINE_LOAD(load_lane_shorts, LaneShorts, int16_t)
 
 static inline Integers load_shorts(const int16_t *from)
 {
-    LaneShorts shorts;
-    memcpy(&shorts, from, sizeof shorts);
-    return __builtin_convertvector(shorts, Integers);
+    return __builtin_convertvector(load_lane_shorts(from), Integers);
 }
 
 static inline void store_integers(int32_t *to, Integers integers)
 {
     memcpy(to, &integers, sizeof integers);
-}
-
-static inline Floats load_floats(const float *from)
-{
-    Floats floats;
-    memcpy(&floats, from, sizeof floats);
-    return floats;
-}
-
-static inline Group load_group(const uint8_t *from)
-{
-    Group group;
-    memcpy(&group, from, sizeof group);
-    return group;
 }
 
 static inline void store_group(uint8_t *to, Group group)
