@@ -140,24 +140,11 @@ static inline Integers round_clamped(Floats v, float low, float high)
     return __builtin_convertvector(rounded(v), Integers);
 }
 
-#if defined(DECIDE_AVX512) || defined(DECIDE_AVX2)
-
-static inline uint32_t least_of_four_lanes(__m128i group)
-{
-    group = _mm_min_epu8(group, _mm_shuffle_epi32(group, _MM_SHUFFLE(1, 0, 3, 2)));
-    return (uint32_t)_mm_cvtsi128_si32(_mm_min_epu8(group, _mm_shuffle_epi32(group, _MM_SHUFFLE(2, 3, 0, 1))));
-}
-
-static inline uint32_t least_of_eight_lanes(__m256i group)
-{
-    return least_of_four_lanes(_mm_min_epu8(_mm256_castsi256_si128(group), _mm256_extracti128_si256(group, 1)));
-}
-
-#endif
-
 #if defined(DECIDE_AVX512)
 
-typedef __m512i Factor, Weights;
+#define WIDE(NAME) _mm512_##NAME
+#define REPEAT _mm512_broadcast_i32x4
+typedef __m512i Wide, Factor, Weights;
 
 static inline Factor factor(Group group)
 {
@@ -174,20 +161,9 @@ static inline Integers dot(Integers acc, Factor a, Weights w)
     return (Integers)_mm512_dpbusd_epi32((__m512i)acc, a, w);
 }
 
-static inline Group least(Group a, Group b)
+static inline __m256i least_of_halves(Group a)
 {
-    return (Group)_mm512_min_epu8((__m512i)a, (__m512i)b);
-}
-
-static inline Group greatest(Group a, Group b)
-{
-    return (Group)_mm512_max_epu8((__m512i)a, (__m512i)b);
-}
-
-static inline uint32_t least_of_lanes(Group a)
-{
-    return least_of_eight_lanes(
-        _mm256_min_epu8(_mm512_castsi512_si256((__m512i)a), _mm512_extracti64x4_epi64((__m512i)a, 1)));
+    return _mm256_min_epu8(_mm512_castsi512_si256((__m512i)a), _mm512_extracti64x4_epi64((__m512i)a, 1));
 }
 
 static inline __m512i round_one(Integers acc, Floats m)
@@ -195,16 +171,11 @@ static inline __m512i round_one(Integers acc, Floats m)
     return _mm512_cvtps_epi32(_mm512_fmadd_ps((__m512)acc, (__m512)m, (__m512)minus_start(m)));
 }
 
-static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
-{
-    const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m512i first = _mm512_packs_epi32(round_one(acc[0], m[0]), round_one(acc[1], m[1]));
-    const __m512i second = _mm512_packs_epi32(round_one(acc[2], m[2]), round_one(acc[3], m[3]));
-    return (Group)_mm512_shuffle_epi8(_mm512_packus_epi16(first, second), order);
-}
-
 #elif defined(DECIDE_AVX2)
 
+#define WIDE(NAME) _mm256_##NAME
+#define REPEAT _mm256_broadcastsi128_si256
+typedef __m256i Wide;
 typedef struct {
     __m256i even, odd; /* int16 */
 } Factor, Weights;
@@ -226,33 +197,14 @@ static inline Integers dot(Integers acc, Factor a, Weights w)
     return (Integers)_mm256_add_epi32(sum, _mm256_madd_epi16(a.odd, w.odd));
 }
 
-static inline Group least(Group a, Group b)
+static inline __m256i least_of_halves(Group a)
 {
-    return (Group)_mm256_min_epu8((__m256i)a, (__m256i)b);
-}
-
-static inline Group greatest(Group a, Group b)
-{
-    return (Group)_mm256_max_epu8((__m256i)a, (__m256i)b);
-}
-
-static inline uint32_t least_of_lanes(Group a)
-{
-    return least_of_eight_lanes((__m256i)a);
+    return (__m256i)a;
 }
 
 static inline __m256i round_one(Integers acc, Floats m)
 {
     return _mm256_cvtps_epi32((__m256)scaled(acc, m));
-}
-
-static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
-{
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m256i first = _mm256_packs_epi32(round_one(acc[0], m[0]), round_one(acc[1], m[1]));
-    const __m256i second = _mm256_packs_epi32(round_one(acc[2], m[2]), round_one(acc[3], m[3]));
-    return (Group)_mm256_shuffle_epi8(_mm256_packus_epi16(first, second), order);
 }
 
 #elif defined(DECIDE_NEON)
@@ -368,6 +320,36 @@ static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
     for (int j = 0; j < GROUP; ++j)
         codes |= round_clamped(scaled(acc[j], m[j]), 0.0f, 255.0f) << (8 * j);
     return (Group)codes;
+}
+
+#endif
+
+#if defined(WIDE)
+
+static inline Group least(Group a, Group b)
+{
+    return (Group)WIDE(min_epu8)((Wide)a, (Wide)b);
+}
+
+static inline Group greatest(Group a, Group b)
+{
+    return (Group)WIDE(max_epu8)((Wide)a, (Wide)b);
+}
+
+static inline uint32_t least_of_lanes(Group a)
+{
+    const __m256i half = least_of_halves(a);
+    __m128i four = _mm_min_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    four = _mm_min_epu8(four, _mm_shuffle_epi32(four, _MM_SHUFFLE(1, 0, 3, 2)));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_min_epu8(four, _mm_shuffle_epi32(four, _MM_SHUFFLE(2, 3, 0, 1))));
+}
+
+static inline Group requantize(const Integers acc[GROUP], const Floats m[GROUP])
+{
+    const Wide first = WIDE(packs_epi32)(round_one(acc[0], m[0]), round_one(acc[1], m[1]));
+    const Wide second = WIDE(packs_epi32)(round_one(acc[2], m[2]), round_one(acc[3], m[3]));
+    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return (Group)WIDE(shuffle_epi8)(WIDE(packus_epi16)(first, second), REPEAT(order));
 }
 
 #endif
