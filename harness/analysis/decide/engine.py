@@ -128,11 +128,16 @@ class Engine:
         return regions, count
 
     def find(self, low: Sequence[int], extent: Sequence[int], wanted: int) -> Codes | None:
-        """Return the first code vector, uint8 (axes,), that has a decision of the set `wanted`; None without one."""
+        """Return the first code vector, uint8 (axes,), that has a decision of the set `wanted`; None without one.
+
+        Raises ToolError if memory is lacking.
+        """
         codes = np.zeros(AXES, np.uint8)
         found = self._library.decide_find(
             self._pointer, _box(low, extent), _batch(extent), wanted, codes.ctypes.data_as(ctypes.c_void_p)
         )
+        if found < 0:
+            raise ToolError("the engine cannot search a box", "memory may be lacking")
         return codes[: self._inputs] if found else None
 
     def each(self, codes: Codes) -> Sets:
