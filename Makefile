@@ -60,8 +60,9 @@ setup: .venv/complete
 # What the tests and the linters need on top.
 setup-dev: .venv/complete-dev
 
-.venv/complete-dev: .venv/complete requirements/dev.txt
-	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+.venv/complete-dev: .venv/complete requirements/dev.txt requirements/cluster.txt
+	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+	    --requirement requirements/dev.txt --requirement requirements/cluster.txt
 	touch $@
 
 # Makes the five ACAS networks anew, in about 80 minutes of two cores; see models/acas/README.md.
@@ -104,7 +105,7 @@ build/other-runtime/complete: requirements/other_runtime.txt
 
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness cuda cross images dev build peers labgrid other_runtime; do \
+	cd requirements && for name in harness cuda cross images cluster dev build peers labgrid other_runtime; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 

@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FOLDERS = ("kernels", "simulators", "docs", "ci")
 FILES = ("boards.yaml", "nightly.yaml", "README.md", "CONTRIBUTING.md", "LICENSE", "runs/README.md")
 FILES += ("benchmarks/README.md", "models/README.md", "models/acas/README.md")
-MODELS = ("*.onnx", "*.png")
+MODELS = ("*.onnx", "*.png", "*.npz", "*.yaml")
 SHARE = "harness/share"
 REVISION = "revision"
 

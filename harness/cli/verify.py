@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli import _completion
+from harness.cli import _completion, decide
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
@@ -74,6 +74,8 @@ def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) ->
     from harness.runs.verification.folder import read
 
     path = workspace.run(run)
+    if (path / decide.REQUEST).exists():
+        return decide.verify(path, console)
     evidence = read(path)
     claims = list(claims_of(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
     found = is_valid(claims)

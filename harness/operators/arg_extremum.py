@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.code_sums import Choice
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, count
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
@@ -106,6 +107,10 @@ class ArgExtremum(Layer):
     def summary(self) -> tuple[str, ...]:
         """Return which of equal values is chosen."""
         return (f"of equal values the {'last' if self.last else 'first'}",)
+
+    def choice(self) -> Choice:
+        """Return which of the values is chosen."""
+        return Choice(self.largest, self.last)
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers, so that both zeros are equal."""

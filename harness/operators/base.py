@@ -18,6 +18,7 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.operators.code_sums import Choice, CodeSums
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
@@ -354,6 +355,14 @@ class Layer(ABC):
         `before` is the number of the inputs.  ONNX Runtime adds constants and activations to the sum of a layer before.
         """
         return before if self.transparent else 0
+
+    def code_sums(self) -> CodeSums | None:
+        """Return it as sums over all codes of a vector; None if it is no dense layer of codes."""
+        return None
+
+    def choice(self) -> Choice | None:
+        """Return which value's index is the output; None if it is another operator."""
+        return None
 
     def product(self) -> Product | None:
         """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""

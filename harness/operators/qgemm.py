@@ -19,6 +19,7 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators.base import ALONE, fields
+from harness.operators.code_sums import CodeSums
 from harness.operators.contraction import Contraction, Scales, output_quantisation, weight_quantisation
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
@@ -170,6 +171,12 @@ class QGemm(Contraction):
         )
         layer.require_int32(node)
         return layer if scales.y is not None else replace(layer, output=replace(layer.output, bound=layer._bound()))
+
+    def code_sums(self) -> CodeSums:
+        """Return the layer with its zero points folded into weights and offset."""
+        weights = self.weights.astype(np.int64) - self.weights_zero_point
+        offset = self.bias - self.a_zero_point * weights.sum(axis=0)
+        return CodeSums(weights, offset, self.multiplier, self.y_zero_point)
 
     @property
     def fragment(self) -> Fragment:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from harness.model import float_network
-from models.acas import mdp, report, table, workers
+from models.acas import advisories, mdp, report, table, workers
 from models.acas.parameters import Parameters
 from models.acas.recipe import AXES, Learner, Recipe, is_whole, solved_pairs, subject, table_folder
 
@@ -65,6 +65,13 @@ def _make_table(_recipes: Recipes, _output: Path) -> None:
         pass
 
 
+def _write_advisories(recipes: Recipes, output: Path) -> None:
+    """Write the table's advisories after each previous advisory, and the property of `harness decide`."""
+    scores = np.load(table_folder() / "scores.npy", mmap_mode="r")
+    for recipe in workers.shown("advisories", recipes, len(recipes)):
+        advisories.write(output, recipe.previous, AXES, scores[recipe.parameters.previous])
+
+
 def _train(recipes: Recipes, _output: Path) -> None:
     jobs = {recipe.learner.previous: (recipe.learner, recipe.parameters.float_steps) for recipe in recipes}
     workers.run(Learner.float_layers, "training", jobs)
@@ -114,6 +121,7 @@ def _bytes(recipe: Recipe, kind: WeightKind, order: int, equalized: bool) -> byt
 STEPS: dict[str, Callable[[Recipes, Path], object]] = {
     "check": _check_process,
     "table": _make_table,
+    "advisories": _write_advisories,
     "train": _train,
     "tune": _tune,
     "quantize": _write_models,

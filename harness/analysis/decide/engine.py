@@ -1,0 +1,279 @@
+"""The engine of `decide`: kernels/decide, compiled for this processor and called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.decide.code_network import CodeNetwork, Codes
+from harness.analysis.decide.partition import Sets, nearest_float32
+from harness.analysis.decide.property import Rule
+from harness.analysis.decide.vnnlib import Comparison
+from harness.boards.workspace import cache_folder
+from harness.core.debian_packages import install_command
+from harness.core.errors import RequestError, ToolError
+from harness.core.installation import ROOT
+
+SOURCES, KERNELS = ROOT / "kernels" / "decide", ROOT / "kernels" / "c"
+FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
+COMPILE_TIMEOUT_S = 300.0
+AXES, WIDTH, LAYERS, SAMPLES = 8, 512, 64, 8192  # the limits of decide.h
+BATCH = 4096
+"""Code vectors that pass through a layer together, at most SAMPLES."""
+ALIGNED = 64
+TIES = {"first": 0, "last": 1, "all": 2}
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("depth", "width", "padded")),
+        *((name, ctypes.c_void_p) for name in ("weights", "offset", "multiplier")),
+        *((name, ctypes.c_int32) for name in ("zero_point", "low", "high")),
+    )
+
+
+class _Comparison(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("decision", "left", "right", "strict", "negated")),
+        ("constant", ctypes.c_float),
+    )
+
+
+class _Rule(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("greatest", "ties", "decisions", "comparisons")),
+        ("comparison", ctypes.POINTER(_Comparison)),
+    )
+
+
+class _Network(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("layers", "float_scores")),
+        ("layer", ctypes.POINTER(_Layer)),
+        ("rule", _Rule),
+    )
+
+
+class _Box(ctypes.Structure):
+    _fields_ = (("low", ctypes.c_int32 * AXES), ("extent", ctypes.c_int32 * AXES))
+
+
+class _Regions(ctypes.Structure):
+    _fields_ = (
+        ("segment", ctypes.c_void_p * AXES),
+        ("stride", ctypes.c_int64 * AXES),
+        ("regions", ctypes.c_void_p),
+    )
+
+
+class Engine:
+    """A network with a rule in the engine; every method may run in several threads at once."""
+
+    def __init__(self, network: CodeNetwork, rule: Rule, library: ctypes.CDLL | None = None) -> None:
+        self._library, self._kept = library or _library(cache_folder()), []
+        self._inputs = network.inputs
+        _require_room(network)
+        layers = (_Layer * len(network.steps))(*map(self._layer, network.steps))
+        comparisons = [
+            _comparison(network, decision, each) for decision, half in enumerate(rule.half_spaces) for each in half
+        ]
+        array = (_Comparison * len(comparisons))(*comparisons)
+        self._kept += [layers, array]
+        described = _Rule(rule.greatest, TIES[rule.ties], len(rule.half_spaces), len(comparisons), array)
+        self._network = _Network(len(layers), network.steps[-1].high == 0, layers, described)
+
+    @property
+    def sources_sha256(self) -> str:
+        """The SHA-256 of the sources of the engine."""
+        return sources_sha256()
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel that this processor runs."""
+        name: bytes = self._library.decide_kernel()
+        return name.decode()
+
+    def decide(
+        self,
+        low: Sequence[int],
+        extent: Sequence[int],
+        segments: Sequence[npt.NDArray[np.uint16]],
+        shape: tuple[int, ...],
+    ) -> tuple[Sets, int]:
+        """Return the decisions in each region, uint8 `shape`, of all codes low[k] to low[k] + extent[k] - 1.
+
+        `segments` has, for each axis, the region of each code, uint16 (256,).  Also return the number of codes.
+        Raises ToolError if memory is lacking.
+        """
+        regions = np.zeros(shape, np.uint8)
+        kept = [np.ascontiguousarray(each, np.uint16) for each in segments]
+        given = _Regions(regions=regions.ctypes.data)
+        for axis, each in enumerate(kept):
+            given.segment[axis], given.stride[axis] = each.ctypes.data, regions.strides[axis]
+        count = int(self._library.decide_box(self._pointer, _box(low, extent), _batch(extent), ctypes.byref(given)))
+        if count != math.prod(extent):
+            raise ToolError(f"the engine decided {count} of {math.prod(extent)} codes", "memory may be lacking")
+        return regions, count
+
+    def find(self, low: Sequence[int], extent: Sequence[int], wanted: int) -> Codes | None:
+        """Return the first code vector, uint8 (axes,), that has a decision of the set `wanted`; None without one.
+
+        Raises ToolError if memory is lacking.
+        """
+        codes = np.zeros(AXES, np.uint8)
+        found = self._library.decide_find(
+            self._pointer, _box(low, extent), _batch(extent), wanted, codes.ctypes.data_as(ctypes.c_void_p)
+        )
+        if found < 0:
+            raise ToolError("the engine cannot search a box", "memory may be lacking")
+        return codes[: self._inputs] if found else None
+
+    def each(self, codes: Codes) -> Sets:
+        """Return the decisions of code vectors, (n, axes), by the second kernel: dense, one after the other."""
+        given, sets = np.ascontiguousarray(codes, np.uint8), np.zeros(len(codes), np.uint8)
+        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (given, sets))
+        values, results = pointers
+        self._library.decide_each(self._pointer, values, ctypes.c_uint64(len(codes)), results)
+        return sets
+
+    @property
+    def _pointer(self) -> Any:
+        return ctypes.byref(self._network)
+
+    def _layer(self, step: Any) -> _Layer:
+        depth, width = step.weights.shape
+        padded = -(-width // ALIGNED) * ALIGNED
+        weights, offset = np.zeros((depth, padded), np.int16), np.zeros(padded, np.int32)
+        multiplier = np.zeros(padded, np.float32)
+        weights[:, :width], offset[:width], multiplier[:width] = step.weights, step.offset, step.multiplier
+        self._kept += [weights, offset, multiplier]
+        addresses = (array.ctypes.data for array in (weights, offset, multiplier))
+        return _Layer(depth, width, padded, *addresses, step.zero_point, step.low, step.high)
+
+
+def _box(low: Sequence[int], extent: Sequence[int]) -> Any:
+    box = _Box()
+    box.low[: len(low)] = [int(each) for each in low]
+    box.extent[: len(extent)] = [int(each) for each in extent]
+    return ctypes.byref(box)
+
+
+def _batch(extent: Sequence[int]) -> Any:
+    """Return the codes of a batch along each axis: about the same on long axes, so that few batches are small."""
+    sizes = [1] * len(extent)
+    long = sorted((int(each), axis) for axis, each in enumerate(extent) if each > 1)
+    room = float(BATCH)
+    for place, (length, axis) in enumerate(long):
+        most = max(1, min(length, int(room ** (1 / (len(long) - place)) + 1e-9)))
+        sizes[axis] = max(
+            range(max(1, most // 2), most + 1), key=lambda size: (length / (-(-length // size) * size), size)
+        )
+        room /= sizes[axis]
+    return (ctypes.c_int32 * AXES)(*sizes, *[1] * (AXES - len(sizes)))
+
+
+def _comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Comparison:
+    right = -1 if each.right is None else each.right
+    constant, strict = each.constant, each.strict
+    if each.right is None and network.scores is not None:  # compared as codes
+        scores = [Fraction(float(score)) for score in network.scores]
+        holds = [_holds(score, each) for score in scores]
+        constant = Fraction(holds.count(True) - 1 if each.at_most else 256 - holds.count(True))
+        strict = False
+    elif each.right is None:
+        constant, strict = _float_limit(each)
+    # decide.h negates a comparison as a whole: score <= c is not score > c
+    return _Comparison(decision, each.left, right, strict != each.at_most, each.at_most, float(constant))
+
+
+def _holds(score: Fraction, each: Comparison) -> bool:
+    if score == each.constant:
+        return not each.strict
+    return (score < each.constant) == each.at_most
+
+
+def _float_limit(each: Comparison) -> tuple[Fraction, bool]:
+    """Return the float32 to compare with, and whether equality is excluded, for a constant that may be none."""
+    near = nearest_float32(each.constant)
+    value = Fraction(float(near))
+    if value == each.constant:
+        return value, each.strict
+    beyond = value < each.constant  # no float32 lies between `near` and the constant
+    return value, beyond != each.at_most
+
+
+def _require_room(network: CodeNetwork) -> None:
+    widest = max(max(step.weights.shape) for step in network.steps)
+    for what, found, most in (
+        ("inputs", network.inputs, AXES),
+        ("layers", len(network.steps), LAYERS),
+        ("values in a layer", widest, WIDTH),
+    ):
+        if found > most:
+            raise RequestError(
+                f"model {network.name!r} has {found} {what}; the engine has room for {most}",
+                "use --bounds, which decides boxes by intervals and may leave some undecided",
+            )
+
+
+@functools.cache
+def sources_sha256() -> str:
+    """Return the SHA-256 of the sources of the engine."""
+    digest = hashlib.sha256()
+    for path in (*sorted(SOURCES.glob("*.[ch]")), *sorted(KERNELS.glob("*.h"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _library(cache: Path) -> ctypes.CDLL:
+    """Return the compiled engine, from the cache if these sources were compiled here with this compiler before."""
+    compiler = os.environ.get("CC") or "gcc"
+    if not shutil.which(compiler):
+        raise ToolError(f"{compiler} is not installed", install_command("gcc"))
+    sources = sorted(SOURCES.glob("*.c"))
+    digest = hashlib.sha256(_output(compiler, "--version") + _output(compiler, "-march=native", "-Q", "--help=target"))
+    digest.update(sources_sha256().encode())
+    path = cache / "engines" / f"decide-{digest.hexdigest()[:16]}.so"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        compile_engine(compiler, sources, part)
+        part.replace(path)
+    return load(path)
+
+
+def compile_engine(compiler: str, sources: Sequence[Path], library: Path) -> None:
+    """Compile the engine for this processor; ToolError with the compiler's message if that fails."""
+    _output(compiler, *FLAGS, f"-I{KERNELS}", "-o", str(library), *map(str, sources), "-lm")
+
+
+def load(library: Path) -> ctypes.CDLL:
+    """Return a compiled engine."""
+    found = ctypes.CDLL(str(library))
+    found.decide_box.restype = ctypes.c_uint64
+    found.decide_kernel.restype = ctypes.c_char_p
+    return found
+
+
+def _output(*command: str) -> bytes:
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=COMPILE_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError(f"{command[0]} cannot compile the engine of decide: {error}", install_command("gcc")) from error
+    if done.returncode:
+        text = done.stderr.decode(errors="replace").strip()
+        raise ToolError(f"{command[0]} cannot compile the engine of decide: {text[-500:]}", install_command("gcc"))
+    return done.stdout

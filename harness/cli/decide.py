@@ -1,0 +1,165 @@
+"""`harness decide`: the complete decision of a property over the operational design domain."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from harness.boards.workspace import Workspace
+from harness.cli import _completion
+from harness.cli._options import as_json, pass_workspace
+from harness.core.console import Console
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, RequestError
+from harness.core.table import Table
+from harness.core.text import duration
+
+if TYPE_CHECKING:
+    from harness.runs.decision.entries import DecisionDocument
+    from harness.runs.decision.job import Job
+
+REQUEST = "request.decide.json"
+"""The file that every folder of a decision has."""
+REPORT = "report.html"
+WAITING_FOR_EACH = 2
+"""Slabs that wait or run for each worker, so that none is idle."""
+
+
+@click.command("decide", epilog="Example: harness decide --model acas_coc")
+@click.option(
+    "--model",
+    shell_complete=_completion.models,
+    help="Model: a name under models/ or the path of an ONNX file.",
+)
+@click.option(
+    "--property",
+    "stated",
+    type=click.Path(path_type=Path),
+    help="File that states the property (default: MODEL.property.yaml beside the model).",
+)
+@click.option("--resume", type=click.Path(path_type=Path), help="Continue an unfinished decision: its folder or name.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Threads on this machine (default: one for each core).")
+@click.option("--scheduler", help="Address of a Dask scheduler, whose workers decide the slabs.")
+@as_json
+@pass_workspace
+def command(
+    space: Workspace,
+    /,
+    as_json: bool,
+    model: str | None,
+    stated: Path | None,
+    resume: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+) -> int:
+    """Decide a property of a quantised network for every input of its domain, with a witness for each violation.
+
+    Exit code: 0 the property holds in every box, 1 it is violated in some, 2 the request is invalid, 3 a part failed.
+    """
+    from harness.runs.decision import job as decision
+
+    console = Console.open(as_json=as_json)
+    if (resume is None) == (model is None) or (resume and stated):
+        raise click.UsageError("give --model, and --property if the model has none, or --resume")
+    with executor(workers, scheduler) as (pool, count):
+        if resume:
+            job = decision.resumed(space.run(resume))
+        else:
+            job = decision.new(space.runs, space.model(str(model)), stated or _beside(space.model_file(str(model))))
+        console.note(feasibility(job))
+        document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
+    decision.write(job, document)
+    write_page(job, document)
+    console.show(*summary(job, document))
+    console.document(document.to_json() | {"run": str(job.path)})
+    return EXIT_DIFFERS if document.counts.violated else EXIT_DONE
+
+
+def _beside(model: Path) -> Path:
+    """Return the property of a model; RequestError if it has none."""
+    path = model.with_suffix(".property.yaml")
+    if not path.is_file():
+        raise RequestError(
+            f"model {model.stem!r} has no property: there is no {path}", "name one: --property FILE.yaml"
+        )
+    return path
+
+
+def write_page(job: Job, document: DecisionDocument) -> Path:
+    """Write the page of a finished decision into its folder, and return its path."""
+    from harness.report import decision as page
+
+    path = job.path / REPORT
+    path.write_text(page.html(job, document), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def executor(workers: int | None, scheduler: str | None) -> Iterator[tuple[Executor, int]]:
+    """Provide the pool of workers and their number: threads of this machine, or those of a Dask scheduler.
+
+    The engine releases Python's lock, so that one thread for each core uses all of them.
+    """
+    if scheduler is None:
+        count = workers or os.cpu_count() or 1
+        with ThreadPoolExecutor(count) as pool:
+            yield pool, count
+        return
+    from harness.nightly.cluster import connected
+
+    with connected(scheduler) as (cluster, count):
+        yield cluster, count
+
+
+def feasibility(job: Job) -> str:
+    """Return how much there is to decide, and how long one core of this machine takes for it."""
+    from harness.runs.decision import job as decision
+
+    per_s = decision.measured_speed(job)
+    needed = duration(job.partition.code_vectors / per_s)
+    return (
+        f"{job.partition.boxes:,} boxes, {job.partition.code_vectors:,} code vectors in {len(job.tasks)} slabs; "
+        f"{per_s / 1e6:.0f} million a second on one core: about {needed} of one core"
+    )
+
+
+def summary(job: Job, document: DecisionDocument) -> tuple[Any, ...]:
+    """Return the result for people."""
+    counts, boxes = document.counts, document.partition.boxes
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("result", "boxes", "share"):
+        table.add_column(heading, justify="left" if heading == "result" else "right")
+    for name, number in (("safe", counts.safe), ("violated", counts.violated), ("undecided", counts.undecided)):
+        table.add_row(name, f"{number:,}", f"{number / boxes:.2%}")
+    verdict = f"{document.property.kind}: {document.verdict}"
+    speed = f"{document.code_vectors_per_s / 1e6:.0f} million code vectors a second on one core"
+    return (
+        table,
+        Text(f"{verdict}, {document.partition.code_vectors:,} code vectors, {speed}", style="bold"),
+        Text(f"evidence: {job.path}"),
+    )
+
+
+def verify(path: Path, console: Console) -> int:
+    """Check a finished decision again and show each claim; return the exit code of `harness verify`."""
+    from harness.runs.decision import check
+
+    seed = secrets.randbits(32)
+    found = list(check.check(path, check.BOXES, seed, console.progress))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("claim", "holds", "finding"):
+        table.add_column(heading)
+    for each in found:
+        table.add_row(each.claim, "ok" if each.holds else "NOT ok", each.finding)
+    valid = all(each.holds for each in found)
+    console.show(table, Text(f"the decision is {'valid' if valid else 'NOT valid'}; seed of the boxes: {seed}"))
+    claims = [{"claim": each.claim, "holds": each.holds, "finding": each.finding} for each in found]
+    console.document({"valid": valid, "seed": seed, "claims": claims})
+    return EXIT_DONE if valid else EXIT_DIFFERS

@@ -1,0 +1,7 @@
+"""The complete decision of a property, from the request to evidence that can be verified.
+
+entries  the documents: the request, and `decide.json` with the certificate of each slab
+slabs    slabs of the domain as tasks for a pool of processes or machines
+job      a decision: its folder, resumption, the document
+check    the verification of a finished decision
+"""

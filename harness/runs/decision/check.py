@@ -1,0 +1,215 @@
+"""The verification of a finished decision: the certificate, and random boxes by a second kernel and ONNX Runtime."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.decide.engine import Engine
+from harness.analysis.decide.partition import Sets
+from harness.core import strict_json
+from harness.core.errors import RequestError
+from harness.model import load
+from harness.reference.runtime import OnnxRuntimeReference
+from harness.runs.decision import slabs
+from harness.runs.decision.entries import DecisionDocument
+from harness.runs.decision.job import (
+    DECISIONS,
+    DOCUMENT,
+    MODEL,
+    WITNESSES,
+    Job,
+    Progress,
+    counts_of,
+    opened,
+    witness_sets,
+)
+
+BOXES = 100
+CODES = 1_000_000
+"""Code vectors of the random boxes: enough boxes are taken to have about as many."""
+CODES_FROM_A_BOX = 20_000
+"""Code vectors of a random box that ONNX Runtime computes too; the second kernel computes all of them."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of a decision, and whether it holds."""
+
+    claim: str
+    holds: bool
+    finding: str
+
+
+def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Finding]:
+    """Yield the claims of a finished decision; RequestError if the folder has none."""
+    if not (path / DOCUMENT).is_file():
+        raise RequestError(f"{path}: no finished decision", f"continue it: harness decide --resume {path}")
+    document, job = DecisionDocument.read(path / DOCUMENT), opened(path)
+    asked = job.request.to_json()
+    stated = {key: value for key, value in document.to_json().items() if key in asked}
+    same = strict_json.text(stated) == strict_json.text(asked)
+    yield _finding("request", same, "decide.json states this model, property and domain")
+    decisions = _array(path / DECISIONS)
+    yield from _certificate(job, document, decisions, progress)
+    counts = counts_of(job.stated, decisions)
+    yield _finding("counts", counts == document.counts, f"{counts.safe:,} safe, {counts.violated:,} violated")
+    yield from _witnesses(job, document, decisions)
+    yield from _again(job, decisions, boxes, np.random.default_rng(seed), progress)
+
+
+def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress: Progress) -> Iterator[Finding]:
+    tasks, union, wrong, codes = job.tasks, np.zeros_like(decisions), [], 0
+    stated = {(slab.first, slab.last): slab for slab in document.slabs}
+    with progress("slabs", len(tasks), 0) as bar:
+        for task in tasks:
+            slab, result = stated.pop((task.first, task.last), None), job.finished(task)
+            if slab is None or result is None:
+                wrong.append(f"slab {task.first} is missing")
+            elif result.sha256 != slab.decisions_sha256 or slab.code_vectors != task.code_vectors:
+                wrong.append(f"slab {task.first} has other decisions or another number of codes")
+            if result is not None:
+                codes += result.code_vectors
+                slabs.add_to_boxes(union, job.partition, result, job.axis)
+            bar.advance(1)
+    wrong += [f"slab {first} is none of the domain" for first, _ in stated]
+    yield _finding("slabs", not wrong, "; ".join(wrong[:3]) or f"{len(tasks)} slabs have the stated hashes")
+    total = job.partition.code_vectors
+    yield _finding("code vectors", codes == total, f"{codes:,} decided, {total:,} in the domain")
+    same = np.array_equal(union, decisions)
+    hashed = hashlib.sha256(decisions.tobytes()).hexdigest() == document.decisions_sha256
+    yield _finding("decisions", same and hashed, "the decisions of the boxes are those of the slabs")
+
+
+def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterator[Finding]:
+    content = (job.path / WITNESSES).read_bytes()
+    stated = hashlib.sha256(content).hexdigest() == document.witnesses_sha256
+    with np.load(job.path / WITNESSES, allow_pickle=False) as arrays:
+        boxes, codes, inputs = arrays["boxes"].astype(np.int64), arrays["codes"], arrays["inputs"]
+    wanted = witness_sets(job.stated, decisions)
+    each_once = np.array_equal(np.argwhere(wanted), boxes)
+    yield _finding("witnesses", stated and each_once, f"{len(boxes):,} violated boxes have a witness each")
+    if not each_once or not len(boxes):
+        return
+    found = Engine(job.network, job.stated.rule).each(codes)
+    violating = bool((found & wanted[tuple(boxes.T)]).all())
+    quantised = np.array_equal(job.network.codes(inputs), codes)
+    expected = job.partition.inputs(boxes, codes, job.network)
+    inside = np.array_equal(expected.view(np.uint32), inputs.view(np.uint32))
+    shown = "the second kernel finds the violation of each, at an input within its box"
+    yield _finding("violations", violating and quantised and inside, shown)
+
+
+def _again(job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress) -> Iterator[Finding]:
+    engine, runtime = Engine(job.network, job.stated.rule), Runtime(job)
+    chosen = random.choice(job.partition.boxes, min(boxes, job.partition.boxes), replace=False)
+    wrong_kernel, wrong_runtime, codes, compared, checked = [], [], 0, 0, 0
+    with progress("random boxes", len(chosen), 0) as bar:
+        for number in chosen:
+            box = tuple(int(index) for index in np.unravel_index(number, job.partition.shape))
+            if checked and codes + volume(job, box) > CODES:
+                bar.advance(1)
+                continue
+            vectors, checked = code_vectors(job, box), checked + 1
+            sets = engine.each(vectors)
+            codes += len(vectors)
+            if np.bitwise_or.reduce(sets) != decisions[box]:
+                wrong_kernel.append(box)
+            sample = random.choice(len(vectors), min(CODES_FROM_A_BOX, len(vectors)), replace=False)
+            if not np.array_equal(runtime.decisions(vectors[sample]), sets[sample]):
+                wrong_runtime.append(box)
+            compared += len(sample)
+            bar.advance(1)
+    yield _finding(
+        "second kernel", not wrong_kernel, _shown(wrong_kernel) or f"{checked} random boxes, {codes:,} code vectors"
+    )
+    yield _finding(
+        "ONNX Runtime",
+        not wrong_runtime,
+        _shown(wrong_runtime) or f"{compared:,} of these code vectors, through the model",
+    )
+
+
+def code_vectors(job: Job, box: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Return all code vectors of a box, uint8 (n, axes)."""
+    found = []
+    for low, high in job.partition.code_boxes(box):
+        ranges = [np.arange(first, last + 1, dtype=np.uint8) for first, last in zip(low, high, strict=True)]
+        found.append(np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, len(ranges)))
+    return np.concatenate(found)
+
+
+def volume(job: Job, box: tuple[int, ...]) -> int:
+    """Return the number of code vectors of a box."""
+    return sum(int(np.prod(high - low + 1)) for low, high in job.partition.code_boxes(box))
+
+
+class Runtime:
+    """The decisions of ONNX Runtime for code vectors: an input for each code goes through the whole model."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._model = job, load(job.path / MODEL)
+        self._session = OnnxRuntimeReference(self._model, 2)
+        self._inputs = [_input_of_each_code(job, axis) for axis in range(job.network.inputs)]
+
+    def decisions(self, codes: npt.NDArray[np.uint8]) -> Sets:
+        """Return the set of decisions of each code vector, uint8 (n,)."""
+        vectors = np.stack([values[codes[:, axis]] for axis, values in enumerate(self._inputs)], axis=1)
+        activations = self._session.activations(np.ascontiguousarray(vectors, np.float32))
+        layers = list(zip(self._model.layers, activations, strict=True))
+        scores = layers[-1 if layers[-1][0].choice() is None else -2][1]
+        return _decisions(self._job, scores)
+
+
+def _decisions(job: Job, scores: npt.NDArray[np.generic]) -> Sets:
+    """Return the decisions of scores, (n, outputs), by the rule of the property, in numpy."""
+    rule, values = job.stated.rule, scores.astype(np.float64)
+    if rule.half_spaces:
+        found = np.zeros(len(values), np.uint8)
+        for decision, half_space in enumerate(rule.half_spaces):
+            holds = np.ones(len(values), np.bool_)
+            for each in half_space:
+                right = values[:, each.right] if each.right is not None else float(each.constant)
+                left = values[:, each.left]
+                least, most = (right, left) if not each.at_most else (left, right)
+                holds &= least < most if each.strict else least <= most
+            found |= (holds << decision).astype(np.uint8)
+        found[found == 0] = 1 << len(rule.half_spaces)
+        return found
+    best = values == (values.max(axis=1) if rule.greatest else values.min(axis=1))[:, None]
+    sets: Sets = (best << np.arange(values.shape[1])).sum(axis=1).astype(np.uint8)
+    if rule.ties == "first":
+        sets &= -sets
+    elif rule.ties == "last":
+        sets = np.uint8(1) << np.log2(sets).astype(np.uint8)
+    return sets
+
+
+def _input_of_each_code(job: Job, axis: int) -> npt.NDArray[np.float32]:
+    """Return an input with each code of an axis, float32 (256,); NaN for codes outside the domain."""
+    codes, values = job.partition.codes[axis], np.full(256, np.nan, np.float32)
+    for code in range(codes.low, codes.high + 1):
+        inside = np.flatnonzero((codes.first <= code) & (code <= codes.last))
+        values[code] = job.partition.input_of(axis, int(inside[0]), code, job.network)
+    return values
+
+
+def _array(path: Path) -> Sets:
+    try:
+        found: Sets = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise RequestError(f"cannot read {path}: {error}", "copy the folder again from its source") from error
+    return found
+
+
+def _finding(claim: str, holds: bool, finding: str) -> Finding:
+    return Finding(claim, holds, finding)
+
+
+def _shown(wrong: list[tuple[int, ...]]) -> str:
+    return f"{len(wrong)} boxes differ, the first is {wrong[0]}" if wrong else ""

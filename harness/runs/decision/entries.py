@@ -1,0 +1,97 @@
+"""The documents of a decision: `request.decide.json` and `decide.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from harness.core.document import Document, Entries, Number
+
+SCHEMA = 1
+
+
+class AxisEntry(Entries):
+    """One axis of the partition: its cuts in physical units and the codes that they reach."""
+
+    name: str
+    unit: str
+    wraps: bool
+    intervals: int
+    codes: tuple[int, int]
+
+
+class PartitionEntry(Entries):
+    """The boxes, and the code vectors that they reach, each counted once."""
+
+    axes: Sequence[AxisEntry]
+    boxes: int
+    code_vectors: int
+
+
+class PropertyEntry(Entries):
+    """The property: its text, the SHA-256 of each file that states it, and the names of the decisions."""
+
+    kind: str
+    text: str
+    sha256: dict[str, str]
+    decisions: Sequence[str]
+    ties: str
+
+
+class ModelEntry(Entries):
+    """The model: `prove` of the same SHA-256 shows that a board computes it."""
+
+    name: str
+    sha256: str
+
+
+class RequestDocument(Document):
+    """The decision that was asked for; sufficient to resume it."""
+
+    number: ClassVar[int | None] = SCHEMA
+
+    schema_number: int = Field(alias="schema")
+    model: ModelEntry
+    property: PropertyEntry
+    partition: PartitionEntry
+    slab_axis: int
+    slab_codes: int
+
+
+class SlabEntry(Entries):
+    """A slab: the codes `first` to `last` of the slab axis, with all codes of the other axes."""
+
+    first: int
+    last: int
+    code_vectors: int
+    decisions_sha256: str
+    time_s: Number
+    kernel: str
+    engine_sha256: str
+    machine: str
+
+
+class CountsEntry(Entries):
+    """The number of boxes by result; each decision's number of boxes in which it occurs."""
+
+    safe: int
+    violated: int
+    undecided: int
+    by_decision: dict[str, int]
+
+
+class DecisionDocument(RequestDocument):
+    """A finished decision."""
+
+    harness: dict[str, str | None]
+    verdict: str
+    counts: CountsEntry
+    slabs: Sequence[SlabEntry]
+    decisions_sha256: str
+    witnesses_sha256: str
+    began: str
+    wall_s: Number
+    cpu_s: Number
+    code_vectors_per_s: Number

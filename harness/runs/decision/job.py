@@ -1,0 +1,360 @@
+"""A decision: its folder, the slabs that are left, the witnesses, and the document.
+
+runs/<time>_decide_<model>/
+    request.decide.json  the request; sufficient to resume the decision
+    model.onnx           the model, byte for byte
+    property/            the property file and the files that it names, byte for byte
+    slabs/000.npz        one finished slab: the decisions in each of its regions
+    decisions.npy        the set of decisions of each box, uint8
+    witnesses.npz        of each violated box: its numbers, a code vector, and a float32 input with these codes
+    report.html log.txt
+    decide.json          written last and atomically; a folder without it is an unfinished decision
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import __version__, model
+from harness.analysis.decide import code_network
+from harness.analysis.decide.code_network import CodeNetwork
+from harness.analysis.decide.engine import Engine
+from harness.analysis.decide.partition import Partition, Sets, partition
+from harness.analysis.decide.property import Property, read
+from harness.core import strict_json
+from harness.core.console import ProgressBar
+from harness.core.document import durable, write_json
+from harness.core.errors import RequestError, ToolError
+from harness.core.installation import revision
+from harness.model.network import Network
+from harness.runs.decision import slabs
+from harness.runs.decision.entries import (
+    SCHEMA,
+    AxisEntry,
+    CountsEntry,
+    DecisionDocument,
+    ModelEntry,
+    PartitionEntry,
+    PropertyEntry,
+    RequestDocument,
+    SlabEntry,
+)
+from harness.runs.folder import RunFolder
+
+REQUEST, DOCUMENT = "request.decide.json", "decide.json"
+DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz", "model.onnx", "property", "slabs"
+SAFE, VIOLATED = "safe", "violated"
+MILLION = 1_000_000
+WITNESSES_AT_ONCE = 2000
+BOX_OF_A_MEASUREMENT = 2_000_000
+"""Code vectors in each box of a measurement of the speed."""
+
+Progress = Callable[[str, int, int], AbstractContextManager[ProgressBar]]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A decision in its folder."""
+
+    path: Path
+    network: CodeNetwork
+    stated: Property
+    partition: Partition
+    axis: int
+    width: int
+
+    @property
+    def request(self) -> RequestDocument:
+        """The request."""
+        return _request(self)
+
+    @property
+    def tasks(self) -> list[slabs.Task]:
+        """All slabs."""
+        return slabs.tasks(self.network, self.stated.rule, self.partition, self.axis, self.width)
+
+    def finished(self, task: slabs.Task) -> slabs.Result | None:
+        """Return the stored result of a slab; None if there is none, or if it is damaged."""
+        try:
+            with np.load(self._file(task), allow_pickle=False) as stored:
+                regions, facts = stored["regions"], stored["facts"]
+        except (OSError, ValueError, KeyError, EOFError):
+            return None
+        codes, time_s, cpu_s, *by = facts
+        found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
+        whole = found.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
+        return found if whole else None
+
+    def keep(self, task: slabs.Task, result: slabs.Result) -> None:
+        """Store the result of a slab."""
+        numbers = (result.code_vectors, result.time_s, result.cpu_s)
+        facts = np.array([*numbers, result.kernel, result.engine_sha256, result.machine])
+        with durable(self._file(task)) as file:
+            np.savez_compressed(file, regions=result.regions, facts=facts)
+
+    def _file(self, task: slabs.Task) -> Path:
+        return self.path / SLABS / f"{task.first:03d}.npz"
+
+
+def new(runs: Path, network: Network, property_file: Path) -> Job:
+    """Return a new decision with its folder; RequestError if model and property do not fit."""
+    codes = code_network.of(network)
+    stated = read(property_file, codes)
+    boxes = partition(stated.axes, codes, network.normalisation if stated.physical else None)
+    axis = slabs.slab_axis(boxes)
+    width = slabs.codes_of_a_slab(boxes, axis)
+    Engine(codes, stated.rule)  # the limits of the engine, before there is a folder
+    folder = RunFolder.create(runs, "decide", network.name, datetime.now(UTC)).path
+    (folder / "chunks").rmdir()
+    (folder / SLABS).mkdir()
+    (folder / MODEL).write_bytes(network.onnx_bytes)
+    (folder / PROPERTY).mkdir()
+    for name in stated.sha256:
+        shutil.copyfile(property_file.parent / name, folder / PROPERTY / name)
+    job = Job(folder, codes, stated, boxes, axis, width)
+    write_json(folder / REQUEST, job.request)
+    return job
+
+
+def resumed(path: Path) -> Job:
+    """Return the unfinished decision in a folder; RequestError if it is finished, or if its files have changed."""
+    if (path / DOCUMENT).exists():
+        raise RequestError(f"{path}: this decision is finished", f"its report is {path / 'report.html'}")
+    return opened(path)
+
+
+def opened(path: Path) -> Job:
+    """Return the decision in a folder, finished or not; RequestError if its files do not fit its request."""
+    if not (path / REQUEST).is_file():
+        raise RequestError(f"{path}: not a folder of harness decide", "name a folder under runs/")
+    request = RequestDocument.read(path / REQUEST)
+    network = model.load(path / MODEL)
+    codes = code_network.of(network)
+    stated = read(path / PROPERTY / next(iter(request.property.sha256)), codes)
+    boxes = partition(stated.axes, codes, network.normalisation if stated.physical else None)
+    codes = code_network.named(codes, request.model.name)
+    job = Job(path, codes, stated, boxes, request.slab_axis, request.slab_codes)
+    if strict_json.text(request.to_json()) != strict_json.text(job.request.to_json()):
+        raise RequestError(f"{path}: model or property have changed since the request", "start a new decision")
+    return job
+
+
+def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> DecisionDocument:
+    """Decide all slabs that are left, find the witnesses, and write the document.
+
+    `at_once` is the number of slabs that wait or run in the pool.
+    """
+    began, clock = datetime.now(UTC), time.monotonic()
+    boxes = np.zeros(job.partition.shape, np.uint8)
+    entries: list[SlabEntry] = []
+    cpu_s = 0.0
+    for result in _results(job, pool, at_once, progress):
+        slabs.add_to_boxes(boxes, job.partition, result, job.axis)
+        entries.append(_entry(result))
+        cpu_s += result.cpu_s
+    entries.sort(key=lambda entry: entry.first)
+    _save(job.path / DECISIONS, boxes)
+    with progress("witnesses", int(np.count_nonzero(job.stated.forbidden(boxes))), 0) as bar:
+        _save_witnesses(job, boxes, bar)
+    return _document(job, boxes, entries, cpu_s, began, time.monotonic() - clock)
+
+
+def _results(job: Job, pool: Executor, at_once: int, progress: Progress) -> Iterator[slabs.Result]:
+    """Yield the results of all slabs, the stored ones first."""
+    left = []
+    for task in job.tasks:
+        stored = job.finished(task)
+        if stored is not None:
+            yield stored
+        else:
+            left.append(task)
+    total = job.partition.code_vectors // MILLION
+    done = total - sum(task.code_vectors for task in left) // MILLION
+    with progress("million code vectors", total, done) as bar:
+        for task, result in _completed(pool, left, at_once):
+            job.keep(task, result)
+            bar.advance(task.code_vectors // MILLION)
+            yield result
+
+
+def _completed(pool: Executor, tasks: Sequence[slabs.Task], at_once: int) -> Iterator[tuple[slabs.Task, slabs.Result]]:
+    waiting = list(reversed(tasks))
+    running: dict[Future[slabs.Result], slabs.Task] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                task = waiting.pop()
+                running[pool.submit(slabs.decide, task)] = task
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                task = running.pop(future)
+                yield task, future.result()
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _save(path: Path, array: npt.NDArray[np.generic]) -> None:
+    with durable(path) as file:
+        np.save(file, array)
+
+
+def _save_witnesses(job: Job, boxes: Sets, bar: ProgressBar) -> None:
+    """Find, for each violated box, a code vector with a forbidden decision, and an input in the box that has it.
+
+    Each box is searched in one slab that has such a code vector.
+    """
+    left = witness_sets(job.stated, boxes)
+    engine = Engine(job.network, job.stated.rule)
+    numbers, codes = [np.empty((0, boxes.ndim), np.int64)], [np.empty((0, boxes.ndim), np.uint8)]
+    with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) as threads:
+        for task in job.tasks:
+            result = job.finished(task)
+            if result is None:
+                raise ToolError(f"{job.path}: slab {task.first} was stored and cannot be read", "use --resume")
+            of_slab = np.zeros_like(boxes)
+            slabs.add_to_boxes(of_slab, job.partition, result, job.axis)
+            found = np.argwhere(of_slab & left).astype(np.int64)
+            wanted = (of_slab & left)[tuple(found.T)]
+            find = functools.partial(_find_all, engine, job, task)
+            parts = [slice(start, start + WITNESSES_AT_ONCE) for start in range(0, len(found), WITNESSES_AT_ONCE)]
+            for part in threads.map(find, [found[part] for part in parts], [wanted[part] for part in parts]):
+                codes.append(part)
+                bar.advance(len(part))
+            numbers.append(found)
+            left[tuple(found.T)] = 0
+    all_numbers, all_codes = np.concatenate(numbers), np.concatenate(codes)
+    order = np.lexsort(all_numbers.T[::-1])
+    all_numbers, all_codes = all_numbers[order], all_codes[order]
+    inputs = job.partition.inputs(all_numbers, all_codes, job.network)
+    with durable(job.path / WITNESSES) as file:
+        np.savez_compressed(file, boxes=all_numbers.astype(np.uint16), codes=all_codes, inputs=inputs)
+
+
+def _find_all(
+    engine: Engine, job: Job, task: slabs.Task, numbers: npt.NDArray[np.int64], wanted: Sets
+) -> npt.NDArray[np.uint8]:
+    """Return a code vector of the slab for each of these boxes, uint8 (n, axes)."""
+    codes = np.empty(numbers.shape, np.uint8)
+    for index, (box, sets) in enumerate(zip(numbers, wanted, strict=True)):
+        codes[index] = _find(engine, job, task, [int(number) for number in box], int(sets))
+    return codes
+
+
+def _find(engine: Engine, job: Job, task: slabs.Task, box: list[int], wanted: int) -> npt.NDArray[np.uint8]:
+    for low, high in job.partition.code_boxes(box):
+        low[job.axis], high[job.axis] = max(low[job.axis], task.first), min(high[job.axis], task.last)
+        if low[job.axis] > high[job.axis]:
+            continue
+        found = engine.find([*low], [*(high - low + 1)], wanted)
+        if found is not None:
+            return found
+    raise AssertionError(f"box {box} has no decision of the set {wanted} in the slab of code {task.first}")
+
+
+def witness_sets(stated: Property, boxes: Sets) -> Sets:
+    """Return the decisions of which a witness is wanted: the forbidden ones; of several allowed ones all but one."""
+    forbidden = stated.forbidden(boxes)
+    return forbidden & (forbidden - 1) if stated.allowed is None else forbidden
+
+
+def _entry(result: slabs.Result) -> SlabEntry:
+    return SlabEntry(
+        first=result.first,
+        last=result.last,
+        code_vectors=result.code_vectors,
+        decisions_sha256=result.sha256,
+        time_s=round(result.time_s, 2),
+        kernel=result.kernel,
+        engine_sha256=result.engine_sha256,
+        machine=result.machine,
+    )
+
+
+def _request(job: Job) -> RequestDocument:
+    axes = [
+        AxisEntry(
+            name=axis.name, unit=axis.unit, wraps=axis.wraps, intervals=axis.intervals, codes=(codes.low, codes.high)
+        )
+        for axis, codes in zip(job.partition.axes, job.partition.codes, strict=True)
+    ]
+    stated = job.stated
+    return RequestDocument(
+        schema=SCHEMA,
+        model=ModelEntry(name=job.network.name, sha256=job.network.sha256),
+        property=PropertyEntry(
+            kind=stated.kind,
+            text=stated.text,
+            sha256=stated.sha256,
+            decisions=stated.names,
+            ties=stated.rule.ties,
+        ),
+        partition=PartitionEntry(axes=axes, boxes=job.partition.boxes, code_vectors=job.partition.code_vectors),
+        slab_axis=job.axis,
+        slab_codes=job.width,
+    )
+
+
+def counts_of(stated: Property, boxes: Sets) -> CountsEntry:
+    """Return the number of boxes by result."""
+    violated = int(np.count_nonzero(stated.forbidden(boxes)))
+    by_decision = {name: int(np.count_nonzero(boxes & (1 << index))) for index, name in enumerate(stated.names)}
+    return CountsEntry(safe=boxes.size - violated, violated=violated, undecided=0, by_decision=by_decision)
+
+
+def _document(
+    job: Job, boxes: Sets, entries: Sequence[SlabEntry], cpu_s: float, began: datetime, wall_s: float
+) -> DecisionDocument:
+    counted = sum(entry.code_vectors for entry in entries)
+    if counted != job.partition.code_vectors or not boxes.all():
+        raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
+    counts = counts_of(job.stated, boxes)
+    return DecisionDocument(
+        **dict(job.request),
+        harness={"version": __version__, "revision": revision()},
+        verdict=VIOLATED if counts.violated else SAFE,
+        counts=counts,
+        slabs=entries,
+        decisions_sha256=hashlib.sha256(boxes.tobytes()).hexdigest(),
+        witnesses_sha256=hashlib.sha256((job.path / WITNESSES).read_bytes()).hexdigest(),
+        began=began.isoformat(timespec="seconds"),
+        wall_s=round(wall_s, 1),
+        cpu_s=round(cpu_s, 1),
+        code_vectors_per_s=round(counted / max(cpu_s, 1e-3)),
+    )
+
+
+def write(job: Job, document: DecisionDocument) -> None:
+    """Write the document, which makes the decision finished."""
+    write_json(job.path / DOCUMENT, document)
+
+
+def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
+    """Return the number of code vectors that one core decides in a second, measured on boxes spread over the domain."""
+    engine, random = Engine(job.network, job.stated.rule), np.random.default_rng(0)
+    counts = np.array([codes.count for codes in job.partition.codes])
+    side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / max(1, len(counts) - 1)))))
+    side[job.axis] = 1
+    done, took_s = 0, 0.0
+    while done < codes:
+        low = [
+            each.low + int(random.integers(0, room + 1))
+            for each, room in zip(job.partition.codes, counts - side, strict=True)
+        ]
+        segments = [np.zeros(256, np.uint16)] * len(counts)
+        began_s = time.thread_time()
+        done += engine.decide(low, [*side], segments, (1,) * len(counts))[1]
+        took_s += time.thread_time() - began_s
+    return done / max(took_s, 1e-9)
