@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness.report.decision import html
-from tests.support.decided import COC, ROBUST, SL, SR, TABLE, WL, WR, decided
+from tests.support.decide.finished import COC, ROBUST, SL, SR, TABLE, WL, WR, decided
 from tests.support.site.browser import Browser, browser
 
 needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed here")

@@ -16,7 +16,7 @@ import pytest
 
 from harness.core.errors import RequestError
 from harness.report.decision import STUDY, STUDY_BOXES, html
-from tests.support.decided import COC, OUTPUT, ROBUST, SL, SR, TABLE, WL, WR, decided
+from tests.support.decide.finished import COC, OUTPUT, ROBUST, SL, SR, TABLE, WL, WR, decided
 
 BOX = (2, 1, 1, 0, 1)
 HOSTILE = "# </template></script><script>alert(1)</script>{{ 7 * 7 }}\n"
