@@ -230,6 +230,7 @@ def test_a_failed_run_restores_the_board_and_keeps_its_cause(user: User, endpoin
         assert board.run(["rm", "/board/restored"], 10).status == 0
 
 
+@pytest.mark.campaign
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, cache: Path) -> None:
     boards = tmp_path / "boards.yaml"
     boards.write_text(yaml.safe_dump({"ctrlc": _entry()}))
