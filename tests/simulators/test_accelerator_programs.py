@@ -36,7 +36,7 @@ from tests.support.programs.board_program import (
 )
 
 VECTORS = 150  # no multiple of the block
-FLAGS = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+FLAGS = ["-O0", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
 """Compiler flags of all programs of simulators, so that their common sources are compiled once."""
 
 
