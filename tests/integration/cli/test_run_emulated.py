@@ -19,6 +19,7 @@ from harness.boards.emulator import Endpoint, Machine, emulated
 from harness.boards.ssh import Address, SshBoard
 from harness.core.installation import ROOT
 from harness.runs.tracing import SIMULATED_VECTORS
+from tests.support import builders
 from tests.support.boards import sshd
 from tests.support.cli.command import User
 from tests.support.dags import listing_2, random_dag
@@ -116,10 +117,13 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
         ("kv260", "host-simulation of Vitis HLS (C++)"),
     ],
 )
-def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
+def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str, tmp_path: Path) -> None:
+    """The code for a device of a small network is compiled in a fraction of the time."""
     _give(user, _board(board))
+    model = builders.random_network(np.random.default_rng(7), (5, 6, 3), dequantize=True, argmax=True)
+    onnx.save_model(model, tmp_path / "small.onnx")
     few = ("--vectors", "100", "--trace", "8")
-    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", *few, "--json")
+    ended = user.harness("run", "--board", NAME, "--model", str(tmp_path / "small.onnx"), *few, "--json")
     assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
     assert ran_on == {"prepost": "emulated-cpu (qemu cortex-a72)", "network": stand_in}
