@@ -114,7 +114,7 @@ def test_what_is_closed_ends_no_command(closed: str) -> None:
     [
         (signal.SIGINT, "interrupted (Ctrl-C)"),
         (signal.SIGTERM, "terminated (SIGTERM)"),
-        (signal.SIGHUP, "terminal closed (SIGHUP)"),
+        pytest.param(signal.SIGHUP, "terminal closed (SIGHUP)", marks=pytest.mark.campaign),
     ],
 )
 def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Signals, reason: str) -> None:

@@ -164,12 +164,11 @@ INSTRUCTIONS = {
     ("seed", "axes", "instructions"),
     [
         (17, 2, "those of this machine"),
-        (24, 2, "none"),
         *(
             pytest.param(*each, marks=pytest.mark.campaign)
             for each in (
                 *((2, 1, instructions) for instructions in INSTRUCTIONS),
-                (17, 2, "none"),
+                *((seed, 2, "none") for seed in (17, 24)),
                 (24, 2, "those of this machine"),
             )
         ),

@@ -118,6 +118,7 @@ def test_every_float32_passes_through_the_deployed_code(host: Profile, objects: 
     assert sweeps == [3 * -(-(INFINITY_BITS + 1) // layer.size)] * 2
 
 
+@pytest.mark.campaign
 def test_the_first_wrong_float32_of_a_sweep_is_named(host: Profile, objects: Path, tmp_path: Path) -> None:
     """One input of 2^32 is wrong, of which samples know nothing."""
     _, content = layer_of("Tanh", width=1)
