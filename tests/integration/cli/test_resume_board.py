@@ -163,6 +163,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory, cache: Path, model: Path) ->
     return interrupted(user, model)
 
 
+@pytest.mark.campaign
 def test_how_long_to_wait_for_a_board_may_change(user: User, begun: Path) -> None:
     give(user, entry(timeout_s=299.0, boot_s=100.0, power={"command": ["true"]}))
     folder = Path(shutil.copytree(begun, user.folder / "begun"))

@@ -9,6 +9,7 @@ import pytest
 
 from harness.analysis.proof import constants, expected_tables
 from harness.boards.profile import Profile
+from harness.operators import float_contraction, obligations
 from harness.reference import Reference, SpecificationReference
 from tests.support.float_images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
@@ -37,9 +38,14 @@ def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile,
 
 
 @pytest.mark.parametrize(
-    "target", [pytest.param(each, marks=() if each == "c:vector" else pytest.mark.campaign) for each in EVERY]
+    ("target", "fewer"), [("c:vector", 4), *(pytest.param(each, 0, marks=pytest.mark.campaign) for each in EVERY)]
 )
-def test_the_proof_holds(target: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+def test_the_proof_holds(
+    target: str, fewer: int, host: Profile, objects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are 2^fewer times fewer samples than in a proof."""
+    monkeypatch.setattr(obligations, "VALUES", obligations.VALUES >> fewer)
+    monkeypatch.setattr(float_contraction, "WORK_OF_A_PROOF", float_contraction.WORK_OF_A_PROOF >> fewer)
     workshop = Workshop(with_flags(of_variant(host, target), *WARNED[target]), objects, tmp_path)
     assert workshop.trial(every_operator(), block=7).refuted() == {}
 
