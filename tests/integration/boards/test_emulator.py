@@ -211,6 +211,7 @@ def test_keys_are_private(board: Endpoint) -> None:
     assert {path.stat().st_mode & 0o777 for path in (board.key, board.key.with_name("host"))} == {0o600}
 
 
+@pytest.mark.campaign
 def test_dead_board_is_booted_anew_for_the_next_user(own: Path) -> None:
     with _user(own) as first:
         assert _has_the_board(first)
