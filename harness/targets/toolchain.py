@@ -54,7 +54,7 @@ _PROBE = """\
 _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "float operations must be rounded to float");
 int main(void) { return 0; }
 """
-_SPECIFIC = {"immintrin.h": "__x86_64__", "arm_neon.h": "__ARM_NEON"}  # headers that others' processors refuse
+_SPECIFIC = {"emmintrin.h": "__x86_64__", "immintrin.h": "__x86_64__", "arm_neon.h": "__ARM_NEON"}  # others refuse them
 _LANGUAGES = {"c": (), "c++": ("-std=c++17",)}
 
 

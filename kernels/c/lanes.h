@@ -36,7 +36,7 @@
 #include "saturate.h"
 
 #if !defined(LANES_PORTABLE) && defined(__SSE2__)
-#include <immintrin.h>
+#include <emmintrin.h>
 #endif
 
 enum { LANES = 16, QUAD = 4, GROUP_BYTES = LANES * QUAD };
@@ -55,6 +55,8 @@ struct lanes_places {
 enum { NEAR_UNITS = 64 };
 
 #if !defined(LANES_PORTABLE) && defined(__AVX512VNNI__) && defined(__AVX512F__)
+
+#include <immintrin.h>
 
 enum { LANES_SIGNED = 0, LANES_PANELS = 4, LANES_SUMS = 12, LANES_TILES = 2, LANES_ROWS = 12 };
 
@@ -171,6 +173,8 @@ static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int
 }
 
 #elif !defined(LANES_PORTABLE) && defined(__AVXVNNI__)
+
+#include <immintrin.h>
 
 enum { LANES_SIGNED = 0, LANES_PANELS = 2, LANES_SUMS = 4, LANES_TILES = 1, LANES_ROWS = 6 };
 

@@ -127,6 +127,7 @@ def test_peers(cache: Path, tmp_path: Path) -> None:
     assert set(measured) <= set(texts)
 
 
+@pytest.mark.campaign
 def test_peers_of_a_float_network(cache: Path, tmp_path: Path) -> None:
     few = ("--targets", "c:vector", "--rounds", "2", "--only", "harness", "--only", "onnxruntime")
     found = run(cache, "run_peers.py", "--network", "lenet5", *few)

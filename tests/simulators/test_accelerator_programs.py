@@ -36,7 +36,7 @@ from tests.support.programs.board_program import (
 )
 
 VECTORS = 150  # no multiple of the block
-FLAGS = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+FLAGS = ["-O0", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
 """Compiler flags of all programs of simulators, so that their common sources are compiled once."""
 
 
@@ -120,7 +120,7 @@ RANDOM = given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.int
 
 
 @of_any_network
-@settings(COMPILED, max_examples=3)
+@settings(COMPILED, max_examples=2)
 @RANDOM
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
@@ -299,7 +299,7 @@ def test_the_sources_compile_without_a_warning(name: str, host: Profile, objects
 @pytest.mark.parametrize(
     ("name", "level"),
     [
-        ("tiovx:c7x", "-O1"),
+        ("tiovx:c7x", "-O0"),
         *(pytest.param(*each, marks=pytest.mark.campaign) for each in (("tiovx:mpu", "-O1"), ("vitis", "-O0"))),
     ],
 )

@@ -43,7 +43,7 @@ CONSTANTS: dict[str, Any] = {
     "of_each_row": RANDOM.normal(size=(6, 21)).astype(np.float32),
     "to_wider": RANDOM.normal(size=(9, 2, 3, 2)).astype(np.float32),
     "of_wider": RANDOM.normal(size=6).astype(np.float32),
-    "square": RANDOM.normal(size=(9, 9, 3, 3)).astype(np.float32),
+    "square": RANDOM.normal(size=(9, 1, 3, 3)).astype(np.float32),
     "columns": np.linspace(-1, 1, 6, dtype=np.float32),
 }
 
@@ -102,7 +102,7 @@ def nodes() -> list[onnx.NodeProto]:
         node("Softmax", "bounded", output="of_channels", axis=1),
         node("ConvTranspose", "bounded", "to_wider", "of_wider", output="wider", group=3, strides=[2, 1],
              dilations=[1, 2], pads=[1, 0, 0, 2], output_padding=[1, 0]),
-        node("Conv", "images", "square", output="unbounded", pads=[1, 1, 1, 1]),
+        node("Conv", "images", "square", output="unbounded", group=9, pads=[1, 1, 1, 1]),
         node("Add", "unbounded", "images", output="residual"),
         node("Cast", "reflected", output="cast", to=TensorProto.FLOAT),
         node("Flatten", "peak", output="peaks"),

@@ -18,7 +18,7 @@ NEVER = "-"
 INTRODUCTION = f"""# What a run does when something fails
 
 This page shows the result of each fault at each step of a run, on an emulated board: a real aarch64 Linux over real
-SSH. `python -m tests.campaigns.faults` tried every cell and wrote this page. `make test` tries the same five cells
+SSH. `python -m tests.campaigns.faults` tried every cell and wrote this page. `make test` tries the same three cells
 every time.
 
 A run has {CHUNKS} chunks of {CHUNK} vectors here. The fault happens at one of these steps:

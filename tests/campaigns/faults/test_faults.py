@@ -29,8 +29,8 @@ REPRESENTATIVE = {
 """Faults of the link, the board, the program, the files, the host, and of a second user, each at one of its steps."""
 BY_NAME = {fault.name: fault for fault in FAULTS}
 CHOSEN = [(BY_NAME[name], step) for name, step in REPRESENTATIVE.items()]
-LIKE_OTHERS = {"board without power", "program killed"}
-"""Faults like a cut connection, and like a failing program, which tests/integration/execution/test_program.py has."""
+LIKE_OTHERS = {"board without power", "program killed", "bundle altered on the board", "two users at once"}
+"""Faults like a cut connection, and like those of integration/execution/test_program.py and cli/test_boards.py."""
 DAY_S = 86_400
 
 

@@ -294,7 +294,7 @@ def test_what_no_mutant_changes_is_compiled_once(
     [
         (C7X, "byte order of the bias", True),
         (C7X, "bias left out", False),
-        (VITIS, "byte order of the bias", True),
+        pytest.param(VITIS, "byte order of the bias", True, marks=pytest.mark.campaign),
         pytest.param(VITIS, "bias left out", False, marks=pytest.mark.campaign),
     ],
 )

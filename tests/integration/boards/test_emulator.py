@@ -14,10 +14,10 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from harness.boards import workspace
 from harness.boards.emulator import QEMU, Endpoint, Machine, emulated
 from harness.core.errors import RequestError, ToolError
 from tests.support.boards import sshd
+from tests.support.boards.guest import sharing_guest
 
 NAME = "bench"
 MACHINE = Machine(cpu="cortex-a53", cores=2, memory_mib=384, disk_mib=16)
@@ -35,7 +35,7 @@ with emulated({NAME!r}, {MACHINE!r}, Path(sys.argv[1]), lambda text: None):
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache of our own, but for the guest: its packages are downloaded once, into the user's."""
-    return _cache_in(tmp_path_factory.mktemp("cache"))
+    return sharing_guest(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +49,7 @@ def board(cache: Path) -> Iterator[Endpoint]:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """A cache in which no board runs."""
-    return _cache_in(tmp_path)
-
-
-def _cache_in(folder: Path) -> Path:
-    guest = workspace.cache_folder() / "guest"
-    guest.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / "guest").symlink_to(guest)
-    return folder
+    return sharing_guest(tmp_path)
 
 
 @contextmanager
@@ -218,6 +211,7 @@ def test_keys_are_private(board: Endpoint) -> None:
     assert {path.stat().st_mode & 0o777 for path in (board.key, board.key.with_name("host"))} == {0o600}
 
 
+@pytest.mark.campaign
 def test_dead_board_is_booted_anew_for_the_next_user(own: Path) -> None:
     with _user(own) as first:
         assert _has_the_board(first)

@@ -102,6 +102,7 @@ def test_other_keys_make_another_image_the_same_do_not(folder: Path, image: Imag
     assert build(folder, b"the host key", b"another user's key", print) != image
 
 
+@pytest.mark.campaign
 def test_two_processes_build_at_once(folder: Path) -> None:
     command = [sys.executable, "-c", BUILD, str(folder)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]

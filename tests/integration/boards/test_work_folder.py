@@ -26,6 +26,7 @@ from harness.plan import plan
 from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
 from tests.support.boards import sshd
+from tests.support.boards.guest import sharing_guest
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
@@ -216,10 +217,10 @@ def test_a_board_without_a_work_folder_has_one_in_its_users_home(
 
 
 @pytest.fixture(scope="module")
-def emulated(host: Profile, cache: Path) -> Iterator[Connection]:
+def emulated(host: Profile, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     emulator = Emulator(cpu="cortex-a53", cores=2, memory_mib=512, disk_mib=16)
     profile = host.model_copy(update={"name": "folderboard", "local": False, "emulator": emulator, "stand_ins": None})
-    with reach(profile, cache, print) as connection:
+    with reach(profile, sharing_guest(tmp_path_factory.mktemp("cache")), print) as connection:
         yield connection
 
 

@@ -90,7 +90,13 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.campaign)])
-@pytest.mark.parametrize(("words", "numbers"), SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        pytest.param(*each, id=name, marks=pytest.mark.campaign if name == "measure" else ())
+        for name, each in SHOWN.items()
+    ],
+)
 def test_a_narrow_terminal_cuts_nothing(
     user: User, words: tuple[str, ...], numbers: tuple[str, ...], columns: int
 ) -> None:
@@ -114,7 +120,7 @@ def test_what_is_closed_ends_no_command(closed: str) -> None:
     [
         (signal.SIGINT, "interrupted (Ctrl-C)"),
         (signal.SIGTERM, "terminated (SIGTERM)"),
-        (signal.SIGHUP, "terminal closed (SIGHUP)"),
+        pytest.param(signal.SIGHUP, "terminal closed (SIGHUP)", marks=pytest.mark.campaign),
     ],
 )
 def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Signals, reason: str) -> None:

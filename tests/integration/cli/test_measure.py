@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import onnx
 import pytest
 import yaml
 
+from harness.boards.emulator import Machine, emulated
 from harness.boards.workspace import Workspace
 from harness.cli import measure as command
 from harness.core.console import Console
@@ -26,6 +29,7 @@ from tests.support.cli.command import Ended, User
 
 NETWORK = builders.random_network(np.random.default_rng(3), (5, 20, 20, 4))
 NAME = "testboard"
+MACHINE = Machine(cpu="cortex-a53", cores=2, memory_mib=512, disk_mib=64)
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +278,7 @@ def _laboratory(folder: Path, target: str = "c") -> Path:
         "network": {"target": target, "core": 1},
     }
     toolchain = {"compiler": "aarch64-linux-gnu-gcc", "flags": ["-O3", "-mcpu=cortex-a53"], "static": True}
-    emulator = {"cpu": "cortex-a53", "cores": 2, "memory_mib": 512, "disk_mib": 64}
+    emulator = {name: value for name, value in asdict(MACHINE).items() if name != "counting"}
     entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["kv260"]
     entry |= {"items": items, "toolchain": toolchain, "emulator": emulator, "cores": 2, "time_source": "CNTVCT"}
     boards = folder / "boards.yaml"
@@ -282,9 +286,17 @@ def _laboratory(folder: Path, target: str = "c") -> Path:
     return boards
 
 
+@pytest.fixture(scope="module")
+def counting(cache: Path) -> Iterator[None]:
+    """One boot for all counts; the commands under test find the board running."""
+    with emulated(f"{NAME}-counting", replace(MACHINE, cores=1, counting=True), cache, print):
+        yield
+
+
+@pytest.mark.usefixtures("counting")
 def test_an_emulated_board_counts_the_same_instructions_for_every_vector(tmp_path: Path, cache: Path) -> None:
     model = str(ROOT / "models" / "acas_coc.onnx")
-    ended = counted(User(tmp_path, cache, _laboratory(tmp_path)), model, "--samples", "500")
+    ended = counted(User(tmp_path, cache, _laboratory(tmp_path)), model, "--samples", "200")
     assert ended.code == 0, ended.err
     document = ended.document
     assert document["measured"]["unit"] == "instructions"
@@ -300,6 +312,7 @@ def test_an_emulated_board_counts_the_same_instructions_for_every_vector(tmp_pat
 
 
 @pytest.mark.campaign
+@pytest.mark.usefixtures("counting")
 @pytest.mark.parametrize("target", ["c", "c:generic", "c:vector"])
 @pytest.mark.parametrize("network", ["lenet5", "ds_cnn", "resnet8", "mobilenet", "autoencoder"])
 def test_a_convolutional_network_has_the_same_instructions_for_every_vector(
@@ -333,6 +346,7 @@ def _in_process(
     return document
 
 
+@pytest.mark.usefixtures("counting")
 def test_a_branch_on_data_is_found_and_named(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that skips what it need not multiply is right, and takes as long as the data have it."""
     old = "            for (size_t r = 0; r < rows; ++r)"

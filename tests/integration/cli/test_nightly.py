@@ -29,7 +29,7 @@ from harness.nightly.campaign import Campaign
 from harness.nightly.matrix import Wanted
 from tests.support.cli.command import User
 
-RUN = "{boards: [host], models: [acas_coc], vectors: 400, chunk: 10, trace: 0}"
+RUN = "{boards: [host], models: [acas_coc], vectors: 240, chunk: 10, trace: 0}"
 MEASURE = "{action: measure, boards: [host], models: [acas_coc], samples: 100, warmup: 0, against: 1}"
 PATIENCE_S = 100.0
 
@@ -82,13 +82,13 @@ def evidence(lab: User, run: str) -> dict[str, Any]:
 def test_a_killed_and_interrupted_night_ends_with_the_evidence_of_every_entry(lab: User, night: dict[str, Any]) -> None:
     run, measured = night["entries"]
     assert [run["outcome"], measured["outcome"]] == ["identical", "measured"]
-    assert run["key"] == "run host acas_coc --vectors=400 --chunk=10 --trace=0"
+    assert run["key"] == "run host acas_coc --vectors=240 --chunk=10 --trace=0"
     assert run["run"] == f"{night['night']}-000_host_acas_coc"
     assert "resuming after" in (lab.folder / "runs" / run["run"] / "log.txt").read_text()
     document = evidence(lab, run["run"])
     assert len(document["attempts"]) == 3
     undisturbed = lab.here(
-        "run", "--board=host", "--model=acas_coc", "--vectors=400", "--chunk=10", "--trace=0", "--json"
+        "run", "--board=host", "--model=acas_coc", "--vectors=240", "--chunk=10", "--trace=0", "--json"
     )
     assert document["content_sha256"] == evidence(lab, Path(undisturbed.document["run"]).name)["content_sha256"]
 

@@ -132,7 +132,7 @@ def test_a_wrong_request_is_an_error_and_no_board_s_fault(laboratory_folder: Pat
 
 
 def test_where_nothing_but_a_board_failed_the_exit_code_says_so_also_with_workers(laboratory_folder: Path) -> None:
-    chosen = ("-k", "whole or neither or expected", "-n", "2")
+    chosen = ("-k", "whole or neither or expected", "-n", "1")
     found = session(laboratory_folder, "--board=gone", *chosen, HARNESS_MODEL="small.onnx")
     assert found.code == 3, found.out
     assert "1 passed, 2 errors" in found.out, "a failure that is expected is not that of a board"

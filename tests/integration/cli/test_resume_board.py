@@ -14,7 +14,7 @@ import onnx
 import pytest
 import yaml
 
-from harness.boards.emulator import Endpoint, Machine, emulated
+from harness.boards.emulator import Endpoint, Machine
 from harness.boards.keys import keys_in
 from harness.core.installation import ROOT
 from harness.runs.folder import RunFolder
@@ -93,9 +93,9 @@ def require_refused(user: User, folder: Path, *words: str, attempts: int = 1, **
     return ended
 
 
-def test_a_run_on_an_emulated_board_goes_on_after_another_boot_and_not_by_an_address(user: User, model: Path) -> None:
+def test_a_run_on_an_emulated_board_goes_on_after_another_boot_and_not_by_an_address(user: User, begun: Path) -> None:
     give(user, entry())
-    folder = interrupted(user, model)
+    folder = Path(shutil.copytree(begun, user.folder / "runs" / begun.name))
     words = ('reached_by: "emulator" -> "address"', f"HARNESS_{NAME.upper()}_HOST")
     host = {f"HARNESS_{NAME.upper()}_HOST": "nvidia@127.0.0.1:9"}
     ended = require_refused(user, folder, words[0], attempts=0, **host)
@@ -155,15 +155,15 @@ def test_a_profile_that_was_changed_is_refused_with_the_list(
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory, cache: Path, model: Path) -> Iterator[Path]:
-    """An interrupted run on the emulated board, which is kept for those who go on."""
+def begun(tmp_path_factory: pytest.TempPathFactory, cache: Path, model: Path) -> Path:
+    """An interrupted run on the emulated board, which is off again."""
     folder = tmp_path_factory.mktemp("begun")
     user = User(folder, cache, folder / "boards.yaml")
     give(user, entry())
-    with emulated(NAME, MACHINE, cache, print):
-        yield interrupted(user, model)
+    return interrupted(user, model)
 
 
+@pytest.mark.campaign
 def test_how_long_to_wait_for_a_board_may_change(user: User, begun: Path) -> None:
     give(user, entry(timeout_s=299.0, boot_s=100.0, power={"command": ["true"]}))
     folder = Path(shutil.copytree(begun, user.folder / "begun"))

@@ -329,7 +329,7 @@ def half_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:
     """One line of kernels/c in a copy of the checkout: the same command exits with 1 and names the cause."""
-    ended = user.harness(*RUN, "--vectors", "30000", **changed_kernels(tmp_path, HALF_AWAY))
+    ended = user.harness(*RUN, "--vectors", "12000", **changed_kernels(tmp_path, HALF_AWAY))
     assert ended.code == 1, ended.err
     document = ended.document
     assert document["verdict"] == "differs"

@@ -48,6 +48,7 @@ def test_a_run_says_everywhere_that_no_dsp_took_part(user: User, core: str, name
     assert f"not on hardware: item network by {DOUBLE}" in user.harness(*arguments(user, "run", core)[:-1]).out
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_with_quantisation_on_the_core(user: User) -> None:
     few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), float_output=True, argmax=True)

@@ -163,7 +163,7 @@ def test_a_port_in_use_is_told_with_what_to_do(served: tuple[User, int]) -> None
     assert f"harness serve --port {port + 1}" in ended.err
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
 def test_it_ends_cleanly(tmp_path: Path, cache: Path, how: signal.Signals) -> None:
     (tmp_path / "tmp").mkdir()
     with serving(User(tmp_path, cache), tmp_path / "tmp") as (process, port):

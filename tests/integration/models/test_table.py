@@ -86,6 +86,7 @@ def test_no_alert_far_behind_and_an_alert_on_collision_course(small_tables: list
     assert mdp.ADVISORIES[near] in {"SL", "SR"}
 
 
+@pytest.mark.campaign
 def test_a_table_goes_on_where_it_stopped(tmp_path: Path, small_folder: Path) -> None:
     solving = table.solve_all(SMALL, tmp_path)
     first = next(solving)

@@ -20,10 +20,13 @@ from tests.support.programs.board_program import uniform_vectors
 
 MODELS = ROOT / "models"
 RANDOM = ("autoencoder_int8", "ds_cnn_int8", "resnet8_int8", "mobilenet_int8")
+BRIEF = ("autoencoder_int8", "ds_cnn_int8")
 PARAMETERS = dict(zip(NETWORKS, (44_426, 265_864, 22_604, 77_706, 210_850), strict=True))
 
 
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in BRIEF else pytest.mark.campaign) for name in RANDOM]
+)
 def test_recipe_makes_the_same_bytes_again(name: str, tmp_path: Path) -> None:
     onnx.save(NETWORKS[name](), tmp_path / "model.onnx")
     assert (tmp_path / "model.onnx").read_bytes() == (MODELS / f"{name}.onnx").read_bytes()

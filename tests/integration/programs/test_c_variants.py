@@ -53,8 +53,14 @@ from tests.support.programs.c_variants import (
 from tests.support.programs.chains import chain, qgemm, quantize
 
 VECTORS = 203
-LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by clang", "NEON by clang"}
-"""The same code by another compiler, or for another processor."""
+LIKE_OTHERS = {
+    "AVX512-VNNI and VBMI",
+    "portable, unoptimised",
+    "NEON without dot products",
+    "SDOT by clang",
+    "NEON by clang",
+}
+"""The same code by another compiler, or for another processor; test_convolutions.py has what VBMI adds."""
 BY_ANOTHER_COMPILER = "NEON by clang"
 NAMES = [
     pytest.param(name, marks=[pytest.mark.campaign] if name in LIKE_OTHERS - {BY_ANOTHER_COMPILER} else [])

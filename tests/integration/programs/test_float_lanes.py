@@ -28,21 +28,29 @@ PROCESSORS = {
 }
 
 
-def run(layer: Conv, memory: Memory, x: npt.NDArray[Any], flags: tuple[str, ...], folder: Path) -> npt.NDArray[Any]:
-    (folder / "conv.c").write_text(
-        '#include "conv_vector.h"\n'
-        "void run(const float *in, const float *w, const float *bias, float *out);\n"
-        "void run(const float *in, const float *w, const float *bias, float *out)\n{\n"
+def code_of(layer: Conv, memory: Memory, name: str) -> str:
+    """Return the C code of a function that computes the layer with this memory."""
+    head = f"void {name}(const float *in, const float *w, const float *bias, float *out)"
+    return (
+        f"{head};\n{head}\n{{\n"
         f"    const struct conv_vector layer = {memory.text(layer)};\n    float memory[{memory.size}];\n"
         f"    float sums[FLOAT_CHANNELS * {memory.step}];\n"
         "    conv_vector_float32(&layer, in, memory, w, bias, sums, out);\n}\n"
     )
+
+
+def compiled(code: str, flags: tuple[str, ...], folder: Path) -> ctypes.CDLL:
+    (folder / "conv.c").write_text(f'#include "conv_vector.h"\n{code}')
     library = folder / "conv.so"
     sources = [str(folder / "conv.c"), "-o", str(library), "-I", str(KERNELS / "c"), "-I", str(KERNELS / "program")]
     subprocess.run(["gcc", *FLAGS, *flags, *sources], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def run(function: Any, layer: Conv, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the outputs of the layer, float32 (n, size), as a compiled function computes them."""
     found = np.full((len(x), layer.size), np.nan, np.float32)
     weights, bias = np.ascontiguousarray(in_quads(layer)), np.ascontiguousarray(layer.bias)
-    function = ctypes.CDLL(str(library)).run
     for vector, out in zip(x, found, strict=True):
         function(*(ctypes.c_void_p(each.ctypes.data) for each in (vector, weights, bias, out)))
     return found
@@ -57,13 +65,14 @@ def test_every_kind_of_register_gives_the_specified_bits(processor: str, seed: i
     [layer] = conv(rng, channels=18)[0].layers
     assert isinstance(layer, Conv)
     x = rng.normal(size=(3, layer.input.size)).astype(np.float32)
-    memories = [Memory.copied(layer, shifted=False), Memory.copied(layer, shifted=True), Memory.of(layer)]
+    fastest = Memory.of(layer)
+    assert fastest is not None
+    memories = {"copied": Memory.copied(layer, shifted=False), "shifted": Memory.copied(layer, shifted=True)}
+    codes = [code_of(layer, memory, name) for name, memory in (memories | {"fastest": fastest}).items()]
+    library = compiled("\n".join(codes), PROCESSORS[processor], tmp_path)
     expected = layer.prepare()(x).view(np.uint32)
-    for number, memory in enumerate(memories):
-        assert memory is not None
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        assert (run(layer, memory, x, PROCESSORS[processor], folder).view(np.uint32) == expected).all()
+    for function in (library.copied, library.shifted, library.fastest):
+        assert (run(function, layer, x).view(np.uint32) == expected).all()
 
 
 def test_the_fastest_memory_is_taken() -> None:

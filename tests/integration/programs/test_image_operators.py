@@ -11,7 +11,15 @@ from harness.boards.profile import Profile
 from tests.support.images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
-from tests.support.programs.c_variants import COMPILERS, EVERY, LEVEL, WARNINGS, compile_network, of_variant
+from tests.support.programs.c_variants import (
+    EVERY,
+    LEVEL,
+    OTHER_COMPILERS,
+    WARNED,
+    WARNINGS,
+    compile_network,
+    of_variant,
+)
 from tests.support.proof.trials import Workshop
 
 # Each variant has codes of one type in `make test`, and of both in `make campaigns`.
@@ -30,7 +38,7 @@ def test_every_variant_has_the_bits_of_the_reference(
     target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     net = every_operator(dtype)
-    workshop = Workshop(with_flags(of_variant(host, target), LEVEL[target]), objects, tmp_path)
+    workshop = Workshop(with_flags(of_variant(host, target), *WARNED[target]), objects, tmp_path)
     trial = workshop.trial(net, block=7)
     vectors = uniform_vectors(net, 100, seed=1)
     assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
@@ -48,7 +56,7 @@ PROVED = {("uint8", "c"), ("int8", "c:vector")}
     ],
 )
 def test_the_proof_holds(target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path) -> None:
-    workshop = Workshop(with_flags(of_variant(host, target), LEVEL[target]), objects, tmp_path)
+    workshop = Workshop(with_flags(of_variant(host, target), *WARNED[target]), objects, tmp_path)
     assert workshop.trial(every_operator(dtype), block=7).refuted() == {}
 
 
@@ -88,9 +96,9 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
 
 @pytest.mark.parametrize(
     ("compiler", "target"),
-    COMPILERS,
+    OTHER_COMPILERS,
 )
-def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
+def test_no_other_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(
         every_operator("int8"), with_compiler(host, target, compiler, (LEVEL[target],)), tmp_path, *WARNINGS
     )

@@ -56,7 +56,7 @@ def launch_of(layers: Sequence[QGemm]) -> Launch:
 def build(launch: Launch, folder: Path, *flags: str, changed: Mapping[str, tuple[str, str]] | None = None) -> Kernel:
     """Compile the launch's kernel in `folder`; `changed` replaces a text in a source."""
     write(launch, folder, changed)
-    compile_there(folder, *(flags or ("-O1",)))
+    compile_there(folder, *(flags or ("-O0",)))
     return load(launch, folder)
 
 

@@ -35,7 +35,8 @@ def imported(tmp_path: Path) -> Callable[[bytes], subprocess.CompletedProcess[st
     return run
 
 
-@pytest.mark.parametrize("codes", ["uint8", pytest.param("int8", marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("codes", ["uint8", "int8"])
 def test_qdq_codes_of_both_types_are_imported(
     imported: Callable[[bytes], subprocess.CompletedProcess[str]], codes: str
 ) -> None:

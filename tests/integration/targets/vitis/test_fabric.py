@@ -44,7 +44,10 @@ def by_hand(layers: Sequence[QGemm]) -> tuple[int, int]:
     return latency + layers[-1].size, max(max(layer.input.size, layer.size + 1) for layer in layers)
 
 
-@pytest.mark.parametrize(("widths", "floats"), [((3, 2, 23, 1, 4), True), ((7, 9, 9), False), ((40, 5), True)])
+@pytest.mark.parametrize(
+    ("widths", "floats"),
+    [pytest.param((3, 2, 23, 1, 4), True, marks=pytest.mark.campaign), ((7, 9, 9), False), ((40, 5), True)],
+)
 def test_a_chain_takes_the_cycles_of_the_simulated_core(widths: tuple[int, ...], floats: bool, tmp_path: Path) -> None:
     layers = gemms(widths, float_output=floats)
     shapes = fabric.shapes(in_a_row(layers))
