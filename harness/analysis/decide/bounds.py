@@ -1,0 +1,229 @@
+"""Sound bounds of the decisions in boxes of codes, for networks whose code vectors are too many to enumerate.
+
+interval   exact: the least and the greatest sum of each layer are integers, and the layer's own rounding is monotone.
+           Float64 has all these integers, below 2^53, so that products of matrices are exact in any order.
+zonotope   each activation is centre + sum_s parts[s] * e_s + own * e, with all |e| <= 1: one symbol for each input, and
+           one for each activation, which has its rounding and the distance of the clamp from a chord (Singh et al.,
+           Fast and effective robustness certification, NeurIPS 2018).  Sums are intersected with the intervals.
+
+The zonotope is computed in float64, and every error is added to a radius.  With u = 2^-53, a sum of n products has an
+error of at most n u / (1 - n u) times the sum of their magnitudes, in any order and with or without FMA (Higham,
+Accuracy and Stability of Numerical Algorithms, 2002, section 3.1).  Four times this bound covers the centre, the parts,
+the sum of their magnitudes and the bound itself.  The float32 score of an exact v is v (1 + d1) (1 + d2) + d3 with
+|d1|, |d2| <= 2^-24 and |d3| <= 2^-150 (section 2.1): the error is below 2^-22 |v| + 2^-149.
+
+A box of one code vector has exact bounds, so that `interval` then returns its decisions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.decide.code_network import CodeNetwork, Codes, CodeStep
+from harness.analysis.decide.engine import comparison
+from harness.analysis.decide.partition import Sets
+from harness.analysis.decide.property import Rule
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Pair = tuple[int, int]
+UNIT, FLOAT32 = 2.0**-53, 2.0**-22
+ROUNDING = 0.5
+"""The greatest distance of a value from the integer to which it is rounded."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The scores of boxes: `low` and `high`, (boxes, outputs), are exact values of float32 scores or codes.
+
+    `differences` has, for pairs (i, j), the least and the greatest value of score i less score j before a rounding to
+    codes, (boxes,) each.  `corners`, uint8 (boxes, n, inputs), are code vectors where the zonotope has these values.
+    """
+
+    network: CodeNetwork
+    low: Floats
+    high: Floats
+    differences: dict[Pair, tuple[Floats, Floats]]
+    corners: Codes
+
+    def possible(self, rule: Rule) -> Sets:
+        """Return a set for each box, uint8 (boxes,), that contains every decision of its code vectors."""
+        found = [~each for each in (self._half_spaces(rule) if rule.half_spaces else self._beaten(rule))]
+        bits = [mask.astype(np.uint8) << np.uint8(index) for index, mask in enumerate(found)]
+        return np.bitwise_or.reduce(bits)
+
+    def _beaten(self, rule: Rule) -> list[Mask]:
+        """Return, for each output, where another one is always chosen in its place."""
+        found = []
+        for index in range(self.network.outputs):
+            beaten = np.zeros(len(self.low), np.bool_)
+            for other in set(range(self.network.outputs)) - {index}:
+                strict = rule.ties == "all" or (other > index) == (rule.ties == "first")
+                pair = (other, index) if rule.greatest else (index, other)
+                beaten |= self._greater(*pair, strict=strict)
+            found.append(beaten)
+        return found
+
+    def _half_spaces(self, rule: Rule) -> list[Mask]:
+        """Return, for each half-space, where no vector is in it; and where each one is in the same half-space."""
+        excluded, all_within = [], np.zeros(len(self.low), np.bool_)
+        for decision, half_space in enumerate(rule.half_spaces):
+            never, always = np.zeros(len(self.low), np.bool_), np.ones(len(self.low), np.bool_)
+            for each in half_space:
+                given = comparison(self.network, decision, each)
+                left, right, strict = given.left, given.right, bool(given.strict)
+                if right >= 0:
+                    holds, fails = self._greater(left, right, strict=strict), self._greater(right, left, strict=not strict)
+                elif strict:
+                    holds, fails = self.low[:, left] > given.constant, self.high[:, left] <= given.constant
+                else:
+                    holds, fails = self.low[:, left] >= given.constant, self.high[:, left] < given.constant
+                never |= holds if given.negated else fails
+                always &= fails if given.negated else holds
+            excluded.append(never)
+            all_within |= always
+        return [*excluded, all_within]
+
+    def _greater(self, left: int, right: int, *, strict: bool) -> Mask:
+        """Return where score `left` is greater than score `right` (or equal, unless `strict`) for each vector."""
+        low, high, last = self.low[:, left], self.high[:, right], self.network.steps[-1]
+        found: Mask = low > high if strict else low >= high
+        ends = self.differences.get((left, right))
+        swapped = self.differences.get((right, left))
+        if ends is None and swapped is None:
+            return found
+        least = ends[0] if ends else -swapped[1]  # type: ignore[index]
+        if not strict:
+            return found | (least >= 0)  # rounding is monotone
+        if last.high == 0:
+            return found | (least > 0)
+        # numbers that differ by more than 1 have different codes, unless both are clamped: 1.5 and 2.5 both become 2
+        return found | ((least > 1) & (low > last.low) & (high < last.high))
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """Affine forms: `centre` and `own` are (boxes, n), `parts` is (boxes, symbols, n)."""
+
+    centre: Floats
+    parts: Floats
+    own: Floats
+
+    @cached_property
+    def magnitude(self) -> Floats:
+        """The sum of all magnitudes, (boxes, n)."""
+        found: Floats = np.abs(self.centre) + np.abs(self.parts).sum(axis=1) + self.own
+        return found
+
+    def sums(self, step: CodeStep) -> tuple[_Form, Floats]:
+        """Return the sums of a layer, (boxes, N), whose `own` is their radius without it; and the error of all."""
+        weights, (boxes, symbols, depth) = step.weights.astype(np.float64), self.parts.shape
+        centre = self.centre @ weights + step.offset
+        parts = (self.parts.reshape(-1, depth) @ weights).reshape(boxes, symbols, weights.shape[1])
+        parts = np.concatenate([parts, self.own[:, :, None] * weights], axis=1)
+        error = 4 * (depth + parts.shape[1] + 8) * UNIT * (self.magnitude @ np.abs(weights) + np.abs(step.offset))
+        return _Form(centre, parts, np.abs(parts).sum(axis=1)), error
+
+
+def interval(network: CodeNetwork, low: npt.NDArray[np.generic], high: npt.NDArray[np.generic]) -> Bounds:
+    """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from exact intervals."""
+    ends = low.astype(np.float64), high.astype(np.float64)
+    *others, last = network.steps
+    for step in others:
+        ends = _codes(step, *_sums(step, *ends))
+    return Bounds(network, *_scores(last, *_sums(last, *ends)), {}, np.empty((len(low), 0, low.shape[1]), np.uint8))
+
+
+def zonotope(
+    network: CodeNetwork, rule: Rule, low: npt.NDArray[np.generic], high: npt.NDArray[np.generic]
+) -> Bounds:
+    """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from a zonotope and intervals."""
+    ends = low.astype(np.float64), high.astype(np.float64)
+    form = _Form((ends[0] + ends[1]) / 2, np.empty((len(low), 0, low.shape[1])), (ends[1] - ends[0]) / 2)
+    for step in network.steps:
+        sums, error = form.sums(step)
+        least, most = _sums(step, *ends)  # integers, so that the zonotope's bounds are rounded inwards to integers
+        least = np.maximum(least, np.ceil(sums.centre - sums.own - error))
+        most = np.minimum(most, np.floor(sums.centre + sums.own + error))
+        if step is not network.steps[-1]:
+            form, ends = _activations(step, sums, error, least, most), _codes(step, least, most)
+    multiplier = step.multiplier.astype(np.float64)
+    largest = np.maximum(np.abs(least), np.abs(most)) * multiplier
+    size = (np.abs(sums.centre) + sums.own) * multiplier
+    errors = error * multiplier + largest * FLOAT32 + 2.0**-149
+    errors += 4 * (sums.parts.shape[1] + 8) * UNIT * (size + errors)
+    centre, parts = sums.centre * multiplier, sums.parts * multiplier
+    differences, corners = {}, []
+    for left, right in pairs(network, rule):
+        slopes = parts[:, :, left] - (parts[:, :, right] if right >= 0 else 0)
+        upwards = slopes[:, : low.shape[1]] > 0
+        corners += [np.where(upwards, high, low), np.where(upwards, low, high)]
+        if right >= 0:
+            middle, radius = centre[:, left] - centre[:, right], np.abs(slopes).sum(axis=1)
+            radius += errors[:, left] + errors[:, right]
+            differences[left, right] = middle - radius, middle + radius
+    stacked = np.stack(corners, axis=1).astype(np.uint8)
+    return Bounds(network, *_scores(step, least, most), differences, stacked)
+
+
+def pairs(network: CodeNetwork, rule: Rule) -> list[Pair]:
+    """Return the pairs of scores that a rule compares; -1 is a constant."""
+    if not rule.half_spaces:
+        return list(itertools.combinations(range(network.outputs), 2))
+    compared = ((each.left, -1 if each.right is None else each.right) for half in rule.half_spaces for each in half)
+    return list(dict.fromkeys(compared))
+
+
+def _sums(step: CodeStep, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return the exact least and greatest sums, (boxes, N), of codes `low` to `high`, (boxes, K)."""
+    weights = step.weights.astype(np.float64)
+    above, below = np.maximum(weights, 0), np.minimum(weights, 0)
+    return low @ above + high @ below + step.offset, high @ above + low @ below + step.offset
+
+
+def _rounded(step: CodeStep, sums: Floats) -> Floats:
+    """Return the integers of sums before they are clamped, as the layer computes them in float32."""
+    found: Floats = np.rint(sums.astype(np.float32) * step.multiplier).astype(np.float64) + step.zero_point
+    return found
+
+
+def _codes(step: CodeStep, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    low, high = (np.clip(_rounded(step, sums), step.low, step.high) for sums in (least, most))
+    return low, high
+
+
+def _scores(step: CodeStep, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    if step.high:
+        return _codes(step, least, most)
+    low, high = ((sums.astype(np.float32) * step.multiplier).astype(np.float64) for sums in (least, most))
+    return low, high
+
+
+def _activations(step: CodeStep, sums: _Form, error: Floats, least: Floats, most: Floats) -> _Form:
+    """Return the codes of sums within `least` to `most`.
+
+    With x the integer before the clamp, the code is slope * x + a remainder, which is piecewise linear in x, so that its
+    bounds are at the ends and at the limits of the clamp.  x is sum * multiplier + zero_point + at most `rounding`.
+    """
+    multiplier = step.multiplier.astype(np.float64)
+    from_, to = _rounded(step, least), _rounded(step, most)
+    low, high = _codes(step, least, most)
+    slope = (high - low) / np.maximum(to - from_, 1)
+    points = np.stack([from_, to, np.clip(step.low, from_, to), np.clip(step.high, from_, to)])
+    remainders = np.clip(points, step.low, step.high) - slope * points
+    middle, half = ((remainders.max(axis=0) + sign * remainders.min(axis=0)) / 2 for sign in (1, -1))
+    largest, factor = np.maximum(np.abs(from_), np.abs(to)), slope * multiplier
+    rounding = ROUNDING + np.maximum(np.abs(least), np.abs(most)) * multiplier * FLOAT32 + 2.0**-149
+    size = factor * (np.abs(sums.centre) + sums.own) + slope * (largest + abs(step.zero_point)) + np.abs(middle) + 255
+    own = (factor * error + slope * rounding + half + 16 * UNIT * size) * (1 + 16 * UNIT)
+    centre, constant = factor * sums.centre + slope * step.zero_point + middle, (high - low) / 2 <= own
+    return _Form(
+        np.where(constant, (low + high) / 2, centre),
+        sums.parts * np.where(constant, 0, factor)[:, None, :],
+        np.where(constant, (high - low) / 2, own),
+    )
