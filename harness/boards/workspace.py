@@ -86,7 +86,8 @@ class Workspace:
 
     def run_names(self) -> list[str]:
         """Return the names of all run folders, the newest first; a name begins with the time."""
-        found = {path.parent.name for file in ("request.json", "run.json") for path in self.runs.glob(f"*/{file}")}
+        files = ("request.json", "run.json", "request.decide.json")
+        found = {path.parent.name for file in files for path in self.runs.glob(f"*/{file}")}
         return sorted(found, reverse=True)
 
     def new_model(self, name: str, *, force: bool) -> Path:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REQUEST = "request.decide.json"
 """The file that every folder of a decision has."""
+REPORT = "report.html"
 WAITING_FOR_EACH = 2
 """Slabs that wait or run for each worker, so that none is idle."""
 
@@ -75,6 +76,7 @@ def command(
         console.note(feasibility(job))
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
+    write_page(job, document)
     console.show(*summary(job, document))
     console.document(document.to_json() | {"run": str(job.path)})
     return EXIT_DIFFERS if document.counts.violated else EXIT_DONE
@@ -87,6 +89,15 @@ def _beside(model: Path) -> Path:
         raise RequestError(
             f"model {model.stem!r} has no property: there is no {path}", "name one: --property FILE.yaml"
         )
+    return path
+
+
+def write_page(job: Job, document: DecisionDocument) -> Path:
+    """Write the page of a finished decision into its folder, and return its path."""
+    from harness.report import decision as page
+
+    path = job.path / REPORT
+    path.write_text(page.html(job, document), encoding="utf-8")
     return path
 
 

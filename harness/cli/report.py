@@ -1,4 +1,4 @@
-"""`harness report --site`: the web page of the lab as a folder of files."""
+"""`harness report`: the web page of the lab as a folder of files, or the page of a decision anew."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, RequestError
 from harness.core.installation import ROOT
 from harness.core.text import plural
 
@@ -29,15 +30,39 @@ MUTATION = ROOT / "docs" / "mutation.md"
 
 
 @click.command("report", epilog="Example: harness report --site site")
-@click.option("--site", type=click.Path(path_type=Path), required=True, help="Folder to write the page to.")
+@click.argument("decision", type=click.Path(path_type=Path), required=False, shell_complete=_completion.runs)
+@click.option("--site", type=click.Path(path_type=Path), help="Folder to write the page of the lab to.")
 @click.option(
     "--nights", type=click.IntRange(1), default=30, show_default=True, help="Number of nights, the latest first."
 )
 @as_json
 @pass_workspace
-def command(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
-    """Write the web page of the lab as files: last night, changes, trends, reports of runs."""
-    report(site, nights, space, Console.open(as_json=as_json))
+def command(space: Workspace, /, as_json: bool, decision: Path | None, site: Path | None, nights: int) -> None:
+    """Write the web page of the lab as files: last night, changes, trends, reports of runs.
+
+    With a DECISION, write its page anew: a folder of harness decide, its name, or last.
+    """
+    console = Console.open(as_json=as_json)
+    if site is not None and decision is None:
+        report(site, nights, space, console)
+    elif decision is not None and site is None:
+        page = report_of_decision(space.run(decision))
+        console.document({"report": str(page)})
+        console.show(Text(str(page)))
+    else:
+        raise click.UsageError("give --site, or a decision")
+
+
+def report_of_decision(path: Path) -> Path:
+    """Write the page of a finished decision anew, and return its path; RequestError if the folder has none."""
+    from harness.cli.decide import write_page
+    from harness.runs.decision import job
+    from harness.runs.decision.entries import DecisionDocument
+
+    opened = job.opened(path)
+    if not (path / job.DOCUMENT).is_file():
+        raise RequestError(f"{path}: no finished decision", f"continue it: harness decide --resume {path}")
+    return write_page(opened, DecisionDocument.read(path / job.DOCUMENT))
 
 
 def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:

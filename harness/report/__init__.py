@@ -1,7 +1,8 @@
-"""Reports as HTML, JUnit, terminal text and site; a page depends only on its document.
+"""Reports as HTML, JUnit, terminal text and site; a page depends only on its document, a map also on its boxes.
 
 html, junit  a run: a page for people, JUnit XML for continuous integration
 measurement  a measurement: both, and its statistics for programs and papers
+decision     a decision: a page with a map of all boxes
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,10 @@ from harness.analysis.decide.engine import comparison
 from harness.analysis.decide.partition import Sets
 from harness.analysis.decide.property import Rule
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Pair = tuple[int, int]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+CodeArray: TypeAlias = npt.NDArray[np.integer[Any]]
+Pair: TypeAlias = tuple[int, int]
 UNIT, FLOAT32 = 2.0**-53, 2.0**-22
 ROUNDING = 0.5
 """The greatest distance of a value from the integer to which it is rounded."""
@@ -41,32 +42,29 @@ ROUNDING = 0.5
 class Bounds:
     """The scores of boxes: `low` and `high`, (boxes, outputs), are exact values of float32 scores or codes.
 
-    `differences` has, for pairs (i, j), the least and the greatest value of score i less score j before a rounding to
-    codes, (boxes,) each.  `corners`, uint8 (boxes, n, inputs), are code vectors where the zonotope has these values.
+    `least_differences` has, for pairs (i, j), the least value of score i less score j before a rounding to codes,
+    (boxes,) each.  `corners`, uint8 (boxes, n, inputs), are code vectors where the zonotope has the extreme ones.
     """
 
     network: CodeNetwork
     low: Floats
     high: Floats
-    differences: dict[Pair, tuple[Floats, Floats]]
+    least_differences: dict[Pair, Floats]
     corners: Codes
 
     def possible(self, rule: Rule) -> Sets:
         """Return a set for each box, uint8 (boxes,), that contains every decision of its code vectors."""
         found = [~each for each in (self._half_spaces(rule) if rule.half_spaces else self._beaten(rule))]
-        bits = [mask.astype(np.uint8) << np.uint8(index) for index, mask in enumerate(found)]
-        return np.bitwise_or.reduce(bits)
+        sets: Sets = np.bitwise_or.reduce([mask.astype(np.uint8) << np.uint8(d) for d, mask in enumerate(found)])
+        return sets
 
     def _beaten(self, rule: Rule) -> list[Mask]:
         """Return, for each output, where another one is always chosen in its place."""
-        found = []
-        for index in range(self.network.outputs):
-            beaten = np.zeros(len(self.low), np.bool_)
-            for other in set(range(self.network.outputs)) - {index}:
-                strict = rule.ties == "all" or (other > index) == (rule.ties == "first")
-                pair = (other, index) if rule.greatest else (index, other)
-                beaten |= self._greater(*pair, strict=strict)
-            found.append(beaten)
+        found = [np.zeros(len(self.low), np.bool_) for _ in range(self.network.outputs)]
+        for index, other in itertools.permutations(range(self.network.outputs), 2):
+            strict = rule.ties == "all" or (other > index) == (rule.ties == "first")
+            pair = (other, index) if rule.greatest else (index, other)
+            found[index] |= self._greater(*pair, strict=strict)
         return found
 
     def _half_spaces(self, rule: Rule) -> list[Mask]:
@@ -78,7 +76,8 @@ class Bounds:
                 given = comparison(self.network, decision, each)
                 left, right, strict = given.left, given.right, bool(given.strict)
                 if right >= 0:
-                    holds, fails = self._greater(left, right, strict=strict), self._greater(right, left, strict=not strict)
+                    holds = self._greater(left, right, strict=strict)
+                    fails = self._greater(right, left, strict=not strict)
                 elif strict:
                     holds, fails = self.low[:, left] > given.constant, self.high[:, left] <= given.constant
                 else:
@@ -93,11 +92,8 @@ class Bounds:
         """Return where score `left` is greater than score `right` (or equal, unless `strict`) for each vector."""
         low, high, last = self.low[:, left], self.high[:, right], self.network.steps[-1]
         found: Mask = low > high if strict else low >= high
-        ends = self.differences.get((left, right))
-        swapped = self.differences.get((right, left))
-        if ends is None and swapped is None:
+        if (least := self.least_differences.get((left, right))) is None:
             return found
-        least = ends[0] if ends else -swapped[1]  # type: ignore[index]
         if not strict:
             return found | (least >= 0)  # rounding is monotone
         if last.high == 0:
@@ -114,23 +110,18 @@ class _Form:
     parts: Floats
     own: Floats
 
-    @cached_property
-    def magnitude(self) -> Floats:
-        """The sum of all magnitudes, (boxes, n)."""
-        found: Floats = np.abs(self.centre) + np.abs(self.parts).sum(axis=1) + self.own
-        return found
-
     def sums(self, step: CodeStep) -> tuple[_Form, Floats]:
         """Return the sums of a layer, (boxes, N), whose `own` is their radius without it; and the error of all."""
         weights, (boxes, symbols, depth) = step.weights.astype(np.float64), self.parts.shape
         centre = self.centre @ weights + step.offset
         parts = (self.parts.reshape(-1, depth) @ weights).reshape(boxes, symbols, weights.shape[1])
         parts = np.concatenate([parts, self.own[:, :, None] * weights], axis=1)
-        error = 4 * (depth + parts.shape[1] + 8) * UNIT * (self.magnitude @ np.abs(weights) + np.abs(step.offset))
+        size = (np.abs(self.centre) + np.abs(self.parts).sum(axis=1) + self.own) @ np.abs(weights) + np.abs(step.offset)
+        error = 4 * (depth + parts.shape[1] + 8) * UNIT * size
         return _Form(centre, parts, np.abs(parts).sum(axis=1)), error
 
 
-def interval(network: CodeNetwork, low: npt.NDArray[np.generic], high: npt.NDArray[np.generic]) -> Bounds:
+def interval(network: CodeNetwork, low: CodeArray, high: CodeArray) -> Bounds:
     """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from exact intervals."""
     ends = low.astype(np.float64), high.astype(np.float64)
     *others, last = network.steps
@@ -139,9 +130,7 @@ def interval(network: CodeNetwork, low: npt.NDArray[np.generic], high: npt.NDArr
     return Bounds(network, *_scores(last, *_sums(last, *ends)), {}, np.empty((len(low), 0, low.shape[1]), np.uint8))
 
 
-def zonotope(
-    network: CodeNetwork, rule: Rule, low: npt.NDArray[np.generic], high: npt.NDArray[np.generic]
-) -> Bounds:
+def zonotope(network: CodeNetwork, rule: Rule, low: CodeArray, high: CodeArray) -> Bounds:
     """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from a zonotope and intervals."""
     ends = low.astype(np.float64), high.astype(np.float64)
     form = _Form((ends[0] + ends[1]) / 2, np.empty((len(low), 0, low.shape[1])), (ends[1] - ends[0]) / 2)
@@ -158,7 +147,7 @@ def zonotope(
     errors = error * multiplier + largest * FLOAT32 + 2.0**-149
     errors += 4 * (sums.parts.shape[1] + 8) * UNIT * (size + errors)
     centre, parts = sums.centre * multiplier, sums.parts * multiplier
-    differences, corners = {}, []
+    least_of, corners = {}, []
     for left, right in pairs(network, rule):
         slopes = parts[:, :, left] - (parts[:, :, right] if right >= 0 else 0)
         upwards = slopes[:, : low.shape[1]] > 0
@@ -166,9 +155,8 @@ def zonotope(
         if right >= 0:
             middle, radius = centre[:, left] - centre[:, right], np.abs(slopes).sum(axis=1)
             radius += errors[:, left] + errors[:, right]
-            differences[left, right] = middle - radius, middle + radius
-    stacked = np.stack(corners, axis=1).astype(np.uint8)
-    return Bounds(network, *_scores(step, least, most), differences, stacked)
+            least_of[left, right], least_of[right, left] = middle - radius, -middle - radius
+    return Bounds(network, *_scores(step, least, most), least_of, np.stack(corners, axis=1).astype(np.uint8))
 
 
 def pairs(network: CodeNetwork, rule: Rule) -> list[Pair]:
@@ -181,8 +169,7 @@ def pairs(network: CodeNetwork, rule: Rule) -> list[Pair]:
 
 def _sums(step: CodeStep, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return the exact least and greatest sums, (boxes, N), of codes `low` to `high`, (boxes, K)."""
-    weights = step.weights.astype(np.float64)
-    above, below = np.maximum(weights, 0), np.minimum(weights, 0)
+    above, below = (limit(step.weights, 0).astype(np.float64) for limit in (np.maximum, np.minimum))
     return low @ above + high @ below + step.offset, high @ above + low @ below + step.offset
 
 
@@ -207,8 +194,8 @@ def _scores(step: CodeStep, least: Floats, most: Floats) -> tuple[Floats, Floats
 def _activations(step: CodeStep, sums: _Form, error: Floats, least: Floats, most: Floats) -> _Form:
     """Return the codes of sums within `least` to `most`.
 
-    With x the integer before the clamp, the code is slope * x + a remainder, which is piecewise linear in x, so that its
-    bounds are at the ends and at the limits of the clamp.  x is sum * multiplier + zero_point + at most `rounding`.
+    With x the integer before the clamp, the code is slope * x + a remainder that is piecewise linear in x: its bounds
+    are at the ends and at the limits of the clamp.  x is sum * multiplier + zero_point, and differs by at most `rounding`.
     """
     multiplier = step.multiplier.astype(np.float64)
     from_, to = _rounded(step, least), _rounded(step, most)

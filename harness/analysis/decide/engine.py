@@ -180,6 +180,7 @@ def _batch(extent: Sequence[int]) -> Any:
 
 
 def comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Comparison:
+    """Return a comparison of scores as decide.h states it: of float32 scores, or of codes."""
     right = -1 if each.right is None else each.right
     constant, strict = each.constant, each.strict
     if each.right is None and network.scores is not None:  # compared as codes

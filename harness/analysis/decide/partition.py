@@ -132,7 +132,7 @@ class Partition:
     def rows(
         self, numbers: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the products of runs of codes of boxes: the position in `numbers`, lowest and highest codes, (n, axes).
+        """Return the products of runs of codes of boxes: position in `numbers`, lowest and highest codes (n, axes).
 
         `numbers` are (m,), in C order of the interval numbers.  A box has several products where an axis wraps.
         """
@@ -165,15 +165,13 @@ class Partition:
 
         RequestError if a box has no such input.
         """
-        ends = np.empty((2, *codes.shape), np.float32)
-        for index, (axis, reached) in enumerate(zip(self.axes, self.codes, strict=True)):
-            cuts = np.array([self.normalise(index, cut) for cut in axis.cuts], np.float32)
-            intervals, code = boxes[:, index], codes[:, index]
-            ends[:, :, index] = cuts[intervals], cuts[intervals + 1]
-            outside = (code < reached.first[intervals]) | (code > reached.last[intervals])
-            if axis.wraps and outside.any():  # the same value, at the other end
-                ends[:, outside, index] = np.where(intervals[outside] == 0, cuts[-1], cuts[0])
-        return _inputs_of_codes(network, codes, ends)
+        pairs = boxes * CODES + codes
+        distinct, place = zip(*(np.unique(each, return_inverse=True) for each in pairs.T), strict=True)
+        most = max(map(len, distinct))  # each distinct pair of an axis once; shorter columns repeat their last one
+        columns = np.stack([np.pad(each, (0, most - len(each)), "edge") for each in distinct], axis=1)
+        values = self._distinct_inputs(*np.divmod(columns, CODES), network)
+        found: npt.NDArray[np.float32] = values[np.stack(place, axis=1), np.arange(len(self.axes))]
+        return found
 
     def input_of(self, index: int, interval: int, code: int, network: CodeNetwork) -> np.float32:
         """Return an input of axis `index` in this interval that has the code; RequestError if there is none."""
@@ -182,6 +180,21 @@ class Partition:
         boxes[0, index], codes[0, index] = interval, code
         found: np.float32 = self.inputs(boxes, codes, network)[0, index]
         return found
+
+    def _distinct_inputs(
+        self, boxes: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], network: CodeNetwork
+    ) -> npt.NDArray[np.float32]:
+        ends = np.empty((2, *codes.shape), np.float32)
+        for index, (axis, reached) in enumerate(zip(self.axes, self.codes, strict=True)):
+            intervals, code = boxes[:, index], codes[:, index]
+            numbers = np.unique([intervals, intervals + 1, 0 * intervals, 0 * intervals + axis.intervals])
+            cuts = np.zeros(len(axis.cuts), np.float32)
+            cuts[numbers] = [self.normalise(index, axis.cuts[number]) for number in numbers]
+            ends[:, :, index] = cuts[intervals], cuts[intervals + 1]
+            outside = (code < reached.first[intervals]) | (code > reached.last[intervals])
+            if axis.wraps and outside.any():  # the same value, at the other end
+                ends[:, outside, index] = np.where(intervals[outside] == 0, cuts[-1], cuts[0])
+        return _inputs_of_codes(network, codes, ends)
 
 
 def partition(axes: Sequence[Axis], network: CodeNetwork, normalisation: Normalisation | None) -> Partition:
@@ -257,9 +270,9 @@ def _axis_codes(
 
 
 def _inputs_of_codes(
-    network: CodeNetwork, codes: npt.NDArray[np.uint8], ends: npt.NDArray[np.float32]
+    network: CodeNetwork, codes: npt.NDArray[np.int64], ends: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """Return float32 inputs between `ends`, (2, n, axes), with these codes, by bisection; RequestError if one has none."""
+    """Return float32 inputs between `ends`, (2, n, axes), with these codes, by bisection; RequestError without one."""
     start, stop = ordered(ends)
     while True:
         middle = (start + stop) // 2

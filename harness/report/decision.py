@@ -1,0 +1,166 @@
+"""HTML page of a decision: its counts, its certificate, and a map of all boxes that it contains itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import model
+from harness.analysis.decide.code_network import CODES
+from harness.analysis.decide.partition import Sets
+from harness.analysis.decide.property import OUTPUT, ROBUST, TABLE, values_of
+from harness.core.errors import RequestError
+from harness.report.page import Check, environment, label_cells, python, script, sha256sum
+from harness.runs.decision.entries import DecisionDocument
+from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job
+
+FIRST_WITNESSES = 20
+"""Witnesses that the page lists; the map has all of them."""
+
+MEANINGS = {
+    ROBUST: "A box is safe if the network has one decision in it",
+    TABLE: "A box is safe if each decision of the network in it is a decision of the table at a corner of the box",
+    OUTPUT: "A box is safe if no output in it is in the half-spaces of the VNN-LIB file",
+}
+
+STUDY_BOXES = 7_356_800
+STUDY = {
+    "acas_coc": (73, 0, 27),
+    "acas_wl": (56, 0, 44),
+    "acas_sl": (73, 3, 23),
+    "acas_wr": (66, 4, 30),
+    "acas_sr": (74, 4, 22),
+}
+"""Percentage of safe, unsafe and unknown boxes by previous advisory: table II of the ACAS-Xu study (PyRAT)."""
+
+# With `python3 -c`, in the folder of a decision.
+_WITNESSES = """\
+import numpy
+found = numpy.load("witnesses.npz")
+for box, codes, values in zip(*(found[name] for name in ("boxes", "codes", "inputs"))):
+    print(box, codes, values)
+"""
+
+
+def html(job: Job, document: DecisionDocument) -> str:
+    """Return the page of a finished decision; RequestError if its files are not those of the document."""
+    stated = job.stated
+    sets: Sets = np.load(job.path / DECISIONS, allow_pickle=False)
+    _require(job.path / DECISIONS, sets.tobytes(), document.decisions_sha256)
+    _require(job.path / WITNESSES, (job.path / WITNESSES).read_bytes(), document.witnesses_sha256)
+    with np.load(job.path / WITNESSES, allow_pickle=False) as found:
+        boxes, codes, values = found["boxes"], found["codes"], _physical(job, found["inputs"])
+    forbidden = stated.forbidden(sets)
+    by_decision = {name: int(np.count_nonzero(forbidden & (1 << bit))) for bit, name in enumerate(stated.names)}
+    first = [rows[:FIRST_WITNESSES] for rows in (boxes, codes, values)]
+    page = environment().get_template("decision.html.jinja")
+    rendered = page.render(
+        run=document,
+        schema=document.schema_number,
+        document_name=DOCUMENT,
+        meaning=MEANINGS[stated.kind],
+        violated_by=by_decision if stated.allowed is not None else {},
+        panels=_panels(stated.kind),
+        study=STUDY.get(document.model.name) if _as_in_the_study(document) else None,
+        study_boxes=STUDY_BOXES,
+        kernels=sorted({slab.kernel for slab in document.slabs}),
+        machines=sorted({slab.machine for slab in document.slabs}),
+        slab_axis=document.partition.axes[document.slab_axis].name,
+        witnesses=[(_names(job, forbidden[tuple(box)]), box, *others) for box, *others in zip(*first, strict=True)],
+        polar=[(axis.name, axis.unit) for axis in stated.axes[:2]] == [("rho", "ft"), ("theta", "rad")],
+        checks=_checks(document),
+        map=json.dumps(map_data(job, sets, boxes, codes, values), separators=(",", ":")),
+        script=script("tables.js", "map.js"),
+    )
+    return label_cells(rendered)
+
+
+def map_data(
+    job: Job,
+    sets: Sets,
+    boxes: npt.NDArray[np.uint16],
+    codes: npt.NDArray[np.uint8],
+    inputs: npt.NDArray[np.float64],
+) -> dict[str, Any]:
+    """Return the data of the map as JSON types; an array is the base64 text of its bytes, zlib-compressed.
+
+    `boxes`, `codes` and `inputs` (n, axes) are those of the witnesses, in the order of the violated boxes.  `sets` and
+    `allowed` have a byte for each box, in C order; `allowed` is a number if all boxes allow the same, None if any
+    single decision is allowed.  The codes are stored axis by axis, less the first code of their interval modulo 256.
+    The value of a witness on an axis follows from interval and code: `values` has it by interval * 256 + code.
+    """
+    violated, allowed = job.stated.forbidden(sets) != 0, job.stated.allowed
+    plane = math.prod(sets.shape[:2])
+    of_slice = violated.reshape(plane, -1)
+    most = int(of_slice.sum(axis=0).argmax())  # the slice with the most violated boxes, with which the map starts
+    start = np.unravel_index(int(of_slice[:, most].argmax()) * of_slice.shape[1] + most, sets.shape)
+    axes, values, offsets = values_of(job.stated.axes), [], np.empty_like(codes)
+    for axis, interval_codes in enumerate(job.partition.codes):
+        interval = boxes[:, axis].astype(np.int64)
+        axes[axis]["first"] = interval_codes.first.tolist()
+        offsets[:, axis] = codes[:, axis] - interval_codes.first[interval]
+        keys, rows = np.unique(interval * CODES + codes[:, axis], return_index=True)
+        values.append({str(key): float(inputs[row, axis]) for key, row in zip(keys, rows, strict=True)})
+    return {
+        "axes": axes,
+        "decisions": job.stated.names,
+        "sets": _packed(sets),
+        "allowed": allowed if allowed is None else _packed(allowed) if allowed.ndim else int(allowed),
+        "codes": _packed(offsets.T),
+        "values": values,
+        "start": [int(index) for index in start],
+    }
+
+
+def _require(path: Path, content: bytes, sha256: str) -> None:
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise RequestError(f"{path} is not the file of the decision", "check it: harness verify has the details")
+
+
+def _packed(array: Sets) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
+
+
+def _physical(job: Job, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Return network inputs in the units of the axes, in seven digits of the largest cut."""
+    normalisation = model.load(job.path / MODEL).normalisation if job.stated.physical else None
+    values = inputs.astype(np.float64)
+    if normalisation is not None:
+        values = values * normalisation.range + normalisation.mean
+    for index, axis in enumerate(job.stated.axes):
+        largest = max(abs(float(cut)) for cut in axis.cuts)
+        values[:, index] = values[:, index].round(6 - math.floor(math.log10(largest))) + 0.0  # no -0.0
+    return values
+
+
+def _names(job: Job, decisions: int) -> str:
+    return " or ".join(name for index, name in enumerate(job.stated.names) if decisions >> index & 1)
+
+
+def _panels(kind: str) -> list[tuple[str, str]]:
+    """Return key and title of the panels of the map."""
+    table = [("allowed", "Allowed: the decisions of the table")] if kind == TABLE else []
+    return [("network", "Decisions of the network"), *table, ("violated", "Violated boxes")]
+
+
+def _as_in_the_study(document: DecisionDocument) -> bool:
+    return document.property.kind == TABLE and document.partition.boxes == STUDY_BOXES
+
+
+def _checks(document: DecisionDocument) -> list[Check]:
+    """Return the commands that check the decision, in its folder."""
+    files = [("model.onnx", document.model.sha256), (WITNESSES, document.witnesses_sha256)]
+    files += [(f"property/{name}", sha256) for name, sha256 in document.property.sha256.items()]
+    return [
+        Check("Decide random boxes again with a second kernel and with ONNX Runtime.", "harness verify ."),
+        Check("The model, the property and the witnesses are those of this page.", sha256sum(*files)),
+        Check("Print all witnesses: numbers of the box, codes, and input of the network.", python(_WITNESSES)),
+    ]
