@@ -195,7 +195,7 @@ def _activations(step: CodeStep, sums: _Form, error: Floats, least: Floats, most
     """Return the codes of sums within `least` to `most`.
 
     With x the integer before the clamp, the code is slope * x + a remainder that is piecewise linear in x: its bounds
-    are at the ends and at the limits of the clamp.  x is sum * multiplier + zero_point, and differs by at most `rounding`.
+    are at the ends and at the limits of the clamp.  x is sum * multiplier + zero_point within `rounding`.
     """
     multiplier = step.multiplier.astype(np.float64)
     from_, to = _rounded(step, least), _rounded(step, most)
