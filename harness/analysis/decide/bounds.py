@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from harness.analysis.decide.code_network import CodeNetwork, Codes, CodeStep
 from harness.analysis.decide.engine import comparison
-from harness.analysis.decide.partition import Sets
-from harness.analysis.decide.property import Rule
+from harness.analysis.decide.partition import AnySets
+from harness.analysis.decide.property import Rule, type_of_sets
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -52,10 +52,11 @@ class Bounds:
     least_differences: dict[Pair, Floats]
     corners: Codes
 
-    def possible(self, rule: Rule) -> Sets:
-        """Return a set for each box, uint8 (boxes,), that contains every decision of its code vectors."""
+    def possible(self, rule: Rule) -> AnySets:
+        """Return a set for each box, (boxes,), that contains every decision of its code vectors."""
         found = [~each for each in (self._half_spaces(rule) if rule.half_spaces else self._beaten(rule))]
-        sets: Sets = np.bitwise_or.reduce([mask.astype(np.uint8) << np.uint8(d) for d, mask in enumerate(found)])
+        kind = type_of_sets(len(found))
+        sets: AnySets = np.bitwise_or.reduce([mask.astype(kind) << kind.type(d) for d, mask in enumerate(found)])
         return sets
 
     def _beaten(self, rule: Rule) -> list[Mask]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from harness.operators.exact import from_ordered, ordered
 
 Sets = npt.NDArray[np.uint8]
 """Sets of decisions: bit d is set if decision d occurs, or is allowed."""
+AnySets = npt.NDArray[np.unsignedinteger[Any]]
+"""The same for up to 60 decisions: uint8, or uint64 for more than 8."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 The folder has model, property, request, witnesses and document as that of a complete decision (job.py), and
 
-    possible.npy  the set of decisions of each box that the bounds leave, uint8 (boxes,), in C order of the intervals
-    reached.npy   the set of decisions of each box that a code vector has
+    possible.npy  the set of decisions of each box that the bounds leave, (boxes,), in C order of the intervals
+    reached.npy   the set of decisions of each box that a code vector has; both uint8, or uint64 for more than 8
 
 A box is violated if the decisions that it reaches violate the property, safe if those that are possible do not, and
 undecided otherwise.  `witnesses.npz` has code vectors and inputs of violated boxes; the decisions of all witnesses of a
@@ -27,8 +27,8 @@ import numpy.typing as npt
 from harness import __version__
 from harness.analysis.decide import bounds
 from harness.analysis.decide.code_network import CodeNetwork, Codes
-from harness.analysis.decide.partition import Sets
-from harness.analysis.decide.property import Property
+from harness.analysis.decide.partition import AnySets
+from harness.analysis.decide.property import MOST_OF_BOUNDS, Property, type_of_sets
 from harness.core.document import durable, write_json
 from harness.core.errors import RequestError
 from harness.core.installation import revision
@@ -96,8 +96,8 @@ class Outcome:
     """The sets of the boxes of a batch, (boxes,) each; box `witnessed[w]`, a number, has the code vector `codes[w]`."""
 
     numbers: npt.NDArray[np.int64]
-    possible: Sets
-    reached: Sets
+    possible: AnySets
+    reached: AnySets
     safe_by_interval: int
     witnessed: npt.NDArray[np.int64]
     codes: Codes
@@ -173,22 +173,22 @@ def sample(
     return np.concatenate([centre, corners, ends, inside], axis=1).astype(np.uint8)
 
 
-def _union(batch: Batch, rows: npt.NDArray[np.int64], sets: Sets) -> Sets:
-    found = np.zeros(len(batch.numbers), np.uint8)
+def _union(batch: Batch, rows: npt.NDArray[np.int64], sets: AnySets) -> AnySets:
+    found = np.zeros(len(batch.numbers), sets.dtype)
     np.bitwise_or.at(found, batch.owner[rows], sets)
     return found
 
 
-def _witnesses(stated: Property, reached: int, forbidden: int, sets: Sets) -> list[int]:
+def _witnesses(stated: Property, reached: int, forbidden: int, sets: AnySets) -> list[int]:
     """Return the vectors whose decisions together violate the property: one, or two with different decisions."""
     lowest = reached & -reached
     wanted = (forbidden,) if stated.allowed is not None else (lowest, reached & ~lowest)
-    return sorted({int(np.flatnonzero(sets & each)[0]) for each in wanted})
+    return sorted({int(np.flatnonzero(sets & sets.dtype.type(each))[0]) for each in wanted})
 
 
 def planned(runs: Path, network: Network, property_file: Path) -> Job:
     """Return a decision without a folder; RequestError if model and property do not fit."""
-    found = decision.read_stated(runs, network, property_file)
+    found = decision.read_stated(runs, network, property_file, MOST_OF_BOUNDS)
     if found.partition.boxes > MOST_BOXES:
         raise RequestError(f"the property has {found.partition.boxes:.3g} boxes", f"state at most {MOST_BOXES:,}")
     return Job(runs, found.network, found.stated, found.partition, SAMPLES, 0)
@@ -204,7 +204,7 @@ def new(job: Job, network: Network, property_file: Path) -> Job:
 def opened(path: Path) -> Job:
     """Return the decision in a folder; RequestError if its files do not fit its request."""
     request = BoundsRequestDocument.read(path / REQUEST)
-    found = decision.reread(path, request)
+    found = decision.reread(path, request, MOST_OF_BOUNDS)
     job = Job(path, found.network, found.stated, found.partition, request.samples_of_a_box, request.seed)
     decision.require_same(path, request, job.request)
     return job
@@ -221,7 +221,7 @@ def seconds_of_a_box(job: Job) -> float:
 def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDocument:
     """Decide all boxes, and write sets and witnesses; `at_once` is the number of batches that wait or run."""
     began, clock, cpu_s, by_interval = datetime.now(UTC), time.monotonic(), 0.0, 0
-    possible, reached = (np.zeros(job.partition.boxes, np.uint8) for _ in range(2))
+    possible, reached = (np.zeros(job.partition.boxes, type_of_sets(len(job.stated.names))) for _ in range(2))
     witnessed, codes = [np.empty(0, np.int64)], [np.empty((0, job.network.inputs), np.uint8)]
     with progress("boxes", job.partition.boxes, 0) as bar:
         for outcome in decision.completed(pool, decide, job.batches(), at_once):
@@ -256,7 +256,7 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDoc
     )
 
 
-def violated(stated: Property, reached: Sets) -> npt.NDArray[np.bool_]:
+def violated(stated: Property, reached: AnySets) -> npt.NDArray[np.bool_]:
     """Return which boxes are violated by the decisions that they reach, (boxes,) each."""
     allowed = stated.allowed
     flat = replace(stated, allowed=allowed.reshape(-1) if allowed is not None and allowed.ndim else allowed)
@@ -264,10 +264,12 @@ def violated(stated: Property, reached: Sets) -> npt.NDArray[np.bool_]:
     return found
 
 
-def counts_of(stated: Property, possible: Sets, reached: Sets) -> CountsEntry:
+def counts_of(stated: Property, possible: AnySets, reached: AnySets) -> CountsEntry:
     """Return the number of boxes by result."""
     wrong, safe = violated(stated, reached), ~violated(stated, possible)
-    by_decision = {name: int(np.count_nonzero(reached & (1 << index))) for index, name in enumerate(stated.names)}
+    by_decision = {
+        name: int(np.count_nonzero(reached & reached.dtype.type(1 << index))) for index, name in enumerate(stated.names)
+    }
     undecided = int(np.count_nonzero(~wrong & ~safe))
     return CountsEntry(
         safe=int(np.count_nonzero(safe)),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.decide.partition import Sets
+from harness.analysis.decide.partition import AnySets
+from harness.analysis.decide.property import type_of_sets
 from harness.core import strict_json
 from harness.core.errors import RequestError
 from harness.runs.decision import bounded
@@ -31,7 +32,8 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     holds = strict_json.text(same) == strict_json.text(asked)
     yield Finding("request", holds, "decide.json states this model, property and domain")
     possible, reached = array(path / POSSIBLE), array(path / REACHED)
-    fits = possible.shape == reached.shape == (job.partition.boxes,) and possible.dtype == reached.dtype == np.uint8
+    fits = possible.shape == reached.shape == (job.partition.boxes,)
+    fits = fits and possible.dtype == reached.dtype == type_of_sets(len(job.stated.names))
     hashes = [hashlib.sha256(each.tobytes()).hexdigest() for each in (possible, reached)]
     fits = fits and hashes == [document.possible_sha256, document.reached_sha256]
     yield Finding("sets", fits, "the sets of possible and reached decisions have the stated hashes")
@@ -46,7 +48,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     yield from _again(job, possible, boxes, np.random.default_rng(seed), runtime, progress)
 
 
-def _witnesses(job: Job, document: BoundsDocument, reached: Sets, runtime: Runtime) -> Iterator[Finding]:
+def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Runtime) -> Iterator[Finding]:
     content = (job.path / WITNESSES).read_bytes()
     with np.load(job.path / WITNESSES, allow_pickle=False) as arrays:
         boxes, codes, inputs = arrays["boxes"].astype(np.int64), arrays["codes"], arrays["inputs"]
@@ -62,7 +64,7 @@ def _witnesses(job: Job, document: BoundsDocument, reached: Sets, runtime: Runti
     expected = job.partition.inputs(boxes, codes, job.network)
     inside = np.array_equal(expected.view(np.uint32), inputs.view(np.uint32))
     for claim, evaluate in (("violations", runtime.by_specification), ("ONNX Runtime", runtime.of_inputs)):
-        sets = np.zeros(job.partition.boxes, np.uint8)
+        sets = np.zeros_like(reached)
         np.bitwise_or.at(sets, numbers, evaluate(inputs))
         violating = np.array_equal(np.flatnonzero(bounded.violated(job.stated, sets)), violated)
         by = "the specification of each layer" if claim == "violations" else "ONNX Runtime"
@@ -70,7 +72,7 @@ def _witnesses(job: Job, document: BoundsDocument, reached: Sets, runtime: Runti
 
 
 def _again(
-    job: Job, possible: Sets, boxes: int, random: np.random.Generator, runtime: Runtime, progress: Progress
+    job: Job, possible: AnySets, boxes: int, random: np.random.Generator, runtime: Runtime, progress: Progress
 ) -> Iterator[Finding]:
     chosen = np.sort(random.choice(job.partition.boxes, min(boxes, job.partition.boxes), replace=False))
     step = bounded.boxes_of_a_batch(job.network)

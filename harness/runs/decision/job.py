@@ -35,7 +35,7 @@ from harness.analysis.decide import code_network
 from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import Partition, Sets, partition
-from harness.analysis.decide.property import Property, read
+from harness.analysis.decide.property import MOST_DECISIONS, Property, read
 from harness.core import strict_json
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
@@ -130,10 +130,10 @@ class Job(Stated):
         return self.path / SLABS / f"{task.first:03d}.npz"
 
 
-def read_stated(path: Path, network: Network, property_file: Path) -> Stated:
-    """Return the boxes of a property of a model; RequestError if they do not fit."""
+def read_stated(path: Path, network: Network, property_file: Path, most: int = MOST_DECISIONS) -> Stated:
+    """Return the boxes of a property with at most `most` decisions of a model; RequestError if they do not fit."""
     codes = code_network.of(network)
-    stated = read(property_file, codes)
+    stated = read(property_file, codes, most)
     return Stated(
         path, codes, stated, partition(stated.axes, codes, network.normalisation if stated.physical else None)
     )
@@ -195,9 +195,10 @@ def is_by_bounds(path: Path) -> bool:
         return False
 
 
-def reread(path: Path, request: StatedDocument) -> Stated:
+def reread(path: Path, request: StatedDocument, most: int = MOST_DECISIONS) -> Stated:
     """Return the model and the property in the folder of a decision."""
-    found = read_stated(path, model.load(path / MODEL), path / PROPERTY / next(iter(request.property.sha256)))
+    file = path / PROPERTY / next(iter(request.property.sha256))
+    found = read_stated(path, model.load(path / MODEL), file, most)
     return replace(found, network=code_network.named(found.network, request.model.name))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.support.builders import random_network
 from tests.support.cli.command import Ended, User
 from tests.support.decide.domains import Domain, random_domain
 
-WIDE = 784
+WIDE, CLASSES = 784, 10
 
 
 @pytest.fixture
@@ -32,20 +33,20 @@ def bound(user: User, model: Path, stated: Path) -> Ended:
     return user.harness("decide", "--bounds", "--model", str(model), "--property", str(stated), "--json")
 
 
-def sets_of(ended: Ended) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+def sets_of(ended: Ended) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     folder = Path(ended.document["run"])
-    return np.load(folder / "possible.npy"), np.load(folder / "reached.npy")
+    return np.load(folder / "possible.npy").astype(np.uint64), np.load(folder / "reached.npy").astype(np.uint64)
 
 
-def by_brute_force(domain: Domain) -> npt.NDArray[np.uint8]:
+def by_brute_force(domain: Domain) -> npt.NDArray[np.uint64]:
     """The indices of the first greatest scores of each box in ONNX Runtime, (boxes,)."""
     found = [np.bitwise_or.reduce(1 << each.argmax(axis=1)) for each in domain.scores_by_box().values()]
-    return np.array(found, np.uint8)
+    return np.array(found, np.uint64)
 
 
-@pytest.mark.parametrize("wraps", [False, True])
-def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool) -> None:
-    domain = random_domain(1, argmax=True, float_output=True)
+@pytest.mark.parametrize(("wraps", "outputs"), [(False, 3), (True, 3), (False, 10)])
+def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool, outputs: int) -> None:
+    domain = random_domain(1, argmax=True, float_output=True, outputs=outputs)
     axes = domain.axes()
     axes[1]["wraps"] = wraps
     paths = domain.write(tmp_path, property="robust", axes=axes)
@@ -53,7 +54,7 @@ def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool) -
     possible, reached = sets_of(ended)
     if wraps:
         complete = user.harness("decide", "--model", str(paths[0]), "--property", str(paths[1]), "--json")
-        truth = np.load(Path(complete.document["run"]) / "decisions.npy").reshape(-1)
+        truth = np.load(Path(complete.document["run"]) / "decisions.npy").reshape(-1).astype(np.uint64)
     else:
         truth = by_brute_force(domain)
     assert not (truth & ~possible).any()
@@ -72,7 +73,7 @@ def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool) -
 def test_exit_codes(user: User, tmp_path: Path) -> None:
     """Boxes of a single decision: 0; a box that bounds leave open without a sample that violates it: 3."""
     domain = random_domain(1, argmax=True, float_output=True)
-    truth, safe = by_brute_force(domain), None
+    truth = by_brute_force(domain)
     ended = bound(user, *domain.write(tmp_path, property="robust", axes=domain.axes()))
     possible, reached = sets_of(ended)
 
@@ -101,7 +102,7 @@ def test_int8_codes_are_compared_with_constants(user: User, tmp_path: Path) -> N
     (tmp_path / "unsafe.vnnlib").write_text(f"{declared}(assert (>= Y_2 {limit}))\n")
     paths = domain.write(tmp_path, property="output-in", vnnlib="unsafe.vnnlib", axes=domain.axes())
     truth = np.array(
-        [(each[:, 2] >= limit).any() | (each[:, 2] < limit).any() << 1 for each in scores.values()], np.uint8
+        [(each[:, 2] >= limit).any() | (each[:, 2] < limit).any() << 1 for each in scores.values()], np.uint64
     )
     complete = user.harness("decide", "--model", str(paths[0]), "--property", str(paths[1]), "--json")
     np.testing.assert_array_equal(np.load(Path(complete.document["run"]) / "decisions.npy").reshape(-1), truth)
@@ -113,7 +114,7 @@ def test_int8_codes_are_compared_with_constants(user: User, tmp_path: Path) -> N
 
 def wide_network(tmp_path: Path) -> tuple[onnx.ModelProto, npt.NDArray[np.float32], int, float]:
     """A network of an image, an image, its class, and the scale of the inputs."""
-    proto = random_network(np.random.default_rng(4), (WIDE, 32, 16, 4), float_output=True)
+    proto = random_network(np.random.default_rng(4), (WIDE, 32, 16, CLASSES), float_output=True)
     onnx.save(proto, tmp_path / "wide.onnx")
     constants = {each.name: numpy_helper.to_array(each) for each in proto.graph.initializer}
     image = np.random.default_rng(0).uniform(0, 255 * constants["x_scale"], WIDE).astype(np.float32)
@@ -122,13 +123,15 @@ def wide_network(tmp_path: Path) -> tuple[onnx.ModelProto, npt.NDArray[np.float3
     return proto, image, int(scores.argmax()), float(constants["x_scale"])
 
 
-def write_robustness(folder: Path, image: npt.NDArray[np.float32], label: int, radius: float) -> Path:
-    """State that no input within `radius` of an image has another class."""
+def write_robustness(
+    folder: Path, image: npt.NDArray[np.float32], label: int, radius: float, classes: int = CLASSES
+) -> Path:
+    """State that no input within `radius` of an image has another one of the first `classes` classes."""
     lines = [f"(declare-const X_{index} Real)" for index in range(WIDE)]
-    lines += [f"(declare-const Y_{index} Real)" for index in range(4)]
+    lines += [f"(declare-const Y_{index} Real)" for index in range(CLASSES)]
     for index, value in enumerate(image):
         lines.append(f"(assert (>= X_{index} {value - radius:.9f}))\n(assert (<= X_{index} {value + radius:.9f}))")
-    others = " ".join(f"(and (>= Y_{index} Y_{label}))" for index in range(4) if index != label)
+    others = " ".join(f"(and (>= Y_{index} Y_{label}))" for index in range(classes) if index != label)
     (folder / "robust.vnnlib").write_text("\n".join([*lines, f"(assert (or {others}))"]))
     (folder / "wide.yaml").write_text(yaml.safe_dump({"property": "output-in", "vnnlib": "robust.vnnlib"}))
     return folder / "wide.yaml"
@@ -136,13 +139,15 @@ def write_robustness(folder: Path, image: npt.NDArray[np.float32], label: int, r
 
 def test_an_image_with_784_inputs(user: User, tmp_path: Path) -> None:
     _, image, label, scale = wide_network(tmp_path)
-    paths = tmp_path / "wide.onnx", write_robustness(tmp_path, image, label, scale / 10)
-    refused = user.harness("decide", "--model", str(paths[0]), "--property", str(paths[1]))
-    assert (refused.code, "784 inputs" in refused.err, "--bounds" in refused.err) == (2, True, True), refused.err
+    path = tmp_path / "wide.onnx"
+    for classes, message in ((CLASSES, "9 alternatives"), (3, "784 inputs")):
+        stated = write_robustness(tmp_path, image, label, scale / 10, classes)
+        refused = user.harness("decide", "--model", str(path), "--property", str(stated))
+        assert (refused.code, message in refused.err, "--bounds" in refused.err) == (2, True, True), refused.err
     assert not list((tmp_path / "runs").glob("*"))
-    near = bound(user, *paths)
+    near = bound(user, path, write_robustness(tmp_path, image, label, scale / 10))
     assert (near.code, near.document["verdict"]) == (0, "safe"), near.out
-    far = bound(user, paths[0], write_robustness(tmp_path, image, label, scale * 40))
+    far = bound(user, path, write_robustness(tmp_path, image, label, scale * 40))
     assert (far.code, far.document["verdict"]) == (1, "violated"), far.out
     for ended in (near, far):
         verified = user.harness("verify", ended.document["run"], "--json")
@@ -150,7 +155,7 @@ def test_an_image_with_784_inputs(user: User, tmp_path: Path) -> None:
     with np.load(Path(far.document["run"]) / "witnesses.npz") as witnesses:
         [witness] = witnesses["inputs"]
     assert (np.abs(witness - image) <= scale * 40 + 1e-5).all()
-    session = onnxruntime.InferenceSession(paths[0])
+    session = onnxruntime.InferenceSession(path)
     scores = session.run(None, {"x": witness[None]})[0][0]
     assert max(score for index, score in enumerate(scores) if index != label) >= scores[label]
 
@@ -172,8 +177,6 @@ def test_changed_evidence_is_found(user: User, tmp_path: Path) -> None:
         return {claim["claim"] for claim in verified.document["claims"] if not claim["holds"]}
 
     def hashed(array: npt.NDArray[np.uint8]) -> str:
-        import hashlib
-
         return hashlib.sha256(array.tobytes()).hexdigest()
 
     def possible(folder: Path, document: dict[str, Any]) -> None:
