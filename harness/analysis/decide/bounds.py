@@ -1,7 +1,8 @@
 """Sound bounds of the decisions in boxes of codes, for networks whose code vectors are too many to enumerate.
 
 interval   exact: the least and the greatest sum of each layer are integers, and the layer's own rounding is monotone.
-           Float64 has all these integers, below 2^53, so that products of matrices are exact in any order.
+           Float64 has all these integers, below 2^53, so that products of matrices are exact in any order.  A box of
+           one code vector therefore has exactly its decisions.
 zonotope   each activation is centre + sum_s parts[s] * e_s + own * e, with all |e| <= 1: one symbol for each input, and
            one for each activation, which has its rounding and the distance of the clamp from a chord (Singh et al.,
            Fast and effective robustness certification, NeurIPS 2018).  Sums are intersected with the intervals.
@@ -9,10 +10,8 @@ zonotope   each activation is centre + sum_s parts[s] * e_s + own * e, with all 
 The zonotope is computed in float64, and every error is added to a radius.  With u = 2^-53, a sum of n products has an
 error of at most n u / (1 - n u) times the sum of their magnitudes, in any order and with or without FMA (Higham,
 Accuracy and Stability of Numerical Algorithms, 2002, section 3.1).  Four times this bound covers the centre, the parts,
-the sum of their magnitudes and the bound itself.  The float32 score of an exact v is v (1 + d1) (1 + d2) + d3 with
-|d1|, |d2| <= 2^-24 and |d3| <= 2^-150 (section 2.1): the error is below 2^-22 |v| + 2^-149.
-
-A box of one code vector has exact bounds, so that `interval` then returns its decisions.
+the sum of their magnitudes and the bound itself; 2^-1000 covers underflow.  The float32 score of an exact v is
+v (1 + d1) (1 + d2) + d3 with |d1|, |d2| <= 2^-24, |d3| <= 2^-150 (section 2.1): its error is below 2^-22 |v| + 2^-149.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ from harness.analysis.decide.property import Rule, type_of_sets
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 CodeArray: TypeAlias = npt.NDArray[np.integer[Any]]
-Pair: TypeAlias = tuple[int, int]
-UNIT, FLOAT32 = 2.0**-53, 2.0**-22
-ROUNDING = 0.5
-"""The greatest distance of a value from the integer to which it is rounded."""
+UNIT, FLOAT32, ROUNDING = 2.0**-53, 2.0**-22, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +45,7 @@ class Bounds:
     network: CodeNetwork
     low: Floats
     high: Floats
-    least_differences: dict[Pair, Floats]
+    least_differences: dict[tuple[int, int], Floats]
     corners: Codes
 
     def possible(self, rule: Rule) -> AnySets:
@@ -64,8 +60,7 @@ class Bounds:
         found = [np.zeros(len(self.low), np.bool_) for _ in range(self.network.outputs)]
         for index, other in itertools.permutations(range(self.network.outputs), 2):
             strict = rule.ties == "all" or (other > index) == (rule.ties == "first")
-            pair = (other, index) if rule.greatest else (index, other)
-            found[index] |= self._greater(*pair, strict=strict)
+            found[index] |= self._greater(*(other, index) if rule.greatest else (index, other), strict=strict)
         return found
 
     def _half_spaces(self, rule: Rule) -> list[Mask]:
@@ -79,10 +74,9 @@ class Bounds:
                 if right >= 0:
                     holds = self._greater(left, right, strict=strict)
                     fails = self._greater(right, left, strict=not strict)
-                elif strict:
-                    holds, fails = self.low[:, left] > given.constant, self.high[:, left] <= given.constant
                 else:
-                    holds, fails = self.low[:, left] >= given.constant, self.high[:, left] < given.constant
+                    more, less = (np.greater, np.less_equal) if strict else (np.greater_equal, np.less)
+                    holds, fails = more(self.low[:, left], given.constant), less(self.high[:, left], given.constant)
                 never |= holds if given.negated else fails
                 always &= fails if given.negated else holds
             excluded.append(never)
@@ -95,10 +89,8 @@ class Bounds:
         found: Mask = low > high if strict else low >= high
         if (least := self.least_differences.get((left, right))) is None:
             return found
-        if not strict:
-            return found | (least >= 0)  # rounding is monotone
-        if last.high == 0:
-            return found | (least > 0)
+        if not strict or last.high == 0:  # rounding is monotone
+            return found | (least > 0 if strict else least >= 0)
         # numbers that differ by more than 1 have different codes, unless both are clamped: 1.5 and 2.5 both become 2
         return found | ((least > 1) & (low > last.low) & (high < last.high))
 
@@ -118,54 +110,50 @@ class _Form:
         parts = (self.parts.reshape(-1, depth) @ weights).reshape(boxes, symbols, weights.shape[1])
         parts = np.concatenate([parts, self.own[:, :, None] * weights], axis=1)
         size = (np.abs(self.centre) + np.abs(self.parts).sum(axis=1) + self.own) @ np.abs(weights) + np.abs(step.offset)
-        error = 4 * (depth + parts.shape[1] + 8) * UNIT * size
+        error = 4 * (depth + parts.shape[1] + 8) * UNIT * size + 2.0**-1000
         return _Form(centre, parts, np.abs(parts).sum(axis=1)), error
 
 
 def interval(network: CodeNetwork, low: CodeArray, high: CodeArray) -> Bounds:
     """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from exact intervals."""
-    ends = low.astype(np.float64), high.astype(np.float64)
-    *others, last = network.steps
-    for step in others:
-        ends = _codes(step, *_sums(step, *ends))
-    return Bounds(network, *_scores(last, *_sums(last, *ends)), {}, np.empty((len(low), 0, low.shape[1]), np.uint8))
+    least, most = low.astype(np.float64), high.astype(np.float64)
+    for step in network.steps:
+        least, most = (_outputs(step, sums) for sums in _sums(step, least, most))
+    return Bounds(network, least, most, {}, np.empty((len(low), 0, low.shape[1]), np.uint8))
 
 
 def zonotope(network: CodeNetwork, rule: Rule, low: CodeArray, high: CodeArray) -> Bounds:
     """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from a zonotope and intervals."""
-    ends = low.astype(np.float64), high.astype(np.float64)
-    form = _Form((ends[0] + ends[1]) / 2, np.empty((len(low), 0, low.shape[1])), (ends[1] - ends[0]) / 2)
+    first, last = low.astype(np.float64), high.astype(np.float64)
+    form = _Form((first + last) / 2, np.empty((len(low), 0, low.shape[1])), (last - first) / 2)
     for step in network.steps:
         sums, error = form.sums(step)
-        least, most = _sums(step, *ends)  # integers, so that the zonotope's bounds are rounded inwards to integers
+        least, most = _sums(step, first, last)  # integers, to which the zonotope's bounds are rounded inwards
         least = np.maximum(least, np.ceil(sums.centre - sums.own - error))
         most = np.minimum(most, np.floor(sums.centre + sums.own + error))
+        first, last = _outputs(step, least), _outputs(step, most)
         if step is not network.steps[-1]:
-            form, ends = _activations(step, sums, error, least, most), _codes(step, least, most)
+            form = _activations(step, sums, error, least, most)
     multiplier = step.multiplier.astype(np.float64)
-    largest = np.maximum(np.abs(least), np.abs(most)) * multiplier
-    size = (np.abs(sums.centre) + sums.own) * multiplier
-    errors = error * multiplier + largest * FLOAT32 + 2.0**-149
-    errors += 4 * (sums.parts.shape[1] + 8) * UNIT * (size + errors)
+    errors = (error + np.maximum(np.abs(least), np.abs(most)) * FLOAT32) * multiplier + 2.0**-149
+    errors += 4 * (sums.parts.shape[1] + 8) * UNIT * ((np.abs(sums.centre) + sums.own) * multiplier + errors)
     centre, parts = sums.centre * multiplier, sums.parts * multiplier
     least_of, corners = {}, []
-    for left, right in pairs(network, rule):
+    for left, right in _pairs(network, rule):
         slopes = parts[:, :, left] - (parts[:, :, right] if right >= 0 else 0)
         upwards = slopes[:, : low.shape[1]] > 0
         corners += [np.where(upwards, high, low), np.where(upwards, low, high)]
         if right >= 0:
-            middle, radius = centre[:, left] - centre[:, right], np.abs(slopes).sum(axis=1)
-            radius += errors[:, left] + errors[:, right]
+            middle = centre[:, left] - centre[:, right]
+            radius = np.abs(slopes).sum(axis=1) + errors[:, left] + errors[:, right]
             least_of[left, right], least_of[right, left] = middle - radius, -middle - radius
-    return Bounds(network, *_scores(step, least, most), least_of, np.stack(corners, axis=1).astype(np.uint8))
+    return Bounds(network, first, last, least_of, np.stack(corners, axis=1).astype(np.uint8))
 
 
-def pairs(network: CodeNetwork, rule: Rule) -> list[Pair]:
+def _pairs(network: CodeNetwork, rule: Rule) -> list[tuple[int, int]]:
     """Return the pairs of scores that a rule compares; -1 is a constant."""
-    if not rule.half_spaces:
-        return list(itertools.combinations(range(network.outputs), 2))
-    compared = ((each.left, -1 if each.right is None else each.right) for half in rule.half_spaces for each in half)
-    return list(dict.fromkeys(compared))
+    compared = [(each.left, -1 if each.right is None else each.right) for half in rule.half_spaces for each in half]
+    return list(dict.fromkeys(compared)) or list(itertools.combinations(range(network.outputs), 2))
 
 
 def _sums(step: CodeStep, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -180,16 +168,11 @@ def _rounded(step: CodeStep, sums: Floats) -> Floats:
     return found
 
 
-def _codes(step: CodeStep, least: Floats, most: Floats) -> tuple[Floats, Floats]:
-    low, high = (np.clip(_rounded(step, sums), step.low, step.high) for sums in (least, most))
-    return low, high
-
-
-def _scores(step: CodeStep, least: Floats, most: Floats) -> tuple[Floats, Floats]:
-    if step.high:
-        return _codes(step, least, most)
-    low, high = ((sums.astype(np.float32) * step.multiplier).astype(np.float64) for sums in (least, most))
-    return low, high
+def _outputs(step: CodeStep, sums: Floats) -> Floats:
+    """Return the codes of sums, or their float32 scores if the layer has these."""
+    if step.high == 0:
+        return (sums.astype(np.float32) * step.multiplier).astype(np.float64)
+    return np.clip(_rounded(step, sums), step.low, step.high)
 
 
 def _activations(step: CodeStep, sums: _Form, error: Floats, least: Floats, most: Floats) -> _Form:
@@ -200,7 +183,7 @@ def _activations(step: CodeStep, sums: _Form, error: Floats, least: Floats, most
     """
     multiplier = step.multiplier.astype(np.float64)
     from_, to = _rounded(step, least), _rounded(step, most)
-    low, high = _codes(step, least, most)
+    low, high = _outputs(step, least), _outputs(step, most)
     slope = (high - low) / np.maximum(to - from_, 1)
     points = np.stack([from_, to, np.clip(step.low, from_, to), np.clip(step.high, from_, to)])
     remainders = np.clip(points, step.low, step.high) - slope * points
