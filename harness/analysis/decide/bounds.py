@@ -31,7 +31,7 @@ from harness.analysis.decide.property import Rule, type_of_sets
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 CodeArray: TypeAlias = npt.NDArray[np.integer[Any]]
-UNIT, FLOAT32, ROUNDING = 2.0**-53, 2.0**-22, 0.5
+UNIT, FLOAT32, ROUNDING, MOST_CORNERS = 2.0**-53, 2.0**-22, 0.5, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +106,11 @@ class _Form:
     def sums(self, step: CodeStep) -> tuple[_Form, Floats]:
         """Return the sums of a layer, (boxes, N), whose `own` is their radius without it; and the error of all."""
         weights, (boxes, symbols, depth) = step.weights.astype(np.float64), self.parts.shape
-        centre = self.centre @ weights + step.offset
         parts = (self.parts.reshape(-1, depth) @ weights).reshape(boxes, symbols, weights.shape[1])
         parts = np.concatenate([parts, self.own[:, :, None] * weights], axis=1)
         size = (np.abs(self.centre) + np.abs(self.parts).sum(axis=1) + self.own) @ np.abs(weights) + np.abs(step.offset)
         error = 4 * (depth + parts.shape[1] + 8) * UNIT * size + 2.0**-1000
-        return _Form(centre, parts, np.abs(parts).sum(axis=1)), error
+        return _Form(self.centre @ weights + step.offset, parts, np.abs(parts).sum(axis=1)), error
 
 
 def interval(network: CodeNetwork, low: CodeArray, high: CodeArray) -> Bounds:
@@ -142,7 +141,7 @@ def zonotope(network: CodeNetwork, rule: Rule, low: CodeArray, high: CodeArray) 
     for left, right in _pairs(network, rule):
         slopes = parts[:, :, left] - (parts[:, :, right] if right >= 0 else 0)
         upwards = slopes[:, : low.shape[1]] > 0
-        corners += [np.where(upwards, high, low), np.where(upwards, low, high)]
+        corners += [np.where(upwards, high, low), np.where(upwards, low, high)][: MOST_CORNERS - len(corners)]
         if right >= 0:
             middle = centre[:, left] - centre[:, right]
             radius = np.abs(slopes).sum(axis=1) + errors[:, left] + errors[:, right]
