@@ -137,7 +137,7 @@ def zonotope(network: CodeNetwork, rule: Rule, low: CodeArray, high: CodeArray) 
     errors = (error + np.maximum(np.abs(least), np.abs(most)) * FLOAT32) * multiplier + 2.0**-149
     errors += 4 * (sums.parts.shape[1] + 8) * UNIT * ((np.abs(sums.centre) + sums.own) * multiplier + errors)
     centre, parts = sums.centre * multiplier, sums.parts * multiplier
-    least_of, corners = {}, []
+    least_of, corners = {}, list[CodeArray]()
     for left, right in _pairs(network, rule):
         slopes = parts[:, :, left] - (parts[:, :, right] if right >= 0 else 0)
         upwards = slopes[:, : low.shape[1]] > 0
