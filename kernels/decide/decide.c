@@ -6,8 +6,8 @@
  *     acc_low[n]   = offset[n] + sum_k min(low[k] * weights[k][n], high[k] * weights[k][n])     acc_high with max
  *     y[n] is constant where the codes of acc_low[n] and acc_high[n] are equal: rounding is monotone
  *
- * The other outputs are computed for every sample of the batch, and their least and greatest codes are the bounds of the
- * next layer.  These bounds are exact, so that they stay close over many layers; bounds computed from bounds do not.
+ * The other outputs are computed for every sample of the batch, and their least and greatest codes are the bounds of
+ * the next layer.  These bounds are exact: they stay close over many layers, as bounds computed from bounds do not.
  * Where bounds alone give one set of decisions, the batch has that set and the rest is not computed.
  */
 #include "decide.h"
@@ -19,7 +19,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { GROUPS = DECIDE_WIDTH / GROUP, PLANES = 3, ALIGNMENT = 64, DECISIONS = 8, CODES = 256 };
+enum { GROUPS = DECIDE_WIDTH / GROUP, PLANES = 3, FEW = 8, ALIGNMENT = 64, DECISIONS = 8, CODES = 256 };
 
 typedef struct {
     int32_t low[DECIDE_AXES], extent[DECIDE_AXES], samples;
@@ -42,19 +42,21 @@ typedef struct {
 
 /* Four outputs of a layer; words: (planes * groups, GROUP) */
 typedef struct {
-    int32_t vectors, words[PLANES * GROUPS * GROUP], offset[GROUP];
+    int32_t words[PLANES * GROUPS * GROUP], offset[GROUP];
     float multiplier[GROUP];
     uint8_t least[GROUP], greatest[GROUP];
 } Four;
 
 typedef struct {
     const DecideNetwork *network;
-    int32_t axes, capacity;                /* samples of the largest batch, whole vectors */
+    int32_t axes, extent[DECIDE_AXES];     /* of whole batches */
     int32_t planes[DECIDE_LAYERS];         /* 1 if the weights fit int8 */
-    int32_t plain[DECIDE_LAYERS];          /* codes are clamped to 0 .. 255 only, without overflow of int32 */
+    int32_t plain[DECIDE_LAYERS];          /* lanes.h's requantize gives the codes */
     int32_t trust[DECIDE_LAYERS], batches; /* whether bounds after this layer decided lately */
-    int32_t template_extent[DECIDE_AXES];
-    uint8_t *template, *values[2], *sets;
+    /* Samples of whole batches and of smaller ones: one template for each set of axes with a smaller extent. */
+    uint8_t *templates, filled[1 << DECIDE_AXES];
+    size_t template_size;
+    uint8_t *values[2], *sets;
     Sums sums, further;
     Hull hull, next[2];
     Inputs inputs;
@@ -101,11 +103,10 @@ static void bound_sums(const DecideLayer *layer, const int32_t *start, const Hul
 
 static void bound_codes(const DecideLayer *layer, const Sums *sums, Hull *codes)
 {
-    const float low = (float)(layer->low - layer->zero_point), high = (float)(layer->high - layer->zero_point);
     for (int32_t n = 0; n < layer->width; n += LANES) {
         const Floats m = load_floats(&layer->multiplier[n]);
-        store_bytes(&codes->low[n], round_clamped(scaled(load_integers(&sums->low[n]), m), low, high) + layer->zero_point);
-        store_bytes(&codes->high[n], round_clamped(scaled(load_integers(&sums->high[n]), m), low, high) + layer->zero_point);
+        store_bytes(&codes->low[n], codes_of(layer, load_integers(&sums->low[n]), m));
+        store_bytes(&codes->high[n], codes_of(layer, load_integers(&sums->high[n]), m));
     }
 }
 
@@ -180,7 +181,7 @@ static void pick_four(const DecideLayer *layer, const Sums *sums, const int16_t 
             uint32_t word = 0;
             for (int32_t j = 0; j < GROUP; ++j)
                 word |= ((uint32_t)(of[j][n] >> half) & mask) << (8 * j);
-            for (int32_t j = 0; j < GROUP && SHIFT; ++j)
+            for (int32_t j = 0; SHIFT != 0 && j < GROUP; ++j)
                 offset += (uint32_t)(SHIFT * (int8_t)(word >> (8 * j)));
             four->words[r * GROUP + i] = (int32_t)word;
         }
@@ -189,49 +190,47 @@ static void pick_four(const DecideLayer *layer, const Sums *sums, const int16_t 
     }
 }
 
-/* acc[t * GROUP + i]: output i of the vector at + t */
+/* Adds the products of four outputs of a vector of samples.  ready: the weights, in registers if possible; or NULL. */
 INLINE void accumulate(const Inputs *inputs, const Four *four, int32_t groups, int32_t planes, int32_t at,
-                       Integers acc[TOGETHER * GROUP])
+                       const Weights *ready, Integers acc[GROUP])
 {
-    for (int32_t i = 0; i < TOGETHER * GROUP; ++i)
-        acc[i] = same(four->offset[i % GROUP]);
     for (int32_t r = 0; r < planes * groups; ++r) {
-        Factor a[TOGETHER];
-        for (int32_t t = 0; t < TOGETHER; ++t)
-            a[t] = factor(load_group(&inputs->group[planes > 1 ? r % groups : r][(size_t)(at + t) * GROUP_BYTES]));
-        for (int32_t i = 0; i < GROUP; ++i) {
-            const Weights w = weights(four->words[r * GROUP + i]);
-            for (int32_t t = 0; t < TOGETHER; ++t)
-                acc[t * GROUP + i] = dot(acc[t * GROUP + i], a[t], w);
-        }
+        const uint8_t *group = inputs->group[planes > 1 ? r % groups : r];
+        const Factor a = factor(load_group(&group[(size_t)at * GROUP_BYTES]));
+        for (int32_t i = 0; i < GROUP; ++i)
+            acc[i] = dot(acc[i], a, ready ? ready[r * GROUP + i] : weights(four->words[r * GROUP + i]));
     }
 }
 
-INLINE void compute_four(const DecideLayer *layer, const Inputs *inputs, Four *four, uint8_t *restrict to, int32_t groups,
-                         int32_t planes, int plain)
+/* plain: as requantize of lanes.h does it; few: at most FEW groups, in one plane. */
+INLINE void compute_four(const DecideLayer *layer, const Inputs *inputs, Four *four, int32_t vectors,
+                         uint8_t *restrict to, int32_t groups, int32_t planes, int plain, int few)
 {
-    const float low = (float)(layer->low - layer->zero_point), high = (float)(layer->high - layer->zero_point);
     Group minimum = (Group)same(-1), maximum = (Group)same(0);
     Floats m[GROUP];
-    for (int32_t i = 0; i < GROUP; ++i)
+    Integers offset[GROUP];
+    Weights ready[FEW * GROUP];
+    for (int32_t i = 0; i < GROUP; ++i) {
         m[i] = same_float(four->multiplier[i]);
-    for (int32_t at = 0; at < four->vectors; at += TOGETHER) {
-        Integers acc[TOGETHER * GROUP];
-        accumulate(inputs, four, groups, planes, at, acc);
-        for (int32_t t = 0; t < TOGETHER; ++t) {
-            Group codes;
-            if (plain)
-                codes = requantize(&acc[t * GROUP], m);
-            else {
-                Integers words = same(0);
-                for (int32_t i = 0; i < GROUP; ++i)
-                    words |= (round_clamped(scaled(acc[t * GROUP + i], m[i]), low, high) + layer->zero_point) << (8 * i);
-                codes = (Group)words;
-            }
-            store_group(&to[(size_t)(at + t) * GROUP_BYTES], codes);
-            minimum = least(minimum, codes);
-            maximum = greatest(maximum, codes);
+        offset[i] = same(four->offset[i] + (plain ? START : 0));
+    }
+    for (int32_t i = 0; few && i < groups * GROUP; ++i)
+        ready[i] = weights(four->words[i]);
+    for (int32_t at = 0; at < vectors; ++at) {
+        Integers acc[GROUP] = {offset[0], offset[1], offset[2], offset[3]};
+        accumulate(inputs, four, groups, planes, at, few ? ready : NULL, acc);
+        Group codes;
+        if (plain)
+            codes = requantize(acc, m);
+        else {
+            Integers words = same(0);
+            for (int32_t i = 0; i < GROUP; ++i)
+                words |= codes_of(layer, acc[i], m[i]) << (8 * i);
+            codes = (Group)words;
         }
+        store_group(&to[(size_t)at * GROUP_BYTES], codes);
+        minimum = least(minimum, codes);
+        maximum = greatest(maximum, codes);
     }
     const uint32_t lows = least_of_lanes(minimum), highs = ~least_of_lanes(~maximum);
     memcpy(four->least, &lows, GROUP);
@@ -239,27 +238,20 @@ INLINE void compute_four(const DecideLayer *layer, const Inputs *inputs, Four *f
 }
 
 /* compute_four, compiled for each usual number of groups. */
-static void compute_outputs(const DecideLayer *layer, const Inputs *inputs, Four *four, uint8_t *to, int32_t planes,
-                            int plain)
+static void compute_outputs(const DecideLayer *layer, const Inputs *inputs, Four *four, int32_t vectors, uint8_t *to,
+                            int32_t planes, int plain)
 {
-#define CASE(GROUPS_)                                                 \
-    case GROUPS_:                                                     \
-        compute_four(layer, inputs, four, to, GROUPS_, 1, 1);         \
-        return;
+#define CASE(COUNT)                                                        \
+    case COUNT:                                                            \
+        compute_four(layer, inputs, four, vectors, to, COUNT, 1, 1, 1);    \
+        break;
     switch (plain && planes == 1 ? inputs->groups : 0) {
-        CASE(1)
-        CASE(2)
-        CASE(3)
-        CASE(4)
-        CASE(5)
-        CASE(6)
-        CASE(7)
-        CASE(8)
+        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
     default:
         if (plain && planes == 1)
-            compute_four(layer, inputs, four, to, inputs->groups, 1, 1);
+            compute_four(layer, inputs, four, vectors, to, inputs->groups, 1, 1, 0);
         else
-            compute_four(layer, inputs, four, to, inputs->groups, planes, plain);
+            compute_four(layer, inputs, four, vectors, to, inputs->groups, planes, plain, 0);
     }
 #undef CASE
 }
@@ -283,10 +275,9 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
     const size_t bytes = (size_t)vectors * GROUP_BYTES;
     for (int32_t j = 0; j < outputs; j += GROUP) {
         Four *four = work->four;
-        four->vectors = vectors;
         pick_four(layer, &work->sums, row, inputs->groups, work->planes[l], &output[j], four);
-        compute_outputs(layer, inputs, four, &work->values[l & 1][(size_t)(j / GROUP) * bytes], work->planes[l],
-                        work->plain[l]);
+        compute_outputs(layer, inputs, four, vectors, &work->values[l & 1][(size_t)(j / GROUP) * bytes],
+                        work->planes[l], work->plain[l]);
         for (int32_t i = 0; i < GROUP && output[j + i] >= 0; ++i) {
             codes->low[output[j + i]] = four->least[i];
             codes->high[output[j + i]] = four->greatest[i];
@@ -306,32 +297,32 @@ static void compute_layer(Work *work, int32_t l, int32_t vectors)
 }
 
 /* The sets of all samples; returns it if all samples have the same, otherwise 0.
- * usual: the index of the greatest float score, or of the least by negative multipliers, and of equal ones the first. */
+ * usual: the first index of the greatest float score, or of the least by negative multipliers. */
 INLINE uint8_t compute_sets(Work *work, int32_t vectors, int32_t groups, int32_t planes, int usual)
 {
     const DecideNetwork *network = work->network;
     const DecideRule *rule = &network->rule;
     const int32_t width = network->layer[network->layers - 1].width;
-    Floats scores[TOGETHER][DECIDE_SCORES];
+    Floats scores[DECIDE_SCORES];
     Integers some = same(0), all = same(-1);
-    for (int32_t at = 0; at < vectors; at += TOGETHER) {
+    for (int32_t at = 0; at < vectors; ++at) {
         for (int32_t n = 0; n < width; n += GROUP) {
             const Four *four = &work->four[n / GROUP];
-            Integers acc[TOGETHER * GROUP];
-            accumulate(&work->inputs, four, groups, planes, at, acc);
-            for (int32_t i = 0; i < TOGETHER * GROUP; ++i) {
-                const Floats m = same_float(four->multiplier[i % GROUP]);
-                scores[i / GROUP][n + i % GROUP] = usual ? scaled(acc[i], m) : compared_scores(network, acc[i], m);
+            Integers acc[GROUP];
+            for (int32_t i = 0; i < GROUP; ++i)
+                acc[i] = same(four->offset[i]);
+            accumulate(&work->inputs, four, groups, planes, at, NULL, acc);
+            for (int32_t i = 0; i < GROUP; ++i) {
+                const Floats m = same_float(four->multiplier[i]);
+                scores[n + i] = usual ? scaled(acc[i], m) : compared_scores(network, acc[i], m);
             }
         }
-        for (int32_t t = 0; t < TOGETHER; ++t) {
-            const Integers sets = usual               ? best_sets(DECIDE_FIRST, width, scores[t])
-                                  : rule->comparisons ? sets_of_comparisons(rule, scores[t])
-                                                      : best_sets(rule->ties, width, scores[t]);
-            some |= sets;
-            all &= sets;
-            store_bytes(&work->sets[(at + t) * LANES], sets);
-        }
+        const Integers sets = usual               ? best_sets(DECIDE_FIRST, width, scores)
+                              : rule->comparisons ? sets_of_comparisons(rule, scores)
+                                                  : best_sets(rule->ties, width, scores);
+        some |= sets;
+        all &= sets;
+        store_bytes(&work->sets[at * LANES], sets);
     }
     uint8_t seen = 0, common = 255;
     for (int32_t lane = 0; lane < LANES; ++lane) {
@@ -358,54 +349,59 @@ static uint8_t compute_last(Work *work, int32_t vectors)
         for (int32_t i = 0; i < GROUP && usual && !rule->greatest; ++i)
             four->multiplier[i] = -four->multiplier[i];
     }
+#define CASE(COUNT) \
+    case COUNT:     \
+        return compute_sets(work, vectors, COUNT, 1, 1);
     switch (usual ? groups : 0) {
-    case 1:
-        return compute_sets(work, vectors, 1, 1, 1);
-    case 2:
-        return compute_sets(work, vectors, 2, 1, 1);
-    case 3:
-        return compute_sets(work, vectors, 3, 1, 1);
-    case 4:
-        return compute_sets(work, vectors, 4, 1, 1);
+        CASE(1) CASE(2) CASE(3) CASE(4)
     default:
         return usual ? compute_sets(work, vectors, groups, 1, 1) : compute_sets(work, vectors, groups, planes, 0);
     }
+#undef CASE
 }
 
 /* ---- one batch ---- */
 
-/* The samples of a batch as codes less the lowest, the last axis first to change; the last sample fills the last vector. */
-static void fill_template(Work *work, const Batch *batch, int32_t vectors)
+/* The samples of a batch as codes less the lowest, the last axis first to change; the last fills the last vector. */
+static void fill_template(const Work *work, const Batch *batch, const Inputs *inputs, int32_t samples,
+                          uint8_t *template)
 {
-    Inputs *inputs = &work->inputs;
-    int32_t used = 0;
-    for (int32_t k = 0; k < work->axes; ++k)
-        if (batch->extent[k] > 1)
-            inputs->input[used++] = k;
-    inputs->groups = (used + GROUP - 1) / GROUP;
-    for (int32_t j = used; j < inputs->groups * GROUP; ++j)
-        inputs->input[j] = -1;
-    for (int32_t g = 0; g < inputs->groups; ++g)
-        inputs->group[g] = &work->template[(size_t)g * (size_t)vectors * GROUP_BYTES];
-    if (!memcmp(work->template_extent, batch->extent, sizeof batch->extent))
-        return;
-    memcpy(work->template_extent, batch->extent, sizeof batch->extent);
     uint8_t at[DECIDE_AXES] = {0};
-    for (int32_t s = 0; s < vectors * LANES; ++s) {
+    for (int32_t s = 0; s < samples; ++s) {
         for (int32_t j = 0; j < inputs->groups * GROUP; ++j)
-            work->template[((size_t)(j / GROUP) * (size_t)(vectors * LANES) + (size_t)s) * GROUP + (size_t)(j % GROUP)] =
-                j < used ? at[inputs->input[j]] : 0;
+            template[(j / GROUP * samples + s) * GROUP + j % GROUP] = inputs->input[j] < 0 ? 0 : at[inputs->input[j]];
         if (s < batch->samples - 1)
             for (int32_t k = work->axes - 1; k >= 0 && ++at[k] == batch->extent[k]; --k)
                 at[k] = 0;
     }
 }
 
-/* The set of decisions of all samples if it is one; otherwise 0, and work->sets has the sets, in the order of the template. */
+/* The axes of a batch as inputs. */
+static void find_inputs(Work *work, const Batch *batch, int32_t vectors)
+{
+    Inputs *inputs = &work->inputs;
+    int32_t used = 0, smaller = 0;
+    for (int32_t k = 0; k < work->axes; ++k) {
+        if (batch->extent[k] > 1)
+            inputs->input[used++] = k;
+        smaller |= (batch->extent[k] < work->extent[k]) << k;
+    }
+    inputs->groups = (used + GROUP - 1) / GROUP;
+    for (int32_t j = used; j < inputs->groups * GROUP; ++j)
+        inputs->input[j] = -1;
+    uint8_t *template = &work->templates[(size_t)smaller * work->template_size];
+    for (int32_t g = 0; g < inputs->groups; ++g)
+        inputs->group[g] = &template[(size_t)g * (size_t)vectors * GROUP_BYTES];
+    if (!work->filled[smaller])
+        fill_template(work, batch, inputs, vectors * LANES, template);
+    work->filled[smaller] = 1;
+}
+
+/* The set of decisions of all samples if it is one; otherwise 0, and work->sets has theirs in the template's order. */
 static uint8_t decide_batch(Work *work, const Batch *batch)
 {
     const DecideNetwork *network = work->network;
-    const int32_t unit = LANES * TOGETHER, vectors = (batch->samples + unit - 1) / unit * TOGETHER;
+    const int32_t vectors = (batch->samples + LANES - 1) / LANES;
     int32_t start[DECIDE_WIDTH];
     memcpy(start, network->layer[0].offset, sizeof *start * (size_t)network->layer[0].padded);
     for (int32_t k = 0; k < work->axes; ++k) {
@@ -414,7 +410,7 @@ static uint8_t decide_batch(Work *work, const Batch *batch)
         work->hull.low[k] = 0;
         work->hull.high[k] = (uint8_t)(batch->extent[k] - 1);
     }
-    fill_template(work, batch, vectors);
+    find_inputs(work, batch, vectors);
     ++work->batches;
     for (int32_t l = 0; l < network->layers - 1; ++l) {
         bound_sums(&network->layer[l], l ? network->layer[l].offset : start, &work->hull, &work->sums);
@@ -431,27 +427,54 @@ static uint8_t decide_batch(Work *work, const Batch *batch)
 
 /* ---- boxes ---- */
 
-static int within_limits(const DecideNetwork *network, const DecideBox *box, const int32_t *batch)
+/* Whether sums stay in int32 for all codes, and float32 products finite.  Finds planes and plain. */
+static int measure_layer(const DecideLayer *layer, int32_t *planes, int32_t *plain)
+{
+    if (layer->depth < 1 || layer->depth > DECIDE_WIDTH || layer->width < 1 || layer->width > layer->padded ||
+        layer->padded > DECIDE_WIDTH || layer->padded % 64)
+        return 0;
+    *planes = 1;
+    *plain = layer->zero_point == 0 && layer->low == 0 && layer->high == CODES - 1;
+    for (int32_t n = 0; n < layer->width; ++n) {
+        int64_t low = layer->offset[n], high = low;
+        for (int32_t k = 0; k < layer->depth; ++k) {
+            const int32_t w = layer->weights[k * layer->padded + n];
+            if (w < -255 || w > 255)
+                return 0;
+            *planes = w == (int8_t)w ? *planes : PLANES;
+            low += w < 0 ? w * (CODES - 1) : 0;
+            high += w > 0 ? w * (CODES - 1) : 0;
+        }
+        const float m = layer->multiplier[n];
+        if (low < INT32_MIN || high > INT32_MAX || !(m > 0 && m < 0x1p96f))
+            return 0;
+        *plain &= low > -(1 << 23) && high < 1 << 23 && m < 0x1p8f; /* requantize of lanes.h */
+    }
+    return 1;
+}
+
+static int within_limits(const DecideNetwork *network, const DecideBox *box, const int32_t *shape)
 {
     const DecideRule *rule = &network->rule;
-    if (network->layers < 1 || network->layers > DECIDE_LAYERS || network->layer[0].depth > DECIDE_AXES)
-        return 0;
-    for (int32_t l = 0; l < network->layers; ++l) {
-        const DecideLayer *layer = &network->layer[l];
-        if (layer->depth < 1 || layer->width < 1 || layer->padded > DECIDE_WIDTH || layer->padded % 64 ||
-            layer->width > layer->padded || (l && layer->depth != layer[-1].width))
-            return 0;
-    }
     const int32_t scores = network->layer[network->layers - 1].width;
-    if (scores > (rule->comparisons ? DECIDE_SCORES : DECISIONS) || (rule->comparisons && rule->decisions >= DECISIONS))
+    if (network->layer[0].depth > DECIDE_AXES || scores > (rule->comparisons ? DECIDE_SCORES : DECISIONS) ||
+        (rule->comparisons && rule->decisions >= DECISIONS))
         return 0;
-    int64_t samples = 1;
-    for (int32_t k = 0; k < network->layer[0].depth; ++k) {
-        if (box->low[k] < 0 || box->extent[k] < 1 || box->low[k] + box->extent[k] > CODES || batch[k] < 1)
+    for (int32_t i = 0; i < rule->comparisons; ++i) {
+        const DecideComparison *c = &rule->comparison[i];
+        if (c->decision < 0 || c->decision >= rule->decisions || c->left < 0 || c->left >= scores ||
+            c->right >= scores)
             return 0;
-        samples *= batch[k] < box->extent[k] ? batch[k] : box->extent[k];
     }
-    return samples <= DECIDE_SAMPLES;
+    int32_t samples = 1;
+    for (int32_t k = 0; k < network->layer[0].depth; ++k) {
+        if (box->low[k] < 0 || box->extent[k] < 1 || box->low[k] > CODES - box->extent[k] || shape[k] < 1)
+            return 0;
+        samples *= shape[k] < box->extent[k] ? shape[k] : box->extent[k];
+        if (samples > DECIDE_SAMPLES)
+            return 0;
+    }
+    return 1;
 }
 
 static void *take(size_t *used, uint8_t *memory, size_t bytes)
@@ -467,49 +490,21 @@ static size_t lay_out(Work *work, uint8_t *memory, size_t samples)
     size_t used = 0, width = 0;
     for (int32_t l = 0; l < work->network->layers; ++l)
         width = width > (size_t)work->network->layer[l].padded ? width : (size_t)work->network->layer[l].padded;
-    work->template = take(&used, memory, samples * DECIDE_AXES);
+    work->template_size = samples * DECIDE_AXES;
+    work->templates = take(&used, memory, work->template_size << work->axes);
     work->sets = take(&used, memory, samples);
     for (int i = 0; i < 2; ++i)
         work->values[i] = take(&used, memory, samples * width);
     return used;
 }
 
-/* Memory for batches of the box; NULL if it is lacking or a limit is exceeded. */
-static Work *new_work(const DecideNetwork *network, const DecideBox *box, const int32_t *batch)
+/* A batch as large as the rest of the box and the shape allow. */
+static void fit_batch(const DecideBox *box, const int32_t *shape, int32_t axes, Batch *batch)
 {
-    if (!within_limits(network, box, batch))
-        return NULL;
-    size_t samples = 1;
-    for (int32_t k = 0; k < network->layer[0].depth; ++k)
-        samples *= (size_t)(batch[k] < box->extent[k] ? batch[k] : box->extent[k]);
-    samples = (samples + LANES * TOGETHER - 1) / (LANES * TOGETHER) * (LANES * TOGETHER);
-    Work plan = {.network = network, .axes = network->layer[0].depth};
-    const size_t head = (sizeof plan + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint8_t *memory = aligned_alloc(ALIGNMENT, head + lay_out(&plan, NULL, samples));
-    if (!memory)
-        return NULL;
-    lay_out(&plan, memory + head, samples);
-    for (int32_t l = 0; l < network->layers; ++l) {
-        const DecideLayer *layer = &network->layer[l];
-        plan.planes[l] = 1;
-        plan.plain[l] = layer->zero_point == 0 && layer->low == 0 && layer->high == 255;
-        for (int32_t i = 0; i < layer->depth * layer->padded; ++i)
-            if (layer->weights[i] != (int8_t)layer->weights[i])
-                plan.planes[l] = PLANES;
-        for (int32_t n = 0; n < layer->width; ++n) /* float32(acc) <= 2^31: below 2^31 after multiplication */
-            plan.plain[l] &= layer->multiplier[n] < 1.0f;
-    }
-    memcpy(memory, &plan, sizeof plan);
-    return (Work *)(void *)memory;
-}
-
-static void first_batch(const Work *work, const DecideBox *box, const int32_t *shape, Batch *batch)
-{
-    memset(batch, 0, sizeof *batch);
     batch->samples = 1;
-    for (int32_t k = 0; k < work->axes; ++k) {
-        batch->low[k] = box->low[k];
-        batch->extent[k] = shape[k] < box->extent[k] ? shape[k] : box->extent[k];
+    for (int32_t k = 0; k < axes; ++k) {
+        const int32_t rest = box->low[k] + box->extent[k] - batch->low[k];
+        batch->extent[k] = shape[k] < rest ? shape[k] : rest;
         batch->samples *= batch->extent[k];
     }
 }
@@ -524,16 +519,36 @@ static int next_batch(const Work *work, const DecideBox *box, const int32_t *sha
             break;
         batch->low[k] = box->low[k];
     }
-    batch->samples = 1;
-    for (int32_t i = 0; i < work->axes; ++i) {
-        const int32_t rest = box->low[i] + box->extent[i] - batch->low[i];
-        batch->extent[i] = shape[i] < rest ? shape[i] : rest;
-        batch->samples *= batch->extent[i];
-    }
+    fit_batch(box, shape, work->axes, batch);
     return k >= 0;
 }
 
-/* Adds the sets of a slice, axes k to the last, to regions[base ...]: slices of one segment are first joined in the first.
+/* Memory for batches of the box, and the first batch; NULL if memory is lacking or a limit is exceeded. */
+static Work *start_work(const DecideNetwork *network, const DecideBox *box, const int32_t *shape, Batch *batch)
+{
+    if (network->layers < 1 || network->layers > DECIDE_LAYERS)
+        return NULL;
+    Work plan = {.network = network, .axes = network->layer[0].depth};
+    for (int32_t l = 0; l < network->layers; ++l)
+        if (!measure_layer(&network->layer[l], &plan.planes[l], &plan.plain[l]) ||
+            (l && network->layer[l].depth != network->layer[l - 1].width))
+            return NULL;
+    if (!within_limits(network, box, shape))
+        return NULL;
+    memcpy(batch->low, box->low, sizeof batch->low);
+    fit_batch(box, shape, plan.axes, batch);
+    memcpy(plan.extent, batch->extent, sizeof plan.extent);
+    const size_t samples = (size_t)(batch->samples + LANES - 1) / LANES * LANES;
+    const size_t head = (sizeof plan + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    uint8_t *memory = aligned_alloc(ALIGNMENT, head + lay_out(&plan, NULL, samples));
+    if (!memory)
+        return NULL;
+    lay_out(&plan, memory + head, samples);
+    memcpy(memory, &plan, sizeof plan);
+    return (Work *)(void *)memory;
+}
+
+/* Adds the sets of a slice, axes k to the last, to regions[base ...]; joins slices of one segment in the first.
  * size: samples of the slice; sets is NULL where all samples have the set `one`. */
 static void credit(const Work *work, const Batch *batch, const DecideRegions *regions, int32_t k, int64_t base,
                    size_t size, uint8_t one, uint8_t *sets)
@@ -558,12 +573,11 @@ static void credit(const Work *work, const Batch *batch, const DecideRegions *re
 
 uint64_t decide_box(const DecideNetwork *network, const DecideBox *box, const int32_t *shape, DecideRegions *regions)
 {
-    Work *work = new_work(network, box, shape);
-    Batch batch;
+    Batch batch = {.samples = 0};
+    Work *work = start_work(network, box, shape, &batch);
     uint64_t count = 0;
     if (!work)
         return 0;
-    first_batch(work, box, shape, &batch);
     do {
         const uint8_t one = decide_batch(work, &batch);
         credit(work, &batch, regions, 0, 0, (size_t)batch.samples, one, one ? NULL : work->sets);
@@ -576,12 +590,11 @@ uint64_t decide_box(const DecideNetwork *network, const DecideBox *box, const in
 int32_t decide_find(const DecideNetwork *network, const DecideBox *box, const int32_t *shape, uint8_t wanted,
                     uint8_t *codes)
 {
-    Work *work = new_work(network, box, shape);
-    Batch batch;
+    Batch batch = {.samples = 0};
+    Work *work = start_work(network, box, shape, &batch);
     int32_t found = -1; /* a sample of the batch */
     if (!work)
         return -1;
-    first_batch(work, box, shape, &batch);
     do {
         const uint8_t one = decide_batch(work, &batch);
         for (int32_t s = 0; s < batch.samples && found < 0; ++s)

@@ -4,11 +4,11 @@
  *
  *     acc[n] = offset[n] + sum_k a[k] * weights[k][n]                                     int32
  *     y[n]   = min(max(round_half_even(float32(acc[n]) * multiplier[n]) + zero_point, low), high)
- *     score  = float32(acc[n]) * multiplier[n]                                            last layer, float scores
+ *     score  = float32(acc[n]) * multiplier[n]                                       last layer, float scores
  *
  * with codes a, y from 0 to 255.  The host moves int8 codes by 128 and folds zero points into weights and offset.
- * Multipliers are positive, so that every step is monotone in acc.  The host refuses networks whose acc can leave int32 for
- * any a[k] from 0 to 255, or whose scores are not finite.
+ * Multipliers are positive, so that every step is monotone in acc.  Refused are networks whose acc can leave int32 for
+ * any a[k] from 0 to 255, and multipliers from 2^96 on.
  */
 #ifndef DECIDE_H
 #define DECIDE_H
@@ -26,8 +26,8 @@ typedef struct {
     int32_t zero_point, low, high;
 } DecideLayer;
 
-/* Score `left` is greater than score `right` (or the constant, if right is -1), or equal unless `strict`; if `negated`, the
- * contrary.  Scores that are codes are compared as numbers from 0 to 255. */
+/* Score `left` is greater than score `right` (or the constant, if right is -1), or equal unless `strict`; if `negated`,
+ * the contrary.  Scores that are codes are compared as numbers from 0 to 255. */
 typedef struct {
     int32_t decision, left, right, strict, negated;
     float constant;
@@ -71,12 +71,14 @@ uint64_t decide_box(const DecideNetwork *network, const DecideBox *box, const in
 
 /* Finds the first code vector of the box, in batch order, whose set has a decision of `wanted`; returns 1 and the
  * codes, or 0; -1 if memory is lacking or a limit is exceeded. */
-int32_t decide_find(const DecideNetwork *network, const DecideBox *box, const int32_t *batch, uint8_t wanted, uint8_t *codes);
+int32_t decide_find(const DecideNetwork *network, const DecideBox *box, const int32_t *batch, uint8_t wanted,
+                    uint8_t *codes);
 
 /* The name of the kernel: "AVX512-VNNI", "AVX2", "NEON", "NEON dot product", "portable". */
 const char *decide_kernel(void);
 
-/* The same decisions, one code vector after the other, without batches, bounds or vectors: (count, axes) codes, sets (count,). */
+/* The same decisions, one code vector after the other, without batches, bounds or vectors: (count, axes) codes, sets
+ * (count,).  For networks that decide_box does not refuse. */
 void decide_each(const DecideNetwork *network, const uint8_t *codes, uint64_t count, uint8_t *sets);
 
 #endif

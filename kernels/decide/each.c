@@ -70,7 +70,6 @@ static uint8_t set_that_holds(const DecideRule *rule, const float *scores)
 
 static void decide_block(const DecideNetwork *network, int32_t vectors, const uint8_t *codes, uint8_t *sets)
 {
-    static const int32_t last_of_four = QGEMM_ROWS;
     uint8_t values[2][VECTORS][DECIDE_WIDTH];
     float scores[VECTORS][DECIDE_SCORES] = {{0}};
     const int32_t axes = network->layer[0].depth;
@@ -79,7 +78,7 @@ static void decide_block(const DecideNetwork *network, int32_t vectors, const ui
     for (int32_t l = 0; l < network->layers; ++l) {
         const DecideLayer *layer = &network->layer[l];
         for (int32_t n = 0; n < layer->width; n += QGEMM_ROWS) {
-            const int32_t rows = layer->width - n < last_of_four ? layer->width - n : last_of_four;
+            const int32_t rows = layer->width - n < QGEMM_ROWS ? layer->width - n : QGEMM_ROWS;
             int32_t acc[VECTORS][QGEMM_ROWS];
             accumulate_rows(layer, n, rows, vectors, values[l % 2], acc);
             for (int32_t v = 0; v < vectors; ++v) {
@@ -107,7 +106,7 @@ void decide_each(const DecideNetwork *network, const uint8_t *codes, uint64_t co
 {
     for (uint64_t first = 0; first < count; first += VECTORS) {
         const uint64_t rest = count - first;
-        decide_block(network, rest < VECTORS ? (int32_t)rest : VECTORS, &codes[first * (uint64_t)network->layer[0].depth],
-                     &sets[first]);
+        const int32_t vectors = rest < VECTORS ? (int32_t)rest : VECTORS;
+        decide_block(network, vectors, &codes[first * (uint64_t)network->layer[0].depth], &sets[first]);
     }
 }

@@ -1,20 +1,22 @@
-/* The decisions that scores give: of LANES samples, and of all scores within bounds. */
+/* Codes and decisions of LANES samples, and decisions of all scores within bounds. */
 #ifndef DECIDE_RULE_H
 #define DECIDE_RULE_H
 
 #include "decide.h"
 #include "lanes.h"
 
+static inline Integers codes_of(const DecideLayer *layer, Integers acc, Floats m)
+{
+    const int32_t zero = layer->zero_point;
+    return round_clamped(scaled(acc, m), (float)(layer->low - zero), (float)(layer->high - zero)) + zero;
+}
+
 /* What the rule compares: the score or its code, and its negative where the least is asked for. */
 static inline Floats compared_scores(const DecideNetwork *network, Integers acc, Floats m)
 {
     const DecideLayer *last = &network->layer[network->layers - 1];
-    Floats scores = scaled(acc, m);
-    if (!network->float_scores) {
-        const Integers codes = round_clamped(scores, (float)(last->low - last->zero_point),
-                                             (float)(last->high - last->zero_point));
-        scores = __builtin_convertvector(codes + last->zero_point, Floats);
-    }
+    const Floats scores = network->float_scores ? scaled(acc, m)
+                                                : __builtin_convertvector(codes_of(last, acc, m), Floats);
     return network->rule.comparisons || network->rule.greatest ? scores : -scores;
 }
 

@@ -43,6 +43,13 @@ def test_convolutional_networks(cache: Path) -> None:
 
 
 @pytest.mark.campaign
+def test_decisions(cache: Path) -> None:
+    found = run(cache, "decide.py", "--boxes", "1")["code_vectors_per_s"]
+    assert len(found) == 4
+    assert all(speed > 0 for speed in found.values())
+
+
+@pytest.mark.campaign
 def test_a_split(cache: Path) -> None:
     found = run(cache, "split.py", "--shape", "5-6-4", "--blocks", "1000", "--rounds", "1")
     ways = ["one core", "parallel layers, barriers", "parallel layers, flags", "pipeline of two stages"]

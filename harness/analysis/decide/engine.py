@@ -81,8 +81,8 @@ class _Regions(ctypes.Structure):
 class Engine:
     """A network with a rule in the engine; every method may run in several threads at once."""
 
-    def __init__(self, network: CodeNetwork, rule: Rule, cache: Path | None = None) -> None:
-        self._library, self._kept = _library(cache or cache_folder()), []
+    def __init__(self, network: CodeNetwork, rule: Rule, library: ctypes.CDLL | None = None) -> None:
+        self._library, self._kept = library or _library(cache_folder()), []
         self._inputs = network.inputs
         _require_room(network)
         layers = (_Layer * len(network.steps))(*map(self._layer, network.steps))
@@ -128,11 +128,16 @@ class Engine:
         return regions, count
 
     def find(self, low: Sequence[int], extent: Sequence[int], wanted: int) -> Codes | None:
-        """Return the first code vector, uint8 (axes,), that has a decision of the set `wanted`; None without one."""
+        """Return the first code vector, uint8 (axes,), that has a decision of the set `wanted`; None without one.
+
+        Raises ToolError if memory is lacking.
+        """
         codes = np.zeros(AXES, np.uint8)
         found = self._library.decide_find(
             self._pointer, _box(low, extent), _batch(extent), wanted, codes.ctypes.data_as(ctypes.c_void_p)
         )
+        if found < 0:
+            raise ToolError("the engine cannot search a box", "memory may be lacking")
         return codes[: self._inputs] if found else None
 
     def each(self, codes: Codes) -> Sets:
@@ -246,12 +251,22 @@ def _library(cache: Path) -> ctypes.CDLL:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
-        _output(compiler, *FLAGS, f"-I{KERNELS}", "-o", str(part), *map(str, sources), "-lm")
+        compile_engine(compiler, sources, part)
         part.replace(path)
-    library = ctypes.CDLL(str(path))
-    library.decide_box.restype = ctypes.c_uint64
-    library.decide_kernel.restype = ctypes.c_char_p
-    return library
+    return load(path)
+
+
+def compile_engine(compiler: str, sources: Sequence[Path], library: Path) -> None:
+    """Compile the engine for this processor; ToolError with the compiler's message if that fails."""
+    _output(compiler, *FLAGS, f"-I{KERNELS}", "-o", str(library), *map(str, sources), "-lm")
+
+
+def load(library: Path) -> ctypes.CDLL:
+    """Return a compiled engine."""
+    found = ctypes.CDLL(str(library))
+    found.decide_box.restype = ctypes.c_uint64
+    found.decide_kernel.restype = ctypes.c_char_p
+    return found
 
 
 def _output(*command: str) -> bytes:

@@ -19,6 +19,7 @@ from tests.support.programs.decide_jobs import (
     FIRST,
     KINDS,
     LAST,
+    Comparison,
     Dense,
     Job,
     compile_engine,
@@ -127,10 +128,40 @@ def test_pairs_of_products_beyond_int16(kernel: tuple[Path, str]) -> None:
     check(*kernel, [job, deeper])
 
 
-def test_batches_beyond_the_limit_are_refused(kernel: tuple[Path, str]) -> None:
+def test_what_is_beyond_the_limits_is_refused(kernel: tuple[Path, str]) -> None:
     job = acas((0, 0, 0, 0, 0), (2, 8, 8, 8, 9))
-    small, large = run_jobs(*kernel, [replace(job, batch=(1, 8, 8, 8, 9)), replace(job, batch=job.extent)])
-    assert (small.count, large.count, large.found) == (9216, 0, -1)
+    cube = Dense(np.ones((8, 2)), np.zeros(2), np.ones(2))
+    layer = Dense(job.layers[0].weights[:, :4], np.zeros(4), np.ones(4))
+    first = replace(job, layers=(layer,), batch=(1, 1, 1, 1, 1), extent=(1, 1, 1, 1, 1))
+
+    def other(**fields: Any) -> Job:
+        return replace(first, layers=(replace(layer, **fields),))
+
+    allowed = [
+        replace(job, batch=(1, 8, 8, 8, 9)),
+        other(offset=np.array([0, 0, 0, 2**31 - 170_000])),
+        replace(first, comparisons=(Comparison(6, 3, 3),)),
+    ]
+    refused = [
+        replace(job, batch=job.extent),
+        Job((cube,), (0,) * 8, (256,) * 8, (256,) * 8, np.zeros((8, CODES))),
+        other(offset=np.array([0, 0, 0, 2**31 - 10])),
+        other(offset=np.array([0, 0, 0, -(2**31)])),
+        other(weights=np.full((5, 4), 256)),
+        other(multiplier=np.array([1, 1, 0, 1])),
+        other(multiplier=np.array([1, 1, -1, 1])),
+        other(multiplier=np.array([1, 1, np.nan, 1])),
+        other(multiplier=np.array([1, 1, 1e29, 1])),
+        replace(first, comparisons=(Comparison(7, 3, 3),)),
+        replace(first, comparisons=(Comparison(0, 3, 4),)),
+        replace(first, comparisons=(Comparison(0, 4, 3),)),
+        replace(first, extent=(1, 1, 1, 1, 257)),
+        replace(first, low=(0, 0, 0, 0, 256)),
+        replace(first, batch=(1, 1, 1, 1, 0)),
+    ]
+    results = run_jobs(*kernel, [*allowed, *refused])
+    assert [each.count for each in results[:3]] == [9216, 1, 1]
+    assert [(each.count, each.found) for each in results[3:]] == [(0, -1)] * len(refused)
 
 
 def test_lacking_memory_is_reported(tmp_path: Path) -> None:
