@@ -17,12 +17,13 @@ from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, RequestError
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
 from harness.core.table import Table
 from harness.core.text import duration
 
 if TYPE_CHECKING:
-    from harness.runs.decision.entries import DecisionDocument
+    from harness.model.network import Network
+    from harness.runs.decision.entries import BoundsDocument, DecisionDocument
     from harness.runs.decision.job import Job
 
 REQUEST = "request.decide.json"
@@ -47,6 +48,9 @@ WAITING_FOR_EACH = 2
 @click.option("--resume", type=click.Path(path_type=Path), help="Continue an unfinished decision: its folder or name.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads on this machine (default: one for each core).")
 @click.option("--scheduler", help="Address of a Dask scheduler, whose workers decide the slabs.")
+@click.option(
+    "--bounds", is_flag=True, help="Bound the decisions in each box, for many inputs; some may stay undecided."
+)
 @as_json
 @pass_workspace
 def command(
@@ -56,24 +60,31 @@ def command(
     model: str | None,
     stated: Path | None,
     resume: Path | None,
+    bounds: bool,
     workers: int | None,
     scheduler: str | None,
 ) -> int:
     """Decide a property of a quantised network for every input of its domain, with a witness for each violation.
 
-    Exit code: 0 the property holds in every box, 1 it is violated in some, 2 the request is invalid, 3 a part failed.
+    Exit code: 0 the property holds in every box, 1 it is violated in some, 2 the request is invalid, 3 a part failed,
+    or --bounds left a box undecided.
     """
     from harness.runs.decision import job as decision
 
     console = Console.open(as_json=as_json)
-    if (resume is None) == (model is None) or (resume and stated):
+    if (resume is None) == (model is None) or (resume and (stated or bounds)):
         raise click.UsageError("give --model, and --property if the model has none, or --resume")
     with executor(workers, scheduler) as (pool, count):
         if resume:
             job = decision.resumed(space.run(resume))
+            console.note(feasibility(job))
         else:
-            job = decision.new(space.runs, space.model(str(model)), stated or _beside(space.model_file(str(model))))
-        console.note(feasibility(job))
+            network, file = space.model(str(model)), stated or _beside(space.model_file(str(model)))
+            if bounds:
+                return by_bounds(space.runs, network, file, pool, count, console)
+            job = decision.planned(space.runs, network, file)
+            console.note(feasibility(job))
+            job = decision.new(job, network, file)
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
     write_page(job, document)
@@ -122,37 +133,64 @@ def feasibility(job: Job) -> str:
     """Return how much there is to decide, and how long one core of this machine takes for it."""
     from harness.runs.decision import job as decision
 
-    per_s = decision.measured_speed(job)
-    needed = duration(job.partition.code_vectors / per_s)
-    return (
-        f"{job.partition.boxes:,} boxes, {job.partition.code_vectors:,} code vectors in {len(job.tasks)} slabs; "
-        f"{per_s / 1e6:.0f} million a second on one core: about {needed} of one core"
-    )
+    per_s, vectors = decision.measured_speed(job), job.partition.code_vectors
+    speed = f"{vectors:,} code vectors; {per_s / 1e6:.0f} million a second on one core"
+    decision.require_feasible(speed, vectors / per_s)
+    needed = duration(vectors / per_s)
+    return f"{job.partition.boxes:,} boxes in {len(job.tasks)} slabs, {speed}: about {needed} of one core"
+
+
+def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count: int, console: Console) -> int:
+    """Bound the decisions in each box, show the result, and return the exit code."""
+    from harness.runs.decision import bounded
+    from harness.runs.decision import job as decision
+
+    job = bounded.planned(runs, network, stated)
+    boxes, per_box_s = job.partition.boxes, bounded.seconds_of_a_box(job)
+    needed = f"{boxes:,} boxes of {job.network.inputs} inputs, {per_box_s * 1e3:.2g} ms each on one core"
+    decision.require_feasible(needed, boxes * per_box_s)
+    console.note(f"{needed}: about {duration(boxes * per_box_s)} of one core")
+    job = bounded.new(job, network, stated)
+    document = bounded.run(job, pool, WAITING_FOR_EACH * count, console.progress)
+    decision.write(job, document)
+    verdict = f"{document.property.kind}: {document.verdict}, {document.safe_by_interval:,} boxes are safe by intervals"
+    console.show(results(document), Text(verdict, style="bold"), Text(f"evidence: {job.path}"))
+    console.document(document.to_json() | {"run": str(job.path)})
+    if document.counts.violated:
+        return EXIT_DIFFERS
+    return EXIT_INFRASTRUCTURE if document.counts.undecided else EXIT_DONE
 
 
 def summary(job: Job, document: DecisionDocument) -> tuple[Any, ...]:
     """Return the result for people."""
+    verdict = f"{document.property.kind}: {document.verdict}"
+    speed = f"{document.code_vectors_per_s / 1e6:.0f} million code vectors a second on one core"
+    return (
+        results(document),
+        Text(f"{verdict}, {job.partition.code_vectors:,} code vectors, {speed}", style="bold"),
+        Text(f"evidence: {job.path}"),
+    )
+
+
+def results(document: DecisionDocument | BoundsDocument) -> Table:
+    """Return the number of boxes by result."""
     counts, boxes = document.counts, document.partition.boxes
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("result", "boxes", "share"):
         table.add_column(heading, justify="left" if heading == "result" else "right")
     for name, number in (("safe", counts.safe), ("violated", counts.violated), ("undecided", counts.undecided)):
         table.add_row(name, f"{number:,}", f"{number / boxes:.2%}")
-    verdict = f"{document.property.kind}: {document.verdict}"
-    speed = f"{document.code_vectors_per_s / 1e6:.0f} million code vectors a second on one core"
-    return (
-        table,
-        Text(f"{verdict}, {document.partition.code_vectors:,} code vectors, {speed}", style="bold"),
-        Text(f"evidence: {job.path}"),
-    )
+    return table
 
 
 def verify(path: Path, console: Console) -> int:
     """Check a finished decision again and show each claim; return the exit code of `harness verify`."""
-    from harness.runs.decision import check
+    from harness.runs.decision import check, check_bounds
+    from harness.runs.decision.job import is_by_bounds
 
     seed = secrets.randbits(32)
-    found = list(check.check(path, check.BOXES, seed, console.progress))
+    checked = check_bounds.check if is_by_bounds(path) else check.check
+    found = list(checked(path, check.BOXES, seed, console.progress))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("claim", "holds", "finding"):
         table.add_column(heading)

@@ -6,7 +6,7 @@ from harness.analysis.proof_document import ProofDocument
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
-from harness.runs.decision.entries import DecisionDocument
+from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.targets.bundle import Manifest
 
@@ -17,6 +17,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "proof": ProofDocument,
     "night": NightDocument,
     "decision": DecisionDocument,
+    "decision_by_bounds": BoundsDocument,
     "bundle": Manifest,
 }
 

@@ -99,6 +99,9 @@ def of(network: Network) -> CodeNetwork:
         source = layer
     if not steps:
         raise _refusal(network, source, "the network has no dense layer of codes")
+    if scores is None and steps[-1].high:  # the scores are codes, which decide moves
+        dtype = source.dtype if choice is None else source.input.dtype
+        scores = (np.arange(CODES) + np.iinfo(dtype).min).astype(np.float32)
     names = _output_names(network, int(steps[-1].weights.shape[1]))
     return CodeNetwork(network.name, network.sha256, quantiser, tuple(steps), scores, choice, names)
 

@@ -87,7 +87,7 @@ class Engine:
         _require_room(network)
         layers = (_Layer * len(network.steps))(*map(self._layer, network.steps))
         comparisons = [
-            _comparison(network, decision, each) for decision, half in enumerate(rule.half_spaces) for each in half
+            comparison(network, decision, each) for decision, half in enumerate(rule.half_spaces) for each in half
         ]
         array = (_Comparison * len(comparisons))(*comparisons)
         self._kept += [layers, array]
@@ -184,7 +184,8 @@ def _batch(extent: Sequence[int]) -> Any:
     return (ctypes.c_int32 * AXES)(*sizes, *[1] * (AXES - len(sizes)))
 
 
-def _comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Comparison:
+def comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Comparison:
+    """Return a comparison of scores as decide.h states it: of float32 scores, or of codes."""
     right = -1 if each.right is None else each.right
     constant, strict = each.constant, each.strict
     if each.right is None and network.scores is not None:  # compared as codes

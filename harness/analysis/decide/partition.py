@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from harness.operators.exact import from_ordered, ordered
 
 Sets = npt.NDArray[np.uint8]
 """Sets of decisions: bit d is set if decision d occurs, or is allowed."""
+AnySets = npt.NDArray[np.unsignedinteger[Any]]
+"""The same for up to 60 decisions: uint8, or uint64 for more than 8."""
 
 
 @dataclass(frozen=True)
@@ -129,26 +132,72 @@ class Partition:
             regions = np.moveaxis(boxes, 0, axis)
         return np.ascontiguousarray(regions)
 
+    def rows(
+        self, numbers: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the products of runs of codes of boxes: position in `numbers`, lowest and highest codes (n, axes).
+
+        `numbers` are (m,), in C order of the interval numbers.  A box has several products where an axis wraps.
+        """
+        intervals = self.intervals(numbers)
+        owner = np.arange(len(numbers))
+        ends = [
+            np.stack([side[index] for side, index in zip(sides, intervals.T, strict=True)], axis=1)
+            for sides in ([each.first for each in self.codes], [each.last for each in self.codes])
+        ]
+        low, high = ends
+        for index, (axis, codes) in enumerate(zip(self.axes, self.codes, strict=True)):
+            for end, other in ((0, codes.high), (axis.intervals - 1, codes.low)) if axis.wraps else ():
+                at_end = intervals[owner, index] == end
+                added = np.flatnonzero(at_end & (low[:, index] > other) | at_end & (high[:, index] < other))
+                owner, low, high = (np.concatenate([each, each[added]]) for each in (owner, low, high))
+                low[len(low) - len(added) :, index] = high[len(high) - len(added) :, index] = other
+        return owner, low, high
+
+    def intervals(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the interval numbers, (n, axes), of boxes; any number of axes is valid, unlike numpy's."""
+        found = np.empty((len(numbers), len(self.axes)), np.int64)
+        for index in reversed(range(len(self.axes))):
+            numbers, found[:, index] = np.divmod(numbers, self.axes[index].intervals)
+        return found
+
     def inputs(
         self, boxes: npt.NDArray[np.int64], codes: npt.NDArray[np.uint8], network: CodeNetwork
     ) -> npt.NDArray[np.float32]:
-        """Return network inputs, float32 (n, axes), within the boxes of these numbers (n, axes) that have the codes."""
-        found = np.empty(codes.shape, np.float32)
-        for index in range(len(self.axes)):
-            pairs = boxes[:, index] * CODES + codes[:, index]
-            distinct, place = np.unique(pairs, return_inverse=True)
-            values = [self.input_of(index, *divmod(int(pair), CODES), network) for pair in distinct]
-            found[:, index] = np.array(values, np.float32)[place]
+        """Return network inputs, float32 (n, axes), within the boxes of these numbers (n, axes) that have the codes.
+
+        RequestError if a box has no such input.
+        """
+        pairs = boxes * CODES + codes
+        distinct, place = zip(*(np.unique(each, return_inverse=True) for each in pairs.T), strict=True)
+        most = max(map(len, distinct))  # each distinct pair of an axis once; shorter columns repeat their last one
+        columns = np.stack([np.pad(each, (0, most - len(each)), "edge") for each in distinct], axis=1)
+        values = self._distinct_inputs(*np.divmod(columns, CODES), network)
+        found: npt.NDArray[np.float32] = values[np.stack(place, axis=1), np.arange(len(self.axes))]
         return found
 
     def input_of(self, index: int, interval: int, code: int, network: CodeNetwork) -> np.float32:
         """Return an input of axis `index` in this interval that has the code; RequestError if there is none."""
-        axis, codes = self.axes[index], self.codes[index]
-        cuts = axis.cuts[interval : interval + 2]
-        if axis.wraps and not codes.first[interval] <= code <= codes.last[interval]:
-            cuts = (axis.cuts[-1 if interval == 0 else 0],) * 2  # the same value, at the other end
-        low, high = (self.normalise(index, cut) for cut in cuts)
-        return _input_of_code(network, index, code, (low, high))
+        boxes = np.zeros((1, len(self.axes)), np.int64)
+        codes = np.array([each.first[0] for each in self.codes], np.uint8)[None]
+        boxes[0, index], codes[0, index] = interval, code
+        found: np.float32 = self.inputs(boxes, codes, network)[0, index]
+        return found
+
+    def _distinct_inputs(
+        self, boxes: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], network: CodeNetwork
+    ) -> npt.NDArray[np.float32]:
+        ends = np.empty((2, *codes.shape), np.float32)
+        for index, (axis, reached) in enumerate(zip(self.axes, self.codes, strict=True)):
+            intervals, code = boxes[:, index], codes[:, index]
+            numbers = np.unique([intervals, intervals + 1, 0 * intervals, 0 * intervals + axis.intervals])
+            cuts = np.zeros(len(axis.cuts), np.float32)
+            cuts[numbers] = [self.normalise(index, axis.cuts[number]) for number in numbers]
+            ends[:, :, index] = cuts[intervals], cuts[intervals + 1]
+            outside = (code < reached.first[intervals]) | (code > reached.last[intervals])
+            if axis.wraps and outside.any():  # the same value, at the other end
+                ends[:, outside, index] = np.where(intervals[outside] == 0, cuts[-1], cuts[0])
+        return _inputs_of_codes(network, codes, ends)
 
 
 def partition(axes: Sequence[Axis], network: CodeNetwork, normalisation: Normalisation | None) -> Partition:
@@ -223,17 +272,20 @@ def _axis_codes(
     return AxisCodes(first, last, segment, tuple(members))
 
 
-def _input_of_code(network: CodeNetwork, index: int, code: int, ends: tuple[np.float32, np.float32]) -> np.float32:
-    """Return a float32 input between `ends` whose code this is, by bisection; RequestError if there is none."""
-    start, stop = (int(key) for key in ordered(np.array(ends)))
+def _inputs_of_codes(
+    network: CodeNetwork, codes: npt.NDArray[np.int64], ends: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Return float32 inputs between `ends`, (2, n, axes), with these codes, by bisection; RequestError without one."""
+    start, stop = ordered(ends)
     while True:
         middle = (start + stop) // 2
-        value = from_ordered(np.array([middle]))
-        values = np.zeros((1, network.inputs), np.float32)
-        values[0, index] = value[0]
-        found = int(network.codes(values)[0, index])
-        if found == code:
-            return np.float32(value[0])
-        if start >= stop:
-            raise RequestError(f"input {index} has no value between {ends[0]} and {ends[1]} with the code {code}")
-        start, stop = (middle + 1, stop) if found < code else (start, middle)
+        values = from_ordered(middle)
+        found = network.codes(values)
+        if (found == codes).all():
+            return values
+        if ((start >= stop) & (found != codes)).any():
+            row, index = np.argwhere((start >= stop) & (found != codes))[0]
+            low, high = ends[:, row, index]
+            raise RequestError(f"input {index} has no value between {low} and {high} with the code {codes[row, index]}")
+        start = np.where(found < codes, middle + 1, np.where(found == codes, middle, start))
+        stop = np.where(found > codes, middle, np.where(found == codes, middle, stop))

@@ -24,9 +24,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -37,8 +38,9 @@ from harness.core.errors import RequestError
 
 Ties: TypeAlias = Literal["first", "last", "all"]
 ROBUST, TABLE, OUTPUT = "robust", "similar-to-table", "output-in"
-MOST_DECISIONS = 8
-POPULATION = np.array([byte.bit_count() for byte in range(256)], np.uint8)
+MOST_DECISIONS, MOST_OF_BOUNDS = 8, 60
+"""The decisions for which the engine has room, and those for which sets of 64 bits have."""
+S = TypeVar("S", bound=np.unsignedinteger[Any])
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,17 @@ class Property:
     physical: bool
     rule: Rule
     names: tuple[str, ...]
-    allowed: Sets | None
+    allowed: npt.NDArray[np.unsignedinteger[Any]] | None
     text: str
     sha256: dict[str, str]
 
-    def forbidden(self, decisions: Sets) -> Sets:
+    def forbidden(self, decisions: npt.NDArray[S]) -> npt.NDArray[S]:
         """Return, for the decisions of each box, those of which one violates the property; 0 where it holds."""
         if self.allowed is None:
-            return np.where(POPULATION[decisions] > 1, decisions, np.uint8(0))
-        return decisions & ~self.allowed
+            return np.where(np.bitwise_count(decisions) > 1, decisions, decisions.dtype.type(0))
+        excluded = ~self.allowed.astype(decisions.dtype, copy=False)
+        found: npt.NDArray[S] = np.bitwise_and(decisions, excluded, dtype=decisions.dtype)
+        return found
 
 
 class _AxisText(BaseModel):
@@ -130,8 +134,13 @@ _ANY: TypeAdapter[_Table | _Robust | _Output] = TypeAdapter(
 )
 
 
-def read(path: Path, network: CodeNetwork) -> Property:
-    """Read a property of a network; RequestError names the file, the entry and the valid choices."""
+def type_of_sets(decisions: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """Return the type of sets of so many decisions."""
+    return np.dtype(np.uint8 if decisions <= MOST_DECISIONS else np.uint64)
+
+
+def read(path: Path, network: CodeNetwork, most: int = MOST_DECISIONS) -> Property:
+    """Read a property of at most `most` decisions; RequestError names the file, the entry and the valid choices."""
     text = _bytes(path).decode(errors="replace")
     try:
         stated = _ANY.validate_python(yaml.safe_load(text))
@@ -146,10 +155,11 @@ def read(path: Path, network: CodeNetwork) -> Property:
         ) from error
     sha256 = {path.name: _sha256(path)}
     if isinstance(stated, _Output):
-        return _output_in(path, stated, network, text, sha256)
-    if network.outputs > MOST_DECISIONS:
+        return _output_in(path, stated, network, text, sha256, most)
+    if network.outputs > most:
         raise RequestError(
-            f"model {network.name!r} has {network.outputs} scores", f"decide has room for {MOST_DECISIONS} decisions"
+            f"model {network.name!r} has {network.outputs} scores",
+            f"there is room for {most} decisions, with --bounds for {MOST_OF_BOUNDS}",
         )
     choice = network.choice
     ties: Ties = "last" if choice is not None and choice.last else "first"
@@ -203,20 +213,24 @@ def corners(points: Sets) -> Sets:
     return points
 
 
-def _output_in(path: Path, stated: _Output, network: CodeNetwork, text: str, sha256: dict[str, str]) -> Property:
+def _output_in(
+    path: Path, stated: _Output, network: CodeNetwork, text: str, sha256: dict[str, str], most: int
+) -> Property:
     file = path.parent / stated.vnnlib
     found = vnnlib.read(file, network.inputs, network.outputs)
     sha256 = sha256 | {file.name: _sha256(file)}
-    if len(found.half_spaces) >= MOST_DECISIONS:
-        raise RequestError(f"{file}: {len(found.half_spaces)} alternatives", f"at most {MOST_DECISIONS - 1}")
+    if (alternatives := len(found.half_spaces)) >= most:
+        raise RequestError(
+            f"{file}: {alternatives} alternatives", f"at most {most - 1}, with --bounds {MOST_OF_BOUNDS - 1}"
+        )
     if stated.axes is not None:
         if any(bound is not None for ends in found.bounds for bound in ends):
             raise RequestError(f"{file}: it bounds inputs, and {path} states axes", "state one of them")
         axes = tuple(each.axis() for each in stated.axes)
     else:
         axes = tuple(_bounded(file, f"X_{index}", ends) for index, ends in enumerate(found.bounds))
-    names = tuple(f"alternative {index + 1}" for index in range(len(found.half_spaces)))
-    allowed = np.uint8(1 << len(found.half_spaces))
+    names = tuple(f"alternative {index + 1}" for index in range(alternatives))
+    allowed = type_of_sets(alternatives + 1).type(1 << alternatives)
     rule = Rule(half_spaces=found.half_spaces)
     return Property(OUTPUT, axes, stated.axes is not None, rule, (*names, "none"), np.array(allowed), text, sha256)
 

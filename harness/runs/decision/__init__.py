@@ -3,5 +3,6 @@
 entries  the documents: the request, and `decide.json` with the certificate of each slab
 slabs    slabs of the domain as tasks for a pool of processes or machines
 job      a decision: its folder, resumption, the document
-check    the verification of a finished decision
+bounded  a decision by bounds: batches of boxes, samples, the document
+check    the verification of a finished decision; check_bounds: of one by bounds
 """

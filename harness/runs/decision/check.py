@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.decide.engine import Engine
-from harness.analysis.decide.partition import Sets
+from harness.analysis.decide.partition import AnySets, Sets
+from harness.analysis.decide.property import type_of_sets
 from harness.core import strict_json
+from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import load
 from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
 from harness.runs.decision import slabs
 from harness.runs.decision.entries import DecisionDocument
 from harness.runs.decision.job import (
@@ -25,6 +30,7 @@ from harness.runs.decision.job import (
     WITNESSES,
     Job,
     Progress,
+    Stated,
     counts_of,
     opened,
     witness_sets,
@@ -55,7 +61,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     stated = {key: value for key, value in document.to_json().items() if key in asked}
     same = strict_json.text(stated) == strict_json.text(asked)
     yield _finding("request", same, "decide.json states this model, property and domain")
-    decisions = _array(path / DECISIONS)
+    decisions = array(path / DECISIONS)
     yield from _certificate(job, document, decisions, progress)
     counts = counts_of(job.stated, decisions)
     yield _finding("counts", counts == document.counts, f"{counts.safe:,} safe, {counts.violated:,} violated")
@@ -152,25 +158,38 @@ def volume(job: Job, box: tuple[int, ...]) -> int:
 class Runtime:
     """The decisions of ONNX Runtime for code vectors: an input for each code goes through the whole model."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Stated) -> None:
         self._job, self._model = job, load(job.path / MODEL)
         self._session = OnnxRuntimeReference(self._model, 2)
-        self._inputs = [_input_of_each_code(job, axis) for axis in range(job.network.inputs)]
 
-    def decisions(self, codes: npt.NDArray[np.uint8]) -> Sets:
-        """Return the set of decisions of each code vector, uint8 (n,)."""
+    @cached_property
+    def _inputs(self) -> list[npt.NDArray[np.float32]]:
+        return [_input_of_each_code(self._job, axis) for axis in range(self._job.network.inputs)]
+
+    def decisions(self, codes: npt.NDArray[np.uint8]) -> AnySets:
+        """Return the set of decisions of each code vector, (n,)."""
         vectors = np.stack([values[codes[:, axis]] for axis, values in enumerate(self._inputs)], axis=1)
-        activations = self._session.activations(np.ascontiguousarray(vectors, np.float32))
+        return self.of_inputs(np.ascontiguousarray(vectors, np.float32))
+
+    def of_inputs(self, inputs: npt.NDArray[np.float32]) -> AnySets:
+        """Return the set of decisions of each input, float32 (n, inputs), by ONNX Runtime."""
+        return self._of(self._session.activations(inputs))
+
+    def by_specification(self, inputs: npt.NDArray[np.float32]) -> AnySets:
+        """Return the set of decisions of each input, float32 (n, inputs), by the exact specification of each layer."""
+        return self._of(SpecificationReference(self._model).activations(inputs))
+
+    def _of(self, activations: Sequence[Array]) -> AnySets:
         layers = list(zip(self._model.layers, activations, strict=True))
         scores = layers[-1 if layers[-1][0].choice() is None else -2][1]
         return _decisions(self._job, scores)
 
 
-def _decisions(job: Job, scores: npt.NDArray[np.generic]) -> Sets:
+def _decisions(job: Stated, scores: npt.NDArray[np.generic]) -> AnySets:
     """Return the decisions of scores, (n, outputs), by the rule of the property, in numpy."""
-    rule, values = job.stated.rule, scores.astype(np.float64)
+    rule, values, kind = job.stated.rule, scores.astype(np.float64), type_of_sets(len(job.stated.names))
     if rule.half_spaces:
-        found = np.zeros(len(values), np.uint8)
+        found = np.zeros(len(values), kind)
         for decision, half_space in enumerate(rule.half_spaces):
             holds = np.ones(len(values), np.bool_)
             for each in half_space:
@@ -178,19 +197,18 @@ def _decisions(job: Job, scores: npt.NDArray[np.generic]) -> Sets:
                 left = values[:, each.left]
                 least, most = (right, left) if not each.at_most else (left, right)
                 holds &= least < most if each.strict else least <= most
-            found |= (holds << decision).astype(np.uint8)
+            found |= holds.astype(kind) << kind.type(decision)
         found[found == 0] = 1 << len(rule.half_spaces)
         return found
     best = values == (values.max(axis=1) if rule.greatest else values.min(axis=1))[:, None]
-    sets: Sets = (best << np.arange(values.shape[1])).sum(axis=1).astype(np.uint8)
-    if rule.ties == "first":
-        sets &= -sets
-    elif rule.ties == "last":
-        sets = np.uint8(1) << np.log2(sets).astype(np.uint8)
+    if rule.ties != "all":
+        place = best.argmax(axis=1) if rule.ties == "first" else best.shape[1] - 1 - best[:, ::-1].argmax(axis=1)
+        best = np.arange(best.shape[1]) == place[:, None]
+    sets: AnySets = (best.astype(kind) << np.arange(best.shape[1], dtype=kind)).sum(axis=1, dtype=kind)
     return sets
 
 
-def _input_of_each_code(job: Job, axis: int) -> npt.NDArray[np.float32]:
+def _input_of_each_code(job: Stated, axis: int) -> npt.NDArray[np.float32]:
     """Return an input with each code of an axis, float32 (256,); NaN for codes outside the domain."""
     codes, values = job.partition.codes[axis], np.full(256, np.nan, np.float32)
     for code in range(codes.low, codes.high + 1):
@@ -199,12 +217,12 @@ def _input_of_each_code(job: Job, axis: int) -> npt.NDArray[np.float32]:
     return values
 
 
-def _array(path: Path) -> Sets:
+def array(path: Path) -> Any:
+    """Return a stored array of sets; RequestError if it cannot be read."""
     try:
-        found: Sets = np.load(path, allow_pickle=False)
+        return np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise RequestError(f"cannot read {path}: {error}", "copy the folder again from its source") from error
-    return found
 
 
 def _finding(claim: str, holds: bool, finding: str) -> Finding:

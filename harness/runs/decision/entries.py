@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from harness.core.document import Document, Entries, Number
 
 SCHEMA = 1
+ENUMERATION: Literal["enumeration"] = "enumeration"
+BOUNDS: Literal["bounds"] = "bounds"
 
 
 class AxisEntry(Entries):
@@ -23,11 +25,11 @@ class AxisEntry(Entries):
 
 
 class PartitionEntry(Entries):
-    """The boxes, and the code vectors that they reach, each counted once."""
+    """The boxes, and the code vectors that they reach, each counted once; None beyond 2^53, which JSON cannot state."""
 
     axes: Sequence[AxisEntry]
     boxes: int
-    code_vectors: int
+    code_vectors: int | None
 
 
 class PropertyEntry(Entries):
@@ -47,8 +49,8 @@ class ModelEntry(Entries):
     sha256: str
 
 
-class RequestDocument(Document):
-    """The decision that was asked for; sufficient to resume it."""
+class StatedDocument(Document):
+    """The model, the property and the boxes of a decision."""
 
     number: ClassVar[int | None] = SCHEMA
 
@@ -56,6 +58,12 @@ class RequestDocument(Document):
     model: ModelEntry
     property: PropertyEntry
     partition: PartitionEntry
+
+
+class RequestDocument(StatedDocument):
+    """The decision that was asked for; sufficient to resume it."""
+
+    method: Literal["enumeration"] = ENUMERATION
     slab_axis: int
     slab_codes: int
 
@@ -95,3 +103,27 @@ class DecisionDocument(RequestDocument):
     wall_s: Number
     cpu_s: Number
     code_vectors_per_s: Number
+
+
+class BoundsRequestDocument(StatedDocument):
+    """The decision by bounds that was asked for; a violation is sought among `samples_of_a_box` code vectors."""
+
+    method: Literal["bounds"] = BOUNDS
+    samples_of_a_box: int
+    seed: int
+
+
+class BoundsDocument(BoundsRequestDocument):
+    """A finished decision by bounds; `by_decision` counts the boxes in which a code vector with it was found."""
+
+    harness: dict[str, str | None]
+    verdict: str
+    counts: CountsEntry
+    safe_by_interval: int
+    possible_sha256: str
+    reached_sha256: str
+    witnesses_sha256: str
+    began: str
+    wall_s: Number
+    cpu_s: Number
+    machine: str

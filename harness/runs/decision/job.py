@@ -1,6 +1,6 @@
 """A decision: its folder, the slabs that are left, the witnesses, and the document.
 
-runs/<time>_decide_<model>/
+runs/<time>_decide_<model>/      (a decision by bounds has possible.npy and reached.npy, see bounded.py)
     request.decide.json  the request; sufficient to resume the decision
     model.onnx           the model, byte for byte
     property/            the property file and the files that it names, byte for byte
@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,15 +35,17 @@ from harness.analysis.decide import code_network
 from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import Partition, Sets, partition
-from harness.analysis.decide.property import Property, read
+from harness.analysis.decide.property import MOST_DECISIONS, Property, read
 from harness.core import strict_json
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
 from harness.core.errors import RequestError, ToolError
 from harness.core.installation import revision
+from harness.core.safe_io import read_document
 from harness.model.network import Network
 from harness.runs.decision import slabs
 from harness.runs.decision.entries import (
+    BOUNDS,
     SCHEMA,
     AxisEntry,
     CountsEntry,
@@ -51,6 +55,7 @@ from harness.runs.decision.entries import (
     PropertyEntry,
     RequestDocument,
     SlabEntry,
+    StatedDocument,
 )
 from harness.runs.folder import RunFolder
 
@@ -58,21 +63,37 @@ REQUEST, DOCUMENT = "request.decide.json", "decide.json"
 DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz", "model.onnx", "property", "slabs"
 SAFE, VIOLATED = "safe", "violated"
 MILLION = 1_000_000
+LARGEST_OF_JSON = 2**53
+MOST_CORE_HOURS = 1000.0
+"""The greatest estimate of the time of one core, in hours, for which a decision starts."""
 WITNESSES_AT_ONCE = 2000
 BOX_OF_A_MEASUREMENT = 2_000_000
 """Code vectors in each box of a measurement of the speed."""
 
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
 Progress = Callable[[str, int, int], AbstractContextManager[ProgressBar]]
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A decision in its folder."""
+class Stated:
+    """A network with its property and boxes; `path` is the folder of the decision, or of all runs before it exists."""
 
     path: Path
     network: CodeNetwork
     stated: Property
     partition: Partition
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The entries of a document that state it."""
+        return _entries(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Job(Stated):
+    """A decision in its folder."""
+
     axis: int
     width: int
 
@@ -109,24 +130,41 @@ class Job:
         return self.path / SLABS / f"{task.first:03d}.npz"
 
 
-def new(runs: Path, network: Network, property_file: Path) -> Job:
-    """Return a new decision with its folder; RequestError if model and property do not fit."""
+def read_stated(path: Path, network: Network, property_file: Path, most: int = MOST_DECISIONS) -> Stated:
+    """Return the boxes of a property with at most `most` decisions of a model; RequestError if they do not fit."""
     codes = code_network.of(network)
-    stated = read(property_file, codes)
-    boxes = partition(stated.axes, codes, network.normalisation if stated.physical else None)
-    axis = slabs.slab_axis(boxes)
-    width = slabs.codes_of_a_slab(boxes, axis)
-    Engine(codes, stated.rule)  # the limits of the engine, before there is a folder
-    folder = RunFolder.create(runs, "decide", network.name, datetime.now(UTC)).path
+    stated = read(property_file, codes, most)
+    return Stated(
+        path, codes, stated, partition(stated.axes, codes, network.normalisation if stated.physical else None)
+    )
+
+
+def planned(runs: Path, network: Network, property_file: Path) -> Job:
+    """Return a decision without a folder; RequestError if its parts do not fit, or the engine has no room."""
+    found = read_stated(runs, network, property_file)
+    Engine(found.network, found.stated.rule)
+    axis = slabs.slab_axis(found.partition)
+    width = slabs.codes_of_a_slab(found.partition, axis)
+    return Job(runs, found.network, found.stated, found.partition, axis, width)
+
+
+def new(job: Job, network: Network, property_file: Path) -> Job:
+    """Return a planned decision with its folder."""
+    created = replace(job, path=new_folder(job, network, property_file))
+    (created.path / SLABS).mkdir()
+    write_json(created.path / REQUEST, created.request)
+    return created
+
+
+def new_folder(stated: Stated, network: Network, property_file: Path) -> Path:
+    """Return a new folder with copies of the model and of the files of its property."""
+    folder = RunFolder.create(stated.path, "decide", network.name, datetime.now(UTC)).path
     (folder / "chunks").rmdir()
-    (folder / SLABS).mkdir()
     (folder / MODEL).write_bytes(network.onnx_bytes)
     (folder / PROPERTY).mkdir()
-    for name in stated.sha256:
+    for name in stated.stated.sha256:
         shutil.copyfile(property_file.parent / name, folder / PROPERTY / name)
-    job = Job(folder, codes, stated, boxes, axis, width)
-    write_json(folder / REQUEST, job.request)
-    return job
+    return folder
 
 
 def resumed(path: Path) -> Job:
@@ -140,16 +178,34 @@ def opened(path: Path) -> Job:
     """Return the decision in a folder, finished or not; RequestError if its files do not fit its request."""
     if not (path / REQUEST).is_file():
         raise RequestError(f"{path}: not a folder of harness decide", "name a folder under runs/")
+    if is_by_bounds(path):
+        raise RequestError(f"{path}: a decision by bounds has neither slabs nor a map", "harness verify checks it")
     request = RequestDocument.read(path / REQUEST)
-    network = model.load(path / MODEL)
-    codes = code_network.of(network)
-    stated = read(path / PROPERTY / next(iter(request.property.sha256)), codes)
-    boxes = partition(stated.axes, codes, network.normalisation if stated.physical else None)
-    codes = code_network.named(codes, request.model.name)
-    job = Job(path, codes, stated, boxes, request.slab_axis, request.slab_codes)
-    if strict_json.text(request.to_json()) != strict_json.text(job.request.to_json()):
-        raise RequestError(f"{path}: model or property have changed since the request", "start a new decision")
+    found = reread(path, request)
+    job = Job(path, found.network, found.stated, found.partition, request.slab_axis, request.slab_codes)
+    require_same(path, request, job.request)
     return job
+
+
+def is_by_bounds(path: Path) -> bool:
+    """Return whether the decision in a folder is one by bounds."""
+    try:
+        return bool(read_document(path / REQUEST).get("method") == BOUNDS)
+    except (OSError, ValueError):
+        return False
+
+
+def reread(path: Path, request: StatedDocument, most: int = MOST_DECISIONS) -> Stated:
+    """Return the model and the property in the folder of a decision."""
+    file = path / PROPERTY / next(iter(request.property.sha256))
+    found = read_stated(path, model.load(path / MODEL), file, most)
+    return replace(found, network=code_network.named(found.network, request.model.name))
+
+
+def require_same(path: Path, request: StatedDocument, found: StatedDocument) -> None:
+    """Require that the files of a decision give its request; RequestError otherwise."""
+    if strict_json.text(request.to_json()) != strict_json.text(found.to_json()):
+        raise RequestError(f"{path}: model or property have changed since the request", "start a new decision")
 
 
 def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> DecisionDocument:
@@ -166,7 +222,7 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> DecisionD
         entries.append(_entry(result))
         cpu_s += result.cpu_s
     entries.sort(key=lambda entry: entry.first)
-    _save(job.path / DECISIONS, boxes)
+    save(job.path / DECISIONS, boxes)
     with progress("witnesses", int(np.count_nonzero(job.stated.forbidden(boxes))), 0) as bar:
         _save_witnesses(job, boxes, bar)
     return _document(job, boxes, entries, cpu_s, began, time.monotonic() - clock)
@@ -184,29 +240,32 @@ def _results(job: Job, pool: Executor, at_once: int, progress: Progress) -> Iter
     total = job.partition.code_vectors // MILLION
     done = total - sum(task.code_vectors for task in left) // MILLION
     with progress("million code vectors", total, done) as bar:
-        for task, result in _completed(pool, left, at_once):
-            job.keep(task, result)
-            bar.advance(task.code_vectors // MILLION)
+        by_first = {task.first: task for task in left}
+        for result in completed(pool, slabs.decide, left, at_once):
+            job.keep(by_first[result.first], result)
+            bar.advance(result.code_vectors // MILLION)
             yield result
 
 
-def _completed(pool: Executor, tasks: Sequence[slabs.Task], at_once: int) -> Iterator[tuple[slabs.Task, slabs.Result]]:
-    waiting = list(reversed(tasks))
-    running: dict[Future[slabs.Result], slabs.Task] = {}
+def completed(
+    pool: Executor, function: Callable[[Task], Outcome], tasks: Iterable[Task], at_once: int
+) -> Iterator[Outcome]:
+    """Yield the results of a function for tasks in the order of their ends; at most `at_once` wait or run."""
+    waiting = iter(tasks)
+    running = {pool.submit(function, task) for task in itertools.islice(waiting, at_once)}
     try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                task = waiting.pop()
-                running[pool.submit(slabs.decide, task)] = task
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                task = running.pop(future)
-                yield task, future.result()
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(function, task) for task in itertools.islice(waiting, len(done))}
+            for future in done:
+                yield future.result()
     finally:
         for future in running:
             future.cancel()
 
 
-def _save(path: Path, array: npt.NDArray[np.generic]) -> None:
+def save(path: Path, array: npt.NDArray[np.generic]) -> None:
+    """Write an array completely, or not at all."""
     with durable(path) as file:
         np.save(file, array)
 
@@ -284,27 +343,30 @@ def _entry(result: slabs.Result) -> SlabEntry:
 
 
 def _request(job: Job) -> RequestDocument:
+    return RequestDocument(**job.entries, slab_axis=job.axis, slab_codes=job.width)
+
+
+def _entries(job: Stated) -> dict[str, Any]:
     axes = [
         AxisEntry(
             name=axis.name, unit=axis.unit, wraps=axis.wraps, intervals=axis.intervals, codes=(codes.low, codes.high)
         )
         for axis, codes in zip(job.partition.axes, job.partition.codes, strict=True)
     ]
-    stated = job.stated
-    return RequestDocument(
-        schema=SCHEMA,
-        model=ModelEntry(name=job.network.name, sha256=job.network.sha256),
-        property=PropertyEntry(
+    stated, vectors = job.stated, job.partition.code_vectors
+    exact = vectors if vectors <= LARGEST_OF_JSON else None
+    return {
+        "schema": SCHEMA,
+        "model": ModelEntry(name=job.network.name, sha256=job.network.sha256),
+        "property": PropertyEntry(
             kind=stated.kind,
             text=stated.text,
             sha256=stated.sha256,
             decisions=stated.names,
             ties=stated.rule.ties,
         ),
-        partition=PartitionEntry(axes=axes, boxes=job.partition.boxes, code_vectors=job.partition.code_vectors),
-        slab_axis=job.axis,
-        slab_codes=job.width,
-    )
+        "partition": PartitionEntry(axes=axes, boxes=job.partition.boxes, code_vectors=exact),
+    }
 
 
 def counts_of(stated: Property, boxes: Sets) -> CountsEntry:
@@ -336,7 +398,7 @@ def _document(
     )
 
 
-def write(job: Job, document: DecisionDocument) -> None:
+def write(job: Stated, document: StatedDocument) -> None:
     """Write the document, which makes the decision finished."""
     write_json(job.path / DOCUMENT, document)
 
@@ -358,3 +420,12 @@ def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
         done += engine.decide(low, [*side], segments, (1,) * len(counts))[1]
         took_s += time.thread_time() - began_s
     return done / max(took_s, 1e-9)
+
+
+def require_feasible(needed: str, core_s: float) -> None:
+    """Require that a decision takes at most MOST_CORE_HOURS of one core; RequestError otherwise."""
+    if core_s > MOST_CORE_HOURS * 3600:
+        raise RequestError(
+            f"{needed}: about {core_s / 3600:,.3g} hours of one core, the limit is {MOST_CORE_HOURS:,.0f}",
+            "state fewer or smaller boxes, or use --bounds, which may leave some undecided",
+        )

@@ -1,0 +1,96 @@
+"""The verification of a finished decision by bounds: witnesses, random boxes, and random code vectors of these."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from harness.analysis.decide.partition import AnySets
+from harness.analysis.decide.property import type_of_sets
+from harness.core import strict_json
+from harness.core.errors import RequestError
+from harness.runs.decision import bounded
+from harness.runs.decision.bounded import POSSIBLE, REACHED, Job
+from harness.runs.decision.check import Finding, Runtime, array
+from harness.runs.decision.entries import BoundsDocument
+from harness.runs.decision.job import DOCUMENT, WITNESSES, Progress
+
+VECTORS_OF_A_BOX = 20
+"""Random code vectors of a random box that ONNX Runtime computes."""
+
+
+def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Finding]:
+    """Yield the claims of a finished decision by bounds; RequestError if the folder has none."""
+    if not (path / DOCUMENT).is_file():
+        raise RequestError(f"{path}: no finished decision", "start it again: a decision by bounds is not resumed")
+    document, job = BoundsDocument.read(path / DOCUMENT), bounded.opened(path)
+    asked = job.request.to_json()
+    same = {key: document.to_json().get(key) for key in asked}
+    holds = strict_json.text(same) == strict_json.text(asked)
+    yield Finding("request", holds, "decide.json states this model, property and domain")
+    possible, reached = array(path / POSSIBLE), array(path / REACHED)
+    fits = possible.shape == reached.shape == (job.partition.boxes,)
+    fits = fits and possible.dtype == reached.dtype == type_of_sets(len(job.stated.names))
+    hashes = [hashlib.sha256(each.tobytes()).hexdigest() for each in (possible, reached)]
+    fits = fits and hashes == [document.possible_sha256, document.reached_sha256]
+    yield Finding("sets", fits, "the sets of possible and reached decisions have the stated hashes")
+    if not fits:
+        return
+    yield Finding("reached sets", not (reached & ~possible).any(), "every decision that is reached is possible")
+    counts = bounded.counts_of(job.stated, possible, reached)
+    shown = f"{counts.safe:,} safe, {counts.violated:,} violated, {counts.undecided:,} undecided"
+    yield Finding("counts", counts == document.counts, shown)
+    runtime = Runtime(job)
+    yield from _witnesses(job, document, reached, runtime)
+    yield from _again(job, possible, boxes, np.random.default_rng(seed), runtime, progress)
+
+
+def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Runtime) -> Iterator[Finding]:
+    content = (job.path / WITNESSES).read_bytes()
+    with np.load(job.path / WITNESSES, allow_pickle=False) as arrays:
+        boxes, codes, inputs = arrays["boxes"].astype(np.int64), arrays["codes"], arrays["inputs"]
+    violated = np.flatnonzero(bounded.violated(job.stated, reached))
+    numbers = np.zeros(len(boxes), np.int64)
+    for axis, intervals in zip(job.partition.axes, boxes.T, strict=True):
+        numbers = numbers * axis.intervals + intervals
+    stated = hashlib.sha256(content).hexdigest() == document.witnesses_sha256
+    each = np.array_equal(np.unique(numbers), violated)
+    yield Finding("witnesses", stated and each, f"{len(violated):,} violated boxes have {len(boxes):,} witnesses")
+    if not each or not len(boxes):
+        return
+    expected = job.partition.inputs(boxes, codes, job.network)
+    inside = np.array_equal(expected.view(np.uint32), inputs.view(np.uint32))
+    for claim, evaluate in (("violations", runtime.by_specification), ("ONNX Runtime", runtime.of_inputs)):
+        sets = np.zeros_like(reached)
+        np.bitwise_or.at(sets, numbers, evaluate(inputs))
+        violating = np.array_equal(np.flatnonzero(bounded.violated(job.stated, sets)), violated)
+        by = "the specification of each layer" if claim == "violations" else "ONNX Runtime"
+        yield Finding(claim, violating and inside, f"{by} finds the violations at inputs within the boxes")
+
+
+def _again(
+    job: Job, possible: AnySets, boxes: int, random: np.random.Generator, runtime: Runtime, progress: Progress
+) -> Iterator[Finding]:
+    chosen = np.sort(random.choice(job.partition.boxes, min(boxes, job.partition.boxes), replace=False))
+    step = bounded.boxes_of_a_batch(job.network)
+    missing, outside = 0, 0
+    with progress("random boxes", len(chosen), 0) as bar:
+        for first in range(0, len(chosen), step):
+            numbers = chosen[first : first + step]
+            batch = job.batch(numbers)
+            missing += int(np.count_nonzero(bounded.decide(batch).possible & ~possible[numbers]))
+            none = np.empty((len(batch.owner), 0, batch.low.shape[1]), np.uint8)
+            vectors = bounded.sample(batch.low, batch.high, none, VECTORS_OF_A_BOX, random)
+            owner = np.repeat(batch.owner, VECTORS_OF_A_BOX)
+            codes = vectors.reshape(-1, vectors.shape[2])
+            inputs = job.partition.inputs(job.partition.intervals(numbers[owner]), codes, job.network)
+            found = runtime.of_inputs(inputs)
+            outside += int(np.count_nonzero(found & ~possible[numbers[owner]]))
+            bar.advance(len(numbers))
+    claim = f"{len(chosen):,} random boxes: the bounds leave no decision that the stored sets lack"
+    yield Finding("bounds", not missing, f"{missing} boxes leave others" if missing else claim)
+    vectors_of_all = f"random code vectors of {len(chosen):,} random boxes have possible decisions in ONNX Runtime"
+    yield Finding("soundness", not outside, f"{outside} code vectors have others" if outside else vectors_of_all)
