@@ -184,7 +184,10 @@ def test_common_options_before_and_after_the_command(installed: Path, tmp_path: 
 def test_all_imported_distributions_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["cuda"], *extras["cross"], *extras["images"]]
+    declared = [
+        *project["dependencies"],
+        *(each for extra in ("cuda", "cross", "images", "cluster") for each in extras[extra]),
+    ]
     declared += ["pytest"]  # imported by pytest's plugin alone
     declared += ["cuda-bindings", "pydantic-core"]  # parts of cuda-python and pydantic
     names = {re.split(r"[<>=\[]", each)[0].replace("_", "-").lower() for each in declared}
