@@ -10,7 +10,7 @@ from harness import __version__
 from harness.core.errors import InfrastructureError, RequestError
 from harness.core.installation import install_extra, revision
 
-CONNECT_TIMEOUT_S = 20
+CONNECT_TIMEOUT_S = 10
 RETRIES = 3
 """How often a task is repeated that failed; one whose worker was lost is repeated by the scheduler."""
 

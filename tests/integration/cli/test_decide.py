@@ -55,8 +55,7 @@ def by_brute_force(domain: Domain, ties: str = "first") -> npt.NDArray[np.uint8]
     return found
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(("seed", "network"), list(enumerate(NETWORKS)))
 def test_robust_boxes_are_those_of_onnx_runtime(user: User, tmp_path: Path, seed: int, network: dict[str, Any]) -> None:
     ties = ("first", "all")[seed % 2]
     domain = random_domain(seed, **network)
@@ -78,11 +77,11 @@ def test_robust_boxes_are_those_of_onnx_runtime(user: User, tmp_path: Path, seed
 def test_some_boxes_are_robust_and_some_are_not() -> None:
     """The networks above decide something."""
     counts = np.zeros(2, np.int64)
-    for seed, network in itertools.product(range(2), NETWORKS):
+    for seed, network in enumerate(NETWORKS):
         sets = by_brute_force(random_domain(seed, **network), ("first", "all")[seed % 2])
         single = np.array([int(each).bit_count() == 1 for each in sets.flat])
         counts += [single.sum(), (~single).sum()]
-    assert counts.min() > 30, counts
+    assert counts.min() > 20, counts
 
 
 def write_table(folder: Path, domain: Domain, sets: npt.NDArray[np.uint8]) -> None:
@@ -109,9 +108,8 @@ def allowed_by(sets: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_similarity_to_a_table_and_a_changed_cell(user: User, tmp_path: Path, seed: int) -> None:
-    domain, random = random_domain(seed, argmax=True, float_output=True), np.random.default_rng(seed)
+def test_similarity_to_a_table_and_a_changed_cell(user: User, tmp_path: Path) -> None:
+    domain, random = random_domain(1, argmax=True, float_output=True), np.random.default_rng(1)
     decisions = by_brute_force(domain)
     sets = np.ones([len(cuts) for cuts in domain.cuts], np.uint8)
     sets[random.random(sets.shape) < 0.1] = 2

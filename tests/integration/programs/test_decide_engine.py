@@ -27,8 +27,11 @@ from tests.support.programs.decide_jobs import (
     run_jobs,
 )
 
+OTHERS = ("portable with AVX-512", "NEON")  # left to the campaigns
+MARKED = [pytest.param(kind, marks=[pytest.mark.campaign] * (kind in OTHERS)) for kind in KINDS]
 
-@pytest.fixture(scope="module", params=KINDS)
+
+@pytest.fixture(scope="module", params=MARKED)
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The compiled program and the kind of its kernel."""
     return compile_engine(request.param, tmp_path_factory.mktemp("engine")), request.param
