@@ -44,7 +44,7 @@ def dense_library(folder: Path) -> ctypes.CDLL:
             text = before + NONE + after
         (folder / path.name).write_text(text)
     library = folder / "dense.so"
-    engine.compile_engine("gcc", sorted(folder.glob("*.c")), library)
+    engine.compile_engine(folder, library)
     return engine.load(library)
 
 

@@ -89,7 +89,7 @@ class Bounds:
         found: Mask = low > high if strict else low >= high
         if (least := self.least_differences.get((left, right))) is None:
             return found
-        if not strict or last.high == 0:  # rounding is monotone
+        if not strict or last.is_float:  # rounding is monotone
             return found | (least > 0 if strict else least >= 0)
         # numbers that differ by more than 1 have different codes, unless both are clamped: 1.5 and 2.5 both become 2
         return found | ((least > 1) & (low > last.low) & (high < last.high))
@@ -169,7 +169,7 @@ def _rounded(step: CodeStep, sums: Floats) -> Floats:
 
 def _outputs(step: CodeStep, sums: Floats) -> Floats:
     """Return the codes of sums, or their float32 scores if the layer has these."""
-    if step.high == 0:
+    if step.is_float:
         return (sums.astype(np.float32) * step.multiplier).astype(np.float64)
     return np.clip(_rounded(step, sums), step.low, step.high)
 

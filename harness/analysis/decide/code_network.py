@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -25,7 +26,8 @@ class CodeStep:
     """One dense layer on codes 0 to 255 (int8 codes are moved by 128).
 
     acc[n] = offset[n] + sum_k a[k] * weights[k, n]; y[n] = clamp(round_half_even(float32(acc[n]) * multiplier[n]) +
-    zero_point, low, high).  `weights` is int64 (K, N), `offset` int64 (N,), `multiplier` float32 (N,).
+    zero_point, low, high).  `weights` is int64 (K, N), `offset` int64 (N,), `multiplier` float32 (N,).  If `is_float`,
+    the outputs are float32 scores, float32(acc[n]) * multiplier[n].
     """
 
     weights: npt.NDArray[np.int64]
@@ -34,6 +36,7 @@ class CodeStep:
     zero_point: int
     low: int
     high: int
+    is_float: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +89,12 @@ def of(network: Network) -> CodeNetwork:
             raise _refusal(network, layer, "the network is no chain of layers that ends with ArgMax or ArgMin")
         if sums := layer.code_sums():
             moved = 128 if layer.input.dtype == np.int8 else 0
-            limits = (0, 255) if layer.dtype.itemsize == 1 else (0, 0)
             zero_point = sums.zero_point + (128 if layer.dtype == np.int8 else 0)
             offset = sums.offset - moved * sums.weights.sum(axis=0)
             if np.abs(sums.weights).max(initial=0) > LARGEST_WEIGHT or not (sums.multiplier > 0).all():
                 raise _refusal(network, layer, "a weight is beyond 255, or a multiplier is not above 0")
-            steps.append(CodeStep(sums.weights, offset, sums.multiplier, zero_point, *limits))
+            is_float = layer.dtype == np.float32
+            steps.append(CodeStep(sums.weights, offset, sums.multiplier, zero_point, 0, CODES - 1, is_float))
         elif found := layer.choice():
             choice = found
         else:
@@ -99,7 +102,7 @@ def of(network: Network) -> CodeNetwork:
         source = layer
     if not steps:
         raise _refusal(network, source, "the network has no dense layer of codes")
-    if scores is None and steps[-1].high:  # the scores are codes, which decide moves
+    if scores is None and not steps[-1].is_float:  # the scores are codes, which decide moves
         dtype = source.dtype if choice is None else source.input.dtype
         scores = (np.arange(CODES) + np.iinfo(dtype).min).astype(np.float32)
     names = _output_names(network, int(steps[-1].weights.shape[1]))
@@ -137,8 +140,6 @@ def _moved(codes: Array) -> Codes:
 
 
 def _output_names(network: Network, outputs: int) -> tuple[str, ...]:
-    import json
-
     try:
         stated = json.loads(network.metadata.get("output_names", "null"))
     except ValueError:

@@ -8,7 +8,6 @@ import hashlib
 import math
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide.code_network import CodeNetwork, Codes
+from harness.analysis.decide.code_network import CodeNetwork, Codes, CodeStep
 from harness.analysis.decide.partition import Sets, nearest_float32
 from harness.analysis.decide.property import Rule
 from harness.analysis.decide.vnnlib import Comparison
@@ -25,13 +24,13 @@ from harness.boards.workspace import cache_folder
 from harness.core.debian_packages import install_command
 from harness.core.errors import RequestError, ToolError
 from harness.core.installation import ROOT
+from harness.targets import toolchain
 
 SOURCES, KERNELS = ROOT / "kernels" / "decide", ROOT / "kernels" / "c"
-FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared")
-COMPILE_TIMEOUT_S = 300.0
-AXES, WIDTH, LAYERS, SAMPLES = 8, 512, 64, 8192  # the limits of decide.h
+FLAGS = (*toolchain.LANGUAGE_FLAGS, *toolchain.EXACTNESS_FLAGS, "-O3", "-march=native", "-fPIC", "-shared")
+AXES, WIDTH, LAYERS = 8, 512, 64  # the limits of decide.h
 BATCH = 4096
-"""Code vectors that pass through a layer together, at most SAMPLES."""
+"""Code vectors that pass through a layer together, at most DECIDE_SAMPLES of decide.h."""
 ALIGNED = 64
 TIES = {"first": 0, "last": 1, "all": 2}
 
@@ -92,12 +91,7 @@ class Engine:
         array = (_Comparison * len(comparisons))(*comparisons)
         self._kept += [layers, array]
         described = _Rule(rule.greatest, TIES[rule.ties], len(rule.half_spaces), len(comparisons), array)
-        self._network = _Network(len(layers), network.steps[-1].high == 0, layers, described)
-
-    @property
-    def sources_sha256(self) -> str:
-        """The SHA-256 of the sources of the engine."""
-        return sources_sha256()
+        self._network = _Network(len(layers), network.steps[-1].is_float, layers, described)
 
     @property
     def kernel(self) -> str:
@@ -143,8 +137,7 @@ class Engine:
     def each(self, codes: Codes) -> Sets:
         """Return the decisions of code vectors, (n, axes), by the second kernel: dense, one after the other."""
         given, sets = np.ascontiguousarray(codes, np.uint8), np.zeros(len(codes), np.uint8)
-        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (given, sets))
-        values, results = pointers
+        values, results = (array.ctypes.data_as(ctypes.c_void_p) for array in (given, sets))
         self._library.decide_each(self._pointer, values, ctypes.c_uint64(len(codes)), results)
         return sets
 
@@ -152,7 +145,7 @@ class Engine:
     def _pointer(self) -> Any:
         return ctypes.byref(self._network)
 
-    def _layer(self, step: Any) -> _Layer:
+    def _layer(self, step: CodeStep) -> _Layer:
         depth, width = step.weights.shape
         padded = -(-width // ALIGNED) * ALIGNED
         weights, offset = np.zeros((depth, padded), np.int16), np.zeros(padded, np.int32)
@@ -241,24 +234,27 @@ def sources_sha256() -> str:
 @functools.cache
 def _library(cache: Path) -> ctypes.CDLL:
     """Return the compiled engine, from the cache if these sources were compiled here with this compiler before."""
-    compiler = os.environ.get("CC") or "gcc"
-    if not shutil.which(compiler):
-        raise ToolError(f"{compiler} is not installed", install_command("gcc"))
-    sources = sorted(SOURCES.glob("*.c"))
-    digest = hashlib.sha256(_output(compiler, "--version") + _output(compiler, "-march=native", "-Q", "--help=target"))
-    digest.update(sources_sha256().encode())
-    path = cache / "engines" / f"decide-{digest.hexdigest()[:16]}.so"
+    compiler = _compiler()
+    digest = hashlib.sha256(f"{compiler.identity} {sources_sha256()}".encode()).hexdigest()
+    path = cache / "engines" / f"decide-{digest[:16]}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
-        compile_engine(compiler, sources, part)
+        compile_engine(SOURCES, part)
         part.replace(path)
     return load(path)
 
 
-def compile_engine(compiler: str, sources: Sequence[Path], library: Path) -> None:
-    """Compile the engine for this processor; ToolError with the compiler's message if that fails."""
-    _output(compiler, *FLAGS, f"-I{KERNELS}", "-o", str(library), *map(str, sources), "-lm")
+def _compiler() -> toolchain.Compiler:
+    command = shutil.which("gcc")
+    if command is None:
+        raise ToolError("gcc is not installed; it compiles the engine of decide", f"run: {install_command('gcc')}")
+    return toolchain.identify((command,), FLAGS)
+
+
+def compile_engine(sources: Path, library: Path) -> None:
+    """Compile the sources in a folder for this processor; ToolError with the compiler's message if that fails."""
+    _compiler().build(library.parent, sorted(sources.glob("*.c")), [KERNELS], (), library)
 
 
 def load(library: Path) -> ctypes.CDLL:
@@ -267,14 +263,3 @@ def load(library: Path) -> ctypes.CDLL:
     found.decide_box.restype = ctypes.c_uint64
     found.decide_kernel.restype = ctypes.c_char_p
     return found
-
-
-def _output(*command: str) -> bytes:
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, timeout=COMPILE_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"{command[0]} cannot compile the engine of decide: {error}", install_command("gcc")) from error
-    if done.returncode:
-        text = done.stderr.decode(errors="replace").strip()
-        raise ToolError(f"{command[0]} cannot compile the engine of decide: {text[-500:]}", install_command("gcc"))
-    return done.stdout

@@ -132,9 +132,7 @@ def test_bounds_contain_every_decision(seed: int, network: dict[str, Any]) -> No
 def chain(*steps: tuple[list[list[int]], list[int], float], scores: bool = True) -> CodeNetwork:
     """A network with these weights, offsets and multipliers; its last step has float32 scores."""
     found = [
-        CodeStep(
-            np.array(w), np.array(o), np.full(len(o), m, np.float32), 0, 0, 255 * (not scores or i < len(steps) - 1)
-        )
+        CodeStep(np.array(w), np.array(o), np.full(len(o), m, np.float32), 0, 0, 255, scores and i == len(steps) - 1)
         for i, (w, o, m) in enumerate(steps)
     ]
     quantiser: Any = None
@@ -144,7 +142,7 @@ def chain(*steps: tuple[list[list[int]], list[int], float], scores: bool = True)
 def roundings() -> CodeNetwork:
     """Scores 2 rint(x / 2) and 4 rint(x / 4) - 1: equal but for the roundings, so that the first is greater by 1."""
     halves = CodeStep(np.array([[2, 1]]), np.zeros(2, np.int64), np.full(2, 0.25, np.float32), 0, 0, 255)
-    last = CodeStep(np.array([[2, 0], [0, 4]]), np.array([0, -1]), np.ones(2, np.float32), 0, 0, 0)
+    last = CodeStep(np.array([[2, 0], [0, 4]]), np.array([0, -1]), np.ones(2, np.float32), 0, 0, 255, is_float=True)
     return replace(chain(([[1]], [0], 1.0)), steps=(halves, last))
 
 
