@@ -14,7 +14,7 @@ from harness.boards.workspace import Workspace
 from harness.cli import _completion, decide
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) ->
 
     path = workspace.run(run)
     if (path / decide.REQUEST).exists():
+        if wanted.key is not None:
+            raise RequestError(f"{path}: a decision has no signature", "verify it without --key")
         return decide.verify(path, console)
     evidence = read(path)
     claims = list(claims_of(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -121,7 +121,7 @@ class Partition:
         products = [np.array(each, np.int64).T for each in itertools.product(*runs)]
         return [(low, high) for low, high in products]
 
-    def by_box(self, regions: Sets, axes: range) -> Sets:
+    def by_box(self, regions: Sets, axes: Iterable[int]) -> Sets:
         """Return the union of the decisions of each interval's segments, along these axes of `regions`."""
         for axis in axes:
             moved = np.moveaxis(regions, axis, 0)

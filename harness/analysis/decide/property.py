@@ -61,7 +61,7 @@ class Property:
     """A property: the boxes, the decisions, and which of these each box allows.
 
     `allowed` has a set for each box, or for all; None if any single decision is allowed.  `names` are those of the
-    decisions.  `sha256` has the hash of each file that states it, by name.
+    decisions.  `sha256` has the hash of each file that states it, by its path from the folder of the property file.
     """
 
     kind: str
@@ -167,9 +167,9 @@ def read(path: Path, network: CodeNetwork, most: int = MOST_DECISIONS) -> Proper
     if isinstance(stated, _Robust):
         axes = tuple(each.axis() for each in stated.axes)
         return Property(ROBUST, axes, True, rule, network.names, None, text, sha256)
-    file = path.parent / stated.table
+    file = _beside(path, stated.table)
     axes, allowed = _table(file, network, first=stated.table_ties == "first")
-    return Property(TABLE, axes, True, rule, network.names, allowed, text, sha256 | {file.name: _sha256(file)})
+    return Property(TABLE, axes, True, rule, network.names, allowed, text, sha256 | {stated.table: _sha256(file)})
 
 
 def _table(path: Path, network: CodeNetwork, *, first: bool) -> tuple[tuple[Axis, ...], Sets]:
@@ -216,9 +216,9 @@ def corners(points: Sets) -> Sets:
 def _output_in(
     path: Path, stated: _Output, network: CodeNetwork, text: str, sha256: dict[str, str], most: int
 ) -> Property:
-    file = path.parent / stated.vnnlib
+    file = _beside(path, stated.vnnlib)
     found = vnnlib.read(file, network.inputs, network.outputs)
-    sha256 = sha256 | {file.name: _sha256(file)}
+    sha256 = sha256 | {stated.vnnlib: _sha256(file)}
     if (alternatives := len(found.half_spaces)) >= most:
         raise RequestError(
             f"{file}: {alternatives} alternatives", f"at most {most - 1}, with --bounds {MOST_OF_BOUNDS - 1}"
@@ -256,6 +256,16 @@ def _number(name: str, value: float | str) -> Fraction:
         raise RequestError(
             f"axis {name}: {value!r} is no finite number", "for example 250, 0.5, -pi or pi/4"
         ) from error
+
+
+def _beside(path: Path, stated: str) -> Path:
+    """Return the file that a property states; RequestError unless it is in the property's folder or below."""
+    if Path(stated).is_absolute() or ".." in Path(stated).parts:
+        raise RequestError(
+            f"{path}: {stated!r} is outside the folder of the property",
+            "put it beside the property: a decision copies both",
+        )
+    return path.parent / stated
 
 
 def _bytes(path: Path) -> bytes:

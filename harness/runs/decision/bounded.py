@@ -38,7 +38,6 @@ from harness.runs.decision.entries import BOUNDS, BoundsDocument, BoundsRequestD
 from harness.runs.decision.job import REQUEST, WITNESSES, Progress, Stated
 
 POSSIBLE, REACHED = "possible.npy", "reached.npy"
-UNDECIDED = "undecided"
 SAMPLES = 128
 """Code vectors of a box that are tried; where an axis wraps, of each product of its runs of codes."""
 ELEMENTS = 1 << 21
@@ -243,7 +242,7 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDoc
     return BoundsDocument(
         **dict(job.request),
         harness={"version": __version__, "revision": revision()},
-        verdict=decision.VIOLATED if counts.violated else UNDECIDED if counts.undecided else decision.SAFE,
+        verdict=decision.verdict_of(counts),
         counts=counts,
         safe_by_interval=by_interval,
         possible_sha256=hashlib.sha256(possible.tobytes()).hexdigest(),

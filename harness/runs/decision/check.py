@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from harness.model import load
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
 from harness.runs.decision import slabs
-from harness.runs.decision.entries import DecisionDocument
+from harness.runs.decision.entries import BoundsDocument, CountsEntry, DecisionDocument, StatedDocument
 from harness.runs.decision.job import (
     DECISIONS,
     DOCUMENT,
@@ -33,6 +34,7 @@ from harness.runs.decision.job import (
     Stated,
     counts_of,
     opened,
+    verdict_of,
     witness_sets,
 )
 
@@ -57,16 +59,29 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     if not (path / DOCUMENT).is_file():
         raise RequestError(f"{path}: no finished decision", f"continue it: harness decide --resume {path}")
     document, job = DecisionDocument.read(path / DOCUMENT), opened(path)
-    asked = job.request.to_json()
-    stated = {key: value for key, value in document.to_json().items() if key in asked}
-    same = strict_json.text(stated) == strict_json.text(asked)
-    yield _finding("request", same, "decide.json states this model, property and domain")
-    decisions = array(path / DECISIONS)
+    yield of_request(document, job.request)
+    decisions = stored(path / DECISIONS)
+    if decisions.shape != job.partition.shape or decisions.dtype != np.uint8:
+        yield Finding("decisions", False, f"{DECISIONS} has no set for each box")
+        return
     yield from _certificate(job, document, decisions, progress)
     counts = counts_of(job.stated, decisions)
-    yield _finding("counts", counts == document.counts, f"{counts.safe:,} safe, {counts.violated:,} violated")
+    yield Finding("counts", counts == document.counts, f"{counts.safe:,} safe, {counts.violated:,} violated")
+    yield of_verdict(document, counts)
     yield from _witnesses(job, document, decisions)
     yield from _again(job, decisions, boxes, np.random.default_rng(seed), progress)
+
+
+def of_request(document: StatedDocument, request: StatedDocument) -> Finding:
+    """Return whether a document states the request of its folder."""
+    asked, stated = request.to_json(), document.to_json()
+    same = strict_json.text({key: stated.get(key) for key in asked}) == strict_json.text(asked)
+    return Finding("request", same, "decide.json states this model, property and domain")
+
+
+def of_verdict(document: DecisionDocument | BoundsDocument, counts: CountsEntry) -> Finding:
+    """Return whether the verdict follows from the number of boxes by result."""
+    return Finding("verdict", document.verdict == verdict_of(counts), document.verdict)
 
 
 def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress: Progress) -> Iterator[Finding]:
@@ -84,22 +99,19 @@ def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress
                 slabs.add_to_boxes(union, job.partition, result, job.axis)
             bar.advance(1)
     wrong += [f"slab {first} is none of the domain" for first, _ in stated]
-    yield _finding("slabs", not wrong, "; ".join(wrong[:3]) or f"{len(tasks)} slabs have the stated hashes")
+    yield Finding("slabs", not wrong, "; ".join(wrong[:3]) or f"{len(tasks)} slabs have the stated hashes")
     total = job.partition.code_vectors
-    yield _finding("code vectors", codes == total, f"{codes:,} decided, {total:,} in the domain")
+    yield Finding("code vectors", codes == total, f"{codes:,} decided, {total:,} in the domain")
     same = np.array_equal(union, decisions)
     hashed = hashlib.sha256(decisions.tobytes()).hexdigest() == document.decisions_sha256
-    yield _finding("decisions", same and hashed, "the decisions of the boxes are those of the slabs")
+    yield Finding("decisions", same and hashed, "the decisions of the boxes are those of the slabs")
 
 
 def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterator[Finding]:
-    content = (job.path / WITNESSES).read_bytes()
-    stated = hashlib.sha256(content).hexdigest() == document.witnesses_sha256
-    with np.load(job.path / WITNESSES, allow_pickle=False) as arrays:
-        boxes, codes, inputs = arrays["boxes"].astype(np.int64), arrays["codes"], arrays["inputs"]
+    stated, boxes, codes, inputs = witnesses(job.path, document)
     wanted = witness_sets(job.stated, decisions)
     each_once = np.array_equal(np.argwhere(wanted), boxes)
-    yield _finding("witnesses", stated and each_once, f"{len(boxes):,} violated boxes have a witness each")
+    yield Finding("witnesses", stated and each_once, f"{len(boxes):,} violated boxes have a witness each")
     if not each_once or not len(boxes):
         return
     found = Engine(job.network, job.stated.rule).each(codes)
@@ -108,7 +120,7 @@ def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterato
     expected = job.partition.inputs(boxes, codes, job.network)
     inside = np.array_equal(expected.view(np.uint32), inputs.view(np.uint32))
     shown = "the second kernel finds the violation of each, at an input within its box"
-    yield _finding("violations", violating and quantised and inside, shown)
+    yield Finding("violations", violating and quantised and inside, shown)
 
 
 def _again(job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress) -> Iterator[Finding]:
@@ -131,10 +143,10 @@ def _again(job: Job, decisions: Sets, boxes: int, random: np.random.Generator, p
                 wrong_runtime.append(box)
             compared += len(sample)
             bar.advance(1)
-    yield _finding(
+    yield Finding(
         "second kernel", not wrong_kernel, _shown(wrong_kernel) or f"{checked} random boxes, {codes:,} code vectors"
     )
-    yield _finding(
+    yield Finding(
         "ONNX Runtime",
         not wrong_runtime,
         _shown(wrong_runtime) or f"{compared:,} of these code vectors, through the model",
@@ -217,16 +229,20 @@ def _input_of_each_code(job: Stated, axis: int) -> npt.NDArray[np.float32]:
     return values
 
 
-def array(path: Path) -> Any:
-    """Return a stored array of sets; RequestError if it cannot be read."""
+def stored(path: Path, *names: str) -> Any:
+    """Return a stored array, or those of these names; RequestError if the file cannot be read."""
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        found = np.load(path, allow_pickle=False)
+        return [found[name] for name in names] if names else found
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise RequestError(f"cannot read {path}: {error}", "copy the folder again from its source") from error
 
 
-def _finding(claim: str, holds: bool, finding: str) -> Finding:
-    return Finding(claim, holds, finding)
+def witnesses(path: Path, document: DecisionDocument | BoundsDocument) -> tuple[bool, Any, Any, Any]:
+    """Return whether the witnesses have the stated hash; their boxes, codes and inputs, (n, axes) each."""
+    boxes, codes, inputs = stored(path / WITNESSES, "boxes", "codes", "inputs")
+    sha256 = hashlib.sha256((path / WITNESSES).read_bytes()).hexdigest()
+    return sha256 == document.witnesses_sha256, boxes.astype(np.int64), codes, inputs
 
 
 def _shown(wrong: list[tuple[int, ...]]) -> str:

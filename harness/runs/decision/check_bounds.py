@@ -10,13 +10,12 @@ import numpy as np
 
 from harness.analysis.decide.partition import AnySets
 from harness.analysis.decide.property import type_of_sets
-from harness.core import strict_json
 from harness.core.errors import RequestError
 from harness.runs.decision import bounded
 from harness.runs.decision.bounded import POSSIBLE, REACHED, Job
-from harness.runs.decision.check import Finding, Runtime, array
+from harness.runs.decision.check import Finding, Runtime, of_request, of_verdict, stored, witnesses
 from harness.runs.decision.entries import BoundsDocument
-from harness.runs.decision.job import DOCUMENT, WITNESSES, Progress
+from harness.runs.decision.job import DOCUMENT, Progress
 
 VECTORS_OF_A_BOX = 20
 """Random code vectors of a random box that ONNX Runtime computes."""
@@ -27,11 +26,8 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     if not (path / DOCUMENT).is_file():
         raise RequestError(f"{path}: no finished decision", "start it again: a decision by bounds is not resumed")
     document, job = BoundsDocument.read(path / DOCUMENT), bounded.opened(path)
-    asked = job.request.to_json()
-    same = {key: document.to_json().get(key) for key in asked}
-    holds = strict_json.text(same) == strict_json.text(asked)
-    yield Finding("request", holds, "decide.json states this model, property and domain")
-    possible, reached = array(path / POSSIBLE), array(path / REACHED)
+    yield of_request(document, job.request)
+    possible, reached = stored(path / POSSIBLE), stored(path / REACHED)
     fits = possible.shape == reached.shape == (job.partition.boxes,)
     fits = fits and possible.dtype == reached.dtype == type_of_sets(len(job.stated.names))
     hashes = [hashlib.sha256(each.tobytes()).hexdigest() for each in (possible, reached)]
@@ -43,20 +39,18 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     counts = bounded.counts_of(job.stated, possible, reached)
     shown = f"{counts.safe:,} safe, {counts.violated:,} violated, {counts.undecided:,} undecided"
     yield Finding("counts", counts == document.counts, shown)
+    yield of_verdict(document, counts)
     runtime = Runtime(job)
     yield from _witnesses(job, document, reached, runtime)
     yield from _again(job, possible, boxes, np.random.default_rng(seed), runtime, progress)
 
 
 def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Runtime) -> Iterator[Finding]:
-    content = (job.path / WITNESSES).read_bytes()
-    with np.load(job.path / WITNESSES, allow_pickle=False) as arrays:
-        boxes, codes, inputs = arrays["boxes"].astype(np.int64), arrays["codes"], arrays["inputs"]
+    stated, boxes, codes, inputs = witnesses(job.path, document)
     violated = np.flatnonzero(bounded.violated(job.stated, reached))
     numbers = np.zeros(len(boxes), np.int64)
     for axis, intervals in zip(job.partition.axes, boxes.T, strict=True):
         numbers = numbers * axis.intervals + intervals
-    stated = hashlib.sha256(content).hexdigest() == document.witnesses_sha256
     each = np.array_equal(np.unique(numbers), violated)
     yield Finding("witnesses", stated and each, f"{len(violated):,} violated boxes have {len(boxes):,} witnesses")
     if not each or not len(boxes):

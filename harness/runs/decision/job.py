@@ -61,7 +61,7 @@ from harness.runs.folder import RunFolder
 
 REQUEST, DOCUMENT = "request.decide.json", "decide.json"
 DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz", "model.onnx", "property", "slabs"
-SAFE, VIOLATED = "safe", "violated"
+SAFE, VIOLATED, UNDECIDED = "safe", "violated", "undecided"
 MILLION = 1_000_000
 LARGEST_OF_JSON = 2**53
 MOST_CORE_HOURS = 1000.0
@@ -87,7 +87,30 @@ class Stated:
     @property
     def entries(self) -> dict[str, Any]:
         """The entries of a document that state it."""
-        return _entries(self)
+        axes = [
+            AxisEntry(
+                name=axis.name,
+                unit=axis.unit,
+                wraps=axis.wraps,
+                intervals=axis.intervals,
+                codes=(codes.low, codes.high),
+            )
+            for axis, codes in zip(self.partition.axes, self.partition.codes, strict=True)
+        ]
+        stated, vectors = self.stated, self.partition.code_vectors
+        exact = vectors if vectors <= LARGEST_OF_JSON else None
+        return {
+            "schema": SCHEMA,
+            "model": ModelEntry(name=self.network.name, sha256=self.network.sha256),
+            "property": PropertyEntry(
+                kind=stated.kind,
+                text=stated.text,
+                sha256=stated.sha256,
+                decisions=stated.names,
+                ties=stated.rule.ties,
+            ),
+            "partition": PartitionEntry(axes=axes, boxes=self.partition.boxes, code_vectors=exact),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +123,7 @@ class Job(Stated):
     @property
     def request(self) -> RequestDocument:
         """The request."""
-        return _request(self)
+        return RequestDocument(**self.entries, slab_axis=self.axis, slab_codes=self.width)
 
     @property
     def tasks(self) -> list[slabs.Task]:
@@ -161,8 +184,8 @@ def new_folder(stated: Stated, network: Network, property_file: Path) -> Path:
     folder = RunFolder.create(stated.path, "decide", network.name, datetime.now(UTC)).path
     (folder / "chunks").rmdir()
     (folder / MODEL).write_bytes(network.onnx_bytes)
-    (folder / PROPERTY).mkdir()
     for name in stated.stated.sha256:
+        (folder / PROPERTY / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(property_file.parent / name, folder / PROPERTY / name)
     return folder
 
@@ -278,8 +301,8 @@ def _save_witnesses(job: Job, boxes: Sets, bar: ProgressBar) -> None:
     left = witness_sets(job.stated, boxes)
     engine = Engine(job.network, job.stated.rule)
     numbers, codes = [np.empty((0, boxes.ndim), np.int64)], [np.empty((0, boxes.ndim), np.uint8)]
-    with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) as threads:
-        for task in job.tasks:
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for task in job.tasks if left.any() else ():
             result = job.finished(task)
             if result is None:
                 raise ToolError(f"{job.path}: slab {task.first} was stored and cannot be read", "use --resume")
@@ -342,51 +365,30 @@ def _entry(result: slabs.Result) -> SlabEntry:
     )
 
 
-def _request(job: Job) -> RequestDocument:
-    return RequestDocument(**job.entries, slab_axis=job.axis, slab_codes=job.width)
-
-
-def _entries(job: Stated) -> dict[str, Any]:
-    axes = [
-        AxisEntry(
-            name=axis.name, unit=axis.unit, wraps=axis.wraps, intervals=axis.intervals, codes=(codes.low, codes.high)
-        )
-        for axis, codes in zip(job.partition.axes, job.partition.codes, strict=True)
-    ]
-    stated, vectors = job.stated, job.partition.code_vectors
-    exact = vectors if vectors <= LARGEST_OF_JSON else None
-    return {
-        "schema": SCHEMA,
-        "model": ModelEntry(name=job.network.name, sha256=job.network.sha256),
-        "property": PropertyEntry(
-            kind=stated.kind,
-            text=stated.text,
-            sha256=stated.sha256,
-            decisions=stated.names,
-            ties=stated.rule.ties,
-        ),
-        "partition": PartitionEntry(axes=axes, boxes=job.partition.boxes, code_vectors=exact),
-    }
-
-
 def counts_of(stated: Property, boxes: Sets) -> CountsEntry:
     """Return the number of boxes by result."""
-    violated = int(np.count_nonzero(stated.forbidden(boxes)))
+    violated, undecided = int(np.count_nonzero(stated.forbidden(boxes))), int(np.count_nonzero(boxes == 0))
     by_decision = {name: int(np.count_nonzero(boxes & (1 << index))) for index, name in enumerate(stated.names)}
-    return CountsEntry(safe=boxes.size - violated, violated=violated, undecided=0, by_decision=by_decision)
+    safe = boxes.size - violated - undecided
+    return CountsEntry(safe=safe, violated=violated, undecided=undecided, by_decision=by_decision)
+
+
+def verdict_of(counts: CountsEntry) -> str:
+    """Return the verdict that follows from the number of boxes by result."""
+    return VIOLATED if counts.violated else UNDECIDED if counts.undecided else SAFE
 
 
 def _document(
     job: Job, boxes: Sets, entries: Sequence[SlabEntry], cpu_s: float, began: datetime, wall_s: float
 ) -> DecisionDocument:
     counted = sum(entry.code_vectors for entry in entries)
-    if counted != job.partition.code_vectors or not boxes.all():
-        raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
     counts = counts_of(job.stated, boxes)
+    if counted != job.partition.code_vectors or counts.undecided:
+        raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
     return DecisionDocument(
         **dict(job.request),
         harness={"version": __version__, "revision": revision()},
-        verdict=VIOLATED if counts.violated else SAFE,
+        verdict=verdict_of(counts),
         counts=counts,
         slabs=entries,
         decisions_sha256=hashlib.sha256(boxes.tobytes()).hexdigest(),

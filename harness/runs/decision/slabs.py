@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.decide.code_network import CodeNetwork
-from harness.analysis.decide.engine import Engine
+from harness.analysis.decide.engine import Engine, sources_sha256
 from harness.analysis.decide.partition import Partition, Sets
 from harness.analysis.decide.property import Rule
 
@@ -113,16 +113,13 @@ def decide(task: Task) -> Result:
     began_s, began_cpu_s = time.monotonic(), time.thread_time()
     regions, count = engine.decide(task.low, task.extent, task.segments, task.shape)
     took_s, cpu_s = time.monotonic() - began_s, time.thread_time() - began_cpu_s
-    by = (engine.kernel, engine.sources_sha256, platform.node())
+    by = (engine.kernel, sources_sha256(), platform.node())
     return Result(task.first, task.last, count, regions, took_s, cpu_s, *by)
 
 
 def add_to_boxes(boxes: Sets, partition: Partition, result: Result, axis: int) -> None:
     """Add the decisions of a slab to those of all boxes, uint8 of the partition's shape."""
-    others = [other for other in range(len(partition.axes)) if other != axis]
-    regions = result.regions
-    for other in others:
-        regions = partition.by_box(regions, range(other, other + 1))
+    regions = partition.by_box(result.regions, (other for other in range(len(partition.axes)) if other != axis))
     start = int(partition.codes[axis].segment[result.first])
     along, target = np.moveaxis(regions, axis, 0), np.moveaxis(boxes, axis, 0)
     for offset, sets in enumerate(along):

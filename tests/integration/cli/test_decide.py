@@ -137,6 +137,24 @@ def test_similarity_to_a_table_and_a_changed_cell(user: User, tmp_path: Path) ->
         assert all(index <= at <= index + 1 for index, at in zip(box, cell, strict=True)), "boxes at the cell only"
 
 
+def test_files_of_a_property_lie_beside_it(user: User, tmp_path: Path) -> None:
+    domain = random_domain(1, argmax=True, float_output=True)
+    (tmp_path / "tables").mkdir()
+    write_table(tmp_path / "tables", domain, np.ones([len(cuts) for cuts in domain.cuts], np.uint8))
+    ended = decide(user, *domain.write(tmp_path, property="similar-to-table", table="tables/table.npz"))
+    assert (folder_of(ended) / "property" / "tables" / "table.npz").is_file()
+    assert user.harness("verify", str(folder_of(ended))).code == 0
+    key = tmp_path / "key.pub"
+    key.write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRlc3R0ZXN0dGVzdHRlc3R0ZXN0dGVzdHRlc3R0ZXN0 lab\n")
+    signed = user.harness("verify", str(folder_of(ended)), "--key", str(key))
+    assert (signed.code, "a decision has no signature" in signed.err) == (2, True), signed.err
+    known = {*(tmp_path / "runs").iterdir()}
+    (tmp_path / "below").mkdir()
+    outside = decide(user, *domain.write(tmp_path / "below", property="similar-to-table", table="../tables/table.npz"))
+    assert (outside.code, "outside the folder of the property" in outside.err) == (2, True), outside.err
+    assert {*(tmp_path / "runs").iterdir()} == known
+
+
 def test_a_changed_weight_changes_the_boxes_that_brute_force_predicts(user: User, tmp_path: Path) -> None:
     domain = random_domain(3, argmax=True, float_output=True)
     changed = onnx.ModelProto()
@@ -248,13 +266,17 @@ def test_changed_evidence_is_found(user: User, tmp_path: Path) -> None:
     def document(folder: Path) -> None:
         content = json.loads((folder / "decide.json").read_text())
         content["counts"]["safe"] += 1
+        content["verdict"] = "safe" if content["verdict"] == "violated" else "violated"
         content["slabs"][0]["code_vectors"] += 1
         (folder / "decide.json").write_text(json.dumps(content))
 
     assert {"decisions"} <= claims_of(decisions)
     assert {"slabs", "decisions"} <= claims_of(slab)
     assert {"witnesses", "violations"} <= claims_of(witness)
-    assert {"counts", "slabs"} <= claims_of(document)
+    assert {"counts", "slabs", "verdict"} <= claims_of(document)
+    (whole / "witnesses.npz").write_bytes(b"PK")
+    unreadable = user.harness("verify", str(whole))
+    assert (unreadable.code, "witnesses.npz" in unreadable.err) == (2, True), unreadable.err
 
 
 @pytest.mark.parametrize(
