@@ -2,8 +2,8 @@
 BOARD ?= xavier
 MODEL ?= acas_coc
 PYTHON ?= python3
-# Extras of pyproject.toml that `make run` gets: what the shipped boards and the targets cuda are built with, and Pillow.
-EXTRAS ?= cross cuda images
+# Extras of pyproject.toml that `make run` gets: compilers of shipped boards and of cuda, Pillow, Dask.
+EXTRAS ?= cross cuda images cluster
 REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 
 .PHONY: run check test suite campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
@@ -60,9 +60,8 @@ setup: .venv/complete
 # What the tests and the linters need on top.
 setup-dev: .venv/complete-dev
 
-.venv/complete-dev: .venv/complete requirements/dev.txt requirements/cluster.txt
-	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes \
-	    --requirement requirements/dev.txt --requirement requirements/cluster.txt
+.venv/complete-dev: .venv/complete requirements/dev.txt
+	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
 	touch $@
 
 # Makes the five ACAS networks anew, in about 80 minutes of two cores; see models/acas/README.md.
