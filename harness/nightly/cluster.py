@@ -12,7 +12,7 @@ from harness.core.installation import install_extra, revision
 
 CONNECT_TIMEOUT_S = 10
 RETRIES = 3
-"""How often a task is repeated that failed; one whose worker was lost is repeated by the scheduler."""
+"""Repetitions of a task that failed; the scheduler itself repeats a task whose worker was lost."""
 
 
 def version() -> tuple[str, str | None]:

@@ -34,6 +34,18 @@ def node(operator: str, *inputs: str, output: str = "y", **attributes: Any) -> o
     return helper.make_node(operator, list(inputs), [output], name=output, domain=domain, **attributes)
 
 
+def pooled_with_zeros(weights: Array) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
+    """Nodes and constants of a MaxPool of images with zeros around them, 4 x 3 values of x times float32 weights."""
+    around = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    return [
+        node("MatMul", "x", "w", output="dense"),
+        node("Reshape", "dense", "image", output="images"),
+        node("Pad", "images", "around", output="padded"),
+        node("MaxPool", "padded", output="pooled", kernel_shape=[2, 2]),
+        node("Flatten", "pooled", output="y"),
+    ], {"w": weights, "image": np.array([-1, 1, 4, 3], np.int64), "around": around}
+
+
 def layer_of(
     proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], position: int = 0
 ) -> Layer:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.builders import make_model
 from tests.support.cli.command import User
-from tests.support.codes import node
+from tests.support.codes import pooled_with_zeros
 
 RUN = ("run", "--board", "host", "--model", "acas_reg50")
 
@@ -23,7 +23,7 @@ def user(tmp_path: Path, cache: Path) -> User:
 
 
 def claims(user: User, folder: Path) -> dict[str, str]:
-    """What `harness verify` makes of the claims that depend on chunks and their bounds."""
+    """Return the results of `harness verify` for the claims that depend on chunks and their bounds."""
     found = user.harness("verify", str(folder), "--reference", "chunk", "--json").document["claims"]
     return {
         claim["claim"]: claim["state"]
@@ -56,17 +56,7 @@ def test_a_run_states_and_verify_checks_the_bounds_of_the_whole_network(user: Us
 
 
 def test_a_fusion_that_changes_values_makes_a_run_inconclusive(user: User) -> None:
-    constants = {
-        "w": -np.ones((5, 12), np.float32), "image": np.array([-1, 1, 4, 3], np.int64),
-        "around": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
-    }  # fmt: skip
-    nodes = [
-        node("MatMul", "x", "w", output="dense"),
-        node("Reshape", "dense", "image", output="images"),
-        node("Pad", "images", "around", output="padded"),
-        node("MaxPool", "padded", output="pooled", kernel_shape=[2, 2]),
-        node("Flatten", "pooled", output="y"),
-    ]
+    nodes, constants = pooled_with_zeros(-np.ones((5, 12), np.float32))
     box = {f"input_box_{end}": json.dumps([value] * 5) for end, value in (("low", 0.5), ("high", 1.0))}
     path = user.folder / "padded.onnx"
     onnx.save(make_model(nodes, constants, {"y": ("float32", 20)}, width=5, metadata=box), path)

@@ -32,7 +32,7 @@ from tests.support.proof.trials import Workshop
 WIDTH = 83
 """Whole vectors of every processor, and a rest."""
 FLAGS = {"no FMA": ["-O2", *WARNINGS], "native": ["-O3", "-march=native", *WARNINGS]}
-"""Of each variant a program is built without any warning of gcc."""
+"""A program of each variant is built without any warning of gcc."""
 # Each variant, without and with FMA, and with codes of each type.
 IN_TEST = {
     ("c", "no FMA", "int8"),

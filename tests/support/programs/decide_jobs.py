@@ -107,7 +107,7 @@ class Job:
 
     @property
     def decisions(self) -> int:
-        """How many decisions comparisons are made for."""
+        """The number of decisions that have comparisons."""
         return max((each.decision for each in self.comparisons), default=-1) + 1
 
     @property
@@ -181,7 +181,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """Of one job: codes processed, regions (uint8), decide_find and its codes, the sets of decide_each (codes,)."""
+    """Results of one job: codes processed, regions (uint8), decide_find and its codes, sets of decide_each (codes,)."""
 
     count: int
     regions: Array

@@ -20,7 +20,7 @@ from harness.model.onnx_runtime.hostcheck import HostCheck
 from harness.reference import Reference, SpecificationReference, Whole, whole_network
 from harness.reference.whole_network import NOTHING, WholeNetwork, WholeOutput, bounds, require_within_bounds
 from tests.support.builders import make_model
-from tests.support.codes import node
+from tests.support.codes import node, pooled_with_zeros
 from tests.support.float_images import every_operator
 
 SOUND = HostCheck((), "x86_64 avx2", "1.31.1")
@@ -189,17 +189,8 @@ def test_what_onnx_runtime_fuses_lies_within_the_bounds(seed: int) -> None:
 
 def test_a_fusion_that_changes_values_is_beyond_the_bound() -> None:
     """ONNX Runtime 1.31 makes zeros around an image the padding of a MaxPool, which is never chosen."""
-    constants = {
-        "w": -np.abs(np.random.default_rng(0).normal(size=(20, 12))).astype(np.float32),
-        "image": np.array([-1, 1, 4, 3], np.int64), "around": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
-    }  # fmt: skip
-    nodes = [
-        node("MatMul", "x", "w", output="dense"),
-        node("Reshape", "dense", "image", output="images"),
-        node("Pad", "images", "around", output="padded"),
-        node("MaxPool", "padded", output="pooled", kernel_shape=[2, 2]),
-        node("Flatten", "pooled", output="y"),
-    ]
+    weights = -np.abs(np.random.default_rng(0).normal(size=(20, 12))).astype(np.float32)
+    nodes, constants = pooled_with_zeros(weights)
     network = model_of(nodes, constants, {"y": ("float32", 20)})
     with pytest.raises(ReferenceFailed, match=r"output 'y', vector 0, column 0: ONNX Runtime with the whole network"):
         Reference(network).expected(np.ones((2, 20), np.float32))
@@ -268,7 +259,7 @@ def test_a_value_that_is_no_finite_number_is_beyond_the_bound(wrong: float) -> N
 
 
 def products(count: int, between: str = "") -> Network:
-    """So many products with random matrices, with an operator between them."""
+    """A model of products with random matrices, with an operator between each two."""
     rng = np.random.default_rng(0)
     constants = {f"w{k}": rng.normal(size=(20, 20)).astype(np.float32) for k in range(count)}
     constants["slope"] = rng.uniform(-1, 2, 20).astype(np.float32)
