@@ -27,7 +27,6 @@ enum {
     BLOCK = 8, /* outputs that are computed together */
     PLANES = 3,
     WARP = 32,
-    ALL_LANES = -1,
     HIGHEST_CODE = 255,
 };
 
@@ -362,8 +361,8 @@ __device__ inline void share_range(Block &block, Range range, const int32_t *lis
 {
     for (int32_t distance = WARP / 2; distance; distance /= 2)
         for (int32_t i = 0; i < 2; ++i) {
-            range.beyond[i] = __vmaxu4(range.beyond[i], __shfl_xor_sync(ALL_LANES, range.beyond[i], distance));
-            range.greatest[i] = __vmaxu4(range.greatest[i], __shfl_xor_sync(ALL_LANES, range.greatest[i], distance));
+            range.beyond[i] = __vmaxu4(range.beyond[i], __shfl_xor_sync(0xffffffffu, range.beyond[i], distance));
+            range.greatest[i] = __vmaxu4(range.greatest[i], __shfl_xor_sync(0xffffffffu, range.greatest[i], distance));
         }
     for (int32_t j = 0; j < count && thread() % WARP == 0; ++j) {
         const int32_t shift = 8 * (j % GROUP);
@@ -474,6 +473,16 @@ __device__ inline void decide_sums(Block &block, const DecideNetwork &network, c
     __syncthreads();
 }
 
+/* Reads a word that other threads change by atomic operations. */
+__device__ inline uint32_t read(const uint32_t *word)
+{
+#ifdef __CUDACC_RTC__
+    return *(const volatile uint32_t *)word;
+#else
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
 __device__ inline void see(Block &block, const DecideGpuJob &job, const Sample &sample, uint32_t set)
 {
     int32_t region = 0;
@@ -481,7 +490,7 @@ __device__ inline void see(Block &block, const DecideGpuJob &job, const Sample &
         const uint16_t *const segment = &job.regions.segment[k][block.batch.low[k]];
         region += (segment[sample.digit[k]] - segment[0]) * block.batch.stride[k];
     }
-    if (set & ~block.seen[region])
+    if (set & ~read(&block.seen[region])) /* atomic operations on one word take turns */
         atomicOr(&block.seen[region], set);
 }
 

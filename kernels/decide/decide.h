@@ -66,6 +66,8 @@ typedef struct {
     uint8_t *regions;
 } DecideRegions;
 
+#ifndef __CUDACC_RTC__ /* functions of the host */
+
 /* Adds the decisions of all codes of the box to the regions; codes are processed in batches of batch[k] codes along
  * axis k, at most DECIDE_SAMPLES together.  Returns the number of codes; 0 if memory is lacking or a limit is exceeded.
  * Each thread may run its own call; two calls at the same time need regions of their own. */
@@ -85,5 +87,7 @@ const char *decide_kernel(void);
 /* The same decisions, one code vector after the other, without batches, bounds or vectors: (count, axes) codes, sets
  * (count,).  For networks that decide_box does not refuse. */
 void decide_each(const DecideNetwork *network, const uint8_t *codes, uint64_t count, uint8_t *sets);
+
+#endif
 
 #endif
