@@ -177,3 +177,11 @@ def test_lacking_memory_is_reported(tmp_path: Path) -> None:
     program = compile_engine("portable", tmp_path, str(tmp_path / "none.c"))
     [result] = run_jobs(program, "portable", [acas((0, 0, 0, 0, 0), (1, 2, 2, 2, 2))])
     assert (result.count, result.found) == (0, -1)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_threads_of_the_gpu_kernel_do_not_race(tmp_path: Path) -> None:
+    """Every thread is a thread of the processor: ThreadSanitizer finds a missing barrier."""
+    program = compile_engine(SIMULATED_GPU, tmp_path, "-fsanitize=thread", "-DSIMULATION_THREADS", "-g")
+    check(program, SIMULATED_GPU, [random_job(np.random.default_rng(seed)) for seed in range(6)])

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.targets.base import KERNELS, SIMULATORS
+from tests.support.programs.board_program import fixed_addresses
 from tests.support.programs.c_variants import EMULATED, GNU, QEMU, WARNINGS
 
 Array = npt.NDArray[Any]
@@ -224,7 +225,7 @@ def run_jobs(program: Path, kind: str, jobs: list[Job], threads: int = 1) -> lis
     """Results of the jobs; RuntimeError if threads disagree."""
     file = program.with_suffix(".jobs")
     np.concatenate([job.words() for job in jobs]).astype("<i4").tofile(file)
-    runner = EMULATED if KINDS[kind][0] == GNU else ()
+    runner = EMULATED if KINDS[kind][0] == GNU else fixed_addresses() if kind == SIMULATED_GPU else ()
     done = subprocess.run([*runner, str(program), str(file), str(threads)], capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"decide_job ended with {done.returncode}: {done.stderr.decode()}")
