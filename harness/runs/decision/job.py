@@ -67,6 +67,8 @@ LARGEST_OF_JSON = 2**53
 MOST_CORE_HOURS = 1000.0
 """The greatest estimate of the time of one core, in hours, for which a decision starts."""
 WITNESSES_AT_ONCE = 2000
+MEASURED_S = 2.0
+"""A measurement of the speed ends after this time, if not before."""
 BOX_OF_A_MEASUREMENT = 2_000_000
 """Code vectors in each box of a measurement of the speed."""
 
@@ -414,7 +416,7 @@ def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
     side[job.axis] = 1
     clock = time.monotonic if job.on_gpu else time.thread_time
     done, took_s = 0, 0.0
-    while done < codes:
+    while done < codes and took_s < MEASURED_S:
         low = [
             each.low + int(random.integers(0, room + 1))
             for each, room in zip(job.partition.codes, counts - side, strict=True)
