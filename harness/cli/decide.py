@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ WAITING_FOR_EACH = 2
 @click.option(
     "--bounds", is_flag=True, help="Bound the decisions in each box, for many inputs; some may stay undecided."
 )
+@click.option("--gpu", is_flag=True, help="Decide the slabs on the NVIDIA GPU of this machine, or of each worker.")
 @as_json
 @pass_workspace
 def command(
@@ -63,6 +65,7 @@ def command(
     bounds: bool,
     workers: int | None,
     scheduler: str | None,
+    gpu: bool,
 ) -> int:
     """Decide a property of a quantised network for every input of its domain, with a witness for each violation.
 
@@ -74,15 +77,17 @@ def command(
     console = Console.open(as_json=as_json)
     if (resume is None) == (model is None) or (resume and (stated or bounds)):
         raise click.UsageError("give --model, and --property if the model has none, or --resume")
-    with executor(workers, scheduler) as (pool, count):
+    if gpu and bounds:
+        raise click.UsageError("--bounds computes on processors only: give it without --gpu")
+    with executor(1 if gpu else workers, scheduler) as (pool, count):
         if resume:
-            job = decision.resumed(space.run(resume))
+            job = replace(decision.resumed(space.run(resume)), on_gpu=gpu)
             console.note(feasibility(job))
         else:
             network, file = space.model(str(model)), stated or _beside(space.model_file(str(model)))
             if bounds:
                 return by_bounds(space.runs, network, file, pool, count, console)
-            job = decision.planned(space.runs, network, file)
+            job = replace(decision.planned(space.runs, network, file), on_gpu=gpu)
             console.note(feasibility(job))
             job = decision.new(job, network, file)
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
@@ -130,14 +135,15 @@ def executor(workers: int | None, scheduler: str | None) -> Iterator[tuple[Execu
 
 
 def feasibility(job: Job) -> str:
-    """Return how much there is to decide, and how long one core of this machine takes for it."""
+    """Return how much there is to decide, and how long one core or the GPU of this machine takes for it."""
     from harness.runs.decision import job as decision
 
     per_s, vectors = decision.measured_speed(job), job.partition.code_vectors
-    speed = f"{vectors:,} code vectors; {per_s / 1e6:.0f} million a second on one core"
+    processor = "the GPU" if job.on_gpu else "one core"
+    speed = f"{vectors:,} code vectors; {per_s / 1e6:.0f} million a second on {processor}"
     decision.require_feasible(speed, vectors / per_s)
     needed = duration(vectors / per_s)
-    return f"{job.partition.boxes:,} boxes in {len(job.tasks)} slabs, {speed}: about {needed} of one core"
+    return f"{job.partition.boxes:,} boxes in {len(job.tasks)} slabs, {speed}: about {needed} of {processor}"
 
 
 def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count: int, console: Console) -> int:
@@ -164,7 +170,7 @@ def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count:
 def summary(job: Job, document: DecisionDocument) -> tuple[Any, ...]:
     """Return the result for people."""
     verdict = f"{document.property.kind}: {document.verdict}"
-    speed = f"{document.code_vectors_per_s / 1e6:.0f} million code vectors a second on one core"
+    speed = f"{document.code_vectors_per_s / 1e6:.0f} million code vectors a second on {document.processor}"
     return (
         results(document),
         Text(f"{verdict}, {job.partition.code_vectors:,} code vectors, {speed}", style="bold"),

@@ -548,6 +548,14 @@ static Work *start_work(const DecideNetwork *network, const DecideBox *box, cons
     return (Work *)(void *)memory;
 }
 
+int32_t decide_fits(const DecideNetwork *network, const DecideBox *box, const int32_t *shape)
+{
+    Batch batch = {.samples = 0};
+    Work *work = start_work(network, box, shape, &batch);
+    free(work);
+    return work != NULL;
+}
+
 /* Adds the sets of a slice, axes k to the last, to regions[base ...]; joins slices of one segment in the first.
  * size: samples of the slice; sets is NULL where all samples have the set `one`. */
 static void credit(const Work *work, const Batch *batch, const DecideRegions *regions, int32_t k, int64_t base,

@@ -13,7 +13,9 @@
 #ifndef DECIDE_H
 #define DECIDE_H
 
+#ifndef __CUDACC_RTC__
 #include <stdint.h>
+#endif
 
 enum { DECIDE_AXES = 8, DECIDE_LAYERS = 64, DECIDE_WIDTH = 512, DECIDE_SCORES = 64, DECIDE_SAMPLES = 8192 };
 
@@ -64,10 +66,15 @@ typedef struct {
     uint8_t *regions;
 } DecideRegions;
 
+#ifndef __CUDACC_RTC__ /* functions of the host */
+
 /* Adds the decisions of all codes of the box to the regions; codes are processed in batches of batch[k] codes along
  * axis k, at most DECIDE_SAMPLES together.  Returns the number of codes; 0 if memory is lacking or a limit is exceeded.
  * Each thread may run its own call; two calls at the same time need regions of their own. */
 uint64_t decide_box(const DecideNetwork *network, const DecideBox *box, const int32_t *batch, DecideRegions *regions);
+
+/* Whether memory suffices and no limit is exceeded. */
+int32_t decide_fits(const DecideNetwork *network, const DecideBox *box, const int32_t *batch);
 
 /* Finds the first code vector of the box, in batch order, whose set has a decision of `wanted`; returns 1 and the
  * codes, or 0; -1 if memory is lacking or a limit is exceeded. */
@@ -80,5 +87,7 @@ const char *decide_kernel(void);
 /* The same decisions, one code vector after the other, without batches, bounds or vectors: (count, axes) codes, sets
  * (count,).  For networks that decide_box does not refuse. */
 void decide_each(const DecideNetwork *network, const uint8_t *codes, uint64_t count, uint8_t *sets);
+
+#endif
 
 #endif

@@ -89,6 +89,62 @@ static inline float __int2float_rn(int32_t value)
     return (float)value;
 }
 
+/* Atomic operations return the value before. */
+template <typename T> static inline T atomicAdd(T *address, T value)
+{
+    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t atomicOr(uint32_t *address, uint32_t value)
+{
+    return __atomic_fetch_or(address, value, __ATOMIC_RELAXED);
+}
+
+static inline int32_t atomicMin(int32_t *address, int32_t value)
+{
+    int32_t before = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (value < before && !__atomic_compare_exchange_n(address, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return before;
+}
+
+static inline int32_t atomicMax(int32_t *address, int32_t value)
+{
+    int32_t before = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (value > before && !__atomic_compare_exchange_n(address, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return before;
+}
+
+static inline int __popc(uint32_t value)
+{
+    return __builtin_popcount(value);
+}
+
+/* The greater of each pair of bytes. */
+static inline uint32_t __vmaxu4(uint32_t a, uint32_t b)
+{
+    uint32_t greatest = 0;
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+        const uint32_t x = a >> shift & 255, y = b >> shift & 255;
+        greatest |= (x > y ? x : y) << shift;
+    }
+    return greatest;
+}
+
+/* The value of the thread whose lane differs by `mask`.  All threads of the block have to be here, not only a warp. */
+static inline uint32_t __shfl_xor_sync(uint32_t lanes, uint32_t value, int mask)
+{
+    __shared__ uint32_t exchanged[1024];
+    const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    const unsigned other = (thread & ~31u) | ((thread ^ (unsigned)mask) & 31u);
+    exchanged[thread] = lanes == UINT32_MAX ? value : 0;
+    __syncthreads();
+    const uint32_t found = exchanged[other];
+    __syncthreads();
+    return found;
+}
+
 /* Beyond int32 it gives the nearest int32, of NaN 0. */
 static inline int32_t __float2int_rn(float value)
 {

@@ -26,7 +26,7 @@ from harness.core.errors import RequestError, ToolError
 from harness.core.installation import ROOT
 from harness.targets import toolchain
 
-SOURCES, KERNELS = ROOT / "kernels" / "decide", ROOT / "kernels" / "c"
+SOURCES, KERNELS, GPU_KERNELS = (ROOT / "kernels" / name for name in ("decide", "c", "cuda"))
 FLAGS = (*toolchain.LANGUAGE_FLAGS, *toolchain.EXACTNESS_FLAGS, "-O3", "-march=native", "-fPIC", "-shared")
 AXES, WIDTH, LAYERS = 8, 512, 64  # the limits of decide.h
 BATCH = 4096
@@ -35,7 +35,9 @@ ALIGNED = 64
 TIES = {"first": 0, "last": 1, "all": 2}
 
 
-class _Layer(ctypes.Structure):
+class LayerStruct(ctypes.Structure):
+    """DecideLayer of decide.h."""
+
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("depth", "width", "padded")),
         *((name, ctypes.c_void_p) for name in ("weights", "offset", "multiplier")),
@@ -43,7 +45,9 @@ class _Layer(ctypes.Structure):
     )
 
 
-class _Comparison(ctypes.Structure):
+class ComparisonStruct(ctypes.Structure):
+    """DecideComparison of decide.h."""
+
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("decision", "left", "right", "strict", "negated")),
         ("constant", ctypes.c_float),
@@ -53,23 +57,29 @@ class _Comparison(ctypes.Structure):
 class _Rule(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("greatest", "ties", "decisions", "comparisons")),
-        ("comparison", ctypes.POINTER(_Comparison)),
+        ("comparison", ctypes.POINTER(ComparisonStruct)),
     )
 
 
-class _Network(ctypes.Structure):
+class NetworkStruct(ctypes.Structure):
+    """DecideNetwork of decide.h."""
+
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("layers", "float_scores")),
-        ("layer", ctypes.POINTER(_Layer)),
+        ("layer", ctypes.POINTER(LayerStruct)),
         ("rule", _Rule),
     )
 
 
-class _Box(ctypes.Structure):
+class BoxStruct(ctypes.Structure):
+    """DecideBox of decide.h."""
+
     _fields_ = (("low", ctypes.c_int32 * AXES), ("extent", ctypes.c_int32 * AXES))
 
 
-class _Regions(ctypes.Structure):
+class RegionsStruct(ctypes.Structure):
+    """DecideRegions of decide.h."""
+
     _fields_ = (
         ("segment", ctypes.c_void_p * AXES),
         ("stride", ctypes.c_int64 * AXES),
@@ -84,14 +94,14 @@ class Engine:
         self._library, self._kept = library or _library(cache_folder()), []
         self._inputs = network.inputs
         _require_room(network)
-        layers = (_Layer * len(network.steps))(*map(self._layer, network.steps))
+        layers = (LayerStruct * len(network.steps))(*map(self._layer, network.steps))
         comparisons = [
             comparison(network, decision, each) for decision, half in enumerate(rule.half_spaces) for each in half
         ]
-        array = (_Comparison * len(comparisons))(*comparisons)
+        array = (ComparisonStruct * len(comparisons))(*comparisons)
         self._kept += [layers, array]
         described = _Rule(rule.greatest, TIES[rule.ties], len(rule.half_spaces), len(comparisons), array)
-        self._network = _Network(len(layers), network.steps[-1].is_float, layers, described)
+        self.network = NetworkStruct(len(layers), network.steps[-1].is_float, layers, described)
 
     @property
     def kernel(self) -> str:
@@ -113,10 +123,14 @@ class Engine:
         """
         regions = np.zeros(shape, np.uint8)
         kept = [np.ascontiguousarray(each, np.uint16) for each in segments]
-        given = _Regions(regions=regions.ctypes.data)
+        given = RegionsStruct(regions=regions.ctypes.data)
         for axis, each in enumerate(kept):
             given.segment[axis], given.stride[axis] = each.ctypes.data, regions.strides[axis]
-        count = int(self._library.decide_box(self._pointer, _box(low, extent), _batch(extent), ctypes.byref(given)))
+        count = int(
+            self._library.decide_box(
+                self._pointer, ctypes.byref(box(low, extent)), batch(extent, BATCH), ctypes.byref(given)
+            )
+        )
         if count != math.prod(extent):
             raise ToolError(f"the engine decided {count} of {math.prod(extent)} codes", "memory may be lacking")
         return regions, count
@@ -128,7 +142,11 @@ class Engine:
         """
         codes = np.zeros(AXES, np.uint8)
         found = self._library.decide_find(
-            self._pointer, _box(low, extent), _batch(extent), wanted, codes.ctypes.data_as(ctypes.c_void_p)
+            self._pointer,
+            ctypes.byref(box(low, extent)),
+            batch(extent, BATCH),
+            wanted,
+            codes.ctypes.data_as(ctypes.c_void_p),
         )
         if found < 0:
             raise ToolError("the engine cannot search a box", "memory may be lacking")
@@ -141,11 +159,16 @@ class Engine:
         self._library.decide_each(self._pointer, values, ctypes.c_uint64(len(codes)), results)
         return sets
 
+    def require_fit(self, low: Sequence[int], extent: Sequence[int], most: int) -> None:
+        """Raise ToolError if memory is lacking, or the network or the box exceeds a limit of decide.h."""
+        if not self._library.decide_fits(self._pointer, ctypes.byref(box(low, extent)), batch(extent, most)):
+            raise ToolError("the engine cannot decide a box", "memory may be lacking")
+
     @property
     def _pointer(self) -> Any:
-        return ctypes.byref(self._network)
+        return ctypes.byref(self.network)
 
-    def _layer(self, step: CodeStep) -> _Layer:
+    def _layer(self, step: CodeStep) -> LayerStruct:
         depth, width = step.weights.shape
         padded = -(-width // ALIGNED) * ALIGNED
         weights, offset = np.zeros((depth, padded), np.int16), np.zeros(padded, np.int32)
@@ -153,21 +176,25 @@ class Engine:
         weights[:, :width], offset[:width], multiplier[:width] = step.weights, step.offset, step.multiplier
         self._kept += [weights, offset, multiplier]
         addresses = (array.ctypes.data for array in (weights, offset, multiplier))
-        return _Layer(depth, width, padded, *addresses, step.zero_point, step.low, step.high)
+        return LayerStruct(depth, width, padded, *addresses, step.zero_point, step.low, step.high)
 
 
-def _box(low: Sequence[int], extent: Sequence[int]) -> Any:
-    box = _Box()
-    box.low[: len(low)] = [int(each) for each in low]
-    box.extent[: len(extent)] = [int(each) for each in extent]
-    return ctypes.byref(box)
+def box(low: Sequence[int], extent: Sequence[int]) -> BoxStruct:
+    """Return the box of codes low[k] to low[k] + extent[k] - 1."""
+    found = BoxStruct()
+    found.low[: len(low)] = [int(each) for each in low]
+    found.extent[: len(extent)] = [int(each) for each in extent]
+    return found
 
 
-def _batch(extent: Sequence[int]) -> Any:
-    """Return the codes of a batch along each axis: about the same on long axes, so that few batches are small."""
+def batch(extent: Sequence[int], most: int) -> Any:
+    """Return the codes of a batch along each axis, int32 (AXES,), at most `most` together.
+
+    Long axes have about the same number, so that few batches are small.
+    """
     sizes = [1] * len(extent)
     long = sorted((int(each), axis) for axis, each in enumerate(extent) if each > 1)
-    room = float(BATCH)
+    room = float(most)
     for place, (length, axis) in enumerate(long):
         most = max(1, min(length, int(room ** (1 / (len(long) - place)) + 1e-9)))
         sizes[axis] = max(
@@ -177,7 +204,7 @@ def _batch(extent: Sequence[int]) -> Any:
     return (ctypes.c_int32 * AXES)(*sizes, *[1] * (AXES - len(sizes)))
 
 
-def comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Comparison:
+def comparison(network: CodeNetwork, decision: int, each: Comparison) -> ComparisonStruct:
     """Return a comparison of scores as decide.h states it: of float32 scores, or of codes."""
     right = -1 if each.right is None else each.right
     constant, strict = each.constant, each.strict
@@ -189,7 +216,7 @@ def comparison(network: CodeNetwork, decision: int, each: Comparison) -> _Compar
     elif each.right is None:
         constant, strict = _float_limit(each)
     # decide.h negates a comparison as a whole: score <= c is not score > c
-    return _Comparison(decision, each.left, right, strict != each.at_most, each.at_most, float(constant))
+    return ComparisonStruct(decision, each.left, right, strict != each.at_most, each.at_most, float(constant))
 
 
 def _holds(score: Fraction, each: Comparison) -> bool:
@@ -226,7 +253,7 @@ def _require_room(network: CodeNetwork) -> None:
 def sources_sha256() -> str:
     """Return the SHA-256 of the sources of the engine."""
     digest = hashlib.sha256()
-    for path in (*sorted(SOURCES.glob("*.[ch]")), *sorted(KERNELS.glob("*.h"))):
+    for path in (*sorted(SOURCES.iterdir()), *sorted(KERNELS.glob("*.h")), *sorted(GPU_KERNELS.glob("*.*h"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -68,6 +68,10 @@ class RequestDocument(StatedDocument):
     slab_codes: int
 
 
+GPU = "CUDA"
+"""The first word of kernels that run on a GPU."""
+
+
 class SlabEntry(Entries):
     """A slab: the codes `first` to `last` of the slab axis, with all codes of the other axes."""
 
@@ -103,6 +107,12 @@ class DecisionDocument(RequestDocument):
     wall_s: Number
     cpu_s: Number
     code_vectors_per_s: Number
+
+    @property
+    def processor(self) -> str:
+        """The unit that the speed refers to."""
+        on_gpu = {slab.kernel.startswith(GPU) for slab in self.slabs}
+        return "one core" if on_gpu <= {False} else "one core or GPU" if False in on_gpu else "one GPU"
 
 
 class BoundsRequestDocument(StatedDocument):

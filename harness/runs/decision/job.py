@@ -67,6 +67,8 @@ LARGEST_OF_JSON = 2**53
 MOST_CORE_HOURS = 1000.0
 """The greatest estimate of the time of one core, in hours, for which a decision starts."""
 WITNESSES_AT_ONCE = 2000
+MEASURED_S = 2.0
+"""A measurement of the speed ends after this time, if not before."""
 BOX_OF_A_MEASUREMENT = 2_000_000
 """Code vectors in each box of a measurement of the speed."""
 
@@ -119,6 +121,7 @@ class Job(Stated):
 
     axis: int
     width: int
+    on_gpu: bool = False
 
     @property
     def request(self) -> RequestDocument:
@@ -128,7 +131,7 @@ class Job(Stated):
     @property
     def tasks(self) -> list[slabs.Task]:
         """All slabs."""
-        return slabs.tasks(self.network, self.stated.rule, self.partition, self.axis, self.width)
+        return slabs.tasks(self.network, self.stated.rule, self.partition, self.axis, self.width, on_gpu=self.on_gpu)
 
     def finished(self, task: slabs.Task) -> slabs.Result | None:
         """Return the stored result of a slab; None if there is none, or if it is damaged."""
@@ -406,21 +409,22 @@ def write(job: Stated, document: StatedDocument) -> None:
 
 
 def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
-    """Return the number of code vectors that one core decides in a second, measured on boxes spread over the domain."""
-    engine, random = Engine(job.network, job.stated.rule), np.random.default_rng(0)
+    """Return the code vectors that one core, or the GPU, decides in a second, measured on boxes of the domain."""
+    engine, random = slabs.engine_of(job.network, job.stated.rule, on_gpu=job.on_gpu), np.random.default_rng(0)
     counts = np.array([codes.count for codes in job.partition.codes])
     side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / max(1, len(counts) - 1)))))
     side[job.axis] = 1
+    clock = time.monotonic if job.on_gpu else time.thread_time
     done, took_s = 0, 0.0
-    while done < codes:
+    while done < codes and took_s < MEASURED_S:
         low = [
             each.low + int(random.integers(0, room + 1))
             for each, room in zip(job.partition.codes, counts - side, strict=True)
         ]
         segments = [np.zeros(256, np.uint16)] * len(counts)
-        began_s = time.thread_time()
+        began_s = clock()
         done += engine.decide(low, [*side], segments, (1,) * len(counts))[1]
-        took_s += time.thread_time() - began_s
+        took_s += clock() - began_s
     return done / max(took_s, 1e-9)
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.engine import Engine, sources_sha256
+from harness.analysis.decide.gpu import GpuEngine
 from harness.analysis.decide.partition import Partition, Sets
 from harness.analysis.decide.property import Rule
 
@@ -35,6 +36,7 @@ class Task:
     segments: tuple[npt.NDArray[np.uint16], ...]
     shape: tuple[int, ...]
     axis: int
+    on_gpu: bool = False
 
     @property
     def first(self) -> int:
@@ -54,7 +56,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The decisions in each region of a slab, and how they were found."""
+    """The decisions in each region of a slab, and how they were found; `cpu_s` is the time of the core or GPU."""
 
     first: int
     last: int
@@ -83,12 +85,14 @@ def codes_of_a_slab(partition: Partition, axis: int) -> int:
     return max(1, min(CODES_OF_A_SLAB // others, -(-partition.codes[axis].count // 32)))
 
 
-def tasks(network: CodeNetwork, rule: Rule, partition: Partition, axis: int, width: int) -> list[Task]:
+def tasks(
+    network: CodeNetwork, rule: Rule, partition: Partition, axis: int, width: int, *, on_gpu: bool = False
+) -> list[Task]:
     """Return the slabs with `width` codes of the axis; together they have each code vector of the domain once."""
     low = tuple(codes.low for codes in partition.codes)
     extent = tuple(codes.count for codes in partition.codes)
     segments = tuple(codes.segment for codes in partition.codes)
-    whole = Task(network, rule, low, extent, segments, partition.region_shape, axis)
+    whole = Task(network, rule, low, extent, segments, partition.region_shape, axis, on_gpu)
     found = []
     for start in range(0, extent[axis], width):
         first = low[axis] + start
@@ -107,12 +111,18 @@ def tasks(network: CodeNetwork, rule: Rule, partition: Partition, axis: int, wid
     return found
 
 
+def engine_of(network: CodeNetwork, rule: Rule, *, on_gpu: bool) -> Engine:
+    """Return the engine on a core, or on the GPU of this machine; ToolError if there is none."""
+    return GpuEngine(network, rule) if on_gpu else Engine(network, rule)
+
+
 def decide(task: Task) -> Result:
     """Decide all code vectors of a slab; ToolError if the engine cannot be compiled or memory is lacking."""
-    engine = Engine(task.network, task.rule)
+    engine = engine_of(task.network, task.rule, on_gpu=task.on_gpu)
     began_s, began_cpu_s = time.monotonic(), time.thread_time()
     regions, count = engine.decide(task.low, task.extent, task.segments, task.shape)
-    took_s, cpu_s = time.monotonic() - began_s, time.thread_time() - began_cpu_s
+    took_s = time.monotonic() - began_s
+    cpu_s = took_s if task.on_gpu else time.thread_time() - began_cpu_s
     by = (engine.kernel, sources_sha256(), platform.node())
     return Result(task.first, task.last, count, regions, took_s, cpu_s, *by)
 

@@ -19,6 +19,7 @@ from tests.support.programs.decide_jobs import (
     FIRST,
     KINDS,
     LAST,
+    SIMULATED_GPU,
     Comparison,
     Dense,
     Job,
@@ -73,7 +74,8 @@ def acas(low: tuple[int, ...], extent: tuple[int, ...]) -> Job:
 
 def test_the_kernel_is_the_one_compiled(kernel: tuple[Path, str]) -> None:
     program, kind = kernel
-    assert kind.removesuffix(" with AVX-512").encode() + b"\0" in program.read_bytes()
+    name = "decide_batches" if kind == SIMULATED_GPU else kind.removesuffix(" with AVX-512")
+    assert name.encode() + b"\0" in program.read_bytes()
     text = disassembled(program)
     assert not [name for name in SATURATING if name in text]
 
@@ -175,3 +177,11 @@ def test_lacking_memory_is_reported(tmp_path: Path) -> None:
     program = compile_engine("portable", tmp_path, str(tmp_path / "none.c"))
     [result] = run_jobs(program, "portable", [acas((0, 0, 0, 0, 0), (1, 2, 2, 2, 2))])
     assert (result.count, result.found) == (0, -1)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_threads_of_the_gpu_kernel_do_not_race(tmp_path: Path) -> None:
+    """Every thread is a thread of the processor: ThreadSanitizer finds a missing barrier."""
+    program = compile_engine(SIMULATED_GPU, tmp_path, "-fsanitize=thread", "-DSIMULATION_THREADS", "-g")
+    check(program, SIMULATED_GPU, [random_job(np.random.default_rng(seed)) for seed in range(6)])

@@ -16,6 +16,7 @@ from harness.targets.cuda import nvrtc
 from harness.targets.cuda.build import COMPILER, REGISTRY, SIMULATION, SOURCE, headers_in, source
 from harness.targets.cuda.code import DeviceCode
 from harness.targets.toolchain import EXACTNESS_FLAGS
+from tests.support.programs.board_program import fixed_addresses
 
 CUDA = KERNELS / "cuda"
 DRIVER = Path(__file__).with_name("driver.c")
@@ -90,8 +91,16 @@ def drive(program: Path, library: Path, image: Path, widths: Sequence[int], inpu
     folder = library.parent
     inputs.tofile(folder / "input")
     (folder / "output").unlink(missing_ok=True)
-    fixed = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], check=False).returncode == 0 else []
-    command = [*fixed, program, library, image, len(inputs), folder / "input", folder / "output", *launch.threads]
+    command = [
+        *fixed_addresses(),
+        program,
+        library,
+        image,
+        len(inputs),
+        folder / "input",
+        folder / "output",
+        *launch.threads,
+    ]
     command += [launch.replays, ",".join(map(str, widths)), *launch.kernels]
     done = subprocess.run(
         [str(word) for word in command],

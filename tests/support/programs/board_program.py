@@ -174,10 +174,26 @@ def assert_same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
         assert found.tobytes() == right.tobytes(), f"layer {index}: {(found != right).sum()} values differ"
 
 
+@functools.cache
+def fixed_addresses() -> tuple[str, ...]:
+    """The command that switches address randomisation off, which older sanitizers need; empty if not permitted."""
+    command = ("setarch", "-R")
+    return command if subprocess.run([*command, "true"], check=False).returncode == 0 else ()
+
+
 def run_sanitized(program: BoardProgram, vectors: Array, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Without address randomisation, which older sanitizers cannot bear, where that can be had."""
+    """Run a program that was compiled with a sanitizer."""
     np.save(folder / "vectors.npy", vectors)
-    fixed = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], check=False).returncode == 0 else []
-    command = [*fixed, *program.command, "--vectors", "vectors.npy", "--out", ".", "--block", "10", "--trace"]
+    command = [
+        *fixed_addresses(),
+        *program.command,
+        "--vectors",
+        "vectors.npy",
+        "--out",
+        ".",
+        "--block",
+        "10",
+        "--trace",
+    ]
     environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # what is allocated once is left to the system
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -12,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.targets.base import KERNELS
+from harness.targets.base import KERNELS, SIMULATORS
+from tests.support.programs.board_program import fixed_addresses
 from tests.support.programs.c_variants import EMULATED, GNU, QEMU, WARNINGS
 
 Array = npt.NDArray[Any]
 
 AXES, CODES, PADDING = 8, 256, 64
 FIRST, LAST, ALL = 0, 1, 2
+DEVICE_FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall", "-Wextra")
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", *WARNINGS)
+SIMULATED_GPU = "simulated GPU"
 KINDS = {
     "AVX512-VNNI": ("gcc", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
     "AVX2": ("gcc", "-march=haswell"),
@@ -27,6 +30,7 @@ KINDS = {
     "portable with AVX-512": ("gcc", "-march=x86-64-v4", "-DDECIDE_PORTABLE"),
     "NEON dot product": (GNU, "-mcpu=neoverse-n1"),
     "NEON": (GNU, "-mcpu=cortex-a53"),
+    SIMULATED_GPU: ("gcc", "-march=x86-64"),
 }
 """The kernels that are compiled here: compiler and flags."""
 
@@ -201,8 +205,19 @@ def compile_engine(kind: str, folder: Path, *more: str) -> Path:
     decide, here = KERNELS / "decide", Path(__file__).parent
     program = folder / "decide_job"
     sources = [str(each) for each in (decide / "decide.c", decide / "each.c", here / "decide_job.c")]
-    command = [compiler, *FLAGS, *flags, f"-I{decide}", *sources, *more, "-pthread", "-lm", "-o", str(program)]
-    subprocess.run(command, check=True)
+    common, libraries = [*flags, f"-I{decide}", *more], ["-pthread", "-lm", "-o", str(program)]
+    if kind != SIMULATED_GPU:
+        subprocess.run([compiler, *FLAGS, *common, *sources, *libraries], check=True)
+        return program
+    renamed = "-Ddecide_box=decide_box_of_processor"
+    for source, more_flags in zip(sources, ([renamed], [], []), strict=True):
+        subprocess.run([compiler, *FLAGS, *common, *more_flags, "-c", source], check=True, cwd=folder)
+    simulator = SIMULATORS / "cuda"
+    device = [str(here / "decide_gpu_box.cpp"), str(simulator / "block.cpp")]
+    include = [f"-I{each}" for each in (simulator, KERNELS / "cuda")]
+    sizes = ["-DWIDTH=80", "-DSCORES=64"]
+    objects = [str(folder / f"{Path(each).stem}.o") for each in sources]
+    subprocess.run(["g++", *DEVICE_FLAGS, *sizes, *common, *include, *device, *objects, *libraries], check=True)
     return program
 
 
@@ -210,7 +225,7 @@ def run_jobs(program: Path, kind: str, jobs: list[Job], threads: int = 1) -> lis
     """Results of the jobs; RuntimeError if threads disagree."""
     file = program.with_suffix(".jobs")
     np.concatenate([job.words() for job in jobs]).astype("<i4").tofile(file)
-    runner = EMULATED if KINDS[kind][0] == GNU else ()
+    runner = EMULATED if KINDS[kind][0] == GNU else fixed_addresses() if kind == SIMULATED_GPU else ()
     done = subprocess.run([*runner, str(program), str(file), str(threads)], capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"decide_job ended with {done.returncode}: {done.stderr.decode()}")
