@@ -25,6 +25,8 @@ from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job
 
 FIRST_WITNESSES = 20
 """Witnesses that the page lists; the map has all of them."""
+MOST_AXES_OF_A_ROW = 16
+"""Witnesses of a domain with more axes are not listed."""
 
 MEANINGS = {
     ROBUST: "A box is safe if the network has one decision in it",
@@ -85,7 +87,8 @@ def html_of_bounds(job: Stated, document: BoundsDocument) -> str:
     _require(job.path / REACHED, reached.tobytes(), document.reached_sha256)
     _require(job.path / WITNESSES, (job.path / WITNESSES).read_bytes(), document.witnesses_sha256)
     boxes = _witnesses(job)[0]
-    numbers = np.ravel_multi_index(tuple(boxes[:FIRST_WITNESSES].T.astype(np.int64)), job.partition.shape)
+    shown = boxes[:FIRST_WITNESSES] if boxes.shape[1] <= MOST_AXES_OF_A_ROW else boxes[:0]
+    numbers = job.partition.numbers(shown)
     return _rendered(
         job,
         document,
