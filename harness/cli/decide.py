@@ -24,6 +24,7 @@ from harness.core.text import duration
 
 if TYPE_CHECKING:
     from harness.model.network import Network
+    from harness.runs.decision.bounded import Job as BoundsJob
     from harness.runs.decision.entries import BoundsDocument, DecisionDocument
     from harness.runs.decision.job import Job
 
@@ -117,6 +118,15 @@ def write_page(job: Job, document: DecisionDocument) -> Path:
     return path
 
 
+def write_page_of_bounds(job: BoundsJob, document: BoundsDocument) -> Path:
+    """Write the page of a finished decision by bounds into its folder, and return its path."""
+    from harness.report import decision as page
+
+    path = job.path / REPORT
+    path.write_text(page.html_of_bounds(job, document), encoding="utf-8")
+    return path
+
+
 @contextmanager
 def executor(workers: int | None, scheduler: str | None) -> Iterator[tuple[Executor, int]]:
     """Provide the pool of workers and their number: threads of this machine, or those of a Dask scheduler.
@@ -159,7 +169,8 @@ def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count:
     job = bounded.new(job, network, stated)
     document = bounded.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
-    verdict = f"{document.property.kind}: {document.verdict}, {document.safe_by_interval:,} boxes are safe by intervals"
+    write_page_of_bounds(job, document)
+    verdict = f"{document.property.kind}: {document.verdict}"
     console.show(results(document), Text(verdict, style="bold"), Text(f"evidence: {job.path}"))
     console.document(document.to_json() | {"run": str(job.path)})
     if document.counts.violated:

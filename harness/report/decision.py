@@ -15,15 +15,18 @@ import numpy.typing as npt
 
 from harness import model
 from harness.analysis.decide.code_network import CODES
-from harness.analysis.decide.partition import Sets
+from harness.analysis.decide.partition import AnySets, Sets
 from harness.analysis.decide.property import OUTPUT, ROBUST, TABLE, values_of
 from harness.core.errors import RequestError
 from harness.report.page import Check, environment, label_cells, python, script, sha256sum
-from harness.runs.decision.entries import DecisionDocument
-from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job
+from harness.runs.decision.bounded import REACHED
+from harness.runs.decision.entries import BoundsDocument, DecisionDocument
+from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated
 
 FIRST_WITNESSES = 20
 """Witnesses that the page lists; the map has all of them."""
+MOST_AXES_OF_A_ROW = 16
+"""Witnesses of a domain with more axes are not listed."""
 
 MEANINGS = {
     ROBUST: "A box is safe if the network has one decision in it",
@@ -42,7 +45,7 @@ STUDY = {
 """Percentage of safe, unsafe and unknown boxes by previous advisory: table II of the ACAS-Xu study (PyRAT)."""
 
 # With `python3 -c`, in the folder of a decision.
-_WITNESSES = """\
+_PRINT_WITNESSES = """\
 import numpy
 found = numpy.load("witnesses.npz")
 for box, codes, values in zip(*(found[name] for name in ("boxes", "codes", "inputs"))):
@@ -56,17 +59,13 @@ def html(job: Job, document: DecisionDocument) -> str:
     sets: Sets = np.load(job.path / DECISIONS, allow_pickle=False)
     _require(job.path / DECISIONS, sets.tobytes(), document.decisions_sha256)
     _require(job.path / WITNESSES, (job.path / WITNESSES).read_bytes(), document.witnesses_sha256)
-    with np.load(job.path / WITNESSES, allow_pickle=False) as found:
-        boxes, codes, values = found["boxes"], found["codes"], _physical(job, found["inputs"])
+    boxes, codes, values = _witnesses(job)
     forbidden = stated.forbidden(sets)
     by_decision = {name: int(np.count_nonzero(forbidden & (1 << bit))) for bit, name in enumerate(stated.names)}
-    first = [rows[:FIRST_WITNESSES] for rows in (boxes, codes, values)]
-    page = environment().get_template("decision.html.jinja")
-    rendered = page.render(
-        run=document,
-        schema=document.schema_number,
-        document_name=DOCUMENT,
-        meaning=MEANINGS[stated.kind],
+    return _rendered(
+        job,
+        document,
+        enumerated=True,
         violated_by=by_decision if stated.allowed is not None else {},
         panels=_panels(stated.kind),
         study=STUDY.get(document.model.name) if _as_in_the_study(document) else None,
@@ -74,13 +73,54 @@ def html(job: Job, document: DecisionDocument) -> str:
         kernels=sorted({slab.kernel for slab in document.slabs}),
         machines=sorted({slab.machine for slab in document.slabs}),
         slab_axis=document.partition.axes[document.slab_axis].name,
-        witnesses=[(_names(job, forbidden[tuple(box)]), box, *others) for box, *others in zip(*first, strict=True)],
+        witnesses=_first(job, [_names(job, forbidden[tuple(box)]) for box in boxes[:FIRST_WITNESSES]]),
+        witness_count=len(boxes),
         polar=[(axis.name, axis.unit) for axis in stated.axes[:2]] == [("rho", "ft"), ("theta", "rad")],
-        checks=_checks(document),
         map=json.dumps(map_data(job, sets, boxes, codes, values), separators=(",", ":")),
         script=script("tables.js", "map.js"),
     )
-    return label_cells(rendered)
+
+
+def html_of_bounds(job: Stated, document: BoundsDocument) -> str:
+    """Return the page of a finished decision by bounds; RequestError if its files are not those of the document."""
+    reached: AnySets = np.load(job.path / REACHED, allow_pickle=False)
+    _require(job.path / REACHED, reached.tobytes(), document.reached_sha256)
+    _require(job.path / WITNESSES, (job.path / WITNESSES).read_bytes(), document.witnesses_sha256)
+    boxes = _witnesses(job)[0]
+    shown = boxes[:FIRST_WITNESSES] if boxes.shape[1] <= MOST_AXES_OF_A_ROW else boxes[:0]
+    numbers = job.partition.numbers(shown)
+    return _rendered(
+        job,
+        document,
+        enumerated=False,
+        violated_by={},
+        witnesses=_first(job, [_names(job, int(reached[number])) for number in numbers]),
+        witness_count=len(boxes),
+        script=script("tables.js"),
+    )
+
+
+def _rendered(job: Stated, document: DecisionDocument | BoundsDocument, **more: Any) -> str:
+    page = environment().get_template("decision.html.jinja")
+    common = {
+        "run": document,
+        "schema": document.schema_number,
+        "document_name": DOCUMENT,
+        "meaning": MEANINGS[job.stated.kind],
+        "checks": _checks(document),
+    }
+    return label_cells(page.render(**common, **more))
+
+
+def _witnesses(job: Stated) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
+    """Return intervals, codes and physical values, (n, axes) each."""
+    with np.load(job.path / WITNESSES, allow_pickle=False) as found:
+        return found["boxes"], found["codes"], _physical(job, found["inputs"])
+
+
+def _first(job: Stated, names: list[str]) -> list[tuple[Any, ...]]:
+    """Return what the page lists of each witness, with the names of its decisions."""
+    return list(zip(names, *(rows[: len(names)] for rows in _witnesses(job)), strict=True))
 
 
 def map_data(
@@ -129,7 +169,7 @@ def _packed(array: Sets) -> str:
     return base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
 
 
-def _physical(job: Job, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+def _physical(job: Stated, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     """Return network inputs in the units of the axes, in seven digits of the largest cut."""
     normalisation = model.load(job.path / MODEL).normalisation if job.stated.physical else None
     values = inputs.astype(np.float64)
@@ -141,7 +181,7 @@ def _physical(job: Job, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float
     return values
 
 
-def _names(job: Job, decisions: int) -> str:
+def _names(job: Stated, decisions: int) -> str:
     return " or ".join(name for index, name in enumerate(job.stated.names) if decisions >> index & 1)
 
 
@@ -155,12 +195,12 @@ def _as_in_the_study(document: DecisionDocument) -> bool:
     return document.property.kind == TABLE and document.partition.boxes == STUDY_BOXES
 
 
-def _checks(document: DecisionDocument) -> list[Check]:
+def _checks(document: DecisionDocument | BoundsDocument) -> list[Check]:
     """Return the commands that check the decision, in its folder."""
     files = [("model.onnx", document.model.sha256), (WITNESSES, document.witnesses_sha256)]
     files += [(f"property/{name}", sha256) for name, sha256 in document.property.sha256.items()]
     return [
         Check("Decide random boxes again with a second kernel and with ONNX Runtime.", "harness verify ."),
         Check("The model, the property and the witnesses are those of this page.", sha256sum(*files)),
-        Check("Print all witnesses: numbers of the box, codes, and input of the network.", python(_WITNESSES)),
+        Check("Print all witnesses: numbers of the box, codes, and input of the network.", python(_PRINT_WITNESSES)),
     ]

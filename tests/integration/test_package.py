@@ -81,6 +81,7 @@ def harness(installed: Path, folder: Path, *arguments: str) -> subprocess.Comple
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.campaign
 def test_two_builds_give_the_same_bytes(repository: Path, wheel: Path, tmp_path: Path) -> None:
     """Although files are newer and lie in another folder."""
     again = shutil.copytree(repository, tmp_path / "elsewhere", ignore=UNSEEN)

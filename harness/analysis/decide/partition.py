@@ -161,6 +161,13 @@ class Partition:
             numbers, found[:, index] = np.divmod(numbers, self.axes[index].intervals)
         return found
 
+    def numbers(self, intervals: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """Return the numbers of boxes, (n,), with these intervals, (n, axes)."""
+        found = np.zeros(len(intervals), np.int64)
+        for axis, of_axis in zip(self.axes, intervals.T, strict=True):
+            found = found * axis.intervals + of_axis
+        return found
+
     def inputs(
         self, boxes: npt.NDArray[np.int64], codes: npt.NDArray[np.uint8], network: CodeNetwork
     ) -> npt.NDArray[np.float32]:

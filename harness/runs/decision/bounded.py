@@ -97,7 +97,6 @@ class Outcome:
     numbers: npt.NDArray[np.int64]
     possible: AnySets
     reached: AnySets
-    safe_by_interval: int
     witnessed: npt.NDArray[np.int64]
     codes: Codes
     cpu_s: float
@@ -119,7 +118,6 @@ def decide(batch: Batch) -> Outcome:
     network, stated, rule = batch.network, batch.stated, batch.stated.rule
     sets = bounds.interval(network, batch.low, batch.high).possible(rule)
     possible = _union(batch, np.arange(len(batch.owner)), sets)
-    safe_by_interval = int(np.count_nonzero(stated.forbidden(possible) == 0))
     rows = np.flatnonzero(stated.forbidden(possible)[batch.owner])
     corners = np.empty((len(batch.owner), 0, batch.low.shape[1]), np.uint8)
     if len(rows):
@@ -148,7 +146,7 @@ def decide(batch: Batch) -> Outcome:
         raise AssertionError(f"box {wrong} reaches a decision that its bounds exclude")
     stacked = np.array(codes, np.uint8).reshape(-1, batch.low.shape[1])
     took_s = time.thread_time() - began_s
-    return Outcome(batch.numbers, possible, reached, safe_by_interval, np.array(witnessed, np.int64), stacked, took_s)
+    return Outcome(batch.numbers, possible, reached, np.array(witnessed, np.int64), stacked, took_s)
 
 
 def sample(
@@ -219,7 +217,7 @@ def seconds_of_a_box(job: Job) -> float:
 
 def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDocument:
     """Decide all boxes, and write sets and witnesses; `at_once` is the number of batches that wait or run."""
-    began, clock, cpu_s, by_interval = datetime.now(UTC), time.monotonic(), 0.0, 0
+    began, clock, cpu_s = datetime.now(UTC), time.monotonic(), 0.0
     possible, reached = (np.zeros(job.partition.boxes, type_of_sets(len(job.stated.names))) for _ in range(2))
     witnessed, codes = [np.empty(0, np.int64)], [np.empty((0, job.network.inputs), np.uint8)]
     with progress("boxes", job.partition.boxes, 0) as bar:
@@ -227,7 +225,6 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDoc
             possible[outcome.numbers], reached[outcome.numbers] = outcome.possible, outcome.reached
             witnessed.append(outcome.witnessed)
             codes.append(outcome.codes)
-            by_interval += outcome.safe_by_interval
             cpu_s += outcome.cpu_s
             bar.advance(len(outcome.numbers))
     numbers, vectors = np.concatenate(witnessed), np.concatenate(codes)
@@ -244,7 +241,6 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDoc
         harness={"version": __version__, "revision": revision()},
         verdict=decision.verdict_of(counts),
         counts=counts,
-        safe_by_interval=by_interval,
         possible_sha256=hashlib.sha256(possible.tobytes()).hexdigest(),
         reached_sha256=hashlib.sha256(reached.tobytes()).hexdigest(),
         witnesses_sha256=hashlib.sha256((job.path / WITNESSES).read_bytes()).hexdigest(),

@@ -48,9 +48,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
 def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Runtime) -> Iterator[Finding]:
     stated, boxes, codes, inputs = witnesses(job.path, document)
     violated = np.flatnonzero(bounded.violated(job.stated, reached))
-    numbers = np.zeros(len(boxes), np.int64)
-    for axis, intervals in zip(job.partition.axes, boxes.T, strict=True):
-        numbers = numbers * axis.intervals + intervals
+    numbers = job.partition.numbers(boxes)
     each = np.array_equal(np.unique(numbers), violated)
     yield Finding("witnesses", stated and each, f"{len(violated):,} violated boxes have {len(boxes):,} witnesses")
     if not each or not len(boxes):

@@ -129,7 +129,6 @@ class BoundsDocument(BoundsRequestDocument):
     harness: dict[str, str | None]
     verdict: str
     counts: CountsEntry
-    safe_by_interval: int
     possible_sha256: str
     reached_sha256: str
     witnesses_sha256: str

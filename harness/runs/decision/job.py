@@ -205,7 +205,7 @@ def opened(path: Path) -> Job:
     if not (path / REQUEST).is_file():
         raise RequestError(f"{path}: not a folder of harness decide", "name a folder under runs/")
     if is_by_bounds(path):
-        raise RequestError(f"{path}: a decision by bounds has neither slabs nor a map", "harness verify checks it")
+        raise RequestError(f"{path}: a decision by bounds is not resumed", "harness verify checks it if it is finished")
     request = RequestDocument.read(path / REQUEST)
     found = reread(path, request)
     job = Job(path, found.network, found.stated, found.partition, request.slab_axis, request.slab_codes)

@@ -237,6 +237,7 @@ def right(
     return right
 
 
+@pytest.mark.campaign
 def test_programs_are_the_same_if_their_code_is(identity: Identity, right: Callable[[str], str]) -> None:
     assert identity("Add: truncated", LAYERWISE) == right(LAYERWISE)  # there is no Add
     assert identity("m one ulp up", LAYERWISE) != right(LAYERWISE)

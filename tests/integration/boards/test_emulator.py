@@ -224,6 +224,7 @@ def test_dead_board_is_booted_anew_for_the_next_user(own: Path) -> None:
     _await_nothing(own)
 
 
+@pytest.mark.campaign
 def test_users_that_are_killed_leave_nothing_behind(own: Path) -> None:
     with _user(own) as first, _user(own) as second:
         _await(lambda: _qemus(own))  # one of the two boots the board, the other waits for it

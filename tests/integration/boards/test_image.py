@@ -95,6 +95,7 @@ def test_image_holds_what_the_guest_needs(image: Image) -> None:
     assert stat.S_IMODE(image.initramfs.stat().st_mode) == 0o600
 
 
+@pytest.mark.campaign
 def test_other_keys_make_another_image_the_same_do_not(folder: Path, image: Image) -> None:
     written_ns = image.initramfs.stat().st_mtime_ns
     assert build(folder, b"the host key", b"the user's key", print) == image

@@ -224,6 +224,7 @@ def emulated(host: Profile, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield connection
 
 
+@pytest.mark.campaign
 def test_an_emulated_board_takes_its_disk(emulated: Connection) -> None:
     assert emulated.work == EMULATED_WORK
     said = (

@@ -164,6 +164,7 @@ def give_away(file: Path) -> None:
     os.chown(file, 65534, 65534)
 
 
+@pytest.mark.campaign
 def test_a_run_whose_board_is_taken_away_is_inconclusive_and_says_who_did_it(user: User, tmp_path: Path) -> None:
     words = ("--board", "host", "--model", "acas_coc", "--vectors=400000", "--chunk=4000", "--trace=0", "--json")
     process = user.start("run", *words, HARNESS_LEASE_S="1")

@@ -68,6 +68,13 @@ def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool, o
     assert ended.document["method"] == "bounds"
     verified = user.harness("verify", ended.document["run"], "--json")
     assert (verified.code, verified.document["valid"]) == (0, True), verified.out
+    page = Path(ended.document["run"]) / "report.html"
+    text = page.read_text()
+    assert f"{counts['violated']:,} of {truth.size:,} boxes are violated" in text
+    assert "map-data" not in text
+    page.unlink()
+    assert user.harness("report", ended.document["run"]).code == 0
+    assert page.read_text() == text
 
 
 def test_exit_codes(user: User, tmp_path: Path) -> None:
@@ -225,6 +232,6 @@ def test_bounds_are_not_resumed(user: User, tmp_path: Path) -> None:
     ended = bound(user, *domain.write(tmp_path, property="robust", axes=domain.axes()))
     (Path(ended.document["run"]) / "decide.json").unlink()
     resumed = user.harness("decide", "--resume", ended.document["run"])
-    assert (resumed.code, "neither slabs nor a map" in resumed.err) == (2, True), resumed.err
+    assert (resumed.code, "is not resumed" in resumed.err) == (2, True), resumed.err
     verified = user.harness("verify", ended.document["run"])
     assert (verified.code, "is not resumed" in verified.err) == (2, True), verified.err

@@ -96,6 +96,18 @@ def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path, cache
     assert user.harness("verify", together["run"]).code == 0
 
 
+def test_boxes_are_bounded_by_workers(cluster: Cluster, tmp_path: Path, cache: Path) -> None:
+    user, domain = User(tmp_path, cache), random_domain(1, argmax=True, float_output=True)
+    model, stated = domain.write(tmp_path, property="robust", axes=domain.axes())
+    options = ("decide", "--bounds", "--model", str(model), "--property", str(stated), "--json")
+    cluster.worker()
+    cluster.client.wait_for_workers(1, timeout=START_S)
+    alone, together = user.harness(*options), user.harness(*options, "--scheduler", cluster.address)
+    names = ("possible_sha256", "reached_sha256", "witnesses_sha256", "counts")
+    assert [together.document[name] for name in names] == [alone.document[name] for name in names]
+    assert together.code == alone.code == 1
+
+
 def test_an_address_without_a_scheduler(tmp_path: Path, cache: Path) -> None:
     user, domain = User(tmp_path, cache), random_domain(1, argmax=True)
     model, stated = domain.write(tmp_path, property="robust", axes=domain.axes())

@@ -293,6 +293,7 @@ def counting(cache: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("counting")
 def test_an_emulated_board_counts_the_same_instructions_for_every_vector(tmp_path: Path, cache: Path) -> None:
     model = str(ROOT / "models" / "acas_coc.onnx")

@@ -79,6 +79,7 @@ def evidence(lab: User, run: str) -> dict[str, Any]:
     return dict(json.loads((lab.folder / "runs" / run / "run.json").read_text()))
 
 
+@pytest.mark.campaign
 def test_a_killed_and_interrupted_night_ends_with_the_evidence_of_every_entry(lab: User, night: dict[str, Any]) -> None:
     run, measured = night["entries"]
     assert [run["outcome"], measured["outcome"]] == ["identical", "measured"]

@@ -96,6 +96,7 @@ def test_the_reference_sweeps_all_floats(user: User) -> None:
     assert (swept["cases"], swept["holds"]) == (2**32, True)
 
 
+@pytest.mark.campaign
 def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
     kept = {"attempts.jsonl", "chunks", "log.txt", "model.onnx", "plan", "request.json", "stimuli.npy"}
     assert interrupted.files == kept

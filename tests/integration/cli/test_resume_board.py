@@ -93,6 +93,7 @@ def require_refused(user: User, folder: Path, *words: str, attempts: int = 1, **
     return ended
 
 
+@pytest.mark.campaign
 def test_a_run_on_an_emulated_board_goes_on_after_another_boot_and_not_by_an_address(user: User, begun: Path) -> None:
     give(user, entry())
     folder = Path(shutil.copytree(begun, user.folder / "runs" / begun.name))

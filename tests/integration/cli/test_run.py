@@ -74,6 +74,7 @@ def test_a_run_with_one_chunk_shows_progress(tmp_path: Path, cache: Path) -> Non
     assert sorted(console.steps["acas_coc on host"]) == [166, 166, 168]
 
 
+@pytest.mark.campaign
 def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(user: User, tmp_path: Path) -> None:
     inputs, width, layers = 400, 40_000, 25
     names = ["wide", *(f"relu_{index}" for index in range(1, layers))]
@@ -354,6 +355,7 @@ def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> No
     assert sum(layer["own"] for layer in effects) < 20, "ties are rare there; the rest follows from the first layer"
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("half_away")
 def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User) -> None:
     document = user.here(*RUN, "--vectors", "3000").document

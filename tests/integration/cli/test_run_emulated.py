@@ -178,6 +178,7 @@ def _run_split(user: User, model: onnx.ModelProto, path: Path, split: str, sync:
     assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
 
 
+@pytest.mark.campaign
 def test_a_full_disk_is_inconclusive_and_says_so(user: User, endpoint: Endpoint) -> None:
     with _session(endpoint) as board:
         free_kib = int(board.run(["df", "-k", "/board"], 10).stdout.split()[-3])
@@ -210,6 +211,7 @@ def test_a_wrong_host_key_is_refused(user: User, endpoint: Endpoint, tmp_path: P
     assert "is not the host that" in ended.document["reason"]
 
 
+@pytest.mark.campaign
 def test_an_address_makes_no_hardware_of_it_and_setup_failures_are_told(user: User, endpoint: Endpoint) -> None:
     _give(user, _address(endpoint) | {"setup": ["true", "nvpmodel -m 0"], "teardown": ["touch /board/restored"]})
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10", "--json")

@@ -92,6 +92,7 @@ def test_the_evidence_of_a_run_that_differs_stands_too(user: User, differing: Pa
     assert states(ended)["reference"] == states(ended)["verdict"] == "ok"
 
 
+@pytest.mark.campaign
 def test_the_sources_of_a_revision_in_the_history_are_compared_and_built(user: User, differing: Path) -> None:
     """They are not those here: another commit of this checkout's history made the run."""
     revision = json.loads((differing / "run.json").read_text())["harness"]["revision"]

@@ -18,7 +18,7 @@ MODELS = ROOT / "models"
 COUNTS = (15_855, 61_705, 243_405, 28_229, 111_173, 44_426, 122_570, 61_100_840, 138_357_544)
 PARAMETERS = dict(zip(NETWORKS, COUNTS, strict=True))
 SHIPPED = [name for name in NETWORKS if name not in LARGE]
-BRIEF = ("acas_reg50", "lenet5")
+BRIEF = ("lenet5",)
 SUBJECTS = [name if name in BRIEF else pytest.param(name, marks=pytest.mark.campaign) for name in NETWORKS]
 
 

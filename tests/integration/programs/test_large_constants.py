@@ -81,6 +81,7 @@ def test_the_file_has_the_bytes_of_the_model_and_the_text_their_hash(net: Networ
     assert "layer_1_weights[3][512] = {" in generated.source
 
 
+@pytest.mark.campaign
 def test_a_core_gets_them_and_gives_them_back(net: Network, host: Profile, objects: Path, tmp_path: Path) -> None:
     """They are in the data section: when a proof asks, the program overwrites them with what the core has."""
     board = of_variant(host, "tiovx:c7x")

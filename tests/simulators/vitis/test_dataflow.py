@@ -57,6 +57,7 @@ def test_no_process_waits_for_ever(name: str, room: int, tmp_path: Path) -> None
     test_layer.check(simulated.load(launch, tmp_path), 8)
 
 
+@pytest.mark.campaign
 def test_what_would_stand_still_in_the_fabric_is_found(tmp_path: Path) -> None:
     """Sums before what passes them: where streams have no end to their room that changes nothing."""
     changed = {"layer.hpp": (PASSED + TAKEN, TAKEN + PASSED)}

@@ -85,6 +85,7 @@ def there(racks: Farm, folder: Path, wait_s: float = 0, lease_s: float = 60) -> 
             other.process.communicate()
 
 
+@pytest.mark.campaign
 def test_two_hosts_have_a_place_one_after_the_other(racks: Farm, board: Profile, tmp_path: Path) -> None:
     with ExitStack() as stack:
         with hold(board, tmp_path / "here", "run", 0, print):

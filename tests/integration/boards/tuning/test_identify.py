@@ -70,6 +70,7 @@ def test_an_emulated_board_states_its_mark(host: Profile) -> None:
     assert found.host_key == host_fingerprint(cache / GUEST_KEYS)
 
 
+@pytest.mark.campaign
 def test_a_virtual_machine_is_no_hardware(endpoint: Endpoint) -> None:
     assert found_at(endpoint) == ("virtual machine", "hostname:(none)")
     hide_machine(endpoint)

@@ -225,6 +225,7 @@ def assert_builds(found: Xrt, program: Path) -> None:
     assert_runs_on_ubuntu_22_04(program)
 
 
+@pytest.mark.campaign
 @needs_compiler
 def test_the_double_is_built_for_an_emulated_one(tmp_path: Path) -> None:
     built = build_double(tmp_path, "-O0", compiler=COMPILER)
