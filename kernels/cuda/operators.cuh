@@ -1,8 +1,9 @@
-/* What both kinds of kernels share beside the rounding: ArgMax and ArgMin. */
+/* What both kinds of kernels share beside the rounding: operators of windows and of float32, ArgMax and ArgMin. */
 #ifndef OPERATORS_CUH
 #define OPERATORS_CUH
 
-#include "device.cuh"
+#include "floats.cuh"
+#include "windows.cuh"
 
 /* The column of the extreme value of `x`, which gives its values by x[n].
  *

@@ -79,9 +79,19 @@ static inline float __fadd_rn(float a, float b)
     return a + b;
 }
 
+static inline float __fsub_rn(float a, float b)
+{
+    return a - b;
+}
+
 static inline float __fdiv_rn(float a, float b)
 {
     return a / b;
+}
+
+static inline float __fsqrt_rn(float a)
+{
+    return sqrtf(a);
 }
 
 static inline float __int2float_rn(int32_t value)

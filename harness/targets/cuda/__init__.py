@@ -37,8 +37,8 @@ class Cuda(Target):
         return super().unsupported(layer) or (fused.too_large(layer) if self.variant == "fused" else None)
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folder of the kernels."""
-        return (KERNELS / "cuda",)
+        """Return the folder of the kernels, and that of elementary.h."""
+        return KERNELS / "cuda", KERNELS / "c"
 
     def headers(self) -> tuple[str, ...]:
         """Return the headers of the generated C code."""

@@ -110,8 +110,8 @@ def _cubin(arch: str) -> str:
 
 
 def headers_in(folder: Path) -> dict[str, bytes]:
-    """Return the headers that the device code includes, by name."""
-    paths = sorted([*folder.glob("*.cuh"), *folder.glob("*.h")])
+    """Return the headers that the device code includes, by name: those of kernels/cuda, and one for every processor."""
+    paths = sorted([*folder.glob("*.cuh"), *folder.glob("*.h"), folder.parent / "c" / "elementary.h"])
     return {path.name: path.read_bytes() for path in paths}
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -120,13 +120,12 @@ class CudaLowering(Lowering[L]):
         return self.function(layer)
 
     def body(self, task: TaskView) -> list[str]:
-        """Return the layer's own kernel: from buffer to buffer, for a stage from `given` to `made`."""
-        layer, source, made = task.layer, task.sources[0], output(task.layer)
-        x, y = c_type(layer.input.dtype), c_type(layer.dtype)
+        """Return the layer's own kernel: from buffers to buffer, for a stage from `given` to `made`."""
+        layer, made = task.layer, output(task.layer)
+        y = c_type(layer.dtype)
         return [
-            f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
+            *_vectors(task),
             f"{y} *const y = part == COMPUTE ? ({y} *)made : {made};",
-            *_second_term(task),
             f"write_outputs<{layer.size}>(vectors, y, [&](const Output<{layer.size}> &at) {{",
             f"    return {layer.name}_compute({self.operands(task)});",
             "});",
@@ -134,8 +133,7 @@ class CudaLowering(Lowering[L]):
 
     def operands(self, task: TaskView) -> str:
         """Return the arguments of `<layer>_compute` for the output `at`."""
-        terms = "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
-        return terms if len(task.sources) > 1 else "x[at.i]"
+        return ", ".join(f"x_{number}[at.v * pitch_{number} + at.n]" for number in range(len(task.sources)))
 
     def steps(self, task: TaskView) -> list[str]:
         """Return the layer as a part of a kernel of several: from tile to tile."""
@@ -159,20 +157,69 @@ class CudaLowering(Lowering[L]):
         return ", ".join(operands), "unsigned n"
 
 
+class VectorLowering(CudaLowering[L]):
+    """The code of an operator that computes an output from vectors: x_0, x_1 and so on, one for each input.
+
+    `<layer>_compute` has them in the memory of the GPU, or in the tiles of a fused kernel; x_0[i] is a value of either.
+    """
+
+    fuses: ClassVar[bool] = True
+    """True if fused kernels can contain it."""
+
+    @abstractmethod
+    def value(self, layer: L) -> str:
+        """Return the statements that return output n."""
+
+    def unsupported(self, layer: L, variant: str) -> str | None:
+        """Refuse a kernel of too many arguments, and tiles that the fused kernel does not have."""
+        if len(set(layer.sources)) >= ARGUMENTS_LIMIT:
+            return f"it reads {len(set(layer.sources))} activations, and a kernel at most {ARGUMENTS_LIMIT - 1}"
+        if variant != "fused":
+            return None
+        if not self.fuses:
+            return "a fused kernel has no windows over images and moves no values yet; cuda:layerwise takes it"
+        sizes = [tensor.size for tensor in layer.inputs]
+        if len(sizes) > 1 and sizes != [layer.size] * 2:
+            return "a fused kernel combines two vectors of one size, without broadcasting; cuda:layerwise takes it"
+        return None
+
+    def function(self, layer: L) -> str:
+        """Return the function of vectors in memory."""
+        kind = c_type(layer.input.dtype)
+        return self._function(layer, [f"const {kind} *x_{number}" for number in range(len(layer.inputs))])
+
+    def operands(self, task: TaskView) -> str:
+        """Return the vectors and the number of the output."""
+        return ", ".join([*(f"&x_{n}[at.v * pitch_{n}]" for n in range(len(task.sources))), "at.n"])
+
+    def fused_function(self, layer: L) -> str:
+        """Return the function of vectors in tiles."""
+        numbers, kind = range(len(layer.inputs)), c_type(layer.input.dtype)
+        values = [f"const Values<{kind}> x_{number}{{tile_{number}}};" for number in numbers]
+        return self._function(layer, [f"const uint32_t *tile_{number}" for number in numbers], values)
+
+    def fused_operands(self, task: TaskView) -> tuple[str, str]:
+        """Return the tiles of vector v and the number of the output."""
+        tiles = [tile(task.sources[0]), *("other" for _ in task.sources[1:])]
+        return ", ".join([*(f"&{each}[v]" for each in tiles), "n"]), "unsigned n"
+
+    def _function(self, layer: L, vectors: Sequence[str], statements: Sequence[str] = ()) -> str:
+        head = f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute({', '.join([*vectors, 'unsigned n'])})"
+        body = "\n".join(f"    {line}" for line in [*statements, *self.value(layer).splitlines()])
+        return f"{head}\n{{\n{body}\n}}"
+
+
 LoweringOf: TypeAlias = Callable[[Layer], CudaLowering[Any]]
 
 
-def _second_term(task: TaskView) -> list[str]:
-    """Return the place of the second term of a sum, and the distance between vectors."""
-    size = task.layer.size
-    return [
-        line
-        for other in task.sources[1:]
-        for line in (
-            f"const float *const other = part == COMPUTE ? x + {size} : {other};",
-            f"const size_t pitch = part == COMPUTE ? {2 * size} : {size};",
-        )
-    ]
+def _vectors(task: TaskView) -> Iterator[str]:
+    """Yield the definition of each source, and of the distance between its vectors: a stage has them side by side."""
+    layer = task.layer
+    kind, sizes = c_type(layer.input.dtype), [tensor.size for tensor in layer.inputs]
+    for number, (source, size) in enumerate(zip(task.sources, sizes, strict=True)):
+        begin = f" + {sum(sizes[:number])}" if number else ""
+        yield f"const {kind} *const x_{number} = part == COMPUTE ? (const {kind} *)given{begin} : {source};"
+        yield f"const size_t pitch_{number} = part == COMPUTE ? {sum(sizes)} : {size};"
 
 
 def tile(buffer: str) -> str:
@@ -188,7 +235,14 @@ def words(dtype: np.dtype[Any], size: int) -> int:
 def affine_tables(layer: Any) -> tuple[Table, ...]:
     """Return the tables of a layer's scale and zero point."""
     zero_point = Table(f"{layer.name}_zero", np.array([layer.zero_point], np.int32), "zero point", computed=True)
-    return Table(f"{layer.name}_scale", np.atleast_1d(layer.scale), computed=True), zero_point
+    return (*tables_of(layer, {"scale": layer.scale}), zero_point)
+
+
+def tables_of(layer: Layer, constants: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Return constants as tables by their roles, of numbers and of arrays with one or two dimensions."""
+    return tuple(
+        Table(f"{layer.name}_{role}", np.atleast_1d(values), computed=True) for role, values in constants.items()
+    )
 
 
 def of_one_value(layer: Layer, parameters: str, result: str) -> str:

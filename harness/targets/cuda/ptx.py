@@ -41,11 +41,11 @@ _INTRODUCED = {
 # The same of every floating-point instruction that rounds once, to nearest even, or not at all, and keeps subnormals.
 _EXACT = {
     "1.0": """
-        mul.rn.f32 add.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32
+        {mul,add,sub}.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32
         {neg,abs,min,max,selp,mov}.f32 setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.f32
         {ld,st}.{global,shared,local,param}.f32 {ld,st}.{global,shared,local,param}.{v2,v4}.f32
     """,
-    "2.0": "div.rn.f32 {ld,st}.f32 {ld,st}.{v2,v4}.f32",
+    "2.0": "{div,sqrt}.rn.f32 {ld,st}.f32 {ld,st}.{v2,v4}.f32",
     "3.1": "ld.global.nc.f32 ld.global.nc.{v2,v4}.f32",
 }
 
@@ -80,8 +80,8 @@ _CONSEQUENCES = (
 )
 _FLOATING = re.compile(r"\.(f16|f16x2|bf16|bf16x2|tf32|f32|f64)\b")
 _WRITTEN_EXACTLY = (
-    "write it with the intrinsics of kernels/cuda/rounding.cuh (__fmul_rn, __fadd_rn, __fdiv_rn, __int2float_rn, "
-    "__float2int_rn) and compile with --fmad=false --prec-div=true --ftz=false"
+    "write it with the intrinsics of kernels/cuda/rounding.cuh and floats.cuh (__fmul_rn, __fadd_rn, __fdiv_rn, "
+    "__int2float_rn, __float2int_rn, ...) and compile with --fmad=false --prec-div=true --ftz=false"
 )
 
 

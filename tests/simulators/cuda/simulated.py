@@ -43,7 +43,7 @@ def build(
     for name, text in (changed or {}).items():
         (folder / name).write_text(text)
     sources = [folder / REGISTRY, *sorted((folder / SIMULATION).glob("*.cpp"))]
-    include = [f"-I{path}" for path in (folder, CUDA, folder / SIMULATION)]
+    include = [f"-I{path}" for path in (folder, CUDA, CUDA.parent / "c", folder / SIMULATION)]
     library = folder / "libcuda.so.1"
     compile_quietly([*compiler, *LANGUAGE_FLAGS, *EXACTNESS_FLAGS, *flags, *include, *map(str, sources)], library)
     return library
