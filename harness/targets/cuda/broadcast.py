@@ -14,13 +14,12 @@ def values(shape: tuple[int, ...], arrays: Sequence[str], shapes: Sequence[tuple
     return [f"{array}[{place([(size, steps[n]) for size, steps in axes])}]" for n, array in enumerate(arrays)]
 
 
-def place(axes: Sequence[tuple[int, int]], first: int = 0, number: str = "n") -> str:
-    """Return the place of value `number` in an array from `first` on, with a step along each axis."""
-    text, sizes = str(first) if first else "", [size for size, _ in axes]
+def place(axes: Sequence[tuple[int, int]], number: str = "n") -> str:
+    """Return the place of value `number` in an array with a step, 0 or more, along each axis of the output."""
+    terms, sizes = [], [size for size, _ in axes]
     for axis, (size, step) in enumerate(axes):
         inner, outer = math.prod(sizes[axis + 1 :]), math.prod(sizes[:axis])
         if step and size > 1:
             index = number + (f" / {inner}" if inner > 1 else "") + (f" % {size}" if outer > 1 else "")
-            term = index if abs(step) == 1 else f"{index} * {abs(step)}"
-            text += (" - " if step < 0 else " + " if text else "") + term
-    return text or "0"
+            terms.append(index if step == 1 else f"{index} * {step}")
+    return " + ".join(terms) or "0"

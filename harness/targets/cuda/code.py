@@ -219,7 +219,8 @@ def _vectors(task: TaskView) -> Iterator[str]:
     for number, (source, size) in enumerate(zip(task.sources, sizes, strict=True)):
         begin = f" + {sum(sizes[:number])}" if number else ""
         yield f"const {kind} *const x_{number} = part == COMPUTE ? (const {kind} *)given{begin} : {source};"
-        yield f"const size_t pitch_{number} = part == COMPUTE ? {sum(sizes)} : {size};"
+        pitch = size if len(sizes) == 1 else f"part == COMPUTE ? {sum(sizes)} : {size}"
+        yield f"const size_t pitch_{number} = {pitch};"
 
 
 def tile(buffer: str) -> str:

@@ -1,13 +1,10 @@
-"""Operators that move values, in CUDA: by steps along the axes of the output, or by a table of places."""
+"""Operators that move values, in CUDA: by steps along parts of the axes of the output, or by a table of places."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-import numpy as np
-
-from harness.core.arrays import Array
-from harness.operators.move import Move
+from harness.operators.move import Move, Span
 from harness.targets.cuda.broadcast import place
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
@@ -16,32 +13,43 @@ M = TypeVar("M", bound=Move)
 
 
 class MoveLowering(VectorLowering[M]):
-    """One copy per value; places without an input have the value of a table."""
+    """One copy per value, from the place that each axis of the output contributes to."""
 
     fuses = False
 
     def tables(self, layer: M) -> tuple[Table, ...]:
-        """Return the places if they follow no steps, and the value of places without an input."""
-        if _steps(layer.places):
-            return ()
-        filler = {"value": layer.filler} if (layer.places < 0).any() else {}
-        return tables_of(layer, {"places": layer.places.reshape(-1), **filler})
+        """Return the places if they follow no steps."""
+        return tables_of(layer, {"places": layer.places.reshape(-1)} if layer.table else {})
 
     def value(self, layer: M) -> str:
-        """Copy the value from its place."""
-        steps, name = _steps(layer.places), layer.name
-        if steps:
-            return f"return x_0[{place(steps, int(layer.places.flat[0]))}];"
-        if (layer.places < 0).any():
-            return f"return {name}_places[n] < 0 ? {name}_value[0] : x_0[{name}_places[n]];"
-        return f"return x_0[{name}_places[n]];"
+        """Copy the value from its place; outputs without an input have the value of a table."""
+        if layer.table:
+            return f"return x_0[{layer.name}_places[n]];"
+        shape, lines = layer.stepped.shape, []
+        first, terms = int(layer.stepped[tuple(spans[0].begin for spans in layer.spans())]), ""
+        for axis, spans in [each for each in enumerate(layer.spans()) if shape[each[0]] > 1]:
+            index, begin, end = f"i{axis}", spans[0].begin, spans[-1].begin + spans[-1].size
+            if spans == [Span(0, shape[axis], 0, 0)]:
+                continue
+            lines.append(f"const unsigned {index} = {place([(size, int(n == axis)) for n, size in enumerate(shape)])};")
+            if end - begin < shape[axis]:
+                outside = f"{index} < {begin} || {index} >= {end}" if begin else f"{index} >= {end}"
+                lines.append(f"if ({outside})\n    return {layer.name}_value[0];")
+            if len(spans) == 1:
+                first += _constant(spans[0])
+                terms += _scaled(index, spans[0].step)
+            else:
+                parts = [f"{_constant(span)}{_scaled(index, span.step)}" for span in spans]
+                ends = [f"{index} < {span.begin + span.size} ? " for span in spans[:-1]]
+                terms += f" + ({' : '.join(map(str.__add__, [*ends, ''], parts))})"
+        return "\n".join([*lines, f"return x_0[{first}{terms}];" if first else f"return x_0[{terms[3:] or 0}];"])
 
 
-def _steps(places: Array) -> list[tuple[int, int]]:
-    """Return the size and the step of each axis, from the first place on; nothing if the places follow none."""
-    steps = [
-        int(np.take(places, 1, axis).flat[0] - places.flat[0]) if size > 1 else 0
-        for axis, size in enumerate(places.shape)
-    ]
-    followed = places.flat[0] + np.tensordot(steps, np.indices(places.shape), 1)
-    return list(zip(places.shape, steps, strict=True)) if (followed == places).all() and places.min() >= 0 else []
+def _constant(span: Span) -> int:
+    return span.place - span.begin * span.step
+
+
+def _scaled(index: str, step: int) -> str:
+    """Return a term of a sum, with its sign; indices are unsigned, and sums are modulo 2^32."""
+    product = index if abs(step) == 1 else f"{index} * {abs(step)}"
+    return f" {'-' if step < 0 else '+'} {product}" if step else ""
