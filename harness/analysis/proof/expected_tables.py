@@ -678,6 +678,8 @@ def _in_statements(node: Node) -> dict[str, Array]:
 
 def _by_columns(node: Node) -> dict[str, Array]:
     """Return tables of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
+    if node.operator in FLOAT_CONVOLUTIONS:
+        return {name: node.constants[name] for name in ("weights", "bias")}
     if node.operator not in DENSE:
         return _of_elements(node)
     tables = {name: node.constants[name] for name in ("weights", "weights_zero_point")}

@@ -19,11 +19,12 @@ from harness.targets import KERNELS
 from harness.targets.cuda import ptx
 from harness.targets.cuda.code import DeviceCode
 from harness.targets.cuda.ptx_syntax import parse
+from tests.campaigns.mutation.target_cuda import past_the_inspection
 from tests.integration.programs import test_float_operators as terms
 from tests.simulators.cuda import interpreted
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import float_images, functions, images
-from tests.support.programs.board_program import assert_same, with_flags
+from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import of_variant
 from tests.support.proof.trials import Workshop
 
@@ -78,16 +79,19 @@ def test_the_compilers_output_has_the_bits_of_the_specification(target: str, nam
     assert_same(found, SpecificationReference(net).activations(vectors))
 
 
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [pytest.param(*case, marks=() if case == (LAYERWISE, "images") else pytest.mark.campaign) for case in CASES],
-)
-def test_the_proof_holds(
-    target: str, name: str, host: Profile, objects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There are 64 times fewer samples than in a proof."""
+@pytest.fixture
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 times fewer than in a proof."""
     monkeypatch.setattr(obligations, "VALUES", obligations.VALUES >> 6)
     monkeypatch.setattr(float_contraction, "WORK_OF_A_PROOF", float_contraction.WORK_OF_A_PROOF >> 6)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [pytest.param(*case, marks=() if case == (LAYERWISE, "terms") else pytest.mark.campaign) for case in CASES],
+)
+@pytest.mark.usefixtures("few_samples")
+def test_the_proof_holds(target: str, name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
     assert workshop.trial(NETWORKS[name](), block=7).refuted() == {}
 
@@ -130,7 +134,8 @@ CONTRACTED: Sequence[Wrong] = (
     (FLOATS, "__fadd_rn(bias, __fmul_rn(factor, sum))", "fmaf(factor, sum, bias)", "responses rooted"),
     (FLOATS, "__fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))",
      "fmaf(side(at_row[i]), down[i], __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))", "linear aligned"),
-    (ELEMENTARY, "(r * r) * ((((", "fmaf(r * r, 1.0f, 0.0f) * ((((", "of_channels"),
+    (ELEMENTARY, "c + (r * r) * ((((E6 * r + E5) * r + E4) * r + E3) * r + E2)",
+     "fmaf(r * r, (((E6 * r + E5) * r + E4) * r + E3) * r + E2, c)", "of_channels"),
 )  # fmt: skip
 MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {
     "values and orders": ("images", OF_VALUES),
@@ -202,3 +207,16 @@ def test_the_build_refuses_every_contracted_sum(host: Profile) -> None:
     assert fused - {"self_test"} == {f"{layer}_compute" for layer in layers_of(CONTRACTED)}
     with pytest.raises(ToolError, match="rounds a product and a sum once"):
         ptx.inspect(text)
+
+
+@pytest.mark.campaign
+@pytest.mark.usefixtures("few_samples")
+def test_the_proof_finds_every_contracted_sum(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """Where the build does not refuse it; the self-test of a GPU refuses an exp that is contracted."""
+    wrong = [each for each in CONTRACTED if each[0] != ELEMENTARY]
+    patches = [Patch(f"kernels/cuda/{file}", old, new) for file, old, new, _ in wrong]
+    with past_the_inspection() as refusals:
+        workshop = Workshop(with_flags(of_variant(host, LAYERWISE), "-O2"), objects, tmp_path)
+        trial = workshop.trial(NETWORKS["images"](), patches)
+    assert "rounds a product and a sum once" in refusals[0].message
+    assert {layer for _, layer in trial.refuted()} == layers_of(wrong)
