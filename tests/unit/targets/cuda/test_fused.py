@@ -7,14 +7,17 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
+from harness import targets
 from harness.boards.profile import Profile
 from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS, Launch, TaskView, codegen
 from harness.targets.cuda import fused
 from harness.targets.cuda.code import ARGUMENTS_LIMIT, DeviceCode
-from tests.support import builders, dags
+from tests.support import builders, dags, float_images
+from tests.support.codes import node
 from tests.support.programs.board_program import parse
 
 
@@ -68,3 +71,31 @@ def test_no_kernel_is_given_more_buffers_than_the_program_has_room_for(host: Pro
     assert isinstance(code.kernels, DeviceCode)
     assert [len(kernel.arguments) for kernel in code.kernels.kernels] == [ARGUMENTS_LIMIT, 69 - 63 + 1]
     assert [len(kernel.layers) for kernel in code.kernels.kernels] == [63, 69 - 63]
+
+
+def refused(net: Network, target: str) -> dict[str, str]:
+    found = ((layer.name, targets.find(target).unsupported(layer)) for layer in net.layers)
+    return {name: reason for name, reason in found if reason}
+
+
+def test_windows_moves_and_broadcasting_of_two_activations_are_refused_with_the_reason() -> None:
+    net = float_images.every_operator()
+    moving = "largest dilated most means padded mean row peak windows groups reflected edged wrapped gathered"
+    moving += " gathered_row split split_2 repeated nearest linear aligned sums averages maxima minima"
+    moving += " responses rooted wider unbounded"
+    reasons = dict.fromkeys(moving.split(), "no windows over images and moves no values")
+    reasons |= dict.fromkeys(
+        ["scaled", "relative", "ratio", "upper", "lower", "total"], "combines two vectors of one size"
+    )
+    found = refused(net, "cuda:fused")
+    assert found.keys() == reasons.keys()
+    assert all(reason in found[name] for name, reason in reasons.items())
+    assert refused(net, "cuda:layerwise") == {}
+
+
+@pytest.mark.parametrize(("count", "is_refused"), [(63, False), (64, True)])
+def test_a_kernel_of_too_many_activations_is_refused(count: int, is_refused: bool) -> None:
+    nodes = [node("Relu", "x", output=f"y{number}") for number in range(count)]
+    joined = node("Sum", *(f"y{number}" for number in range(count)), output="total")
+    net = parse(builders.make_model([*nodes, joined], {}, {"total": ("float32", 3)}, width=3, metadata=None))
+    assert ("and a kernel at most 63" in refused(net, "cuda:layerwise").get("total", "")) == is_refused
