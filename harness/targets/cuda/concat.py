@@ -14,11 +14,10 @@ class ConcatLowering(VectorLowering[Concat]):
 
     def value(self, layer: Concat) -> str:
         """Choose the input by the place in the block."""
-        lines, begin = (
-            [f"const unsigned at = n % {layer.size // layer.blocks}, block = n / {layer.size // layer.blocks};"],
-            0,
-        )
+        whole, begin = layer.size // layer.blocks, 0
+        lines = [f"const unsigned at = n % {whole}, block = n / {whole};"]
         for number, size in enumerate(layer.sizes.tolist()):
-            lines.append(f"if (at < {begin + size})\n    return x_{number}[block * {size} + at - {begin}];")
+            condition = "" if begin + size == whole else f"if (at < {begin + size})\n    "
+            lines.append(f"{condition}return x_{number}[block * {size} + at - {begin}];")
             begin += size
-        return "\n".join([*lines[:-1], lines[-1].partition("\n    ")[2]])
+        return "\n".join(lines)

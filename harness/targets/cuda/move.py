@@ -25,12 +25,12 @@ class MoveLowering(VectorLowering[M]):
         """Copy the value from its place; outputs without an input have the value of a table."""
         if layer.table:
             return f"return x_0[{layer.name}_places[n]];"
-        shape, lines = layer.stepped.shape, []
-        first, terms = int(layer.stepped[tuple(spans[0].begin for spans in layer.spans())]), ""
-        for axis, spans in [each for each in enumerate(layer.spans()) if shape[each[0]] > 1]:
-            index, begin, end = f"i{axis}", spans[0].begin, spans[-1].begin + spans[-1].size
-            if spans == [Span(0, shape[axis], 0, 0)]:
+        shape, lines, terms = layer.stepped.shape, [], ""
+        first = int(layer.stepped[tuple(spans[0].begin for spans in layer.spans())])
+        for axis, spans in enumerate(layer.spans()):
+            if shape[axis] == 1 or spans == [Span(0, shape[axis], 0, 0)]:
                 continue
+            index, begin, end = f"i{axis}", spans[0].begin, spans[-1].begin + spans[-1].size
             lines.append(f"const unsigned {index} = {place([(size, int(n == axis)) for n, size in enumerate(shape)])};")
             if end - begin < shape[axis]:
                 outside = f"{index} < {begin} || {index} >= {end}" if begin else f"{index} >= {end}"
@@ -42,7 +42,7 @@ class MoveLowering(VectorLowering[M]):
                 parts = [f"{_constant(span)}{_scaled(index, span.step)}" for span in spans]
                 ends = [f"{index} < {span.begin + span.size} ? " for span in spans[:-1]]
                 terms += f" + ({' : '.join(map(str.__add__, [*ends, ''], parts))})"
-        return "\n".join([*lines, f"return x_0[{first}{terms}];" if first else f"return x_0[{terms[3:] or 0}];"])
+        return "\n".join([*lines, f"return x_0[{first}{terms}];"])
 
 
 def _constant(span: Span) -> int:
