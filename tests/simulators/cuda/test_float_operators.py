@@ -22,6 +22,7 @@ from harness.targets.cuda.ptx_syntax import parse
 from tests.campaigns.mutation.target_cuda import past_the_inspection
 from tests.integration.programs import test_float_operators as terms
 from tests.simulators.cuda import interpreted
+from tests.simulators.cuda.test_stages import calls_of, inlined
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import float_images, functions, images
 from tests.support.programs.board_program import Patch, assert_same, with_flags
@@ -75,7 +76,10 @@ def test_the_simulation_has_the_bits_of_the_specification(
 def test_the_compilers_output_has_the_bits_of_the_specification(target: str, name: str, host: Profile) -> None:
     net = NETWORKS[name]()
     code, vectors = interpreted.device_code(net, host, target), vectors_of(net, 12)
-    found = interpreted.activations(net, code, interpreted.compiled(code), vectors)
+    text = interpreted.compiled(code)
+    functions = [name for name, _ in calls_of(text) if name.endswith("_compute")]
+    assert (sorted(functions), inlined(text)) == (sorted(f"{layer.name}_compute" for layer in net.layers), [])
+    found = interpreted.activations(net, code, text, vectors)
     assert_same(found, SpecificationReference(net).activations(vectors))
 
 
