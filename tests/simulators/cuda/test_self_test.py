@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from harness.analysis.inspection import fixed
 from harness.core.arrays import Array
 from harness.operators import elementary, softfloat
 from harness.operators.quantize_linear import QuantizeLinear
@@ -106,6 +107,7 @@ OPERATIONS: dict[str, Callable[[int, int, int], int]] = {
 def test_there_are_as_many_cases_as_the_header_says_and_every_operation_has_some() -> None:
     header = (KERNELS / "cuda" / "self_test.h").read_text()
     assert f"SELF_TEST_CASES = {len(CASES)} " in header
+    assert fixed.OBJECTS["gpu.c"]["results"] == np.zeros(len(CASES), np.uint32).nbytes
     assert set(re.findall(r"^    ([A-Z_0-9]+),", header, re.MULTILINE)) == set(OPERATIONS) == {row[0] for row in CASES}
 
 
