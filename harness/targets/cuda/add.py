@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.add import Add
-from harness.targets.cuda.code import CudaLowering, of_one_value
+from harness.targets.cuda.code import CudaLowering, FusedTask, of_one_value
 from harness.targets.generated import Table, TaskView
 
 
@@ -30,7 +30,7 @@ class AddLowering(CudaLowering[Add]):
         constant = f"{super().operands(task)}, {task.layer.name}_addend[at.n]"
         return super().operands(task) if len(task.sources) > 1 else constant
 
-    def fused_operands(self, task: TaskView) -> tuple[str, str]:
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
         """Return both terms."""
         terms, index = super().fused_operands(task)
         return terms if len(task.sources) > 1 else f"{terms}, {task.layer.name}_addend[n]", index

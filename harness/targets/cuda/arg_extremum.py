@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.arg_extremum import ArgExtremum
-from harness.targets.cuda.code import CudaLowering, c_type, tile
+from harness.targets.cuda.code import CudaLowering, FusedTask, c_type
 from harness.targets.generated import TaskView
 
 
@@ -20,13 +20,14 @@ class ArgExtremumLowering(CudaLowering[ArgExtremum]):
         """Return the vector's first value."""
         return f"&x[at.v * {task.layer.input.size}]"
 
-    def fused_function(self, layer: ArgExtremum) -> str:
+    def fused_function(self, task: FusedTask) -> str:
         """Search a tile."""
-        return _function(layer, "const uint32_t *x", f"Values<{c_type(layer.input.dtype)}>{{x}}")
+        kinds = f"{c_type(task.layer.input.dtype)}, {task.layout[task.sources[0]]}"
+        return _function(task.layer, "const uint32_t *x", f"Values<{kinds}>{{x}}")
 
-    def fused_operands(self, task: TaskView) -> tuple[str, str]:
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
         """Return the vector's tile."""
-        return f"&{tile(task.sources[0])}[v]", "unsigned"
+        return f"&{task.operands[0]}[v]", "unsigned"
 
 
 def _function(layer: ArgExtremum, parameter: str, values: str) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators.base import Layer
+from harness.operators.window import Window
 from harness.targets.base import Lowering
 from harness.targets.generated import C_TYPES, Stage, Table, TaskView, compute_stage, initialiser
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
+FUSED_THREADS = 256  # of a block that carries images
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
 
 
@@ -22,14 +26,18 @@ class Kernel:
     """A kernel and its arguments: a number of vectors, then the addresses of the buffers `arguments`.
 
     Further arguments select a part of one of its `layers` for the proof, see kernels/cuda/gpu.h.
-    It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of threads that carry vectors through it
-    and wait for each other at barriers.
+    It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of `threads` that carry vectors through
+    it and wait for each other at barriers.  Such a block has `tile_words` of shared memory for each vector that there
+    is room for, and `other_words`, of four bytes each.
     """
 
     name: str
     arguments: tuple[str, ...]
     outputs: int
     layers: tuple[str, ...]
+    threads: int = VECTORS_LIMIT
+    tile_words: int = 0
+    other_words: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +67,8 @@ class DeviceLaunch:
 class DeviceCode:
     """All code of one item for the GPU: CUDA C++ that needs `header`, and the names that the host looks up.
 
-    `carried` is the largest number of vectors that a block of threads has room for.
+    `carried` is the largest number of vectors that a block of threads has room for.  Only the functions `fusing` have
+    multiply-adds that round once.
     """
 
     header: str
@@ -67,6 +76,28 @@ class DeviceCode:
     kernels: tuple[Kernel, ...]
     tables: tuple[Table, ...]
     carried: int
+    fusing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class FusedTask(TaskView):
+    """A task of a fused kernel.
+
+    `operands` are the names of pointers to the tiles of its sources, or of a pointer to memory if it reads its only
+    source there (`direct`).  `layout` has the positions of a channel in each tile: of a source by its buffer, and of
+    the output.  The output may be in the words of a source (`in_place`).
+    """
+
+    layer: Any
+    operands: tuple[str, ...]
+    layout: Mapping[str, int]
+    direct: bool
+    in_place: bool
+
+    @property
+    def positions(self) -> int:
+        """The positions of a channel of the output."""
+        return self.layout[output(self.layer)]
 
 
 def output(layer: Layer) -> str:
@@ -96,8 +127,16 @@ class CudaLowering(Lowering[L]):
     Such an operator has a function `<layer>_compute` that returns one output.
     """
 
-    shared: tuple[str, ...] = ()
-    """Declarations of shared memory in a fused kernel that contains the operator."""
+    shared_words: ClassVar[int] = 0
+    """Words of shared memory, beside tiles, in a fused kernel that contains the operator."""
+    in_place: ClassVar[bool] = False
+    """True if a fused kernel can write the output over a source: a thread reads and writes the same word."""
+    renames: ClassVar[bool] = False
+    """True if the output is the source in another shape."""
+    streams: ClassVar[bool] = False
+    """True if a fused kernel reads each value of the only source once, so that it can be read from memory."""
+    fuses_multiply_add: ClassVar[bool] = False
+    """True if its formula has multiply-adds that round once."""
 
     def stages(self, layer: L) -> tuple[Stage, ...]:
         """Return the stages; the inputs of a layer with several are side by side."""
@@ -111,13 +150,13 @@ class CudaLowering(Lowering[L]):
     def function(self, layer: L) -> str:
         """Return the functions of the layer's own kernel."""
 
-    def fused_tables(self, layer: L) -> tuple[Table, ...]:
+    def fused_tables(self, task: FusedTask) -> tuple[Table, ...]:
         """Return the constants of a kernel of several layers."""
-        return self.tables(layer)
+        return self.tables(task.layer)
 
-    def fused_function(self, layer: L) -> str:
+    def fused_function(self, task: FusedTask) -> str:
         """Return the functions of a kernel of several layers."""
-        return self.function(layer)
+        return self.function(task.layer)
 
     def body(self, task: TaskView) -> list[str]:
         """Return the layer's own kernel: from buffer to buffer, for a stage from `given` to `made`."""
@@ -137,26 +176,57 @@ class CudaLowering(Lowering[L]):
         terms = "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
         return terms if len(task.sources) > 1 else "x[at.i]"
 
-    def steps(self, task: TaskView) -> list[str]:
+    def steps(self, task: FusedTask) -> list[str]:
         """Return the layer as a part of a kernel of several: from tile to tile."""
         layer = task.layer
         call, index = self.fused_operands(task)
-        second = [
-            f"const uint32_t *const other = part == WHOLE ? {tile(source)} : {tile(output(layer))};"
-            for source in task.sources[1:]
-        ]
+        sizes = f"{c_type(layer.dtype)}, {layer.size}, {task.positions}"
         return [
-            *second,
-            f"fill<{c_type(layer.dtype)}, {layer.size}>({tile(output(layer))}, [&](unsigned v, {index}) {{",
+            f"fill<{sizes}>({tile(output(layer))}, [&](unsigned v, {index}) {{",
             f"    return {layer.name}_compute({call});",
             "});",
         ]
 
-    def fused_operands(self, task: TaskView) -> tuple[str, str]:
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
         """Return the arguments of `<layer>_compute` for value n of vector v, and the declaration of n."""
-        kind, first = c_type(task.layer.input.dtype), tile(task.sources[0])
-        operands = [f"Values<{kind}>{{&{first}[v]}}[n]", *(f"Values<{kind}>{{&other[v]}}[n]" for _ in task.sources[1:])]
-        return ", ".join(operands), "unsigned n"
+        return ", ".join(f"{values_of(task, number)}[n]" for number in range(len(task.sources))), "unsigned n"
+
+    def fill_words(self, task: FusedTask, words_read: str) -> list[str]:
+        """Return steps that compute word w of vector v from the words that the function reads."""
+        layer = task.layer
+        count = words(layer.dtype, layer.size, task.positions)
+        return [
+            f"fill_words<{count}>({tile(output(layer))}, [&](unsigned v, unsigned w) {{",
+            f"    return {layer.name}_compute({words_read});",
+            "});",
+        ]
+
+
+class OfVectorLowering(CudaLowering[L]):
+    """An operator of which a value can depend on all values `x` of a vector."""
+
+    @abstractmethod
+    def value(self, layer: L) -> str:
+        """Return the text of value n."""
+
+    def function(self, layer: L) -> str:
+        """Read an array."""
+        return of_one_value(layer, f"const {c_type(layer.input.dtype)} *x, unsigned n", self.value(layer))
+
+    def operands(self, task: TaskView) -> str:
+        """Return the first value of the vector, and the number of the output."""
+        return f"&x[at.v * {task.layer.input.size}], at.n"
+
+    def fused_function(self, task: FusedTask) -> str:
+        """Read a tile."""
+        layer = task.layer
+        values = f"const Values<{c_type(layer.input.dtype)}, {task.layout[task.sources[0]]}> x{{tile}};"
+        head = f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute(const uint32_t *tile, unsigned n)"
+        return f"{head}\n{{\n    {values}\n    return {self.value(layer)};\n}}"
+
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
+        """Return the tile of the vector, and the number of the output."""
+        return f"&{task.operands[0]}[v], n", "unsigned n"
 
 
 LoweringOf: TypeAlias = Callable[[Layer], CudaLowering[Any]]
@@ -169,7 +239,7 @@ def _second_term(task: TaskView) -> list[str]:
         line
         for other in task.sources[1:]
         for line in (
-            f"const float *const other = part == COMPUTE ? x + {size} : {other};",
+            f"const {c_type(task.layer.input.dtype)} *const other = part == COMPUTE ? x + {size} : {other};",
             f"const size_t pitch = part == COMPUTE ? {2 * size} : {size};",
         )
     ]
@@ -180,9 +250,43 @@ def tile(buffer: str) -> str:
     return f"{buffer}_tile"
 
 
-def words(dtype: np.dtype[Any], size: int) -> int:
-    """Return the words of a vector in shared memory: four quantised values to a word, or one of any other type."""
-    return -(-size // 4) if dtype.itemsize == 1 else size
+def words(dtype: np.dtype[Any], size: int, positions: int = 1) -> int:
+    """Return the words of a vector in shared memory: codes of four channels to a word, or one value of another type."""
+    return -(-size // positions // 4) * positions if dtype.itemsize == 1 else size
+
+
+def in_tile_order(values: Array, positions: int) -> Array:
+    """Return codes (size,) in the order of the bytes of a tile, with zeros behind the last channel."""
+    channels = np.pad(values.reshape(-1, positions), ((0, -(len(values) // positions) % 4), (0, 0)))
+    in_words: Array = channels.reshape(-1, 4, positions).swapaxes(1, 2).reshape(-1)
+    return in_words
+
+
+def values_of(task: FusedTask, number: int) -> str:
+    """Return the values of a source, of vector v, as an array."""
+    kind, pointer = c_type(task.layer.input.dtype), task.operands[number]
+    if task.direct:
+        return f"Row<{kind}, {task.layer.input.size}>{{{pointer}, carry, v}}"
+    return f"Values<{kind}, {task.layout[task.sources[number]]}>{{&{pointer}[v]}}"
+
+
+def word_of(task: FusedTask, number: int) -> str:
+    """Return the values of a source that are at word w of the output, of vector v."""
+    positions = task.layout[task.sources[number]]
+    if positions == task.positions:
+        return f"{task.operands[number]}[w * STRIDE + v]"
+    kinds = f"{c_type(task.layer.input.dtype)}, {task.layer.size}, {task.positions}"
+    return f"word<{kinds}>(w, [&](unsigned n) {{ return {values_of(task, number)}[n]; }})"
+
+
+def window(of_layer: Window) -> str:
+    """Return the type of kernels/cuda/window.cuh."""
+    return f"Window<{', '.join(map(str, of_layer.table().reshape(-1)))}>"
+
+
+def positions_of(shape: tuple[int, ...]) -> int:
+    """Return the positions of a channel of a tensor."""
+    return math.prod(shape[1:])
 
 
 def affine_tables(layer: Any) -> tuple[Table, ...]:
@@ -194,6 +298,17 @@ def affine_tables(layer: Any) -> tuple[Table, ...]:
 def of_one_value(layer: Layer, parameters: str, result: str) -> str:
     """Return the function `<layer>_compute`."""
     return f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute({parameters})\n{{\n    return {result};\n}}"
+
+
+def of_words(layer: Layer, parameters: Sequence[str], result: str) -> str:
+    """Return the function `<layer>_compute` of words of codes; `result` is that of the four codes `parameters`."""
+    kind = c_type(layer.input.dtype)
+    declared = ", ".join(f"uint32_t {name}_word" for name in parameters)
+    codes = " ".join(f"const {kind} {name} = code<{kind}>({name}_word, i);" for name in parameters)
+    return (
+        f"ONE_CODE uint32_t {layer.name}_compute({declared})\n{{\n"
+        f"    return four_codes([&](unsigned i) {{\n        {codes}\n        return {result};\n    }});\n}}"
+    )
 
 
 def parameters(kernel_arguments: Sequence[tuple[str, str]], *more: str) -> str:
