@@ -57,10 +57,16 @@ __device__ inline float add(float a, float b)
     return __fadd_rn(a, b);
 }
 
+/* Rounded once. */
+__device__ inline float multiply_add(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
+
 /* Two roundings, as the specification has them: c contains the zero points. */
 template <typename Code> __device__ inline Code add_codes(Code a, Code b, float ra, float rb, float c)
 {
-    return round_saturated<Code>(__fmaf_rn(ra, __int2float_rn(a), __fmaf_rn(rb, __int2float_rn(b), c)), 0);
+    return round_saturated<Code>(multiply_add(ra, __int2float_rn(a), multiply_add(rb, __int2float_rn(b), c)), 0);
 }
 
 /* The product of the differences is exact. */

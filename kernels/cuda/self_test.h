@@ -17,6 +17,7 @@ enum self_test_operation {
     QUANTIZE_INT8,
     DEQUANTIZE_UINT8, /* (q, scale, zero_point) */
     ADD,              /* (a, b) */
+    FUSED,            /* (a, b, c) */
     DOT_UINT8_UINT8,  /* (a, b, sum) */
     DOT_UINT8_INT8,
     DOT_INT8_UINT8,
@@ -27,7 +28,7 @@ struct self_test_case {
     uint32_t operation, a, b, c, expected;
 };
 
-enum { SELF_TEST_CASES = 46 };
+enum { SELF_TEST_CASES = 50 };
 
 extern const struct self_test_case self_test_cases[SELF_TEST_CASES];
 

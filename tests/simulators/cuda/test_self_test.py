@@ -91,6 +91,7 @@ OPERATIONS: dict[str, Callable[[int, int, int], int]] = {
     "QUANTIZE_INT8": quantized("int8"),
     "DEQUANTIZE_UINT8": lambda q, scale, zero_point: scaled(q - signed(zero_point), scale),
     "ADD": lambda a, b, _: int(softfloat.add(np.array([a]), np.array([b]))[0]),
+    "FUSED": lambda *terms: int(softfloat.fused(*(np.array([term]) for term in terms))[0]),
     "DOT_UINT8_UINT8": dot("uint8", "uint8"),
     "DOT_UINT8_INT8": dot("uint8", "int8"),
     "DOT_INT8_UINT8": dot("int8", "uint8"),
