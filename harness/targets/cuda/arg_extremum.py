@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.arg_extremum import ArgExtremum
-from harness.targets.cuda.code import CudaLowering, FusedTask, c_type
+from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, tile_type
 from harness.targets.generated import TaskView
 
 
@@ -20,10 +20,9 @@ class ArgExtremumLowering(CudaLowering[ArgExtremum]):
         """Return the vector's first value."""
         return f"&x[at.v * {task.layer.input.size}]"
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: ArgExtremum) -> str:
         """Search a tile."""
-        kinds = f"{c_type(task.layer.input.dtype)}, {task.layout[task.sources[0]]}"
-        return _function(task.layer, "const uint32_t *x", f"Values<{kinds}>{{x}}")
+        return _function(layer, "const uint32_t *x", f"{tile_type(layer.input)}{{x}}")
 
     def fused_operands(self, task: FusedTask) -> tuple[str, str]:
         """Return the vector's tile."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from harness.core.arrays import Array
 from harness.operators.base import Layer
+from harness.operators.tensor import Tensor
 from harness.operators.window import Window
 from harness.targets.base import Lowering
 from harness.targets.generated import C_TYPES, Stage, Table, TaskView, compute_stage, initialiser
@@ -84,20 +84,11 @@ class FusedTask(TaskView):
     """A task of a fused kernel.
 
     `operands` are the names of pointers to the tiles of its sources, or of a pointer to memory if it reads its only
-    source there (`direct`).  `layout` has the positions of a channel in each tile: of a source by its buffer, and of
-    the output.  The output may be in the words of a source (`in_place`).
+    source there (`direct`).
     """
 
-    layer: Any
     operands: tuple[str, ...]
-    layout: Mapping[str, int]
     direct: bool
-    in_place: bool
-
-    @property
-    def positions(self) -> int:
-        """The positions of a channel of the output."""
-        return self.layout[output(self.layer)]
 
 
 def output(layer: Layer) -> str:
@@ -150,13 +141,13 @@ class CudaLowering(Lowering[L]):
     def function(self, layer: L) -> str:
         """Return the functions of the layer's own kernel."""
 
-    def fused_tables(self, task: FusedTask) -> tuple[Table, ...]:
+    def fused_tables(self, layer: L) -> tuple[Table, ...]:
         """Return the constants of a kernel of several layers."""
-        return self.tables(task.layer)
+        return self.tables(layer)
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: L) -> str:
         """Return the functions of a kernel of several layers."""
-        return self.function(task.layer)
+        return self.function(layer)
 
     def body(self, task: TaskView) -> list[str]:
         """Return the layer's own kernel: from buffer to buffer, for a stage from `given` to `made`."""
@@ -180,7 +171,7 @@ class CudaLowering(Lowering[L]):
         """Return the layer as a part of a kernel of several: from tile to tile."""
         layer = task.layer
         call, index = self.fused_operands(task)
-        sizes = f"{c_type(layer.dtype)}, {layer.size}, {task.positions}"
+        sizes = f"{c_type(layer.dtype)}, {layer.size}, {positions_of(layer.output)}"
         return [
             f"fill<{sizes}>({tile(output(layer))}, [&](unsigned v, {index}) {{",
             f"    return {layer.name}_compute({call});",
@@ -194,9 +185,8 @@ class CudaLowering(Lowering[L]):
     def fill_words(self, task: FusedTask, words_read: str) -> list[str]:
         """Return steps that compute word w of vector v from the words that the function reads."""
         layer = task.layer
-        count = words(layer.dtype, layer.size, task.positions)
         return [
-            f"fill_words<{count}>({tile(output(layer))}, [&](unsigned v, unsigned w) {{",
+            f"fill_words<{words(layer.output)}>({tile(output(layer))}, [&](unsigned v, unsigned w) {{",
             f"    return {layer.name}_compute({words_read});",
             "});",
         ]
@@ -217,10 +207,9 @@ class OfVectorLowering(CudaLowering[L]):
         """Return the first value of the vector, and the number of the output."""
         return f"&x[at.v * {task.layer.input.size}], at.n"
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: L) -> str:
         """Read a tile."""
-        layer = task.layer
-        values = f"const Values<{c_type(layer.input.dtype)}, {task.layout[task.sources[0]]}> x{{tile}};"
+        values = f"const {tile_type(layer.input)} x{{tile}};"
         head = f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute(const uint32_t *tile, unsigned n)"
         return f"{head}\n{{\n    {values}\n    return {self.value(layer)};\n}}"
 
@@ -250,43 +239,39 @@ def tile(buffer: str) -> str:
     return f"{buffer}_tile"
 
 
-def words(dtype: np.dtype[Any], size: int, positions: int = 1) -> int:
+def positions_of(tensor: Tensor) -> int:
+    """Return the number of positions of each channel, 1 for a flat tensor."""
+    return math.prod(tensor.shape[1:])
+
+
+def words(tensor: Tensor) -> int:
     """Return the words of a vector in shared memory: codes of four channels to a word, or one value of another type."""
-    return -(-size // positions // 4) * positions if dtype.itemsize == 1 else size
+    positions = positions_of(tensor)
+    return -(-tensor.size // positions // 4) * positions if tensor.dtype.itemsize == 1 else tensor.size
 
 
-def in_tile_order(values: Array, positions: int) -> Array:
-    """Return codes (size,) in the order of the bytes of a tile, with zeros behind the last channel."""
-    channels = np.pad(values.reshape(-1, positions), ((0, -(len(values) // positions) % 4), (0, 0)))
-    in_words: Array = channels.reshape(-1, 4, positions).swapaxes(1, 2).reshape(-1)
-    return in_words
+def in_same_words(one: Tensor, other: Tensor) -> bool:
+    """Return whether the tiles of two tensors of one size have the same words."""
+    codes = one.dtype.itemsize == 1
+    return one.dtype.itemsize == other.dtype.itemsize and not (codes and positions_of(one) != positions_of(other))
+
+
+def tile_type(tensor: Tensor) -> str:
+    """Return the type of kernels/cuda/fused.cuh that reads the values of a tile."""
+    return f"Values<{c_type(tensor.dtype)}, {positions_of(tensor)}>"
 
 
 def values_of(task: FusedTask, number: int) -> str:
     """Return the values of a source, of vector v, as an array."""
-    kind, pointer = c_type(task.layer.input.dtype), task.operands[number]
+    tensor, pointer = task.layer.inputs[number], task.operands[number]
     if task.direct:
-        return f"Row<{kind}, {task.layer.input.size}>{{{pointer}, carry, v}}"
-    return f"Values<{kind}, {task.layout[task.sources[number]]}>{{&{pointer}[v]}}"
-
-
-def word_of(task: FusedTask, number: int) -> str:
-    """Return the values of a source that are at word w of the output, of vector v."""
-    positions = task.layout[task.sources[number]]
-    if positions == task.positions:
-        return f"{task.operands[number]}[w * STRIDE + v]"
-    kinds = f"{c_type(task.layer.input.dtype)}, {task.layer.size}, {task.positions}"
-    return f"word<{kinds}>(w, [&](unsigned n) {{ return {values_of(task, number)}[n]; }})"
+        return f"Row<{c_type(tensor.dtype)}, {tensor.size}>{{{pointer}, carry, v}}"
+    return f"{tile_type(tensor)}{{&{pointer}[v]}}"
 
 
 def window(of_layer: Window) -> str:
     """Return the type of kernels/cuda/window.cuh."""
     return f"Window<{', '.join(map(str, of_layer.table().reshape(-1)))}>"
-
-
-def positions_of(shape: tuple[int, ...]) -> int:
-    """Return the positions of a channel of a tensor."""
-    return math.prod(shape[1:])
 
 
 def affine_tables(layer: Any) -> tuple[Table, ...]:

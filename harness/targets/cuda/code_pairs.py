@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from harness.operators.code_pairs import CodePairs
-from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, in_tile_order, of_one_value, of_words, word_of
+from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, of_words, positions_of
 from harness.targets.generated import Table, TaskView
 
 P = TypeVar("P", bound=CodePairs)
@@ -36,28 +36,18 @@ class CodePairsLowering(CudaLowering[P]):
         layer: Any = task.layer
         return terms if layer.operand is None else _ordered(layer, terms, f"{_operand(layer)}[at.n]")
 
-    def fused_tables(self, task: FusedTask) -> tuple[Table, ...]:
-        """Return the constants, a constant term in the words of a tile."""
-        layer = task.layer
-        if layer.operand is None:
-            return self._numbers(layer)
-        words = in_tile_order(layer.operand, task.positions)
-        return (
-            Table(_operand(layer), words, "four neighbouring channels to a word", computed=True),
-            *self._numbers(layer),
-        )
-
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: P) -> str:
         """Compute the values of a word."""
-        return of_words(task.layer, ("a", "b"), self._call(task.layer))
+        return of_words(layer, ("a", "b"), self._call(layer))
 
     def steps(self, task: FusedTask) -> list[str]:
         """Compute words of the output's tile."""
-        layer = task.layer
-        terms = [word_of(task, number) for number in range(len(task.sources))]
+        layer: Any = task.layer
+        terms = ", ".join(f"{operand}[w * STRIDE + v]" for operand in task.operands)
         if layer.operand is not None:
-            terms = [_ordered(layer, terms[0], f"((const uint32_t *){_operand(layer)})[w]")]
-        return self.fill_words(task, ", ".join(terms))
+            kinds = f"{c_type(layer.dtype)}, {layer.size}, {positions_of(layer.output)}"
+            terms = _ordered(layer, terms, f"word<{kinds}>(w, [&](unsigned n) {{ return {_operand(layer)}[n]; }})")
+        return self.fill_words(task, terms)
 
     def _call(self, layer: P) -> str:
         numbers = ", ".join(f"{layer.name}_{role}[0]" for role in layer.numbers())

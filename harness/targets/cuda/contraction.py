@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class ContractionLowering(CudaLowering[K]):
 
     def steps(self, task: FusedTask) -> list[str]:
         """Compute from tile to tile, or for a stage from given sums, or to sums."""
-        layer, source, made = task.layer, task.operands[0], tile(output(task.layer))
-        name, channels = layer.name, len(layer.multiplier)
-        sizes = f"{channels}, {layer.positions}"
+        layer: Any = task.layer
+        name, source, made = layer.name, task.operands[0], tile(output(layer))
+        sizes = f"{len(layer.multiplier)}, {layer.positions}"
         return [
             f"const Sums<{sizes}> sums{{carry, (int32_t *)(part == FINISH ? given : made)}};",
             f"contract<{sizes}, {self.tiling(layer)}>({source}, {made}, part, sums, {name}_accumulate, {name}_finish);",
@@ -48,10 +48,10 @@ class ContractionLowering(CudaLowering[K]):
         return "1, 1"
 
 
-def one_output(layer: Contraction, accumulate: str, channel: str = "n", scale: str | None = None) -> str:
-    """Return the functions of one output, which belongs to `channel`; `scale` is the place of its multiplier."""
+def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
+    """Return the functions of output n; `scale` is the place of its multiplier."""
     name, a, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
-    multiplier = f"{name}_multiplier[{channel if scale is None else scale}]"
+    multiplier, of = f"{name}_multiplier[{scale}]", " n" if "n" in scale else ""
     finish = (
         f"scale_accumulator(acc, {multiplier})"
         if layer.dtype == np.float32
@@ -59,18 +59,19 @@ def one_output(layer: Contraction, accumulate: str, channel: str = "n", scale: s
     )
     return (
         f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n    return {accumulate};\n}}\n\n"
-        f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned n)\n{{\n    return {finish};\n}}"
+        f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned{of})\n{{\n    return {finish};\n}}"
     )
 
 
-def finish_four(layer: Contraction) -> str:
-    """Return the function that finishes four channels."""
-    name, multiplier = layer.name, f"four<float4>({layer.name}_multiplier, g)"
+def finish_four(layer: Contraction, multiplier: str = "") -> str:
+    """Return the function that finishes four channels; `multiplier` is the text of theirs, if no table has them."""
+    name, of = layer.name, "" if multiplier else " g"
+    multiplier = multiplier or f"four<float4>({name}_multiplier, g)"
     requantize = f"requantize_four<{c_type(layer.dtype)}>(acc, {multiplier}, {name}_output_zero_point[0])"
     made, finish = (
         ("float4", f"scale_four(acc, {multiplier})") if layer.dtype == np.float32 else ("uint32_t", requantize)
     )
-    return f"ONE_CODE {made} {name}_finish(int4 acc, unsigned g)\n{{\n    return {finish};\n}}"
+    return f"ONE_CODE {made} {name}_finish(int4 acc, unsigned{of})\n{{\n    return {finish};\n}}"
 
 
 def zero_points(layer: Contraction, *names: str) -> tuple[Table, ...]:

@@ -19,6 +19,7 @@ from harness.targets.cuda.code import (
     Kernel,
     LoweringOf,
     c_type,
+    in_same_words,
     output,
     parameters,
     positions_of,
@@ -48,8 +49,7 @@ def too_large(layer: Layer, lowering: CudaLowering[Any]) -> str | None:
 def _words_of_layer(layer: Layer, lowering: CudaLowering[Any]) -> int:
     """Return the words of the layer's sources and its output."""
     sources = () if lowering.streams else zip(layer.sources, layer.inputs, strict=True)
-    each = {name: words(source.dtype, source.size, positions_of(source.shape)) for name, source in sources}
-    return sum(each.values()) + words(layer.dtype, layer.size, positions_of(layer.output.shape))
+    return sum({name: words(source) for name, source in sources}.values()) + words(layer.output)
 
 
 def stride(vectors: int) -> int:
@@ -90,12 +90,10 @@ class _Region:
 
 
 class _Tiles:
-    """The tiles of a kernel: for each buffer a region of shared memory, and the order of its words."""
+    """The tiles of a kernel: for each buffer a region of shared memory."""
 
     def __init__(self, tasks: Sequence[TaskView], lowering_of: LoweringOf) -> None:
-        self.layout: dict[str, int] = {}
         self.regions: dict[str, _Region] = {}
-        self.in_place: set[str] = set()
         self.loaded = _loaded(tasks)
         self.direct = _direct(tasks, self.loaded, lowering_of)
         self.other_words = max(lowering_of(task.layer).shared_words for task in tasks)
@@ -116,30 +114,21 @@ class _Tiles:
 
     def _add_sources(self, task: TaskView, index: int, last: Mapping[str, int]) -> None:
         for number, (name, source) in enumerate(zip(task.sources, task.layer.inputs, strict=True)):
-            positions = self.layout.setdefault(name, positions_of(source.shape))
-            size = words(source.dtype, source.size, positions)
             if name in self.loaded and name not in self.direct and name not in self.regions:
-                self.regions[name] = _Region(size, -1, last[name])
+                self.regions[name] = _Region(words(source), -1, last[name])
             if name in task.sources[:number]:
-                self.regions[_copy(task, number)] = _Region(size, index, index)
+                self.regions[_copy(task, number)] = _Region(words(source), index, index)
 
     def _add_output(self, task: TaskView, index: int, last: Mapping[str, int], lowering: CudaLowering[Any]) -> None:
         layer, name, end = task.layer, output(task.layer), max(last.get(output(task.layer), index), index)
-        positions = self.layout[task.sources[0]]
-        inherits = (lowering.in_place or lowering.renames) and len(layer.output.shape) == 1
-        whole = positions == 1 or layer.size // positions % 4 == 0  # or a flat tensor would have more words
-        self.layout[name] = positions if inherits and whole else positions_of(layer.output.shape)
-        size = words(layer.dtype, layer.size, self.layout[name])
-        for source in dict.fromkeys(task.sources):
+        for source, tensor in zip(task.sources, layer.inputs, strict=True):
             region = self.regions.get(source)
-            same = self.layout[source] == self.layout[name] and layer.input.dtype.itemsize == layer.dtype.itemsize
-            over = lowering.in_place and region is not None and region.end == index
-            if same and region is not None and (over or lowering.renames):
+            can = lowering.renames or (lowering.in_place and region is not None and region.end == index)
+            if can and region is not None and in_same_words(tensor, layer.output):
                 region.end = max(region.end, end)
                 self.regions[name] = region
-                self.in_place.add(name)
                 return
-        self.regions[name] = _Region(size, index, end)
+        self.regions[name] = _Region(words(layer.output), index, end)
 
     def _place(self) -> int:
         """Assign each region the first gap; return the total number of words."""
@@ -158,10 +147,7 @@ class _Tiles:
             _copy(task, number) if direct or _copy(task, number) in self.regions else tile(source)
             for number, source in enumerate(task.sources)
         )
-        names = (*task.sources, output(task.layer))
-        layout = {name: self.layout[name] for name in names}
-        in_place = output(task.layer) in self.in_place
-        return FusedTask(task.layer, task.sources, task.is_output, tuple(operands), layout, direct, in_place)
+        return FusedTask(task.layer, task.sources, task.is_output, tuple(operands), direct)
 
 
 def _gap(taken: Sequence[tuple[int, int]], size: int) -> int:
@@ -217,7 +203,7 @@ def _launch(launch: Launch, vectors: int, lowering_of: LoweringOf) -> DeviceLaun
         tasks = [tiles.view(task) for task in part]
         for task in tasks:
             lowering = lowering_of(task.layer)
-            tables, text = lowering.fused_tables(task), lowering.fused_function(task)
+            tables, text = lowering.fused_tables(task.layer), lowering.fused_function(task.layer)
             layers.append(DeviceLayer(task, lowering.stages(task.layer), tables, text))
         text, kernel = _forward(tasks, tiles, lowering_of)
         texts.append(text)
@@ -233,7 +219,7 @@ def _forward(tasks: Sequence[FusedTask], tiles: _Tiles, lowering_of: LoweringOf)
 
     def load(name: str) -> str:
         tensor = inputs[name]
-        return f"load<{c_type(tensor.dtype)}, {tensor.size}, {tiles.layout[name]}>(carry, {name}, {tile(name)});"
+        return f"load<{c_type(tensor.dtype)}, {tensor.size}, {positions_of(tensor)}>(carry, {name}, {tile(name)});"
 
     body = [
         f"uint32_t *const tiles = (uint32_t *)shared_memory + {tiles.other_words};",
@@ -244,7 +230,7 @@ def _forward(tasks: Sequence[FusedTask], tiles: _Tiles, lowering_of: LoweringOf)
         "}",
         *(line for index, task in enumerate(tasks) for line in _steps(task, index, lowering_of)),
     ]
-    threads = FUSED_THREADS if any(positions > 1 for positions in tiles.layout.values()) else VECTORS_LIMIT
+    threads = FUSED_THREADS if any(positions_of(task.layer.output) > 1 for task in tasks) else VECTORS_LIMIT
     given = [(f"const {c_type(inputs[name].dtype)}", name) for name in tiles.loaded]
     made = [(c_type(task.layer.dtype), output(task.layer)) for task in tasks]
     name, inner = f"{tasks[0].layer.name}_forward", "\n".join(f"    {line}" for line in body)
@@ -258,7 +244,7 @@ def _steps(task: FusedTask, index: int, lowering_of: LoweringOf) -> list[str]:
     """Return a layer of the kernel, from tile to tile and then to memory; for a stage from `given` to `made`."""
     layer, name, lowering = task.layer, output(task.layer), lowering_of(task.layer)
     first, *others = lowering.stages(layer)
-    kinds = f"{c_type(layer.dtype)}, {layer.size}, {task.positions}"
+    kinds = f"{c_type(layer.dtype)}, {layer.size}, {positions_of(layer.output)}"
     store = f"store<{kinds}>(carry, {tile(name)}, part == WHOLE ? {name} : made);"
     only = f"if (part != {first.part.name})\n            " if others else ""
     body = [*_given(task, first.part.name), *lowering.steps(task), f"{only}{store}"]
@@ -279,9 +265,9 @@ def _given(task: FusedTask, part: str) -> Iterator[str]:
         return
     pointers = [tile(name) if name == _copy(task, number) else name for number, name in enumerate(task.operands)]
     yield f"if (part == {part}) {{"
-    for number, (source, pointer) in enumerate(zip(task.sources, pointers, strict=True)):
+    for number, pointer in enumerate(pointers):
         start = sum(each.size for each in inputs[:number])
-        sizes = f"{kind}, {inputs[number].size}, {task.layout[source]}, {pitch}"
+        sizes = f"{kind}, {inputs[number].size}, {positions_of(inputs[number])}, {pitch}"
         yield f"    load<{sizes}>(carry, (const {kind} *)given + {start}, {pointer});"
     yield "}"
     for name, pointer, source in zip(task.operands, pointers, task.sources, strict=True):

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from harness.operators.lookup import Lookup
-from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, of_words, word_of
+from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, of_words
 from harness.targets.generated import Table
 
 T = TypeVar("T", bound=Lookup)
@@ -28,13 +28,13 @@ class LookupLowering(CudaLowering[T]):
         """Look one code up."""
         return of_one_value(layer, f"{c_type(layer.dtype)} a", _entry(layer))
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: T) -> str:
         """Look the codes of a word up."""
-        return of_words(task.layer, ("a",), _entry(task.layer))
+        return of_words(layer, ("a",), _entry(layer))
 
     def steps(self, task: FusedTask) -> list[str]:
         """Compute words of the output's tile."""
-        return self.fill_words(task, word_of(task, 0))
+        return self.fill_words(task, f"{task.operands[0]}[w * STRIDE + v]")
 
 
 def _entry(layer: Lookup) -> str:

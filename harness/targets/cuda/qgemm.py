@@ -22,7 +22,7 @@ class QGemmLowering(ContractionLowering[QGemm]):
 
     def unsupported(self, layer: QGemm, variant: str) -> str | None:
         """Refuse weights that do not fit into the shared memory of a fused kernel."""
-        if variant == "fused" and words(layer.input.dtype, layer.input.size) > STAGED:
+        if variant == "fused" and words(layer.input) > STAGED:
             return (
                 f"{layer.input.size} inputs, but the fused kernel holds the weights of four outputs in "
                 f"{16 * STAGED:,} bytes of shared memory, enough for {4 * STAGED:,}; cuda:layerwise takes it"
@@ -46,9 +46,9 @@ class QGemmLowering(ContractionLowering[QGemm]):
         weights = f"&{name}_weights[0][0], {name}_weights_zero_point[n], {name}_bias[n], {name}_input_zero_point[0]"
         return one_output(layer, f"sum_of_products<{layer.input.size}, {layer.size}>(a, {weights}, n)")
 
-    def fused_tables(self, task: FusedTask) -> tuple[Table, ...]:
+    def fused_tables(self, layer: QGemm) -> tuple[Table, ...]:
         """Return the constants, filled up with zeros to groups of four outputs."""
-        layer, name = task.layer, task.layer.name
+        name = layer.name
         origin = f"weights of node {name}, packed: a row a group of four outputs, by four inputs at a time"
         of_offset = "bias - za * sum of weights + depth * za * zb, modulo 2^32"
         weights_zero_points = (
@@ -57,16 +57,16 @@ class QGemmLowering(ContractionLowering[QGemm]):
             else ()
         )
         return (
-            Table(f"{name}_weights", packed(layer.weights, task.layout[task.sources[0]]), origin, computed=True),
+            Table(f"{name}_weights", packed(layer.weights), origin, computed=True),
             Table(f"{name}_offset", padded(offset(layer)), of_offset, computed=True),
             Table(f"{name}_multiplier", padded(layer.multiplier), origin_of_multiplier(layer), computed=True),
             *weights_zero_points,
             *zero_points(layer, "output"),
         )
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: QGemm) -> str:
         """Accumulate and finish four outputs."""
-        layer, name = task.layer, task.layer.name
+        name = layer.name
         a, b = c_type(layer.input.dtype), c_type(layer.weights.dtype)
         centre = f"&four<uint4>({name}_weights_zero_point, g)" if layer.weights_zero_point.any() else "nullptr"
         given = f"a, b, four<uint4>({name}_offset, g), {centre}"
@@ -78,7 +78,7 @@ class QGemmLowering(ContractionLowering[QGemm]):
     def steps(self, task: FusedTask) -> list[str]:
         """Compute from tile to tile, or for a stage from given sums, or to sums."""
         layer, source, made = task.layer, task.operands[0], tile(output(task.layer))
-        name, sizes = layer.name, f"{words(layer.input.dtype, layer.input.size)}, {layer.size}"
+        name, sizes = layer.name, f"{words(layer.input)}, {layer.size}"
         return [
             f"const Sums<{layer.size}> sums{{carry, (int32_t *)(part == FINISH ? given : made)}};",
             f"qgemm<{sizes}>((const uint4 *){name}_weights, {source}, {made}, part, sums,",
@@ -86,15 +86,14 @@ class QGemmLowering(ContractionLowering[QGemm]):
         ]
 
 
-def packed(weights: Array, positions: int = 1) -> Array:
+def packed(weights: Array) -> Array:
     """Return weights (K, N) as the kernel reads them: (groups of four outputs, words * 16), zeros after the last.
 
-    A group has word by word, in it output by output, the weights of the four inputs of the word.  Of inputs with
-    several `positions` a word has those of four channels at one position; the channels are whole words.
+    A group has word by word, in it output by output, the weights of four inputs.
     """
     depth, width = weights.shape
     filled = np.zeros((-(-depth // 4) * 4, -(-width // 4) * 4), weights.dtype)
     filled[:depth, :width] = weights
-    by_word = filled.reshape(-1, 4, positions, filled.shape[1] // 4, 4)
-    groups: Array = by_word.transpose(3, 0, 2, 4, 1).reshape(filled.shape[1] // 4, -1)
+    by_word = filled.reshape(len(filled) // 4, 4, filled.shape[1] // 4, 4)
+    groups: Array = by_word.transpose(2, 0, 3, 1).reshape(filled.shape[1] // 4, -1)
     return groups

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from harness.operators.qlinear_concat import QLinearConcat
-from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, output, tile, values_of
+from harness.targets.cuda.code import (
+    CudaLowering,
+    FusedTask,
+    c_type,
+    of_one_value,
+    output,
+    positions_of,
+    tile,
+    values_of,
+)
 from harness.targets.generated import Table, TaskView
 
 
@@ -54,12 +63,12 @@ class QLinearConcatLowering(CudaLowering[QLinearConcat]):
 
     def steps(self, task: FusedTask) -> list[str]:
         """Find the input of an output by its place."""
-        layer = task.layer
+        layer: Any = task.layer
 
         def value(number: int, place: str) -> str:
             return f"{values_of(task, number)}[{place}]"
 
-        sizes = f"{c_type(layer.dtype)}, {layer.size}, {task.positions}"
+        sizes = f"{c_type(layer.dtype)}, {layer.size}, {positions_of(layer.output)}"
         return [
             f"fill<{sizes}>({tile(output(layer))}, [&](unsigned v, unsigned n) {{",
             *_chosen(layer, "n", value),

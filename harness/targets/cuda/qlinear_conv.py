@@ -10,7 +10,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.contraction import offset, origin_of_multiplier, origin_of_weights, signed_weights
-from harness.targets.cuda.code import FUSED_THREADS, FusedTask, c_type, window
+from harness.targets.cuda.code import FUSED_THREADS, c_type, window
 from harness.targets.cuda.contraction import ContractionLowering, finish_four, one_output, padded, zero_points
 from harness.targets.generated import Table
 
@@ -41,9 +41,9 @@ class QLinearConvLowering(ContractionLowering[QLinearConv]):
         sums = f"sum_of_window<{window(layer.window)}, {outputs}, {inputs}>(a, {constants}, n)"
         return one_output(layer, sums, f"n / {layer.positions}")
 
-    def fused_tables(self, task: FusedTask) -> tuple[Table, ...]:
+    def fused_tables(self, layer: QLinearConv) -> tuple[Table, ...]:
         """Return the constants, filled up with zeros to groups of four channels."""
-        layer, name = task.layer, task.layer.name
+        name = layer.name
         origin = f"{origin_of_weights(layer)}, packed: a row a group of four channels, by place, then by word of inputs"
         of_offset = "bias - za * sum of weights + depth * za * zb, modulo 2^32"
         centred: tuple[Table, ...] = ()
@@ -61,9 +61,9 @@ class QLinearConvLowering(ContractionLowering[QLinearConv]):
             *zero_points(layer, "input", "output"),
         )
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: QLinearConv) -> str:
         """Accumulate some groups at some positions, and finish a group at one."""
-        layer, name = task.layer, task.layer.name
+        name = layer.name
         inputs, outputs = _group(layer)
         words, count = _words(layer)
         edge = str(not layer.window.inside().all()).lower()

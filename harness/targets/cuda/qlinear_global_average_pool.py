@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
-from harness.targets.cuda.code import FusedTask, c_type
-from harness.targets.cuda.contraction import ContractionLowering, finish_four, one_output, padded, zero_points
+from harness.targets.cuda.code import c_type
+from harness.targets.cuda.contraction import ContractionLowering, finish_four, one_output, zero_points
 from harness.targets.generated import Table
 
 ORIGIN = "float32 bits of x_scale / (y_scale * positions)"
@@ -24,15 +24,9 @@ class QLinearGlobalAveragePoolLowering(ContractionLowering[QLinearGlobalAverageP
         """Accumulate and finish one channel."""
         return one_output(layer, f"sum_of_image<{layer.image}>(a, {layer.name}_input_zero_point[0], n)", scale="0")
 
-    def fused_tables(self, task: FusedTask) -> tuple[Table, ...]:
-        """Return the multiplier of each channel, filled up with zeros to groups of four, and the zero points."""
-        layer = task.layer
-        multiplier = Table(f"{layer.name}_multiplier", padded(layer.multiplier), ORIGIN, computed=True)
-        return (multiplier, *zero_points(layer, "input", "output"))
-
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: QLinearGlobalAveragePool) -> str:
         """Accumulate and finish four channels."""
-        layer = task.layer
+        m = f"{layer.name}_multiplier[0]"
         sums = f"sum_image<{c_type(layer.input.dtype)}, {layer.image}>(a, {layer.name}_input_zero_point[0], g)"
         head = f"ONE_CODE Accumulators<1, 1> {layer.name}_accumulate(const uint32_t *a, unsigned g, unsigned)"
-        return f"{head}\n{{\n    return {sums};\n}}\n\n{finish_four(layer)}"
+        return f"{head}\n{{\n    return {sums};\n}}\n\n{finish_four(layer, f'make_float4({m}, {m}, {m}, {m})')}"

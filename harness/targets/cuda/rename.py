@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.rename import Rename
-from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value
+from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, in_same_words, of_one_value
 
 
 class RenameLowering(CudaLowering[Rename]):
@@ -16,10 +16,10 @@ class RenameLowering(CudaLowering[Rename]):
         """Return the value."""
         return of_one_value(layer, f"{c_type(layer.input.dtype)} x", "x")
 
-    def fused_function(self, task: FusedTask) -> str:
+    def fused_function(self, layer: Rename) -> str:
         """Return the same, or nothing."""
-        return "" if task.in_place else super().fused_function(task)
+        return "" if in_same_words(layer.input, layer.output) else super().fused_function(layer)
 
     def steps(self, task: FusedTask) -> list[str]:
         """Copy the values, or nothing."""
-        return [] if task.in_place else super().steps(task)
+        return [] if in_same_words(task.layer.input, task.layer.output) else super().steps(task)

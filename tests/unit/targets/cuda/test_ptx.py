@@ -204,7 +204,11 @@ def test_versions_that_are_none(version: str) -> None:
         (".version 7.8", ".versions 7.8", "'.version' expected"),
         (".visible .entry", ".extern .entry", "'.shared' expected, not '.entry'"),
         (".visible .entry", ".extern .shared .b8 x[4]; .visible .entry", "']' expected, not '4'"),
-        (".visible .entry", ".visible .extern .shared .b8 x[]; .visible .entry", "'.visible .extern' outside of functions"),
+        (
+            ".visible .entry",
+            ".visible .extern .shared .b8 x[]; .visible .entry",
+            "'.visible .extern' outside of functions",
+        ),
         (".reg .f32", ".reg .f128", "unknown type .f128"),
         (".reg .f32", ".sreg .f32", "word expected, not '.sreg'"),
         ("mul.rn.f32", "%mul.rn.f32", "is no instruction"),
