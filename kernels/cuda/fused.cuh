@@ -295,7 +295,7 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
     const unsigned group_begin = 4 * g / OUTPUTS * INPUTS / 4;
     const unsigned first = group_begin + COUNT < WORDS ? group_begin : WORDS - COUNT;
     const uint32_t outside = (uint8_t)za * 0x01010101u;
-    const unsigned tile = (unsigned)(a - shared_words()) + first * W::IMAGE * STRIDE;
+    const uint32_t *const tile = &shared_words()[(unsigned)(a - shared_words()) + first * W::IMAGE * STRIDE];
     uint4 acc[GROUPS][POSITIONS], sum_a[GROUPS][POSITIONS];
     for (unsigned i = 0; i < GROUPS; ++i)
         for (unsigned r = 0; r < POSITIONS; ++r) {
@@ -307,19 +307,19 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
     for (unsigned y = 0; y < W::KERNEL_HEIGHT; ++y)
         for (unsigned x = 0; x < W::KERNEL_WIDTH; ++x) {
             bool inside[POSITIONS];
-            unsigned from[POSITIONS];
+            const uint32_t *from[POSITIONS];
             for (unsigned r = 0; r < POSITIONS; ++r) {
                 const unsigned at = p + r * APART;
                 const unsigned position = at < W::POSITIONS ? at : W::POSITIONS - 1;
                 const unsigned row = W::row(position, y), column = W::column(position, x);
                 inside[r] = !EDGE || (row < W::HEIGHT && column < W::WIDTH);
-                from[r] = tile + (inside[r] ? row * W::WIDTH + column : 0) * STRIDE;
+                from[r] = &tile[(inside[r] ? row * W::WIDTH + column : 0) * STRIDE];
             }
             for (unsigned w = 0; w < COUNT; ++w) {
                 uint32_t codes[POSITIONS];
                 for (unsigned r = 0; r < POSITIONS; ++r) {
-                    codes[r] = shared_words()[from[r] + w * W::IMAGE * STRIDE];
-                    codes[r] = inside[r] ? codes[r] : outside;
+                    const uint32_t word = from[r][w * W::IMAGE * STRIDE];
+                    codes[r] = inside[r] ? word : outside;
                 }
                 for (unsigned i = 0; i < GROUPS; ++i) {
                     const uint4 weights = b[i * DEPTH + w];
