@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -150,13 +150,12 @@ class CudaLowering(Lowering[L]):
         return self.function(layer)
 
     def body(self, task: TaskView) -> list[str]:
-        """Return the layer's own kernel: from buffer to buffer, for a stage from `given` to `made`."""
-        layer, source, made = task.layer, task.sources[0], output(task.layer)
-        x, y = c_type(layer.input.dtype), c_type(layer.dtype)
+        """Return the layer's own kernel: from buffers to buffer, for a stage from `given` to `made`."""
+        layer, made = task.layer, output(task.layer)
+        y = c_type(layer.dtype)
         return [
-            f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
+            *_vectors(task),
             f"{y} *const y = part == COMPUTE ? ({y} *)made : {made};",
-            *_second_term(task),
             f"write_outputs<{layer.size}>(vectors, y, [&](const Output<{layer.size}> &at) {{",
             f"    return {layer.name}_compute({self.operands(task)});",
             "});",
@@ -164,8 +163,7 @@ class CudaLowering(Lowering[L]):
 
     def operands(self, task: TaskView) -> str:
         """Return the arguments of `<layer>_compute` for the output `at`."""
-        terms = "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
-        return terms if len(task.sources) > 1 else "x[at.i]"
+        return ", ".join(f"x_{number}[at.v * pitch_{number} + at.n]" for number in range(len(task.sources)))
 
     def steps(self, task: FusedTask) -> list[str]:
         """Return the layer as a part of a kernel of several: from tile to tile."""
@@ -192,46 +190,54 @@ class CudaLowering(Lowering[L]):
         ]
 
 
-class OfVectorLowering(CudaLowering[L]):
-    """An operator of which a value can depend on all values `x` of a vector."""
+class VectorLowering(CudaLowering[L]):
+    """The code of an operator that computes an output from vectors: x_0, x_1 and so on, one for each input.
+
+    `<layer>_compute` has them in the memory of the GPU, or in the tiles of a fused kernel; x_0[i] is a value of either.
+    """
 
     @abstractmethod
     def value(self, layer: L) -> str:
-        """Return the text of value n."""
+        """Return the statements that return output n."""
 
     def function(self, layer: L) -> str:
-        """Read an array."""
-        return of_one_value(layer, f"const {c_type(layer.input.dtype)} *x, unsigned n", self.value(layer))
+        """Return the function of vectors in memory."""
+        kind = c_type(layer.input.dtype)
+        return self._function(layer, [f"const {kind} *x_{number}" for number in range(len(layer.inputs))])
 
     def operands(self, task: TaskView) -> str:
-        """Return the first value of the vector, and the number of the output."""
-        return f"&x[at.v * {task.layer.input.size}], at.n"
+        """Return the vectors and the number of the output."""
+        return ", ".join([*(f"&x_{n}[at.v * pitch_{n}]" for n in range(len(task.sources))), "at.n"])
 
     def fused_function(self, layer: L) -> str:
-        """Read a tile."""
-        values = f"const {tile_type(layer.input)} x{{tile}};"
-        head = f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute(const uint32_t *tile, unsigned n)"
-        return f"{head}\n{{\n    {values}\n    return {self.value(layer)};\n}}"
+        """Return the function of vectors in tiles."""
+        values = [
+            f"const {tile_type(tensor)} x_{number}{{tile_{number}}};" for number, tensor in enumerate(layer.inputs)
+        ]
+        return self._function(layer, [f"const uint32_t *tile_{number}" for number in range(len(values))], values)
 
     def fused_operands(self, task: FusedTask) -> tuple[str, str]:
-        """Return the tile of the vector, and the number of the output."""
-        return f"&{task.operands[0]}[v], n", "unsigned n"
+        """Return the tiles of vector v and the number of the output."""
+        return ", ".join([*(f"&{operand}[v]" for operand in task.operands), "n"]), "unsigned n"
+
+    def _function(self, layer: L, vectors: Sequence[str], statements: Sequence[str] = ()) -> str:
+        head = f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute({', '.join([*vectors, 'unsigned n'])})"
+        body = "\n".join(f"    {line}" for line in [*statements, *self.value(layer).splitlines()])
+        return f"{head}\n{{\n{body}\n}}"
 
 
 LoweringOf: TypeAlias = Callable[[Layer], CudaLowering[Any]]
 
 
-def _second_term(task: TaskView) -> list[str]:
-    """Return the place of the second term of a sum, and the distance between vectors."""
-    size = task.layer.size
-    return [
-        line
-        for other in task.sources[1:]
-        for line in (
-            f"const {c_type(task.layer.input.dtype)} *const other = part == COMPUTE ? x + {size} : {other};",
-            f"const size_t pitch = part == COMPUTE ? {2 * size} : {size};",
-        )
-    ]
+def _vectors(task: TaskView) -> Iterator[str]:
+    """Yield the definition of each source, and of the distance between its vectors: a stage has them side by side."""
+    layer = task.layer
+    kind, sizes = c_type(layer.input.dtype), [tensor.size for tensor in layer.inputs]
+    for number, (source, size) in enumerate(zip(task.sources, sizes, strict=True)):
+        begin = f" + {sum(sizes[:number])}" if number else ""
+        yield f"const {kind} *const x_{number} = part == COMPUTE ? (const {kind} *)given{begin} : {source};"
+        pitch = size if len(sizes) == 1 else f"part == COMPUTE ? {sum(sizes)} : {size}"
+        yield f"const size_t pitch_{number} = {pitch};"
 
 
 def tile(buffer: str) -> str:

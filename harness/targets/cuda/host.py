@@ -79,9 +79,9 @@ def _arrays(launch: DeviceLaunch) -> list[_Array]:
     written = {output(layer.task.layer): layer for layer in launch.layers}
     tasks = [layer.task for layer in launch.layers]
     sources = {
-        source: task.layer.input.size * task.layer.input.dtype.itemsize
+        source: tensor.size * tensor.dtype.itemsize
         for task in tasks
-        for source in task.sources
+        for source, tensor in zip(task.sources, task.layer.inputs, strict=True)
         if source not in written
     }
     return [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from harness.operators.max_pool import MaxPool
-from harness.targets.cuda.code import OfVectorLowering, c_type, window
+from harness.targets.cuda.code import VectorLowering, c_type, window
 
 
-class MaxPoolLowering(OfVectorLowering[MaxPool]):
+class MaxPoolLowering(VectorLowering[MaxPool]):
     """One value at a time."""
 
     operator = MaxPool
@@ -19,4 +19,4 @@ class MaxPoolLowering(OfVectorLowering[MaxPool]):
 
     def value(self, layer: MaxPool) -> str:
         """Find the largest value of a window."""
-        return f"max_pool<{c_type(layer.dtype)}, {window(layer.window)}>(x, n)"
+        return f"return max_pool<{c_type(layer.dtype)}, {window(layer.window)}>(x_0, n);"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from harness.operators.qlinear_average_pool import QLinearAveragePool
-from harness.targets.cuda.code import OfVectorLowering, c_type, window
+from harness.targets.cuda.code import VectorLowering, c_type, window
 from harness.targets.generated import Table
 
 
-class QLinearAveragePoolLowering(OfVectorLowering[QLinearAveragePool]):
+class QLinearAveragePoolLowering(VectorLowering[QLinearAveragePool]):
     """One value at a time."""
 
     operator = QLinearAveragePool
@@ -30,4 +30,4 @@ class QLinearAveragePoolLowering(OfVectorLowering[QLinearAveragePool]):
         """Compute the mean of a window."""
         kinds = f"{c_type(layer.dtype)}, {window(layer.window)}, {str(layer.count_include_pad).lower()}"
         numbers = ", ".join(f"{table.name}[0]" for table in self.tables(layer))
-        return f"average_pool<{kinds}>(x, {numbers}, n)"
+        return f"return average_pool<{kinds}>(x_0, {numbers}, n);"

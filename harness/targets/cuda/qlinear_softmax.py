@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from harness.operators.qlinear_softmax import QLinearSoftmax
-from harness.targets.cuda.code import OfVectorLowering, c_type
+from harness.targets.cuda.code import VectorLowering, c_type
 from harness.targets.generated import Table
 
 
-class QLinearSoftmaxLowering(OfVectorLowering[QLinearSoftmax]):
+class QLinearSoftmaxLowering(VectorLowering[QLinearSoftmax]):
     """Every value has its own sum, which is the same."""
 
     operator = QLinearSoftmax
@@ -26,4 +26,4 @@ class QLinearSoftmaxLowering(OfVectorLowering[QLinearSoftmax]):
     def value(self, layer: QLinearSoftmax) -> str:
         """Compute one quotient."""
         name, kinds = layer.name, f"{c_type(layer.dtype)}, {layer.size}"
-        return f"softmax_codes<{kinds}>(x, {name}_table, {name}_inverse[0], {name}_y_zero_point[0], n)"
+        return f"return softmax_codes<{kinds}>(x_0, {name}_table, {name}_inverse[0], {name}_y_zero_point[0], n);"

@@ -340,7 +340,7 @@ def _sum_of_buffers(made: Plan, layer: Add, terms: int, expression: str, second:
     name, group, source = layer.name, second.name.removesuffix("_term_2"), _source(made, second)
     buffers = [*(f"{group}_term_{k}_output" for k in range(1, terms + 1)), source]
     head = re.search(rf"KERNEL {name}_forward\(.*?(?=const float \*)", device_text(made))
-    call = re.search(rf"{name}_compute\(x\[.*\], other\[.*\]\)(?=;)", device_text(made))
+    call = re.search(rf"{name}_compute\(x_0\[.*\], x_1\[.*\]\)(?=;)", device_text(made))
     assert head
     assert call
     kinds = [*["float"] * terms, c_type(second.input.dtype)]

@@ -95,6 +95,7 @@ def image_operators(dtype: str) -> Network:
         node("QLinearAdd", "wide", *y, "narrow", *x, *y, output="sum"),
         conv(["sum", *y], "depth", "zw", "sc", "zy", "b16", group=16, strides=[2, 2], pads=[1, 1, 1, 1]),
         conv(["depth", "sc", "zy"], "grouped", "z3", *x, "b6", group=2, dilations=[2, 1], pads=[0, 1, 2, 1]),
+        node("QLinearConcat", *y, "grouped", *x, "depth", "sc", "zy", output="joined", axis=1),
         node("MaxPool", "grouped", output="largest", kernel_shape=[3, 2], strides=[2, 1], pads=[0, 1, 1, 0]),
         node("QLinearGlobalAveragePool", "largest", *x, *y, output="mean"),
         node("Flatten", "grouped", output="flat"),
