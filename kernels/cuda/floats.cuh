@@ -8,6 +8,7 @@
 
 #include "device.cuh"
 #include "elementary.h"
+#include "window.cuh"
 
 __device__ inline float subtract(float a, float b)
 {
@@ -141,6 +142,55 @@ __device__ inline float resize_linear(const X &x, const int32_t *at_row, const i
                          __fmul_rn(x[begin + at_column[COLUMNS + j]], right[COLUMNS + j]));
     };
     return __fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]));
+}
+
+/* AveragePool and GlobalAveragePool: s = 0, then s = s + x for the values of the window, row by row; y = s / count[p]. */
+template <typename W, typename X> __device__ inline float average_pool_float(const X &x, const float *count, unsigned n)
+{
+    const unsigned image = n / W::POSITIONS * W::IMAGE;
+    float sum = 0.0f;
+    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) { sum = __fadd_rn(sum, x[image + place]); });
+    return __fdiv_rn(sum, count[n % W::POSITIONS]);
+}
+
+/* Conv, of channel m of the output and the window p:
+ *
+ *     acc     = bias[m] + 0                                a bias of -0 counts as 0
+ *     acc     = acc + x[c][row][column] * weights[k][m]    for the INPUTS channels c of the group of m, then rows and
+ *     y[m][p] = acc                                        columns of the window: the product is rounded, then the sum
+ *
+ * A value outside the image is 0 and changes no sum, as none is -0: it is left out.  A group has SHARE of the CHANNELS. */
+template <typename W, unsigned INPUTS, unsigned SHARE, unsigned CHANNELS, typename X>
+__device__ inline float conv(const X &x, const float *weights, const float *bias, unsigned n)
+{
+    const unsigned m = n / W::POSITIONS;
+    float acc = __fadd_rn(bias[m], 0.0f);
+    for (unsigned c = 0; c < INPUTS; ++c) {
+        const unsigned image = (m / SHARE * INPUTS + c) * W::IMAGE;
+        each_inside<W>(n % W::POSITIONS, [&](unsigned k, unsigned place) {
+            acc = __fadd_rn(acc, __fmul_rn(x[image + place], weights[(c * W::SIZE + k) * CHANNELS + m]));
+        });
+    }
+    return acc;
+}
+
+/* ConvTranspose: the same sum over the inputs x[c][p][q] that reach the output through a place (i, j) of the kernel, which
+ * is at row p * STRIDE_Y - TOP + i * DILATION_Y.  The window is that of the Conv that reads y and writes x: its image is
+ * y. */
+template <typename W, unsigned INPUTS, unsigned SHARE, unsigned CHANNELS, typename X>
+__device__ inline float conv_transpose(const X &x, const float *weights, const float *bias, unsigned n)
+{
+    const unsigned m = n / W::IMAGE, place = n % W::IMAGE;
+    float acc = __fadd_rn(bias[m], 0.0f);
+    for (unsigned k = 0; k < INPUTS * W::SIZE; ++k) {
+        const unsigned i = k % W::SIZE / W::KERNEL_WIDTH, j = k % W::KERNEL_WIDTH;
+        unsigned position;
+        if (!W::reaches(place, i, j, position))
+            continue;
+        const unsigned at = (m / SHARE * INPUTS + k / W::SIZE) * W::POSITIONS + position;
+        acc = __fadd_rn(acc, __fmul_rn(x[at], weights[k * CHANNELS + m]));
+    }
+    return acc;
 }
 
 #endif

@@ -61,6 +61,13 @@ const struct self_test_case self_test_cases[SELF_TEST_CASES] = {
     /* many operations in their order; the result can be subnormal */
     {EXP, 0xbebd70a4, 0x0, 0x0, 0x3f30d3f7},
     {EXP, 0xc2cf0000, 0x0, 0x0, 0x1},
+    /* rounded once: neither the product */
+    {FUSED, 0x3f800001, 0x3f800001, 0xbf800000, 0x34800000},
+    /* nor, in double precision, the sum */
+    {FUSED, 0x3f800800, 0x3f800800, 0x17800000, 0x3f801001},
+    {FUSED, 0x40490fdb, 0x42c80000, 0xc39d0000, 0x3e2318c0},
+    /* subnormal, half to even */
+    {FUSED, 0x3, 0x3f000000, 0x1, 0x2},
     /* every product at its extremes; no pair of products saturates */
     {DOT_UINT8_UINT8, 0xff80017f, 0x80ff7f81, 0xfffffff0, 0x13f6e},
     {DOT_UINT8_UINT8, 0xffffffff, 0x80808080, 0x7, 0x1fe07},

@@ -23,6 +23,7 @@ __device__ inline uint32_t self_test_result(const self_test_case &given)
     case MULTIPLY_ADD: return __float_as_uint(add(multiply(x, y), __uint_as_float(c)));
     case SQUARE_ROOT: return __float_as_uint(__fsqrt_rn(x));
     case EXP: return __float_as_uint(exp_of(x, EXP_BOUND));
+    case FUSED: return __float_as_uint(multiply_add(x, y, __uint_as_float(c)));
     case DOT_UINT8_UINT8: return dot4<uint8_t, uint8_t>(a, b, c);
     case DOT_UINT8_INT8: return dot4<uint8_t, int8_t>(a, b, c);
     case DOT_INT8_UINT8: return dot4<int8_t, uint8_t>(a, b, c);

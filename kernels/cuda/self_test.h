@@ -20,6 +20,7 @@ enum self_test_operation {
     MULTIPLY_ADD,     /* (a, b, c): a * b + c, rounded twice */
     SQUARE_ROOT,      /* (x) */
     EXP,              /* (x) */
+    FUSED,            /* (a, b, c) */
     DOT_UINT8_UINT8,  /* (a, b, sum) */
     DOT_UINT8_INT8,
     DOT_INT8_UINT8,
@@ -30,7 +31,7 @@ struct self_test_case {
     uint32_t operation, a, b, c, expected;
 };
 
-enum { SELF_TEST_CASES = 53 };
+enum { SELF_TEST_CASES = 57 };
 
 extern const struct self_test_case self_test_cases[SELF_TEST_CASES];
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from harness.operators.average_pool import AveragePool
-from harness.targets.cuda.code import tables_of
-from harness.targets.cuda.windows import WindowLowering, window
+from harness.targets.cuda.code import VectorLowering, tables_of, window
 from harness.targets.generated import Table
 
 
-class AveragePoolLowering(WindowLowering[AveragePool]):
+class AveragePoolLowering(VectorLowering[AveragePool]):
     """One addition per value of a window."""
 
     operator = AveragePool
@@ -18,5 +17,5 @@ class AveragePoolLowering(WindowLowering[AveragePool]):
         return tables_of(layer, {"count": layer.count})
 
     def value(self, layer: AveragePool) -> str:
-        """Call kernels/cuda/windows.cuh."""
-        return f"{window(layer.window)}\nreturn average_pool(window, x_0, {layer.name}_count, n);"
+        """Call kernels/cuda/floats.cuh."""
+        return f"return average_pool_float<{window(layer.window)}>(x_0, {layer.name}_count, n);"

@@ -10,7 +10,6 @@ class ConcatLowering(VectorLowering[Concat]):
     """One copy per value; the inputs follow each other in every block of the output."""
 
     operator = Concat
-    fuses = False
 
     def value(self, layer: Concat) -> str:
         """Choose the input by the place in the block."""

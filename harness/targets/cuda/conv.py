@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.conv import Conv
-from harness.targets.cuda.windows import ConvolutionLowering
+from harness.targets.cuda.convolution import ConvolutionLowering
 
 
 class ConvLowering(ConvolutionLowering[Conv]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.conv_transpose import ConvTranspose
-from harness.targets.cuda.windows import ConvolutionLowering
+from harness.targets.cuda.convolution import ConvolutionLowering
 
 
 class ConvTransposeLowering(ConvolutionLowering[ConvTranspose]):

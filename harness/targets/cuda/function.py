@@ -14,6 +14,7 @@ T = TypeVar("T", bound=Layer)
 class FunctionLowering(VectorLowering[T]):
     """One value at a time: the device function `operation` of it, of the layer's constants, and of `more`."""
 
+    in_place = True
     operation: ClassVar[str]
     more: ClassVar[tuple[str, ...]] = ()
 

@@ -11,7 +11,6 @@ class LrnLowering(VectorLowering[Lrn]):
     """One thread adds the squares of a window of channels."""
 
     operator = Lrn
-    fuses = False
 
     def tables(self, layer: Lrn) -> tuple[Table, ...]:
         """Return the numbers of the formula."""

@@ -15,8 +15,6 @@ M = TypeVar("M", bound=Move)
 class MoveLowering(VectorLowering[M]):
     """One copy per value, from the place that each axis of the output contributes to."""
 
-    fuses = False
-
     def tables(self, layer: M) -> tuple[Table, ...]:
         """Return the places if they follow no steps."""
         return tables_of(layer, {"places": layer.places.reshape(-1)} if layer.table else {})

@@ -85,12 +85,15 @@ _WRITTEN_EXACTLY = (
 )
 
 
-def inspect(ptx: str) -> None:
-    """Raise ToolError unless every instruction is known and every floating-point one is in the specification."""
-    _inspect(parse(ptx))
+def inspect(ptx: str, fusing: Collection[str] = ()) -> None:
+    """Raise ToolError unless every instruction is known and every floating-point one is in the specification.
+
+    The specification has fused multiply-adds in the functions `fusing` alone.
+    """
+    _inspect(parse(ptx), fusing)
 
 
-def for_version(ptx: str, version: str) -> str:
+def for_version(ptx: str, version: str, fusing: Collection[str] = ()) -> str:
     """Return the same PTX for a driver that reads at most `version`, such as 7.4; a driver reads every older one.
 
     NVRTC 11.8 writes 7.8, whatever the code uses.  A lower version is as true if it has the target and every
@@ -98,7 +101,7 @@ def for_version(ptx: str, version: str) -> str:
     `version` does not have; RequestError if it is none.
     """
     module = parse(ptx)
-    _inspect(module)
+    _inspect(module, fusing)
     if _version(version) >= _version(module.version):
         return ptx
     for subject, introduced in _needs(module):
@@ -136,10 +139,12 @@ def _table(introduced: Mapping[str, str]) -> dict[str, str]:
 
 INTEGER = _table(_INTRODUCED)
 FLOATING = _table(_EXACT)
-KNOWN = INTEGER | FLOATING
+FUSED = {"fma.rn.f32": "2.0"}
+"""Exact where the specification has it."""
+KNOWN = INTEGER | FLOATING | FUSED
 
 
-def _inspect(module: Module) -> None:
+def _inspect(module: Module, fusing: Collection[str]) -> None:
     if module.target not in _TARGETS:
         raise ToolError(
             f"PTX for {module.target}, a target that is not known here",
@@ -149,7 +154,7 @@ def _inspect(module: Module) -> None:
     for function in module.functions:
         known = _names(function) | globals_
         for instruction in function.body:
-            if instruction.opcode not in KNOWN:
+            if instruction.opcode not in KNOWN or (instruction.opcode in FUSED and function.name not in fusing):
                 _refuse(function, instruction)
             _check_names(function, instruction, known)
 

@@ -16,7 +16,6 @@ class ReduceLowering(VectorLowering[Reduce]):
     """One thread adds or compares the values of one output, row by row."""
 
     operator = Reduce
-    fuses = False
 
     def tables(self, layer: Reduce) -> tuple[Table, ...]:
         """Return the divisor of ReduceMean."""

@@ -21,7 +21,6 @@ class ResizeLinearLowering(VectorLowering[ResizeLinear]):
     """Six products and three sums per value."""
 
     operator = ResizeLinear
-    fuses = False
 
     def tables(self, layer: ResizeLinear) -> tuple[Table, ...]:
         """Return places and factors."""

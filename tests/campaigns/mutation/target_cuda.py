@@ -470,13 +470,15 @@ INJECTIONS: Mapping[str, Mapping[str, Injection | str]] = {
     },
     FUSED: {
         **COMMON,
-        "GPU: barrier behind the inputs deleted": kernel(without_barrier(1, "tile[w * STRIDE + v] =")),
+        "GPU: barrier behind the inputs deleted": kernel(without_barrier(1, "tile[w * STRIDE + threadIdx.x] =")),
         "GPU: barrier behind the weights deleted": kernel(without_barrier(1, "staged[i] =")),
         "GPU: barrier behind the outputs deleted": kernel(without_barrier(2, "staged[i] =")),
         **GPU_ALONE,
         "GPU: neighbouring outputs swapped": kernel(Patch(ALL_LAYERS, "return x | y << 8", "return y | x << 8")),
         "GPU: codes packed in the other order": kernel(Patch(ALL_LAYERS, "<< (8 * i);", "<< (24 - 8 * i);")),
-        "GPU: codes behind the last input not zero": kernel(Patch(ALL_LAYERS, "if (4 * w + i < width)\n", "")),
+        "GPU: codes behind the last input not zero": kernel(
+            Patch(ALL_LAYERS, "if (channel < WIDTH / POSITIONS)\n", "")
+        ),
         "GPU: codes behind the last input in the sum of a": kernel(Patch(ALL_LAYERS, "ones<DEPTH>(w)", "0x01010101u")),
     },
 }

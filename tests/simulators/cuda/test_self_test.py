@@ -97,6 +97,7 @@ OPERATIONS: dict[str, Callable[[int, int, int], int]] = {
     ),
     "SQUARE_ROOT": lambda x, *_: int(np.sqrt(number(x)).view(np.uint32)),
     "EXP": lambda x, *_: int(elementary.exp(np.array([number(x)])).view(np.uint32)[0]),
+    "FUSED": lambda *terms: int(softfloat.fused(*(np.array([term]) for term in terms))[0]),
     "DOT_UINT8_UINT8": dot("uint8", "uint8"),
     "DOT_UINT8_INT8": dot("uint8", "int8"),
     "DOT_INT8_UINT8": dot("int8", "uint8"),

@@ -147,7 +147,7 @@ def test_every_stage_computes_the_specification(generated: Generated) -> None:
             given = stage_inputs(layer, stage)
             expected = stage_outputs(layer, stage, given)
             found = np.zeros_like(expected)
-            interpreted.ask(module, kernels[layer.name], stage, given, found)
+            interpreted.ask(module, generated.code, kernels[layer.name], stage, given, found)
             assert found.tobytes() == expected.tobytes(), stage.name
 
 
