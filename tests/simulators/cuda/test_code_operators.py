@@ -185,7 +185,7 @@ BARRIER = "__syncthreads();"
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("barrier", range(3))
+@pytest.mark.parametrize("barrier", interpreted.BARRIERS_OF_IMAGES)
 def test_each_missing_barrier_is_a_race(barrier: int, host: Profile) -> None:
     """Those after words of a tile, after a copy to memory, and after the sums; test_kernels.py has those of QGemm."""
     parts = FUSED.split(BARRIER)
