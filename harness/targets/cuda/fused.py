@@ -29,8 +29,10 @@ from harness.targets.cuda.code import (
 from harness.targets.generated import Launch, TaskView
 
 HEADER = "fused.cuh"
+COMMON_WORDS = 48 * 1024 // 4
+"""Words of shared memory of a block of threads, on every GPU."""
 SHARED_WORDS = 96 * 1024 // 4
-"""Words of shared memory of a block of threads: of sm_72, the least of the boards' GPUs.  The program asks the GPU."""
+"""The same of sm_72, the least of the boards' GPUs: for kernels with no room for one vector in less."""
 GOOD_VECTORS = 8
 """A launch of layers that leave room for so many vectors is cut where it leaves room for fewer."""
 
@@ -110,7 +112,8 @@ class _Tiles:
 
     def have_room(self, vectors: int) -> bool:
         """Return whether a block of threads can carry so many vectors."""
-        return self.words * stride(vectors) + self.other_words <= SHARED_WORDS
+        limit = COMMON_WORDS if vectors > 1 else SHARED_WORDS
+        return self.words * stride(vectors) + self.other_words <= limit
 
     def _add_sources(self, task: TaskView, index: int, last: Mapping[str, int]) -> None:
         for number, (name, source) in enumerate(zip(task.sources, task.layer.inputs, strict=True)):

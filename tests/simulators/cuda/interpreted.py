@@ -20,6 +20,15 @@ THREADS = 128  # in kernels/cuda/gpu.c
 WHOLE, PARTS = 0, {StageKind.COMPUTE: 1, StageKind.ACCUMULATE: 2, StageKind.FINISH: 3}  # in kernels/cuda/part.h
 
 
+BARRIERS_OF_DENSE, BARRIERS_OF_IMAGES = (0, 3, 4), (0, 1, 2)
+"""The barriers of fused.cuh that a network has: behind words, copies, sums of images, staged weights, dense sums."""
+
+
+def shared_bytes(code: DeviceCode, kernel: Kernel) -> int:
+    """Return the shared memory that a launch asks for, as kernels/cuda/gpu.c does."""
+    return 4 * (kernel.tile_words * fused.stride(code.carried) + kernel.other_words)
+
+
 def item_code(net: Network, board: Profile, target: str) -> ItemCode:
     """What is generated for a GPU that computes all layers."""
     names = [layer.name for layer in net.layers]
@@ -99,6 +108,11 @@ def _launch(
 ) -> None:
     """As kernels/cuda/gpu.c does; only a kernel of several layers is told which of them is meant."""
     x, threads = (THREADS, count * kernel.outputs) if kernel.outputs else (min(carried, code.carried), count)
-    shared = 4 * (kernel.tile_words * fused.stride(code.carried) + kernel.other_words)
     arguments = [count, *arrays, *(asked[:-1] if kernel.outputs else asked)]
-    module.launch(kernel.name, (-(-threads // x), 1, 1), (x, lanes or kernel.threads // x, 1), arguments, shared)
+    module.launch(
+        kernel.name,
+        (-(-threads // x), 1, 1),
+        (x, lanes or kernel.threads // x, 1),
+        arguments,
+        shared_bytes(code, kernel),
+    )

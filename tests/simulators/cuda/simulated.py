@@ -70,11 +70,12 @@ def compiled(arch: str, code: DeviceCode) -> nvrtc.Compiled:
 
 @dataclass(frozen=True)
 class Launch:
-    """How driver.c sends vectors through kernels: threads of a block, how often a graph is replayed."""
+    """How driver.c sends vectors through kernels: threads of a block, how often a graph is replayed, shared bytes."""
 
     kernels: tuple[str, ...]
     threads: tuple[int, int] = (128, 1)
     replays: int = 0
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def drive(program: Path, library: Path, image: Path, widths: Sequence[int], inpu
     (folder / "output").unlink(missing_ok=True)
     fixed = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], check=False).returncode == 0 else []
     command = [*fixed, program, library, image, len(inputs), folder / "input", folder / "output", *launch.threads]
-    command += [launch.replays, ",".join(map(str, widths)), *launch.kernels]
+    command += [launch.replays, launch.shared, ",".join(map(str, widths)), *launch.kernels]
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,

@@ -63,6 +63,18 @@ def test_every_operator_has_the_bits_of_the_reference(
     assert_same(made.program.activations(vectors, tmp_path / "run"), references(net, vectors))
 
 
+PROVED = ("conv", "largest", "mean", "padded", "product")
+WRONG_ROW = Patch("kernels/cuda/window.cuh", "i * DILATION_Y - TOP;", "i * DILATION_Y - TOP + (POSITIONS == 15);")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_proof_holds_and_refutes_a_wrong_window(variant: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    net = images.every_operator("uint8", *PROVED)
+    assert trial(net, variant, host, objects, tmp_path / "right").refuted() == {}
+    assert trial(net, variant, host, objects, tmp_path / "wrong", [WRONG_ROW]).refuted("conv")
+
+
 def image_operators(dtype: str) -> Network:
     """Convolutions that the fused kernel tiles in different ways, sums, poolings and a dense layer."""
     rng, shift = np.random.default_rng(3), 0 if dtype == "uint8" else -128
@@ -185,7 +197,7 @@ BARRIER = "__syncthreads();"
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("barrier", range(3))
+@pytest.mark.parametrize("barrier", interpreted.BARRIERS_OF_IMAGES)
 def test_each_missing_barrier_is_a_race(barrier: int, host: Profile) -> None:
     """Those after words of a tile, after a copy to memory, and after the sums; test_kernels.py has those of QGemm."""
     parts = FUSED.split(BARRIER)
