@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,15 @@ from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Selection
 from harness.operators.fault_models import FaultModel
 from harness.operators.text import Fragment
+
+
+class Span(NamedTuple):
+    """A part of an axis: its begin and size, the place of its first value behind that of the axis, and the step."""
+
+    begin: int
+    size: int
+    place: int
+    step: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +45,23 @@ class Move(Selection):
     def stepped(self) -> npt.NDArray[np.int32]:
         """The places on axes, along parts of which they rise or fall by the same steps."""
         return self.places
+
+    def spans(self) -> list[list[Span]]:
+        """Return the parts of each axis of `stepped` that have one step; values without an input belong to none."""
+        inside = np.argwhere(self.stepped >= 0)
+        first, sizes = inside.min(axis=0), np.ptp(inside, axis=0) + 1
+        found = []
+        for axis, size in enumerate(sizes.tolist()):
+            index = [int(at) if other != axis else slice(int(at), int(at) + size) for other, at in enumerate(first)]
+            line = self.stepped[tuple(index)] - self.stepped[tuple(first)]
+            spans, start = [], 0
+            for at in range(1, size + 1):
+                step = int(line[start + 1] - line[start]) if start + 1 < size else 0
+                if at == size or (at > start + 1 and line[at] - line[at - 1] != step):
+                    spans.append(Span(int(first[axis]) + start, at - start, int(line[start]), step))
+                    start = at
+            found.append(spans)
+        return found
 
     @property
     def filler(self) -> Any:

@@ -29,10 +29,15 @@
 #ifndef ELEMENTARY_H
 #define ELEMENTARY_H
 
+#ifdef __CUDACC_RTC__ /* a compiler of device code, which has no standard headers */
+#define FUNCTION __device__ inline
+#else
 #include <stdint.h>
 #include <string.h>
 
 #include "saturate.h"
+#define FUNCTION static inline
+#endif
 
 #define EXP_BOUND 0x1.a2p+6f          /* 104.5: 2^-150.8 is rounded to 0 */
 #define EXP_MINUS_ONE_BOUND 0x1.8p+4f /* 24: 2^n is a normal float32 */
@@ -53,14 +58,14 @@
 #define TANH_SMALL 0x1.4p-1f      /* 0.625 */
 #define LOGISTIC_SMALL -0x1.1p+0f /* -1.0625 */
 
-static inline uint32_t bits_of_float(float x)
+FUNCTION uint32_t bits_of_float(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float float_of_bits(uint32_t bits)
+FUNCTION float float_of_bits(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -68,13 +73,13 @@ static inline float float_of_bits(uint32_t bits)
 }
 
 /* All bits set if the highest of `bits` is, otherwise none. */
-static inline uint32_t mask_of_highest(uint32_t bits)
+FUNCTION uint32_t mask_of_highest(uint32_t bits)
 {
     return 0u - (bits >> 31);
 }
 
 /* mask ? a : b, for a mask of all bits or none. */
-static inline float chosen(uint32_t mask, float a, float b)
+FUNCTION float chosen(uint32_t mask, float a, float b)
 {
     return float_of_bits((bits_of_float(a) & mask) | (bits_of_float(b) & ~mask));
 }
@@ -84,7 +89,7 @@ struct exp_parts {
     uint32_t biased; /* n + 254, which is positive */
 };
 
-static inline struct exp_parts exp_parts(float v)
+FUNCTION struct exp_parts exp_parts_of(float v)
 {
     const float t = v * LOG2E + ROUNDER;
     const float n = t - ROUNDER;
@@ -93,33 +98,34 @@ static inline struct exp_parts exp_parts(float v)
     const float r = a - b;
     const float c = (a - r) - b;
     const float q = c + (r * r) * ((((E6 * r + E5) * r + E4) * r + E3) * r + E2);
-    return (struct exp_parts){r, q, bits_of_float(t) - (bits_of_float(ROUNDER) - 254)};
+    const struct exp_parts parts = {r, q, bits_of_float(t) - (bits_of_float(ROUNDER) - 254)};
+    return parts;
 }
 
-static inline float exp_of_bounded(float v)
+FUNCTION float exp_of_bounded(float v)
 {
-    const struct exp_parts of = exp_parts(v);
+    const struct exp_parts of = exp_parts_of(v);
     const float s = 1.0f + of.r;
     const float d = (1.0f - s) + of.r;
     const uint32_t half = of.biased >> 1; /* h + 127 */
     return ((s + (d + of.q)) * float_of_bits(half << 23)) * float_of_bits((of.biased - half) << 23);
 }
 
-static inline float exp_of(float x, float bound)
+FUNCTION float exp_of(float x, float bound)
 {
     const float above = x < -bound ? -bound : x;
     return exp_of_bounded(above > bound ? bound : above);
 }
 
 /* x <= 0 or NaN. */
-static inline float exp_minus_one_of(float x, float bound)
+FUNCTION float exp_minus_one_of(float x, float bound)
 {
-    const struct exp_parts of = exp_parts(x < -bound ? -bound : x);
+    const struct exp_parts of = exp_parts_of(x < -bound ? -bound : x);
     const float power = float_of_bits((of.biased - 127) << 23);
     return (of.r + of.q) * power + (power - 1.0f);
 }
 
-static inline float tanh_of(float x, float bound)
+FUNCTION float tanh_of(float x, float bound)
 {
     const uint32_t sign = bits_of_float(x) & 0x80000000u;
     const float m = float_of_bits(bits_of_float(x) ^ sign);
@@ -131,7 +137,7 @@ static inline float tanh_of(float x, float bound)
     return float_of_bits(bits_of_float(chosen(is_small, small, large)) | sign);
 }
 
-static inline float logistic_of(float x, float bound)
+FUNCTION float logistic_of(float x, float bound)
 {
     const uint32_t bits = bits_of_float(x);
     const float opposite = float_of_bits(bits | 0x80000000u); /* -|x| */

@@ -101,7 +101,7 @@ static CUdevice first_device(int *driver)
     return found;
 }
 
-void cuda_open(CUcontext *context, CUmodule *module, unsigned *multiprocessors)
+void cuda_open(CUcontext *context, CUmodule *module, unsigned *multiprocessors, unsigned *shared_bytes)
 {
     char name[NAME_SIZE];
     int driver;
@@ -111,6 +111,7 @@ void cuda_open(CUcontext *context, CUmodule *module, unsigned *multiprocessors)
     const int arch = 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, found) +
                      attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, found);
     *multiprocessors = (unsigned)attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, found);
+    *shared_bytes = (unsigned)attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, found);
     const struct gpu_image *image = choose_image(arch, name);
     snprintf(device, sizeof device, "%s, sm_%d, driver for CUDA %d.%d, %s sm_%d", name, arch, driver / 1000,
              driver % 1000 / 10, image->ptx ? "compiled by the driver from PTX for" : "cubin for", image->arch);

@@ -17,7 +17,7 @@ extern struct cuda cuda;
 void cuda_check(CUresult result, const char *function, const char *what);
 
 /* Loads driver and code; exits with what to do where one of them does not serve. */
-void cuda_open(CUcontext *context, CUmodule *module, unsigned *multiprocessors);
+void cuda_open(CUcontext *context, CUmodule *module, unsigned *multiprocessors, unsigned *shared_bytes);
 void cuda_close(CUcontext context, CUmodule module);
 
 #endif

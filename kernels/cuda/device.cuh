@@ -14,6 +14,9 @@ using int32_t = int;
 using uint32_t = unsigned int;
 using int64_t = long long;
 using size_t = unsigned long;
+
+/* The shared memory of a block, as much as the launch asks for. */
+extern __shared__ uint4 shared_memory[];
 #endif
 
 /* The code between its inputs and outputs is one piece of machine code: not inlined, and called by one kernel alone, as

@@ -47,7 +47,9 @@ enum {
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
+enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, CU_EVENT_DEFAULT = 0 };
 
 /* X(result, name, arguments) for every function. */
@@ -65,6 +67,7 @@ enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, CU_E
     X(CUresult, cuModuleLoadData, (CUmodule *module, const void *image))                               \
     X(CUresult, cuModuleUnload, (CUmodule module))                                                     \
     X(CUresult, cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name))        \
+    X(CUresult, cuFuncSetAttribute, (CUfunction function, int attribute, int value))                   \
     X(CUresult, cuModuleGetGlobal_v2, (CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)) \
     X(CUresult, cuMemAlloc_v2, (CUdeviceptr *address, size_t bytes))                                   \
     X(CUresult, cuMemFree_v2, (CUdeviceptr address))                                                   \

@@ -1,9 +1,10 @@
 /* All layers of a launch in one kernel: a block of threads carries its vectors through them in shared memory.
  *
  * threadIdx.x is a vector of the block, threadIdx.y a lane: lanes share out the words of a vector among them.
- * An activation lies in words, those of a vector STRIDE apart: word w of vector v at [w * STRIDE + v], so that threads
- * of neighbouring vectors never meet in a memory bank.  A word holds four codes, the first in its lowest byte, or one
- * float32, int32 or index.
+ * An activation lies in a tile of words, those of a vector STRIDE apart: word w of vector v at [w * STRIDE + v], so that
+ * threads of neighbouring vectors never meet in a memory bank.  A word holds one float32, int32 or index; or four codes,
+ * the first in its lowest byte: those of four neighbouring channels at one of POSITIONS.  Code n = c * POSITIONS + p, of
+ * channel c at position p, is byte c % 4 of word c / 4 * POSITIONS + p.  A flat tensor has one position.
  *
  * A QGemm computes groups of four outputs, by dp4a: four products of a word of codes and a word of weights, and their
  * sum.  b is packed: the weights of group g and word w, one word for each of its outputs, stand at [g * WORDS + w],
@@ -12,24 +13,35 @@
  *     offset[n] = bias[n] - za * sum_k b[k][n] + DEPTH * za * zb[n]             computed by the host
  *     acc[n]    = offset[n] + sum_k a[k] * b[k][n] - zb[n] * sum_k a[k]
  *
+ * A QLinearConv has the same sums of the values of a window.  A word of a position outside of the image is four times za,
+ * which contributes nothing: (za - za) * (b - zb).  b is int8, and packed: the weights of a group of four channels g,
+ * place k of the window and word w of the COUNT that the group reads stand at [(g * SIZE + k) * COUNT + w], one word for
+ * each channel of the group, and are 0 for a channel that is not in the group's sums.
+ *
  * The host refuses a network whose acc can leave int32; the parts are added modulo 2^32, so that they may.
- * Every function that writes shared memory ends with a barrier: what it wrote can be read.
+ * Every function that writes shared memory ends with a barrier: what it wrote can be read; and every function that
+ * copies a tile to memory: it can be written again.
  */
 #ifndef FUSED_CUH
 #define FUSED_CUH
 
 #include "dot4.cuh"
 #include "operators.cuh"
-#include "rounding.cuh"
 
-enum {
-    STRIDE = VECTORS + 1, /* VECTORS, the most that a block carries, is defined by the generated code */
-    STAGED = 512,         /* of packed weights, in units of 16 bytes */
+enum : unsigned {
+    /* VECTORS, the most that a block carries, is defined by the generated code. */
+    STRIDE = VECTORS > 1 ? VECTORS + 1 : 1,
+    STAGED = 512, /* of packed weights, in units of 16 bytes; they stand before the tiles */
 };
 
-template <typename T> __host__ __device__ constexpr unsigned words(unsigned width)
+template <typename T> __host__ __device__ constexpr unsigned words(unsigned width, unsigned positions = 1)
 {
-    return sizeof(T) == 1 ? (width + 3) / 4 : width;
+    return sizeof(T) == 1 ? (width / positions + 3) / 4 * positions : width;
+}
+
+__device__ inline const uint32_t *shared_words()
+{
+    return (const uint32_t *)shared_memory;
 }
 
 __device__ inline unsigned lane_count()
@@ -50,21 +62,44 @@ __device__ inline Carried carried(unsigned vectors)
     return {first, left < blockDim.x ? (unsigned)left : blockDim.x};
 }
 
+/* Code i of a word. */
+template <typename T> __device__ inline T code(uint32_t word, unsigned i)
+{
+    return (T)(word >> (8 * i));
+}
+
+template <typename T> __device__ inline T value_of(uint32_t bits)
+{
+    return (T)bits;
+}
+
+template <> __device__ inline float value_of<float>(uint32_t bits)
+{
+    return __uint_as_float(bits);
+}
+
 /* The values of one vector: x[n] is the nth. */
-template <typename T> struct Values {
+template <typename T, unsigned POSITIONS = 1> struct Values {
     const uint32_t *tile;
     __device__ T operator[](unsigned n) const
     {
-        if (sizeof(T) == 1)
-            return (T)(tile[n / 4 * STRIDE] >> (8 * (n % 4)));
-        return (T)tile[n * STRIDE];
+        if (sizeof(T) != 1)
+            return value_of<T>(tile[n * STRIDE]);
+        const unsigned channel = n / POSITIONS;
+        return code<T>(tile[(channel / 4 * POSITIONS + n % POSITIONS) * STRIDE], channel % 4);
     }
 };
 
-template <> __device__ inline float Values<float>::operator[](unsigned n) const
-{
-    return __uint_as_float(tile[n * STRIDE]);
-}
+/* The same in global memory; zeros behind the last vector. */
+template <typename T, unsigned WIDTH> struct Row {
+    const T *rows;
+    Carried vectors;
+    unsigned v;
+    __device__ T operator[](unsigned n) const
+    {
+        return v < vectors.count ? rows[(vectors.first + v) * WIDTH + n] : (T)0;
+    }
+};
 
 __device__ inline uint32_t bits(float value)
 {
@@ -76,52 +111,86 @@ template <typename T> __device__ inline uint32_t bits(T value)
     return (uint32_t)value;
 }
 
-/* Word w of `width` values, of which value(n) is the nth; codes are 0 behind the last. */
-template <typename T, typename Value> __device__ inline uint32_t word(unsigned w, unsigned width, const Value &value)
+/* Word w of WIDTH values, of which value(n) is the nth; codes are 0 behind the last channel. */
+template <typename T, unsigned WIDTH, unsigned POSITIONS, typename Value>
+__device__ inline uint32_t word(unsigned w, const Value &value)
 {
     if constexpr (sizeof(T) != 1)
         return bits(value(w));
     uint32_t packed = 0;
     if constexpr (sizeof(T) == 1)
-        for (unsigned i = 0; i < 4; ++i)
-            if (4 * w + i < width)
-                packed |= (uint32_t)(uint8_t)value(4 * w + i) << (8 * i);
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned channel = w / POSITIONS * 4 + i;
+            if (channel < WIDTH / POSITIONS)
+                packed |= (uint32_t)(uint8_t)value(channel * POSITIONS + w % POSITIONS) << (8 * i);
+        }
     return packed;
 }
 
-/* Every vector's words, made of its values: value(v, n) is the nth of vector v. */
-template <typename T, unsigned WIDTH, typename Value> __device__ inline void fill(uint32_t *tile, const Value &value)
+/* The word of four codes. */
+template <typename Code> __device__ inline uint32_t four_codes(const Code &code)
 {
-    const unsigned v = threadIdx.x;
-    for (unsigned w = threadIdx.y; w < words<T>(WIDTH); w += lane_count())
-        tile[w * STRIDE + v] = word<T>(w, WIDTH, [&](unsigned n) { return value(v, n); });
+    uint32_t packed = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        packed |= (uint32_t)(uint8_t)code(i) << (8 * i);
+    return packed;
+}
+
+/* WORDS of every vector: word(v, w) is that at w of vector v. */
+template <unsigned WORDS, typename Word> __device__ inline void fill_words(uint32_t *tile, const Word &word)
+{
+    for (unsigned w = threadIdx.y; w < WORDS; w += lane_count())
+        tile[w * STRIDE + threadIdx.x] = word(threadIdx.x, w);
     __syncthreads();
 }
 
+/* Every vector's words, made of its values: value(v, n) is the nth of vector v. */
+template <typename T, unsigned WIDTH, unsigned POSITIONS, typename Value>
+__device__ inline void fill(uint32_t *tile, const Value &value)
+{
+    fill_words<words<T>(WIDTH, POSITIONS)>(tile, [&](unsigned v, unsigned w) {
+        return word<T, WIDTH, POSITIONS>(w, [&](unsigned n) { return value(v, n); });
+    });
+}
+
 /* From global memory, where the vectors stand PITCH values apart. */
-template <typename T, unsigned WIDTH, unsigned PITCH = WIDTH>
+template <typename T, unsigned WIDTH, unsigned POSITIONS, unsigned PITCH = WIDTH>
 __device__ inline void load(Carried vectors, const T *rows, uint32_t *tile)
 {
-    fill<T, WIDTH>(tile, [&](unsigned v, unsigned n) {
+    fill<T, WIDTH, POSITIONS>(tile, [&](unsigned v, unsigned n) {
         return v < vectors.count ? rows[(vectors.first + v) * PITCH + n] : (T)0;
     });
 }
 
 /* Into global memory, (vectors, WIDTH), neighbouring threads side by side; nowhere if nobody asks for it. */
-template <typename T, unsigned WIDTH> __device__ inline void store(Carried vectors, const uint32_t *tile, void *memory)
+template <typename T, unsigned WIDTH, unsigned POSITIONS>
+__device__ inline void store(Carried vectors, const uint32_t *tile, void *memory)
 {
     T *const rows = (T *)memory;
     if (rows == nullptr)
         return;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     for (unsigned i = thread; i < vectors.count * WIDTH; i += threads)
-        rows[vectors.first * WIDTH + i] = Values<T>{&tile[i / WIDTH]}[i % WIDTH];
+        rows[vectors.first * WIDTH + i] = Values<T, POSITIONS>{&tile[i / WIDTH]}[i % WIDTH];
+    __syncthreads();
 }
 
 /* Elements 4g to 4g + 3 of a table, whose length is a multiple of four. */
 template <typename Four, typename T> __device__ inline const Four &four(const T *table, unsigned g)
 {
     return ((const Four *)table)[g];
+}
+
+__device__ inline int4 as_signed(uint4 acc)
+{
+    return make_int4((int32_t)acc.x, (int32_t)acc.y, (int32_t)acc.z, (int32_t)acc.w);
+}
+
+/* acc + the products of a word of codes and the weights of four channels */
+template <typename A, typename B> __device__ inline uint4 multiply_four(uint32_t codes, uint4 weights, uint4 acc)
+{
+    return make_uint4(dot4<A, B>(codes, weights.x, acc.x), dot4<A, B>(codes, weights.y, acc.y),
+                      dot4<A, B>(codes, weights.z, acc.z), dot4<A, B>(codes, weights.w, acc.w));
 }
 
 /* A 1 for each code of word w: what stands behind the last input is no input. */
@@ -138,17 +207,13 @@ __device__ inline int4 accumulate_four(const uint32_t *a, const uint4 *b, uint4 
     uint32_t sum_a = 0;
     for (unsigned w = 0; w < words<A>(DEPTH); ++w) {
         const uint32_t codes = a[w * STRIDE];
-        const uint4 weights = b[w];
-        acc.x = dot4<A, B>(codes, weights.x, acc.x);
-        acc.y = dot4<A, B>(codes, weights.y, acc.y);
-        acc.z = dot4<A, B>(codes, weights.z, acc.z);
-        acc.w = dot4<A, B>(codes, weights.w, acc.w);
+        acc = multiply_four<A, B>(codes, b[w], acc);
         if (zb != nullptr)
             sum_a = dot4<A, uint8_t>(codes, ones<DEPTH>(w), sum_a);
     }
     if (zb != nullptr)
         acc = make_uint4(acc.x - zb->x * sum_a, acc.y - zb->y * sum_a, acc.z - zb->z * sum_a, acc.w - zb->w * sum_a);
-    return make_int4((int32_t)acc.x, (int32_t)acc.y, (int32_t)acc.z, (int32_t)acc.w);
+    return as_signed(acc);
 }
 
 /* A word of four codes. */
@@ -181,38 +246,150 @@ template <unsigned WIDTH> __device__ inline void put(uint32_t *tile, unsigned g,
             tile[(4 * g + i) * STRIDE] = bits(each[i]);
 }
 
-/* Sums of a QGemm in global memory, (vectors, WIDTH). */
-template <unsigned WIDTH> struct Sums {
+/* Sums in global memory, (vectors, CHANNELS, POSITIONS). */
+template <unsigned CHANNELS, unsigned POSITIONS = 1> struct Sums {
     Carried vectors;
     int32_t *rows;
-    __device__ bool has(unsigned n) const
+    __device__ bool has(unsigned channel) const
     {
-        return threadIdx.x < vectors.count && n < WIDTH;
+        return threadIdx.x < vectors.count && channel < CHANNELS;
     }
-    __device__ int32_t &at(unsigned n) const
+    __device__ int32_t &at(unsigned channel, unsigned p) const
     {
-        return rows[(vectors.first + threadIdx.x) * WIDTH + n];
+        return rows[((vectors.first + threadIdx.x) * CHANNELS + channel) * POSITIONS + p];
     }
-    __device__ int4 read(unsigned g) const
+    __device__ int4 read(unsigned g, unsigned p = 0) const
     {
-        const auto sum = [&](unsigned i) { return has(4 * g + i) ? at(4 * g + i) : 0; };
+        const auto sum = [&](unsigned i) { return has(4 * g + i) ? at(4 * g + i, p) : 0; };
         return make_int4(sum(0), sum(1), sum(2), sum(3));
     }
-    __device__ void write(unsigned g, int4 acc) const
+    __device__ void write(unsigned g, int4 acc, unsigned p = 0) const
     {
         const int32_t each[] = {acc.x, acc.y, acc.z, acc.w};
         for (unsigned i = 0; i < 4; ++i)
             if (has(4 * g + i))
-                at(4 * g + i) = each[i];
+                at(4 * g + i, p) = each[i];
     }
 };
+
+/* acc of GROUPS of four channels, from g on, at POSITIONS, `p` and every positions_apart after it. */
+template <unsigned GROUPS, unsigned POSITIONS> struct Accumulators {
+    int4 of[GROUPS][POSITIONS];
+};
+
+__host__ __device__ constexpr unsigned positions_apart(unsigned all, unsigned together)
+{
+    return (all + together - 1) / together;
+}
+
+/* acc of QLinearConv; a is the words of a vector, WORDS at each position of the image, `ones` has a 1 for each weight
+ * and is nullptr where zb is 0.  OUTPUTS channels of a group of the convolution read INPUTS channels.  EDGE is whether
+ * windows leave the image. */
+template <typename A, typename W, bool EDGE, unsigned WORDS, unsigned COUNT, unsigned INPUTS, unsigned OUTPUTS,
+          unsigned GROUPS, unsigned POSITIONS>
+__device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, const uint4 *b, const uint4 *ones,
+                                                           int32_t zb, const uint32_t *offset, int32_t za, unsigned g,
+                                                           unsigned p)
+{
+    constexpr unsigned APART = positions_apart(W::POSITIONS, POSITIONS), DEPTH = W::SIZE * COUNT;
+    const unsigned group_begin = 4 * g / OUTPUTS * INPUTS / 4;
+    const unsigned first = group_begin + COUNT < WORDS ? group_begin : WORDS - COUNT;
+    const uint32_t outside = (uint8_t)za * 0x01010101u;
+    const uint32_t *const tile = &shared_words()[(unsigned)(a - shared_words()) + first * W::IMAGE * STRIDE];
+    uint4 acc[GROUPS][POSITIONS], sum_a[GROUPS][POSITIONS];
+    for (unsigned i = 0; i < GROUPS; ++i)
+        for (unsigned r = 0; r < POSITIONS; ++r) {
+            acc[i][r] = four<uint4>(offset, g + i);
+            sum_a[i][r] = make_uint4(0, 0, 0, 0);
+        }
+    b += g * DEPTH;
+    ones += ones != nullptr ? g * DEPTH : 0;
+    for (unsigned y = 0; y < W::KERNEL_HEIGHT; ++y)
+        for (unsigned x = 0; x < W::KERNEL_WIDTH; ++x) {
+            bool inside[POSITIONS];
+            const uint32_t *from[POSITIONS];
+            for (unsigned r = 0; r < POSITIONS; ++r) {
+                const unsigned at = p + r * APART;
+                const unsigned position = at < W::POSITIONS ? at : W::POSITIONS - 1;
+                const unsigned row = W::row(position, y), column = W::column(position, x);
+                inside[r] = !EDGE || (row < W::HEIGHT && column < W::WIDTH);
+                from[r] = &tile[(inside[r] ? row * W::WIDTH + column : 0) * STRIDE];
+            }
+            for (unsigned w = 0; w < COUNT; ++w) {
+                uint32_t codes[POSITIONS];
+                for (unsigned r = 0; r < POSITIONS; ++r) {
+                    const uint32_t word = from[r][w * W::IMAGE * STRIDE];
+                    codes[r] = inside[r] ? word : outside;
+                }
+                for (unsigned i = 0; i < GROUPS; ++i) {
+                    const uint4 weights = b[i * DEPTH + w];
+                    for (unsigned r = 0; r < POSITIONS; ++r) {
+                        acc[i][r] = multiply_four<A, int8_t>(codes[r], weights, acc[i][r]);
+                        if (ones != nullptr)
+                            sum_a[i][r] = multiply_four<A, int8_t>(codes[r], ones[i * DEPTH + w], sum_a[i][r]);
+                    }
+                }
+            }
+            b += COUNT;
+            ones += ones != nullptr ? COUNT : 0;
+        }
+    Accumulators<GROUPS, POSITIONS> made;
+    for (unsigned i = 0; i < GROUPS; ++i)
+        for (unsigned r = 0; r < POSITIONS; ++r) {
+            const uint4 all = acc[i][r], sum = sum_a[i][r];
+            const uint32_t z = (uint32_t)zb;
+            made.of[i][r] = as_signed(ones == nullptr ? all : make_uint4(all.x - z * sum.x, all.y - z * sum.y,
+                                                                         all.z - z * sum.z, all.w - z * sum.w));
+        }
+    return made;
+}
+
+/* acc of QLinearGlobalAveragePool, of group g: the sums of a - za over the image. */
+template <typename A, unsigned IMAGE>
+__device__ inline Accumulators<1, 1> sum_image(const uint32_t *a, int32_t za, unsigned g)
+{
+    const uint32_t constant = 0u - (uint32_t)za * IMAGE;
+    uint4 acc = make_uint4(constant, constant, constant, constant);
+    for (unsigned p = 0; p < IMAGE; ++p)
+        acc = multiply_four<A, uint8_t>(a[(g * IMAGE + p) * STRIDE], make_uint4(1, 1 << 8, 1 << 16, 1 << 24), acc);
+    return {{{as_signed(acc)}}};
+}
+
+/* The groups of channels at all positions.  For the proof `part` makes it stop at the sums, or begin with given ones. */
+template <unsigned CHANNELS, unsigned POSITIONS, unsigned GROUPS_TOGETHER, unsigned POSITIONS_TOGETHER,
+          typename Accumulate, typename Finish>
+__device__ inline void contract(const uint32_t *in, uint32_t *out, part part, const Sums<CHANNELS, POSITIONS> &sums,
+                                const Accumulate &accumulate, const Finish &finish)
+{
+    constexpr unsigned APART = positions_apart(POSITIONS, POSITIONS_TOGETHER);
+    constexpr unsigned ALL = (CHANNELS + 3) / 4 / GROUPS_TOGETHER * APART;
+    for (unsigned i = threadIdx.y; i < ALL; i += lane_count()) {
+        const unsigned g = i / APART * GROUPS_TOGETHER, p = i % APART;
+        Accumulators<GROUPS_TOGETHER, POSITIONS_TOGETHER> acc;
+        if (part != FINISH)
+            acc = accumulate(&in[threadIdx.x], g, p);
+        for (unsigned j = 0; j < GROUPS_TOGETHER; ++j)
+            for (unsigned r = 0; r < POSITIONS_TOGETHER; ++r) {
+                const unsigned at = p + r * APART;
+                if (at >= POSITIONS)
+                    continue;
+                const int4 sum = part == FINISH ? sums.read(g + j, at) : acc.of[j][r];
+                if (part == ACCUMULATE)
+                    sums.write(g + j, sum, at);
+                else
+                    out[((g + j) * POSITIONS + at) * STRIDE + threadIdx.x] = finish(sum, g + j);
+            }
+    }
+    __syncthreads();
+}
 
 /* The groups of a QGemm, with as many of their weights at a time as `staged` holds.  For the proof `part` makes it stop
  * at the sums, or begin with sums that are given. */
 template <unsigned WORDS, unsigned WIDTH, typename Accumulate, typename Finish>
-__device__ inline void qgemm(const uint4 *b, uint4 *staged, const uint32_t *in, uint32_t *out, part part,
-                             const Sums<WIDTH> &sums, const Accumulate &accumulate, const Finish &finish)
+__device__ inline void qgemm(const uint4 *b, const uint32_t *in, uint32_t *out, part part, const Sums<WIDTH> &sums,
+                             const Accumulate &accumulate, const Finish &finish)
 {
+    uint4 *const staged = shared_memory;
     constexpr unsigned GROUPS = (WIDTH + 3) / 4, AT_ONCE = STAGED / WORDS;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     for (unsigned begin = 0; begin < GROUPS; begin += AT_ONCE) {

@@ -9,12 +9,13 @@
 #include "network.h"
 #include "self_test.h"
 
-enum { THREADS = 128, ARGUMENTS = 64 };
+enum { THREADS = 128, ARGUMENTS = 64, SHARED_BYTES = 48 * 1024 }; /* more than these a kernel must ask for */
 
 /* The GPU that all items share. */
 static struct {
     size_t users;
     unsigned multiprocessors;
+    unsigned shared_bytes; /* the most of a block of threads */
     CUcontext context;
     CUmodule module;
 } gpu;
@@ -28,11 +29,29 @@ static void enter_context(void)
     entered = true;
 }
 
-static CUfunction find_kernel(const char *name)
+static CUfunction find_function(const char *name)
 {
     CUfunction function;
     CUDA(cuModuleGetFunction, name, &function, gpu.module, name);
     return function;
+}
+
+/* As STRIDE of fused.cuh has it. */
+static size_t shared_bytes(const struct gpu_kernel *kernel)
+{
+    const size_t stride = gpu_carried > 1 ? gpu_carried + 1 : 1;
+    return 4 * (kernel->tile_words * stride + kernel->other_words);
+}
+
+static void find_kernel(struct gpu_kernel *kernel)
+{
+    const size_t bytes = shared_bytes(kernel);
+    kernel->function = find_function(kernel->name);
+    if (bytes > gpu.shared_bytes)
+        fail(EXIT_SYSTEM, "%s takes %zu bytes of shared memory, a block of threads of %s has %u: use cuda:layerwise",
+             kernel->name, bytes, gpu_device(), gpu.shared_bytes);
+    if (bytes > SHARED_BYTES)
+        CUDA(cuFuncSetAttribute, kernel->name, kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
 }
 
 /* Threads to a block: vectors by lanes.  As few vectors as keep every multiprocessor busy, a power of two. */
@@ -68,10 +87,11 @@ static void enqueue_kernel(const struct gpu_kernel *kernel, const struct gpu_arr
     parameters[used++] = &asked.made;
     parameters[used++] = &asked.layer;
     const bool carries = kernel->outputs == 0;
-    const unsigned x = carries ? vectors_to_a_block(vectors) : THREADS, y = carries ? THREADS / x : 1;
+    const unsigned x = carries ? vectors_to_a_block(vectors) : THREADS, y = carries ? kernel->threads / x : 1;
     const size_t threads = carries ? vectors : vectors * kernel->outputs;
     const unsigned blocks = (unsigned)((threads + x - 1) / x);
-    CUDA(cuLaunchKernel, kernel->name, kernel->function, blocks, 1, 1, x, y, 1, 0, stream, parameters, NULL);
+    CUDA(cuLaunchKernel, kernel->name, kernel->function, blocks, 1, 1, x, y, 1, (unsigned)shared_bytes(kernel), stream,
+         parameters, NULL);
 }
 
 static void enqueue_copy_in(const struct gpu_array *array, size_t vectors, CUstream stream)
@@ -184,7 +204,7 @@ static void open_launch(struct gpu_launch *launch, CUstream stream, const struct
     launch->stream = stream;
     launch->block = options->block;
     for (size_t i = 0; i < launch->kernel_count; ++i)
-        launch->kernels[i].function = find_kernel(launch->kernels[i].name);
+        find_kernel(&launch->kernels[i]);
     for (size_t i = 0; i < launch->array_count; ++i)
         allocate_array(&launch->arrays[i], options->dump == DUMP_ALL);
     capture(launch);
@@ -227,7 +247,7 @@ static void test_arithmetic(CUstream stream)
     static const size_t order[] = {0, 1};
     struct gpu_array arrays[] = {{GPU_SOURCE, sizeof *self_test_cases, 0, (void *)self_test_cases},
                                  {GPU_RESULT, sizeof *results, 0, results}};
-    const struct gpu_kernel kernel = {"self_test", 1, order, 2, find_kernel("self_test")};
+    const struct gpu_kernel kernel = {"self_test", 1, order, 2, THREADS, 0, 0, find_function("self_test")};
     for (size_t i = 0; i < 2; ++i)
         CUDA(cuMemAlloc_v2, "the self-test", &arrays[i].device, SELF_TEST_CASES * arrays[i].bytes);
     pass(&kernel, arrays, (struct question){WHOLE}, SELF_TEST_CASES, stream);
@@ -252,7 +272,7 @@ void gpu_open(struct gpu_item *item, const struct options *options)
 {
     const bool first = gpu.users++ == 0;
     if (first)
-        cuda_open(&gpu.context, &gpu.module, &gpu.multiprocessors);
+        cuda_open(&gpu.context, &gpu.module, &gpu.multiprocessors, &gpu.shared_bytes);
     enter_context();
     CUDA(cuStreamCreate, item->name, &item->stream, CU_STREAM_NON_BLOCKING);
     if (first)

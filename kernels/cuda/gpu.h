@@ -36,6 +36,9 @@ struct gpu_kernel {
     const size_t *arguments; /* indices of arrays; before them it takes the number of vectors, behind them the part
                               * that is asked for, what is given for it, what is made, and of which layer */
     size_t argument_count;
+    unsigned threads;   /* of a block */
+    size_t tile_words;  /* of shared memory, four bytes each, for each vector that a block has room for */
+    size_t other_words; /* of a block */
     CUfunction function;
 };
 

@@ -1,10 +1,13 @@
-/* What both kinds of kernels share beside the rounding: ArgMax and ArgMin. */
+/* What both kinds of kernels share beside the rounding: operators that read many values of `x`, which gives them by x[n].
+ */
 #ifndef OPERATORS_CUH
 #define OPERATORS_CUH
 
-#include "device.cuh"
+#include "floats.cuh"
+#include "rounding.cuh"
+#include "window.cuh"
 
-/* The column of the extreme value of `x`, which gives its values by x[n].
+/* The column of the extreme value of `x`.
  *
  * Tie rule: of equal values the lowest column wins (select_last_index = 0), or the highest where LAST.
  */
@@ -18,6 +21,55 @@ __device__ inline int32_t arg_extremum(const Values &x)
             best = (int32_t)n;
     }
     return best;
+}
+
+/* MaxPool of codes or float32: output n, of a window over its channel; the chain begins at the lowest value. */
+template <typename T, typename W, typename Values> __device__ inline T max_pool(const Values &x, T lowest, unsigned n)
+{
+    const unsigned image = n / W::POSITIONS * W::IMAGE;
+    T largest = lowest;
+    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) {
+        const T value = x[image + place];
+        largest = value > largest ? value : largest;
+    });
+    return largest;
+}
+
+/* QLinearAveragePool (com.microsoft), output n:
+ *
+ *     s = sum of float32((x - zx) * sx) over the values of the window in the image, row by row     float32
+ *     y = saturate(round_half_even(s / count / sy + zy))
+ *
+ * count is the number of these values, where PADDING counts that of the kernel.
+ */
+template <typename Code, typename W, bool PADDING, typename Values>
+__device__ inline Code average_pool(const Values &x, float sx, int32_t zx, float sy, int32_t zy, unsigned n)
+{
+    const unsigned image = n / W::POSITIONS * W::IMAGE;
+    int32_t count = 0;
+    float sum = 0;
+    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) {
+        sum = add(sum, dequantize((Code)x[image + place], sx, zx));
+        ++count;
+    });
+    return mean<Code>(sum, PADDING ? (int32_t)W::SIZE : count, sy, zy);
+}
+
+/* QLinearSoftmax (com.microsoft), output n:
+ *
+ *     e[k] = table[255 + x[k] - max(x)]            exponentials
+ *     y[n] = saturate(round_half_even(e[n] * inverse / (e[0] + e[1] + ...)) + zy)     the sum in the order of columns
+ */
+template <typename Code, unsigned WIDTH, typename Values>
+__device__ inline Code softmax_codes(const Values &x, const float *table, float inverse, int32_t zy, unsigned n)
+{
+    int32_t highest = x[0];
+    for (unsigned k = 1; k < WIDTH; ++k)
+        highest = x[k] > highest ? x[k] : highest;
+    float sum = 0;
+    for (unsigned k = 0; k < WIDTH; ++k)
+        sum = add(sum, table[255 + x[k] - highest]);
+    return share<Code>(table[255 + x[n] - highest], inverse, sum, zy);
 }
 
 #endif

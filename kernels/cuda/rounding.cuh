@@ -7,6 +7,10 @@
  *     quantize           saturate(round_half_even(x / scale) + zero_point)               uint8, int8
  *     dequantize         float32(q - zero_point) * scale                                 float32
  *     add                a + b                                                           float32
+ *     add_codes          saturate(round_half_even(fma(ra, a, fma(rb, b, c))))            uint8, int8
+ *     multiply_codes     saturate(round_half_even(float32((a - za) * (b - zb)) * m + zy))  uint8, int8
+ *     mean               saturate(round_half_even(s / count / scale + zy))               uint8, int8
+ *     share              saturate(round_half_even(e * inverse / sum) + zy)               uint8, int8
  */
 #ifndef ROUNDING_CUH
 #define ROUNDING_CUH
@@ -51,6 +55,37 @@ template <typename Code> __device__ inline float dequantize(Code q, float scale,
 __device__ inline float add(float a, float b)
 {
     return __fadd_rn(a, b);
+}
+
+/* Rounded once. */
+__device__ inline float multiply_add(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
+
+/* Two roundings, as the specification has them: c contains the zero points. */
+template <typename Code> __device__ inline Code add_codes(Code a, Code b, float ra, float rb, float c)
+{
+    return round_saturated<Code>(multiply_add(ra, __int2float_rn(a), multiply_add(rb, __int2float_rn(b), c)), 0);
+}
+
+/* The product of the differences is exact. */
+template <typename Code>
+__device__ inline Code multiply_codes(Code a, Code b, float m, int32_t za, int32_t zb, int32_t zy)
+{
+    const float product = scale_accumulator((a - za) * (b - zb), m);
+    return round_saturated<Code>(__fadd_rn(product, __int2float_rn(zy)), 0);
+}
+
+template <typename Code> __device__ inline Code mean(float sum, int32_t count, float scale, int32_t zy)
+{
+    const float quotient = __fdiv_rn(__fdiv_rn(sum, __int2float_rn(count)), scale);
+    return round_saturated<Code>(__fadd_rn(quotient, __int2float_rn(zy)), 0);
+}
+
+template <typename Code> __device__ inline Code share(float e, float inverse, float sum, int32_t zy)
+{
+    return round_saturated<Code>(__fdiv_rn(__fmul_rn(e, inverse), sum), zy);
 }
 
 #endif

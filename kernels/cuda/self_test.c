@@ -51,6 +51,23 @@ const struct self_test_case self_test_cases[SELF_TEST_CASES] = {
     /* half to even */
     {ADD, 0x4b800000, 0x3f800000, 0x0, 0x4b800000},
     {ADD, 0x1, 0x1, 0x0, 0x2},
+    /* a product that is rounded before the sum; fused with it, what is left is no zero */
+    {MULTIPLY_ADD, 0xbf115959, 0xbee7c1a6, 0xbe5cc581, 0x3d29968c},
+    {MULTIPLY_ADD, 0x3f8ccccd, 0x3fa66666, 0xbfb70a3d, 0x0},
+    /* of a subnormal number, too */
+    {SQUARE_ROOT, 0x40000000, 0x0, 0x0, 0x3fb504f3},
+    {SQUARE_ROOT, 0x3, 0x0, 0x0, 0x1a9cc471},
+    {SQUARE_ROOT, 0x80000000, 0x0, 0x0, 0x80000000},
+    /* many operations in their order; the result can be subnormal */
+    {EXP, 0xbebd70a4, 0x0, 0x0, 0x3f30d3f7},
+    {EXP, 0xc2cf0000, 0x0, 0x0, 0x1},
+    /* rounded once: neither the product */
+    {FUSED, 0x3f800001, 0x3f800001, 0xbf800000, 0x34800000},
+    /* nor, in double precision, the sum */
+    {FUSED, 0x3f800800, 0x3f800800, 0x17800000, 0x3f801001},
+    {FUSED, 0x40490fdb, 0x42c80000, 0xc39d0000, 0x3e2318c0},
+    /* subnormal, half to even */
+    {FUSED, 0x3, 0x3f000000, 0x1, 0x2},
     /* every product at its extremes; no pair of products saturates */
     {DOT_UINT8_UINT8, 0xff80017f, 0x80ff7f81, 0xfffffff0, 0x13f6e},
     {DOT_UINT8_UINT8, 0xffffffff, 0x80808080, 0x7, 0x1fe07},

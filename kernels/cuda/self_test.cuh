@@ -3,6 +3,7 @@
 #define SELF_TEST_CUH
 
 #include "dot4.cuh"
+#include "floats.cuh"
 #include "rounding.cuh"
 #include "self_test.h"
 
@@ -19,6 +20,10 @@ __device__ inline uint32_t self_test_result(const self_test_case &given)
     case QUANTIZE_INT8: return (uint32_t)quantize<int8_t>(x, y, zero_point);
     case DEQUANTIZE_UINT8: return __float_as_uint(dequantize((uint8_t)a, y, zero_point));
     case ADD: return __float_as_uint(add(x, y));
+    case MULTIPLY_ADD: return __float_as_uint(add(multiply(x, y), __uint_as_float(c)));
+    case SQUARE_ROOT: return __float_as_uint(__fsqrt_rn(x));
+    case EXP: return __float_as_uint(exp_of(x, EXP_BOUND));
+    case FUSED: return __float_as_uint(multiply_add(x, y, __uint_as_float(c)));
     case DOT_UINT8_UINT8: return dot4<uint8_t, uint8_t>(a, b, c);
     case DOT_UINT8_INT8: return dot4<uint8_t, int8_t>(a, b, c);
     case DOT_INT8_UINT8: return dot4<int8_t, uint8_t>(a, b, c);

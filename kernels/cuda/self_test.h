@@ -1,6 +1,6 @@
 /* Cases that a GPU computes before it is used: ties, products that round, what a fused or flushed operation gets wrong.
  *
- * Each is an operation of rounding.cuh or fused.cuh with its operands' bits, and the bits that the specification gives.
+ * Each is an operation of rounding.cuh, floats.cuh or fused.cuh with its operands' bits, and the bits that the specification gives.
  */
 #ifndef SELF_TEST_H
 #define SELF_TEST_H
@@ -17,6 +17,10 @@ enum self_test_operation {
     QUANTIZE_INT8,
     DEQUANTIZE_UINT8, /* (q, scale, zero_point) */
     ADD,              /* (a, b) */
+    MULTIPLY_ADD,     /* (a, b, c): a * b + c, rounded twice */
+    SQUARE_ROOT,      /* (x) */
+    EXP,              /* (x) */
+    FUSED,            /* (a, b, c) */
     DOT_UINT8_UINT8,  /* (a, b, sum) */
     DOT_UINT8_INT8,
     DOT_INT8_UINT8,
@@ -27,7 +31,7 @@ struct self_test_case {
     uint32_t operation, a, b, c, expected;
 };
 
-enum { SELF_TEST_CASES = 46 };
+enum { SELF_TEST_CASES = 57 };
 
 extern const struct self_test_case self_test_cases[SELF_TEST_CASES];
 

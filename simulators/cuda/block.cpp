@@ -11,6 +11,7 @@
 
 SIMULATED_PER_THREAD uint3 threadIdx;
 uint3 blockIdx, blockDim, gridDim;
+__attribute__((aligned(16))) unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];
 
 /* All shared memory, by its section, which the linker delimits. */
 extern "C" SIMULATED_HIDDEN char __start_simulated_shared[], __stop_simulated_shared[];
@@ -19,7 +20,10 @@ namespace {
 
 constexpr unsigned MOST_THREADS = 1024;
 
+constexpr unsigned char SPOILT = 0xa5, GUARD = 0x5a;
+
 const simulated_kernel *running;
+size_t dynamic_bytes;
 
 unsigned thread_count()
 {
@@ -47,7 +51,20 @@ void spoil_shared_memory()
 {
     __attribute__((section("simulated_shared"))) static char never_empty;
     asm volatile("" : : "r"(&never_empty)); /* lest the linker drops a section without variables */
-    memset(__start_simulated_shared, 0xa5, (size_t)(__stop_simulated_shared - __start_simulated_shared));
+    memset(__start_simulated_shared, SPOILT, (size_t)(__stop_simulated_shared - __start_simulated_shared));
+    memset(simulated_dynamic_memory, SPOILT, dynamic_bytes);
+    memset(simulated_dynamic_memory + dynamic_bytes, GUARD, SIMULATED_GUARD);
+}
+
+bool guard_is_whole()
+{
+    for (size_t i = 0; i < SIMULATED_GUARD; ++i)
+        if (simulated_dynamic_memory[dynamic_bytes + i] != GUARD) {
+            fprintf(stderr, "host-simulation of CUDA: %s writes behind its %zu bytes of shared memory\n", running->name,
+                    dynamic_bytes);
+            return false;
+        }
+    return true;
 }
 
 /* Where threads are a loop, a barrier ends the launch. */
@@ -255,7 +272,7 @@ bool run_block(void *const *parameters)
 {
     if (is_first_or_last())
         spoil_shared_memory();
-    return running->barriers ? run_together(parameters) : run_loop(parameters);
+    return (running->barriers ? run_together(parameters) : run_loop(parameters)) && guard_is_whole();
 }
 
 } // namespace
@@ -267,9 +284,11 @@ void simulated_barrier(simulated_site site)
     meet(site);
 }
 
-bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, void *const *parameters)
+bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, size_t shared_bytes,
+                      void *const *parameters)
 {
     running = &kernel;
+    dynamic_bytes = shared_bytes;
     gridDim = grid;
     blockDim = block;
     for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)

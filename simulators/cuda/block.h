@@ -32,10 +32,14 @@ struct simulated_site {
 /* Returns when all threads of the block are here; never, where they cannot be. */
 SIMULATED_HIDDEN void simulated_barrier(simulated_site site);
 
+/* The shared memory that a launch asks for, and room behind it that nobody may write. */
+constexpr size_t SIMULATED_MOST_SHARED = 227 * 1024, SIMULATED_GUARD = 4096;
+extern SIMULATED_HIDDEN unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];
+
 struct simulated_kernel;
 
 /* What is wrong is on stderr if the answer is false: the launch failed. */
-SIMULATED_HIDDEN bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block,
+SIMULATED_HIDDEN bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, size_t shared_bytes,
                                        void *const *parameters);
 
 #endif

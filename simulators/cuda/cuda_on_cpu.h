@@ -40,6 +40,9 @@ struct __align__(16) float4 {
     float x, y, z, w;
 };
 
+/* The shared memory that a launch asks for. */
+#define shared_memory ((uint4 *)simulated_dynamic_memory)
+
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
     return {x, y, z, w};
@@ -79,9 +82,24 @@ static inline float __fadd_rn(float a, float b)
     return a + b;
 }
 
+static inline float __fsub_rn(float a, float b)
+{
+    return a - b;
+}
+
 static inline float __fdiv_rn(float a, float b)
 {
     return a / b;
+}
+
+static inline float __fsqrt_rn(float a)
+{
+    return sqrtf(a);
+}
+
+static inline float __fmaf_rn(float a, float b, float c)
+{
+    return fmaf(a, b, c);
 }
 
 static inline float __int2float_rn(int32_t value)

@@ -174,13 +174,26 @@ bool is_shape(unsigned x, unsigned y, unsigned z, size_t most_x, size_t most_y, 
     return x >= 1 && y >= 1 && z >= 1 && x <= most_x && y <= most_y && z <= most_z;
 }
 
+/* The most shared memory of a block that asks for it: CUDA C++ Programming Guide, technical specifications. */
+size_t most_shared_bytes()
+{
+    const struct {
+        int arch;
+        size_t kilobytes;
+    } limits[] = {{90, 227}, {89, 99}, {87, 163}, {86, 99}, {80, 163}, {75, 64}, {70, 96}};
+    for (const auto &limit : limits)
+        if (pretended_arch() >= limit.arch)
+            return limit.kilobytes * 1024;
+    return SHARED_BYTES;
+}
+
 bool fits(const CUfunc_st *function, uint3 grid, uint3 block, unsigned shared_bytes)
 {
     const size_t threads = (size_t)block.x * block.y * block.z;
     return is_shape(grid.x, grid.y, grid.z, INT32_MAX, 65535, 65535) &&
            is_shape(block.x, block.y, block.z, 1024, 1024, 64) && threads <= THREADS_OF_A_BLOCK &&
            threads <= function->limits.most_threads &&
-           function->limits.shared_bytes + shared_bytes <= SHARED_BYTES;
+           shared_bytes <= function->dynamic_bytes;
 }
 
 bool are_given(const simulated_kernel *kernel, void *const *parameters)
@@ -339,6 +352,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = SIMULATED_MULTIPROCESSORS; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = pretended_arch() / 10; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = pretended_arch() % 10; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = (int)most_shared_bytes(); return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
 }
@@ -438,6 +452,19 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     (*function)->module = module;
     (*function)->kernel = kernel;
     (*function)->limits = limits;
+    (*function)->dynamic_bytes = SHARED_BYTES - limits.shared_bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
+{
+    ENTER(cuFuncSetAttribute, IN_CONTEXT);
+    if (find(function, FUNCTION) == nullptr)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        function->limits.shared_bytes + (size_t)value > most_shared_bytes())
+        return CUDA_ERROR_INVALID_VALUE;
+    function->dynamic_bytes = (size_t)value;
     return CUDA_SUCCESS;
 }
 
@@ -637,6 +664,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     operation->function = function;
     operation->grid = grid;
     operation->block = block;
+    operation->shared_bytes = shared_bytes;
     each_parameter(kernel, [&](size_t i, size_t offset) {
         memcpy(operation->parameters + offset, parameters[i], kernel->parameters[i].bytes);
     });

@@ -36,6 +36,7 @@ struct CUfunc_st : Object {
     CUmod_st *module;
     const simulated_kernel *kernel;
     image_kernel limits;
+    size_t dynamic_bytes; /* the most shared memory that a launch may ask for, beside the kernel's own */
 };
 
 /* Memory of the GPU, pinned memory of the host, or a table of a module. */
@@ -56,6 +57,7 @@ struct Operation {
     bool pinned; /* the host's side of the copy */
     CUfunction function;
     uint3 grid, block;
+    unsigned shared_bytes;
     CUevent event;
     CUgraphExec executable;
     alignas(16) unsigned char parameters[PARAMETER_BYTES];

@@ -51,8 +51,8 @@ CUresult launch(Operation *operation)
     each_parameter(kernel, [&](size_t i, size_t offset) { values[i] = operation->parameters + offset; });
     if (!pointers_are_right(kernel, values))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    return simulated_launch(*kernel, operation->grid, operation->block, values) ? CUDA_SUCCESS
-                                                                                : CUDA_ERROR_LAUNCH_FAILED;
+    const bool done = simulated_launch(*kernel, operation->grid, operation->block, operation->shared_bytes, values);
+    return done ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
 }
 
 void record(CUevent event)

@@ -75,7 +75,7 @@ class Node:
     `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
     read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
     input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
-    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.
+    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads, `channels` those of the input.
     """
 
     operator: str
@@ -87,6 +87,7 @@ class Node:
     dtype: np.dtype[Any]
     constants: Mapping[str, Array]
     window: tuple[int, ...] = ()
+    channels: int = 1
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
@@ -261,7 +262,8 @@ def _node(
             f"it has {', '.join(sorted(read))}",
         )
     window = values[proto.input[3]].shape[1:] if proto.op_type == "QLinearConv" else ()
-    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type](), window)
+    channels = tensors[sources[0]].shape[0]
+    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type](), window, channels)
 
 
 def _constants(proto: onnx.NodeProto, values: Mapping[str, Array]) -> list[Array | None]:
@@ -678,6 +680,10 @@ def _in_statements(node: Node) -> dict[str, Array]:
 
 def _by_columns(node: Node) -> dict[str, Array]:
     """Return tables of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
+    if node.operator in FLOAT_CONVOLUTIONS:
+        return {name: node.constants[name] for name in ("weights", "bias")}
+    if node.operator == "QLinearConv":
+        return _of_convolution(node)
     if node.operator not in DENSE:
         return _of_elements(node)
     tables = {name: node.constants[name] for name in ("weights", "weights_zero_point")}
@@ -686,6 +692,8 @@ def _by_columns(node: Node) -> dict[str, Array]:
 
 def _in_fours(node: Node) -> dict[str, Array]:
     """Return tables of cuda:fused: 4 x 4 groups of outputs and inputs, padded with zeros (kernels/cuda/fused.cuh)."""
+    if node.operator == "QLinearConv":
+        return _of_words(node)
     if node.operator not in DENSE:
         return _of_elements(node)
     weights = node.constants["weights"]
@@ -766,6 +774,29 @@ def _of_windows(node: Node) -> dict[str, Array]:
     """Return the tables of a QLinearConv of c:vector, its weights in groups of QUAD (qlinear_conv_vector.h)."""
     tables = _of_convolution(node) | {"weights": _in_groups(node), "offset": _offsets(node)}
     return {part: values for part, values in tables.items() if part != "weights_zero_point" or values.any()}
+
+
+def _of_words(node: Node) -> dict[str, Array]:
+    """Return the tables of a QLinearConv of cuda:fused: rows of four channels, by place and word of four inputs."""
+    inputs, *kernel = node.window
+    size, width = math.prod(kernel), node.signed.shape[1]
+    share = width * inputs // node.channels
+    first = np.arange(width) // share * inputs
+    by_fours = np.arange(-(-width // QUAD))
+    begins = np.minimum.reduceat(first, QUAD * by_fours) // QUAD
+    count = int((np.maximum.reduceat(first + inputs - 1, QUAD * by_fours) // QUAD - begins).max()) + 1
+    begins = np.minimum(begins, -(-node.channels // QUAD) - count)
+    row, place, word, n, i = np.indices((len(by_fours), size, count, QUAD, QUAD)).reshape(5, len(by_fours), -1)
+    channel = QUAD * row + n
+    c = QUAD * (begins[row] + word) + i - channel // share * inputs
+    k = np.where((c >= 0) & (c < inputs), c * size + place, len(node.signed))
+    tables = {name: _padded(values, QUAD) for name, values in _of_convolution(node).items() if name == "multiplier"}
+    tables |= {name: node.constants[name] for name in ("input_zero_point", "output_zero_point")}
+    tables |= {"weights": _placed(node.signed, k, channel), "offset": _padded(_offset(node), QUAD)}
+    zero_point = _signed_zero_points(node)[:1]
+    if not zero_point.any():
+        return tables
+    return tables | {"weights_zero_point": zero_point, "ones": _placed(np.ones_like(node.signed), k, channel)}
 
 
 def _in_groups(node: Node) -> Array:

@@ -32,7 +32,7 @@ class MoveLowering(CLowering[M]):
             return code.elementwise(layer, sources, (places,), body)
         tables = self.tables(layer)
         fill = [code.loop(layer, f"out[n] = {tables[0].name}[0];")] if tables else []
-        return code.elementwise(layer, sources, tables, "\n    ".join([*fill, *_copies(layer.stepped)]))
+        return code.elementwise(layer, sources, tables, "\n    ".join([*fill, *_copies(layer)]))
 
     def unrolled(self, layer: M, sources: Sequence[str]) -> LayerCode:
         """Write every copy."""
@@ -41,27 +41,13 @@ class MoveLowering(CLowering[M]):
         return code.elementwise(layer, sources, (), code.assigned(values))
 
 
-def _copies(places: Array) -> Iterator[str]:
+def _copies(layer: Move) -> Iterator[str]:
     """Yield loops over each box of the output that is copied, one for each of its axes longer than 1."""
-    inside = np.argwhere(places >= 0)
-    first, sizes = inside.min(axis=0), np.ptp(inside, axis=0) + 1
-    spans = [_spans(places, first, axis, size) for axis, size in enumerate(sizes.tolist())]
+    places = layer.stepped
     numbers = np.arange(places.size).reshape(places.shape)
-    for part in itertools.product(*spans):
-        box = tuple(slice(start, start + size) for start, size in part)
+    for spans in itertools.product(*layer.spans()):
+        box = tuple(slice(span.begin, span.begin + span.size) for span in spans)
         yield _copy(places[box], numbers[box])
-
-
-def _spans(places: Array, first: Array, axis: int, size: int) -> list[tuple[int, int]]:
-    """Return the parts of an axis, from `first` on, along which the places have the same step: begins and sizes."""
-    index = [int(at) if other != axis else slice(int(at), int(at) + size) for other, at in enumerate(first)]
-    line = places[tuple(index)]
-    spans, start = [], 0
-    for at in range(1, size + 1):
-        if at == size or (at > start + 1 and line[at] - line[at - 1] != line[start + 1] - line[start]):
-            spans.append((int(first[axis]) + start, at - start))
-            start = at
-    return spans
 
 
 def _copy(box: Array, target: Array) -> str:

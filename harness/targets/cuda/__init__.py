@@ -34,11 +34,14 @@ class Cuda(Target):
 
     def unsupported(self, layer: Layer) -> str | None:
         """Refuse also layers that exceed the shared memory of a fused kernel."""
-        return super().unsupported(layer) or (fused.too_large(layer) if self.variant == "fused" else None)
+        reason = super().unsupported(layer)
+        if reason is None and self.variant == "fused":
+            return fused.too_large(layer, self.lowering_of(layer))
+        return reason
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folder of the kernels."""
-        return (KERNELS / "cuda",)
+        """Return the folder of the kernels, and that of elementary.h."""
+        return KERNELS / "cuda", KERNELS / "c"
 
     def headers(self) -> tuple[str, ...]:
         """Return the headers of the generated C code."""
@@ -47,10 +50,14 @@ class Cuda(Target):
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
         """Return the code of an item, for the processor and for the GPU."""
         if self.variant == "fused":
-            made, header, carried = fused.generate(launches, self.lowering_of), fused.HEADER, fused.carried(launches)
+            made, header = fused.generate(launches, self.lowering_of), fused.HEADER
+            carried = fused.carried(launches, self.lowering_of)
         else:
             made, header, carried = layerwise.generate(launches, self.lowering_of), layerwise.HEADER, layerwise.CARRIED
-        return host.generate(item, made, header, carried)
+        fusing = {
+            task.layer for launch in launches for task in launch if self.lowering_of(task.layer).fuses_multiply_add
+        }
+        return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing))
 
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""

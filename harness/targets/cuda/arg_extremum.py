@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from harness.operators.arg_extremum import ArgExtremum
-from harness.targets.cuda.code import CudaLowering, c_type, tile
-from harness.targets.generated import TaskView
+from harness.targets.cuda.code import VectorLowering
 
 
-class ArgExtremumLowering(CudaLowering[ArgExtremum]):
+class ArgExtremumLowering(VectorLowering[ArgExtremum]):
     """One thread searches the values of a vector."""
 
     operator = ArgExtremum
 
-    def function(self, layer: ArgExtremum) -> str:
-        """Search an array."""
-        return _function(layer, f"const {c_type(layer.input.dtype)} *x", "x")
-
-    def operands(self, task: TaskView) -> str:
-        """Return the vector's first value."""
-        return f"&x[at.v * {task.layer.input.size}]"
-
-    def fused_function(self, layer: ArgExtremum) -> str:
-        """Search a tile."""
-        return _function(layer, "const uint32_t *x", f"Values<{c_type(layer.input.dtype)}>{{x}}")
-
-    def fused_operands(self, task: TaskView) -> tuple[str, str]:
-        """Return the vector's tile."""
-        return f"&{tile(task.sources[0])}[v]", "unsigned"
-
-
-def _function(layer: ArgExtremum, parameter: str, values: str) -> str:
-    flags = f"{layer.input.size}, {str(layer.largest).lower()}, {str(layer.last).lower()}"
-    head = f"ONE_CODE int32_t {layer.name}_compute({parameter})"
-    return f"{head}\n{{\n    return arg_extremum<{flags}>({values});\n}}"
+    def value(self, layer: ArgExtremum) -> str:
+        """Search the vector; the only output has the number 0."""
+        flags = f"{layer.input.size}, {str(layer.largest).lower()}, {str(layer.last).lower()}"
+        return f"(void)n;\nreturn arg_extremum<{flags}>(x_0);"

@@ -56,7 +56,7 @@ class _Nvrtc:
     def build(
         self,
         bundle: Path,
-        kernels: Sequence[DeviceCode],  # noqa: ARG002 - of the interface
+        kernels: Sequence[DeviceCode],
         profile: Profile,
         compile_c: CompileC,
     ) -> tuple[Path, ...]:
@@ -66,11 +66,11 @@ class _Nvrtc:
         compiled = {arch: nvrtc.compile_for(arch, SOURCE, text, headers) for arch in settings.archs}
         (bundle / COMPILED).mkdir(exist_ok=True)
         for arch, output in compiled.items():
-            ptx.inspect(output.ptx)
+            ptx.inspect(output.ptx, fusing(kernels))
             (bundle / _cubin(arch)).write_bytes(output.cubin)
         fallback = compiled[_oldest(settings)].ptx
         if settings.ptx:
-            fallback = ptx.for_version(fallback, settings.ptx)
+            fallback = ptx.for_version(fallback, settings.ptx, fusing(kernels))
         (bundle / PTX).write_text(fallback, encoding="ascii")
         if profile.simulated:
             _build_stand_in(bundle, settings, compile_c)
@@ -110,9 +110,14 @@ def _cubin(arch: str) -> str:
 
 
 def headers_in(folder: Path) -> dict[str, bytes]:
-    """Return the headers that the device code includes, by name."""
-    paths = sorted([*folder.glob("*.cuh"), *folder.glob("*.h")])
+    """Return the headers that the device code includes, by name: those of kernels/cuda, and one for every processor."""
+    paths = sorted([*folder.glob("*.cuh"), *folder.glob("*.h"), folder.parent / "c" / "elementary.h"])
     return {path.name: path.read_bytes() for path in paths}
+
+
+def fusing(kernels: Sequence[DeviceCode]) -> frozenset[str]:
+    """Return the functions with multiply-adds that round once: those of the specification, and the self-test."""
+    return frozenset({"self_test"}.union(*(code.fusing for code in kernels)))
 
 
 def _carried(kernels: Sequence[DeviceCode]) -> int:

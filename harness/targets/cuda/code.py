@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
 from harness.operators.base import Layer
+from harness.operators.tensor import Tensor
+from harness.operators.window import Window
 from harness.targets.base import Lowering
 from harness.targets.generated import C_TYPES, Stage, Table, TaskView, compute_stage, initialiser
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
+FUSED_THREADS = 256  # of a block that carries images
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
 
 
@@ -22,14 +26,18 @@ class Kernel:
     """A kernel and its arguments: a number of vectors, then the addresses of the buffers `arguments`.
 
     Further arguments select a part of one of its `layers` for the proof, see kernels/cuda/gpu.h.
-    It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of threads that carry vectors through it
-    and wait for each other at barriers.
+    It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of `threads` that carry vectors through
+    it and wait for each other at barriers.  Such a block has `tile_words` of shared memory for each vector that there
+    is room for, and `other_words`, of four bytes each.
     """
 
     name: str
     arguments: tuple[str, ...]
     outputs: int
     layers: tuple[str, ...]
+    threads: int = VECTORS_LIMIT
+    tile_words: int = 0
+    other_words: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +67,8 @@ class DeviceLaunch:
 class DeviceCode:
     """All code of one item for the GPU: CUDA C++ that needs `header`, and the names that the host looks up.
 
-    `carried` is the largest number of vectors that a block of threads has room for.
+    `carried` is the largest number of vectors that a block of threads has room for.  Only the functions `fusing` have
+    multiply-adds that round once.
     """
 
     header: str
@@ -67,6 +76,19 @@ class DeviceCode:
     kernels: tuple[Kernel, ...]
     tables: tuple[Table, ...]
     carried: int
+    fusing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class FusedTask(TaskView):
+    """A task of a fused kernel.
+
+    `operands` are the names of pointers to the tiles of its sources, or of a pointer to memory if it reads its only
+    source there (`direct`).
+    """
+
+    operands: tuple[str, ...]
+    direct: bool
 
 
 def output(layer: Layer) -> str:
@@ -96,8 +118,16 @@ class CudaLowering(Lowering[L]):
     Such an operator has a function `<layer>_compute` that returns one output.
     """
 
-    shared: tuple[str, ...] = ()
-    """Declarations of shared memory in a fused kernel that contains the operator."""
+    shared_words: ClassVar[int] = 0
+    """Words of shared memory, beside tiles, in a fused kernel that contains the operator."""
+    in_place: ClassVar[bool] = False
+    """True if a fused kernel can write the output over a source: a thread reads and writes the same word."""
+    renames: ClassVar[bool] = False
+    """True if the output is the source in another shape."""
+    streams: ClassVar[bool] = False
+    """True if a fused kernel reads each value of the only source once, so that it can be read from memory."""
+    fuses_multiply_add: ClassVar[bool] = False
+    """True if its formula has multiply-adds that round once."""
 
     def stages(self, layer: L) -> tuple[Stage, ...]:
         """Return the stages; the inputs of a layer with several are side by side."""
@@ -120,13 +150,12 @@ class CudaLowering(Lowering[L]):
         return self.function(layer)
 
     def body(self, task: TaskView) -> list[str]:
-        """Return the layer's own kernel: from buffer to buffer, for a stage from `given` to `made`."""
-        layer, source, made = task.layer, task.sources[0], output(task.layer)
-        x, y = c_type(layer.input.dtype), c_type(layer.dtype)
+        """Return the layer's own kernel: from buffers to buffer, for a stage from `given` to `made`."""
+        layer, made = task.layer, output(task.layer)
+        y = c_type(layer.dtype)
         return [
-            f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
+            *_vectors(task),
             f"{y} *const y = part == COMPUTE ? ({y} *)made : {made};",
-            *_second_term(task),
             f"write_outputs<{layer.size}>(vectors, y, [&](const Output<{layer.size}> &at) {{",
             f"    return {layer.name}_compute({self.operands(task)});",
             "});",
@@ -134,45 +163,87 @@ class CudaLowering(Lowering[L]):
 
     def operands(self, task: TaskView) -> str:
         """Return the arguments of `<layer>_compute` for the output `at`."""
-        terms = "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
-        return terms if len(task.sources) > 1 else "x[at.i]"
+        return ", ".join(f"x_{number}[at.v * pitch_{number} + at.n]" for number in range(len(task.sources)))
 
-    def steps(self, task: TaskView) -> list[str]:
+    def steps(self, task: FusedTask) -> list[str]:
         """Return the layer as a part of a kernel of several: from tile to tile."""
         layer = task.layer
         call, index = self.fused_operands(task)
-        second = [
-            f"const uint32_t *const other = part == WHOLE ? {tile(source)} : {tile(output(layer))};"
-            for source in task.sources[1:]
-        ]
+        sizes = f"{c_type(layer.dtype)}, {layer.size}, {positions_of(layer.output)}"
         return [
-            *second,
-            f"fill<{c_type(layer.dtype)}, {layer.size}>({tile(output(layer))}, [&](unsigned v, {index}) {{",
+            f"fill<{sizes}>({tile(output(layer))}, [&](unsigned v, {index}) {{",
             f"    return {layer.name}_compute({call});",
             "});",
         ]
 
-    def fused_operands(self, task: TaskView) -> tuple[str, str]:
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
         """Return the arguments of `<layer>_compute` for value n of vector v, and the declaration of n."""
-        kind, first = c_type(task.layer.input.dtype), tile(task.sources[0])
-        operands = [f"Values<{kind}>{{&{first}[v]}}[n]", *(f"Values<{kind}>{{&other[v]}}[n]" for _ in task.sources[1:])]
-        return ", ".join(operands), "unsigned n"
+        return ", ".join(f"{values_of(task, number)}[n]" for number in range(len(task.sources))), "unsigned n"
+
+    def fill_words(self, task: FusedTask, words_read: str) -> list[str]:
+        """Return steps that compute word w of vector v from the words that the function reads."""
+        layer = task.layer
+        return [
+            f"fill_words<{words(layer.output)}>({tile(output(layer))}, [&](unsigned v, unsigned w) {{",
+            f"    return {layer.name}_compute({words_read});",
+            "});",
+        ]
+
+
+class VectorLowering(CudaLowering[L]):
+    """The code of an operator that computes an output from vectors: x_0, x_1 and so on, one for each input.
+
+    `<layer>_compute` has them in the memory of the GPU, or in the tiles of a fused kernel; x_0[i] is a value of either.
+    """
+
+    @abstractmethod
+    def value(self, layer: L) -> str:
+        """Return the statements that return output n."""
+
+    def unsupported(self, layer: L, variant: str) -> str | None:  # noqa: ARG002 - both variants
+        """Refuse a kernel of too many arguments."""
+        if len(set(layer.sources)) >= ARGUMENTS_LIMIT:
+            return f"it reads {len(set(layer.sources))} activations, and a kernel at most {ARGUMENTS_LIMIT - 1}"
+        return None
+
+    def function(self, layer: L) -> str:
+        """Return the function of vectors in memory."""
+        kind = c_type(layer.input.dtype)
+        return self._function(layer, [f"const {kind} *x_{number}" for number in range(len(layer.inputs))])
+
+    def operands(self, task: TaskView) -> str:
+        """Return the vectors and the number of the output."""
+        return ", ".join([*(f"&x_{n}[at.v * pitch_{n}]" for n in range(len(task.sources))), "at.n"])
+
+    def fused_function(self, layer: L) -> str:
+        """Return the function of vectors in tiles."""
+        values = [
+            f"const {tile_type(tensor)} x_{number}{{tile_{number}}};" for number, tensor in enumerate(layer.inputs)
+        ]
+        return self._function(layer, [f"const uint32_t *tile_{number}" for number in range(len(values))], values)
+
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
+        """Return the tiles of vector v and the number of the output."""
+        return ", ".join([*(f"&{operand}[v]" for operand in task.operands), "n"]), "unsigned n"
+
+    def _function(self, layer: L, vectors: Sequence[str], statements: Sequence[str] = ()) -> str:
+        head = f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute({', '.join([*vectors, 'unsigned n'])})"
+        body = "\n".join(f"    {line}" for line in [*statements, *self.value(layer).splitlines()])
+        return f"{head}\n{{\n{body}\n}}"
 
 
 LoweringOf: TypeAlias = Callable[[Layer], CudaLowering[Any]]
 
 
-def _second_term(task: TaskView) -> list[str]:
-    """Return the place of the second term of a sum, and the distance between vectors."""
-    size = task.layer.size
-    return [
-        line
-        for other in task.sources[1:]
-        for line in (
-            f"const float *const other = part == COMPUTE ? x + {size} : {other};",
-            f"const size_t pitch = part == COMPUTE ? {2 * size} : {size};",
-        )
-    ]
+def _vectors(task: TaskView) -> Iterator[str]:
+    """Yield the definition of each source, and of the distance between its vectors: a stage has them side by side."""
+    layer = task.layer
+    kind, sizes = c_type(layer.input.dtype), [tensor.size for tensor in layer.inputs]
+    for number, (source, size) in enumerate(zip(task.sources, sizes, strict=True)):
+        begin = f" + {sum(sizes[:number])}" if number else ""
+        yield f"const {kind} *const x_{number} = part == COMPUTE ? (const {kind} *)given{begin} : {source};"
+        pitch = size if len(sizes) == 1 else f"part == COMPUTE ? {sum(sizes)} : {size}"
+        yield f"const size_t pitch_{number} = {pitch};"
 
 
 def tile(buffer: str) -> str:
@@ -180,20 +251,68 @@ def tile(buffer: str) -> str:
     return f"{buffer}_tile"
 
 
-def words(dtype: np.dtype[Any], size: int) -> int:
-    """Return the words of a vector in shared memory: four quantised values to a word, or one of any other type."""
-    return -(-size // 4) if dtype.itemsize == 1 else size
+def positions_of(tensor: Tensor) -> int:
+    """Return the number of positions of each channel, 1 for a flat tensor."""
+    return math.prod(tensor.shape[1:])
+
+
+def words(tensor: Tensor) -> int:
+    """Return the words of a vector in shared memory: codes of four channels to a word, or one value of another type."""
+    positions = positions_of(tensor)
+    return -(-tensor.size // positions // 4) * positions if tensor.dtype.itemsize == 1 else tensor.size
+
+
+def in_same_words(one: Tensor, other: Tensor) -> bool:
+    """Return whether the tiles of two tensors of one size have the same words."""
+    codes = one.dtype.itemsize == 1
+    return one.dtype.itemsize == other.dtype.itemsize and not (codes and positions_of(one) != positions_of(other))
+
+
+def tile_type(tensor: Tensor) -> str:
+    """Return the type of kernels/cuda/fused.cuh that reads the values of a tile."""
+    return f"Values<{c_type(tensor.dtype)}, {positions_of(tensor)}>"
+
+
+def values_of(task: FusedTask, number: int) -> str:
+    """Return the values of a source, of vector v, as an array."""
+    tensor, pointer = task.layer.inputs[number], task.operands[number]
+    if task.direct:
+        return f"Row<{c_type(tensor.dtype)}, {tensor.size}>{{{pointer}, carry, v}}"
+    return f"{tile_type(tensor)}{{&{pointer}[v]}}"
+
+
+def window(of_layer: Window) -> str:
+    """Return the type of kernels/cuda/window.cuh."""
+    return f"Window<{', '.join(map(str, of_layer.table().reshape(-1)))}>"
 
 
 def affine_tables(layer: Any) -> tuple[Table, ...]:
     """Return the tables of a layer's scale and zero point."""
     zero_point = Table(f"{layer.name}_zero", np.array([layer.zero_point], np.int32), "zero point", computed=True)
-    return Table(f"{layer.name}_scale", np.atleast_1d(layer.scale), computed=True), zero_point
+    return (*tables_of(layer, {"scale": layer.scale}), zero_point)
+
+
+def tables_of(layer: Layer, constants: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Return constants as tables by their roles, of numbers and of arrays with one or two dimensions."""
+    return tuple(
+        Table(f"{layer.name}_{role}", np.atleast_1d(values), computed=True) for role, values in constants.items()
+    )
 
 
 def of_one_value(layer: Layer, parameters: str, result: str) -> str:
     """Return the function `<layer>_compute`."""
     return f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute({parameters})\n{{\n    return {result};\n}}"
+
+
+def of_words(layer: Layer, parameters: Sequence[str], result: str) -> str:
+    """Return the function `<layer>_compute` of words of codes; `result` is that of the four codes `parameters`."""
+    kind = c_type(layer.input.dtype)
+    declared = ", ".join(f"uint32_t {name}_word" for name in parameters)
+    codes = " ".join(f"const {kind} {name} = code<{kind}>({name}_word, i);" for name in parameters)
+    return (
+        f"ONE_CODE uint32_t {layer.name}_compute({declared})\n{{\n"
+        f"    return four_codes([&](unsigned i) {{\n        {codes}\n        return {result};\n    }});\n}}"
+    )
 
 
 def parameters(kernel_arguments: Sequence[tuple[str, str]], *more: str) -> str:

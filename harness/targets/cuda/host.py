@@ -17,11 +17,16 @@ from harness.targets.cuda.code import (
 from harness.targets.generated import ItemCode, LayerCode, Stage, Table
 
 DRIVER = ("gpu_put", "gpu_run", "gpu_get")
-LAUNCH, ARRAY, KERNEL, STAGE, ITEM = 128, 32, 40, 88, 56  # bytes of the structs of kernels/cuda/gpu.h
+LAUNCH, ARRAY, KERNEL, STAGE, ITEM = 128, 32, 64, 88, 56  # bytes of the structs of kernels/cuda/gpu.h
 
 
-def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: int) -> ItemCode:
-    """Return the code of an item: C code of its tasks, shared definitions, and input of the GPU's compiler."""
+def generate(
+    item: str, launches: Sequence[DeviceLaunch], header: str, carried: int, fusing: frozenset[str] = frozenset()
+) -> ItemCode:
+    """Return the code of an item: C code of its tasks, shared definitions, and input of the GPU's compiler.
+
+    The last arguments are those of DeviceCode.
+    """
     layers = [layer for launch in launches for layer in launch.layers]
     tables = tuple(table for layer in layers for table in layer.tables)
     tasks = [_task(launch, layer) for launch in launches for layer in launch.layers]
@@ -32,7 +37,7 @@ def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: 
         close=f"    gpu_release(&{item}_gpu);",
         device="gpu_device",
         reread=f"{item}_reread",
-        kernels=DeviceCode(header, _device_text(launches), _kernels(launches), tables, carried),
+        kernels=DeviceCode(header, _device_text(launches), _kernels(launches), tables, carried, fusing),
         objects={f"{item}_gpu": ITEM} | {name: size for launch in launches for name, size in _objects(launch)},
     )
 
@@ -74,9 +79,9 @@ def _arrays(launch: DeviceLaunch) -> list[_Array]:
     written = {output(layer.task.layer): layer for layer in launch.layers}
     tasks = [layer.task for layer in launch.layers]
     sources = {
-        source: task.layer.input.size * task.layer.input.dtype.itemsize
+        source: tensor.size * tensor.dtype.itemsize
         for task in tasks
-        for source in task.sources
+        for source, tensor in zip(task.sources, task.layer.inputs, strict=True)
         if source not in written
     }
     return [
@@ -146,7 +151,8 @@ def _launch_text(launch: DeviceLaunch) -> str:
     rows = [f"    {{.role = {array.role}, .bytes = {array.bytes}}}, /* {array.name} */" for array in arrays]
     kernels = [
         f'    {{"{kernel.name}", {kernel.outputs}, (const size_t[]){{'
-        f"{', '.join(str(index[argument]) for argument in kernel.arguments)}}}, {len(kernel.arguments)}, NULL}},"
+        f"{', '.join(str(index[argument]) for argument in kernel.arguments)}}}, {len(kernel.arguments)}, "
+        f"{kernel.threads}, {kernel.tile_words}, {kernel.other_words}, NULL}},"
         for kernel in launch.kernels
     ]
     return "\n".join(

@@ -41,11 +41,11 @@ _INTRODUCED = {
 # The same of every floating-point instruction that rounds once, to nearest even, or not at all, and keeps subnormals.
 _EXACT = {
     "1.0": """
-        mul.rn.f32 add.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32
+        {mul,add,sub}.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32
         {neg,abs,min,max,selp,mov}.f32 setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.f32
         {ld,st}.{global,shared,local,param}.f32 {ld,st}.{global,shared,local,param}.{v2,v4}.f32
     """,
-    "2.0": "div.rn.f32 {ld,st}.f32 {ld,st}.{v2,v4}.f32",
+    "2.0": "{div,sqrt}.rn.f32 {ld,st}.f32 {ld,st}.{v2,v4}.f32",
     "3.1": "ld.global.nc.f32 ld.global.nc.{v2,v4}.f32",
 }
 
@@ -80,17 +80,20 @@ _CONSEQUENCES = (
 )
 _FLOATING = re.compile(r"\.(f16|f16x2|bf16|bf16x2|tf32|f32|f64)\b")
 _WRITTEN_EXACTLY = (
-    "write it with the intrinsics of kernels/cuda/rounding.cuh (__fmul_rn, __fadd_rn, __fdiv_rn, __int2float_rn, "
-    "__float2int_rn) and compile with --fmad=false --prec-div=true --ftz=false"
+    "write it with the intrinsics of kernels/cuda/rounding.cuh and floats.cuh (__fmul_rn, __fadd_rn, __fdiv_rn, "
+    "__int2float_rn, __float2int_rn, ...) and compile with --fmad=false --prec-div=true --ftz=false"
 )
 
 
-def inspect(ptx: str) -> None:
-    """Raise ToolError unless every instruction is known and every floating-point one is in the specification."""
-    _inspect(parse(ptx))
+def inspect(ptx: str, fusing: Collection[str] = ()) -> None:
+    """Raise ToolError unless every instruction is known and every floating-point one is in the specification.
+
+    The specification has fused multiply-adds in the functions `fusing` alone.
+    """
+    _inspect(parse(ptx), fusing)
 
 
-def for_version(ptx: str, version: str) -> str:
+def for_version(ptx: str, version: str, fusing: Collection[str] = ()) -> str:
     """Return the same PTX for a driver that reads at most `version`, such as 7.4; a driver reads every older one.
 
     NVRTC 11.8 writes 7.8, whatever the code uses.  A lower version is as true if it has the target and every
@@ -98,7 +101,7 @@ def for_version(ptx: str, version: str) -> str:
     `version` does not have; RequestError if it is none.
     """
     module = parse(ptx)
-    _inspect(module)
+    _inspect(module, fusing)
     if _version(version) >= _version(module.version):
         return ptx
     for subject, introduced in _needs(module):
@@ -136,10 +139,12 @@ def _table(introduced: Mapping[str, str]) -> dict[str, str]:
 
 INTEGER = _table(_INTRODUCED)
 FLOATING = _table(_EXACT)
-KNOWN = INTEGER | FLOATING
+FUSED = {"fma.rn.f32": "2.0"}
+"""Exact where the specification has it."""
+KNOWN = INTEGER | FLOATING | FUSED
 
 
-def _inspect(module: Module) -> None:
+def _inspect(module: Module, fusing: Collection[str]) -> None:
     if module.target not in _TARGETS:
         raise ToolError(
             f"PTX for {module.target}, a target that is not known here",
@@ -149,7 +154,7 @@ def _inspect(module: Module) -> None:
     for function in module.functions:
         known = _names(function) | globals_
         for instruction in function.body:
-            if instruction.opcode not in KNOWN:
+            if instruction.opcode not in KNOWN or (instruction.opcode in FUSED and function.name not in fusing):
                 _refuse(function, instruction)
             _check_names(function, instruction, known)
 

@@ -107,7 +107,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """A whole text."""
+    """A whole text; `variables` are in global memory, or of no size: the shared memory that a launch asks for."""
 
     version: str
     version_line: int
@@ -132,6 +132,8 @@ def parse(ptx: str) -> Module:
         elif cursor.now.text == ".global":
             variables.append(_variable(cursor))
             cursor.expect(";")
+        elif not linkage and cursor.accept(".extern"):
+            variables.append(_of_launch(cursor))
         else:
             refuse(cursor.now.line, f"{' '.join([*linkage, cursor.now.text])!r} outside of functions")
     return Module(version.text, version.line, target.text, tuple(variables), tuple(functions))
@@ -159,6 +161,16 @@ def _variable(cursor: Cursor) -> Variable:
     count = _count(cursor) if cursor.accept("[") else 1
     initial = _values(cursor) if cursor.accept("=") else ()
     return Variable(space.text[1:], kind, name, alignment or max(BITS[kind] // 8, 1), count, space.line, initial)
+
+
+def _of_launch(cursor: Cursor) -> Variable:
+    """Read the shared memory whose size a launch gives: `.shared .align N .type name[]`."""
+    space = cursor.expect(".shared")
+    alignment = cursor.integer() if cursor.accept(".align") else 0
+    kind, name = _type(cursor), cursor.kind("word").text
+    for mark in ("[", "]", ";"):
+        cursor.expect(mark)
+    return Variable("shared", kind, name, alignment or max(BITS[kind] // 8, 1), 0, space.line)
 
 
 def _count(cursor: Cursor) -> int:

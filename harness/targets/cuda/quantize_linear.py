@@ -11,6 +11,7 @@ class QuantizeLinearLowering(CudaLowering[QuantizeLinear]):
     """One value at a time."""
 
     operator = QuantizeLinear
+    streams = True
 
     def tables(self, layer: QuantizeLinear) -> tuple[Table, ...]:
         """Return scale and zero point."""

@@ -303,8 +303,8 @@ def _source(made: Plan, layer: Layer) -> str:
 
 def _sum_of_tiles(made: Plan, layer: Add, terms: int, expression: str, second: Layer) -> Patch:
     """In the kernel of all layers."""
-    group, value = second.name.removesuffix("_term_2"), r"Values<float>{&\w+\[v\]}\[n\]"
-    found = re.search(rf"{layer.name}_compute\({value}, {value}\)", device_text(made))
+    group = second.name.removesuffix("_term_2")
+    found = re.search(rf"{layer.name}_compute\(&\w+\[v\], &\w+\[v\], n\)", device_text(made))
     assert found
     given = _stored(layer, group, found[0]) if terms > TWO else _accumulated(_source(made, second), second)
     return Patch(NETWORK, found[0], _evaluated(found[0], f"{given} return {expression};"))
@@ -340,7 +340,7 @@ def _sum_of_buffers(made: Plan, layer: Add, terms: int, expression: str, second:
     name, group, source = layer.name, second.name.removesuffix("_term_2"), _source(made, second)
     buffers = [*(f"{group}_term_{k}_output" for k in range(1, terms + 1)), source]
     head = re.search(rf"KERNEL {name}_forward\(.*?(?=const float \*)", device_text(made))
-    call = re.search(rf"{name}_compute\(x\[.*\], other\[.*\]\)(?=;)", device_text(made))
+    call = re.search(rf"{name}_compute\(&x_0.*, &x_1.*, at\.n\)(?=;)", device_text(made))
     assert head
     assert call
     kinds = [*["float"] * terms, c_type(second.input.dtype)]
@@ -470,13 +470,15 @@ INJECTIONS: Mapping[str, Mapping[str, Injection | str]] = {
     },
     FUSED: {
         **COMMON,
-        "GPU: barrier behind the inputs deleted": kernel(without_barrier(1, "tile[w * STRIDE + v] =")),
+        "GPU: barrier behind the inputs deleted": kernel(without_barrier(1, "tile[w * STRIDE + threadIdx.x] =")),
         "GPU: barrier behind the weights deleted": kernel(without_barrier(1, "staged[i] =")),
         "GPU: barrier behind the outputs deleted": kernel(without_barrier(2, "staged[i] =")),
         **GPU_ALONE,
         "GPU: neighbouring outputs swapped": kernel(Patch(ALL_LAYERS, "return x | y << 8", "return y | x << 8")),
         "GPU: codes packed in the other order": kernel(Patch(ALL_LAYERS, "<< (8 * i);", "<< (24 - 8 * i);")),
-        "GPU: codes behind the last input not zero": kernel(Patch(ALL_LAYERS, "if (4 * w + i < width)\n", "")),
+        "GPU: codes behind the last input not zero": kernel(
+            Patch(ALL_LAYERS, "if (channel < WIDTH / POSITIONS)\n", "")
+        ),
         "GPU: codes behind the last input in the sum of a": kernel(Patch(ALL_LAYERS, "ones<DEPTH>(w)", "0x01010101u")),
     },
 }

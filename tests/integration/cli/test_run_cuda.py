@@ -45,6 +45,27 @@ def test_a_run_says_everywhere_that_no_gpu_took_part(user: User, kernels: str) -
     assert f"not on hardware: item network by {SIMULATION}" in shown
 
 
+LENET5 = ["--board", "host", "--model", str(ROOT / "models/lenet5.onnx"), "--vectors", "200", "--json"]
+LENET5 += ["--items", "cuda:layerwise,cuda:layerwise"]
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("small_proof")
+def test_the_proof_of_lenet5_of_float32_holds(user: User) -> None:
+    ended = user.with_local("host: {timeout_s: 1800}").here("prove", *LENET5, "--floats", "thresholds")
+    assert (ended.code, ended.document["verdict"]) == (0, "identical")
+    assert ended.document["proof"]["holds"]
+
+
+@pytest.mark.campaign
+def test_lenet5_of_float32_runs_on_the_gpu_alone(user: User) -> None:
+    ended = user.harness("run", *LENET5)
+    assert (ended.code, ended.document["verdict"]) == (0, "identical")
+    assert {layer["ran_on"] for layer in ended.document["layers"]} == {SIMULATION}
+    assert sum(layer["compared"] for layer in ended.document["layers"]) == 200 * 10_764
+
+
 @pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_and_says_what_it_holds_for(user: User) -> None:
     few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), argmax=True)

@@ -1,10 +1,11 @@
 /* A program like those of the harness, in short: it sends bytes through the kernels of an image, with the driver's API.
  *
- *     driver LIBRARY IMAGE VECTORS INPUT OUTPUT X Y GRAPH WIDTH,WIDTH,... KERNEL...
+ *     driver LIBRARY IMAGE VECTORS INPUT OUTPUT X Y GRAPH SHARED WIDTH,WIDTH,... KERNEL...
  *
  * The widths are those of the activations in bytes, the input first.  One kernel takes the vectors' count and all
  * activations; several take (count, their input, their output), with a thread for each output, and X * Y of them in a
- * block.  GRAPH is how often a graph of it is replayed; 0: the work is done without.  OUTPUT receives all activations.
+ * block.  GRAPH is how often a graph of it is replayed; 0: the work is done without.  SHARED is the shared memory, in
+ * bytes, that a launch of one kernel asks for.  OUTPUT receives all activations.
  * It prints the first call that fails, with its error, and exits with 1.
  */
 #include <dlfcn.h>
@@ -57,7 +58,7 @@ static CUmodule module;
 static CUdeviceptr device[ARRAYS];
 static unsigned char *pinned[ARRAYS];
 static size_t widths[ARRAYS], arrays;
-static unsigned vectors, x, y;
+static unsigned vectors, x, y, shared;
 
 static void read_widths(char *text)
 {
@@ -86,7 +87,7 @@ static void launch_all(CUfunction function)
     parameters[used++] = &nothing;
     parameters[used++] = &nothing;
     parameters[used++] = &whole;
-    CALL(cuLaunchKernel, function, (vectors + x - 1) / x, 1, 1, x, y, 1, 0, stream, parameters, NULL);
+    CALL(cuLaunchKernel, function, (vectors + x - 1) / x, 1, 1, x, y, 1, shared, stream, parameters, NULL);
 }
 
 static void launch_one(CUfunction function, size_t layer)
@@ -145,14 +146,15 @@ int main(int count, char **given)
     CUcontext context;
     CUevent begin, end;
     size_t bytes;
-    if (count < 11)
+    if (count < 12)
         return 2;
     load(given[1]);
     vectors = (unsigned)strtoul(given[3], NULL, 10);
     x = (unsigned)strtoul(given[6], NULL, 10);
     y = (unsigned)strtoul(given[7], NULL, 10);
     const unsigned times = (unsigned)strtoul(given[8], NULL, 10);
-    read_widths(given[9]);
+    shared = (unsigned)strtoul(given[9], NULL, 10);
+    read_widths(given[10]);
     CALL(cuInit, 0);
     CALL(cuCtxCreate_v2, &context, CU_CTX_SCHED_SPIN, 0);
     void *image = read_all(given[2], &bytes);
@@ -167,9 +169,9 @@ int main(int count, char **given)
     free(input);
     CALL(cuEventRecord, begin, stream);
     if (times > 0)
-        replay(&given[10], (size_t)count - 10, times);
+        replay(&given[11], (size_t)count - 11, times);
     else
-        enqueue(&given[10], (size_t)count - 10);
+        enqueue(&given[11], (size_t)count - 11);
     CALL(cuEventRecord, end, stream);
     CALL(cuStreamSynchronize, stream);
     FILE *file = fopen(given[5], "wb");

@@ -12,12 +12,21 @@ from harness.model.network import Network
 from harness.operators.obligations import StageKind
 from harness.plan import plan
 from harness.targets import KERNELS, ItemCode, Stage, codegen
-from harness.targets.cuda import build, nvrtc, ptx
+from harness.targets.cuda import build, fused, nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode, Kernel
 from tests.simulators.ptx.interpreter import Argument, Module
 
 THREADS = 128  # in kernels/cuda/gpu.c
 WHOLE, PARTS = 0, {StageKind.COMPUTE: 1, StageKind.ACCUMULATE: 2, StageKind.FINISH: 3}  # in kernels/cuda/part.h
+
+
+BARRIERS_OF_DENSE, BARRIERS_OF_IMAGES = (0, 3, 4), (0, 1, 2)
+"""The barriers of fused.cuh that a network has: behind words, copies, sums of images, staged weights, dense sums."""
+
+
+def shared_bytes(code: DeviceCode, kernel: Kernel) -> int:
+    """Return the shared memory that a launch asks for, as kernels/cuda/gpu.c does."""
+    return 4 * (kernel.tile_words * fused.stride(code.carried) + kernel.other_words)
 
 
 def item_code(net: Network, board: Profile, target: str) -> ItemCode:
@@ -54,7 +63,7 @@ def translated(code: DeviceCode, arch: str = "sm_72", changed: Mapping[str, str]
 def compiled(code: DeviceCode, arch: str = "sm_72") -> str:
     """The inspected PTX."""
     made = translated(code, arch)
-    ptx.inspect(made)
+    ptx.inspect(made, build.fusing([code]))
     return made
 
 
@@ -77,25 +86,19 @@ def activations(
     for kernel in code.kernels:
         if kernel.name.endswith("_forward"):
             arrays = [vectors if name == "input" else wanted.get(name) for name in kernel.arguments]
-            launch(module, kernel, len(vectors), arrays, min(carried, code.carried), lanes)
+            _launch(module, code, kernel, len(vectors), arrays, [WHOLE, None, None, 0], carried, lanes)
     return tuple(outputs.values())
 
 
-def launch(
-    module: Module, kernel: Kernel, count: int, arrays: Sequence[Array | None], carried: int, lanes: int | None = None
-) -> None:
-    """A kernel for so many vectors, as kernels/cuda/gpu.c does in an execution."""
-    _launch(module, kernel, count, arrays, [WHOLE, None, None, 0], carried, lanes)
-
-
-def ask(module: Module, kernel: Kernel, stage: Stage, given: Array, made: Array) -> None:
+def ask(module: Module, code: DeviceCode, kernel: Kernel, stage: Stage, given: Array, made: Array) -> None:
     """A stage of a kernel, as kernels/cuda/gpu.c does for the proof."""
     asked: list[Argument] = [PARTS[stage.part], given, made, kernel.layers.index(stage.name.rpartition("_")[0])]
-    _launch(module, kernel, len(given), [None] * len(kernel.arguments), asked, 8)
+    _launch(module, code, kernel, len(given), [None] * len(kernel.arguments), asked, 8)
 
 
 def _launch(
     module: Module,
+    code: DeviceCode,
     kernel: Kernel,
     count: int,
     arrays: Sequence[Array | None],
@@ -103,7 +106,13 @@ def _launch(
     carried: int,
     lanes: int | None = None,
 ) -> None:
-    """Only a kernel of several layers is told which of them is meant."""
-    x, threads = (THREADS, count * kernel.outputs) if kernel.outputs else (carried, count)
+    """As kernels/cuda/gpu.c does; only a kernel of several layers is told which of them is meant."""
+    x, threads = (THREADS, count * kernel.outputs) if kernel.outputs else (min(carried, code.carried), count)
     arguments = [count, *arrays, *(asked[:-1] if kernel.outputs else asked)]
-    module.launch(kernel.name, (-(-threads // x), 1, 1), (x, lanes or THREADS // x, 1), arguments)
+    module.launch(
+        kernel.name,
+        (-(-threads // x), 1, 1),
+        (x, lanes or kernel.threads // x, 1),
+        arguments,
+        shared_bytes(code, kernel),
+    )

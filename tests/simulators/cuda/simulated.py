@@ -44,7 +44,7 @@ def build(
     for name, text in (changed or {}).items():
         (folder / name).write_text(text)
     sources = [folder / REGISTRY, *sorted((folder / SIMULATION).glob("*.cpp"))]
-    include = [f"-I{path}" for path in (folder, CUDA, folder / SIMULATION)]
+    include = [f"-I{path}" for path in (folder, CUDA, CUDA.parent / "c", folder / SIMULATION)]
     library = folder / "libcuda.so.1"
     compile_quietly([*compiler, *LANGUAGE_FLAGS, *EXACTNESS_FLAGS, *flags, *include, *map(str, sources)], library)
     return library
@@ -71,11 +71,12 @@ def compiled(arch: str, code: DeviceCode) -> nvrtc.Compiled:
 
 @dataclass(frozen=True)
 class Launch:
-    """How driver.c sends vectors through kernels: threads of a block, how often a graph is replayed."""
+    """How driver.c sends vectors through kernels: threads of a block, how often a graph is replayed, shared bytes."""
 
     kernels: tuple[str, ...]
     threads: tuple[int, int] = (128, 1)
     replays: int = 0
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,9 @@ def drive(program: Path, library: Path, image: Path, widths: Sequence[int], inpu
     folder = library.parent
     inputs.tofile(folder / "input")
     (folder / "output").unlink(missing_ok=True)
-    command = [
-        *fixed_addresses(),
-        program,
-        library,
-        image,
-        len(inputs),
-        folder / "input",
-        folder / "output",
-        *launch.threads,
-    ]
-    command += [launch.replays, ",".join(map(str, widths)), *launch.kernels]
+    files = (folder / "input", folder / "output")
+    command = [*fixed_addresses(), program, library, image, len(inputs), *files, *launch.threads]
+    command += [launch.replays, launch.shared, ",".join(map(str, widths)), *launch.kernels]
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from harness.analysis.inspection import fixed
 from harness.core.arrays import Array
-from harness.operators import softfloat
+from harness.operators import elementary, softfloat
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.operators.tensor import Tensor
 from harness.targets import KERNELS
@@ -91,6 +92,12 @@ OPERATIONS: dict[str, Callable[[int, int, int], int]] = {
     "QUANTIZE_INT8": quantized("int8"),
     "DEQUANTIZE_UINT8": lambda q, scale, zero_point: scaled(q - signed(zero_point), scale),
     "ADD": lambda a, b, _: int(softfloat.add(np.array([a]), np.array([b]))[0]),
+    "MULTIPLY_ADD": lambda a, b, c: int(
+        softfloat.add(softfloat.product(np.array([a]), np.array([b])).astype(np.int64), np.array([c]))[0]
+    ),
+    "SQUARE_ROOT": lambda x, *_: int(np.sqrt(number(x)).view(np.uint32)),
+    "EXP": lambda x, *_: int(elementary.exp(np.array([number(x)])).view(np.uint32)[0]),
+    "FUSED": lambda *terms: int(softfloat.fused(*(np.array([term]) for term in terms))[0]),
     "DOT_UINT8_UINT8": dot("uint8", "uint8"),
     "DOT_UINT8_INT8": dot("uint8", "int8"),
     "DOT_INT8_UINT8": dot("int8", "uint8"),
@@ -101,6 +108,7 @@ OPERATIONS: dict[str, Callable[[int, int, int], int]] = {
 def test_there_are_as_many_cases_as_the_header_says_and_every_operation_has_some() -> None:
     header = (KERNELS / "cuda" / "self_test.h").read_text()
     assert f"SELF_TEST_CASES = {len(CASES)} " in header
+    assert fixed.OBJECTS["gpu.c"]["results"] == np.zeros(len(CASES), np.uint32).nbytes
     assert set(re.findall(r"^    ([A-Z_0-9]+),", header, re.MULTILINE)) == set(OPERATIONS) == {row[0] for row in CASES}
 
 

@@ -22,7 +22,7 @@ from harness.targets.cuda.nvrtc import Compiled
 from tests.integration.programs.test_operators import half_way_vectors
 from tests.simulators.cuda import simulated
 from tests.simulators.cuda.driver_api import Gpu
-from tests.simulators.cuda.interpreted import device_code, header
+from tests.simulators.cuda.interpreted import BARRIERS_OF_DENSE, device_code, header, shared_bytes
 from tests.simulators.cuda.simulated import Launch
 from tests.support import builders
 from tests.support.programs.board_program import parse
@@ -94,6 +94,12 @@ KERNEL writes_behind(unsigned count, uint8_t *y)
 {
     if (threadIdx.x == 0)
         y[count] = 1;
+}
+
+KERNEL writes_shared(unsigned count, uint32_t *y)
+{
+    ((uint32_t *)shared_memory)[1] = count;
+    y[0] = ((uint32_t *)shared_memory)[1];
 }
 
 KERNEL number(unsigned count, uint32_t *y)
@@ -214,7 +220,7 @@ def test_the_kernels_compute_the_specification_whatever_the_threads(
     vectors = half_way_vectors(chain, 200, 1)
     expected = [array.tobytes() for array in (vectors, *SpecificationReference(chain).activations(vectors))]
     for threads, replays in ((128, 1), 0), ((8, 16), 2), ((32, 3), 1), ((1, 1), 0):
-        launch = Launch(forward(code), threads, replays)
+        launch = Launch(forward(code), threads, replays, shared_bytes(code, code.kernels[0]))
         driven = simulated.drive(driver, built, image, row_bytes(chain), vectors, launch)
         assert (driven.process.returncode, driven.process.stdout) == (0, "")
         assert driven.activations is not None
@@ -336,7 +342,10 @@ def build_watched(folder: Path, watched: Watched, fused: str) -> Path:
 
 
 def run_watched(watched: Watched, library: Path) -> subprocess.CompletedProcess[str]:
-    vectors, launch = half_way_vectors(watched.net, 20, 0), Launch(forward(watched.code), (8, 3))
+    vectors, launch = (
+        half_way_vectors(watched.net, 20, 0),
+        Launch(forward(watched.code), (8, 3), shared=shared_bytes(watched.code, watched.code.kernels[0])),
+    )
     return simulated.drive(watched.driver, library, watched.image, row_bytes(watched.net), vectors, launch).process
 
 
@@ -346,7 +355,7 @@ def test_the_thread_sanitizer_finds_no_race(watched: Watched, tmp_path: Path) ->
     assert "ThreadSanitizer" not in done.stderr
 
 
-@pytest.mark.parametrize("left_out", range(FUSED.count(BARRIER)))
+@pytest.mark.parametrize("left_out", BARRIERS_OF_DENSE)
 def test_the_thread_sanitizer_finds_a_barrier_that_is_left_out(watched: Watched, tmp_path: Path, left_out: int) -> None:
     """Of a run in which the threads of a full machine came one after the other it sees none: then there is another."""
     parts = FUSED.split(BARRIER)
@@ -660,6 +669,38 @@ def test_a_launch_has_limits(gpu: Gpu, grid: Sequence[int], block: Sequence[int]
     parameters = [ctypes.c_uint(0), 0]
     assert gpu.launch(gpu.function("number"), parameters, (1, 1, 1), (32, 32, 1), 48 * 1024) == 0
     assert gpu.launch(gpu.function("number"), parameters, grid, block, shared) == INVALID_VALUE
+
+
+DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+@pytest.mark.parametrize(("arch", "most"), [("61", 48), ("72", 96), ("75", 64), ("86", 99), ("87", 163), ("90", 227)])
+def test_a_kernel_must_ask_for_much_shared_memory(
+    library: Path, small: Compiled, monkeypatch: pytest.MonkeyPatch, arch: str, most: int
+) -> None:
+    monkeypatch.setenv("HARNESS_SIMULATED_ARCH", arch)
+    gpu = Gpu(library).open(ptx_of(small, "7.4").replace(b".target sm_72", b".target sm_61"))
+    function, own = gpu.function("reversed"), 64
+    assert gpu.make("cuDeviceGetAttribute", 97, 0) & 0xFFFFFFFF == most * 1024
+    parameters = [ctypes.c_uint(1), gpu.allocate(64)]
+
+    def launch(shared: int) -> int:
+        return gpu.launch(function, parameters, (1, 1, 1), (1, 1, 1), shared)
+
+    assert gpu.call("cuFuncSetAttribute", function, DYNAMIC, most * 1024 - own + 1) == INVALID_VALUE
+    assert gpu.call("cuFuncSetAttribute", function, DYNAMIC + 1, 64) == INVALID_VALUE
+    assert gpu.call("cuFuncSetAttribute", gpu.stream, DYNAMIC, 64) == INVALID_HANDLE
+    assert (launch(48 * 1024 - own), launch(48 * 1024 - own + 1)) == (0, INVALID_VALUE)
+    assert gpu.call("cuFuncSetAttribute", function, DYNAMIC, most * 1024 - own) == 0
+    assert (launch(most * 1024 - own), launch(most * 1024 - own + 1)) == (0, INVALID_VALUE)
+
+
+def test_nobody_writes_behind_the_shared_memory_of_a_launch(gpu: Gpu, capfd: pytest.CaptureFixture[str]) -> None:
+    y = gpu.allocate(4)
+    for shared, result in ((8, 0), (4, LAUNCH_FAILED)):
+        assert gpu.launch(gpu.function("writes_shared"), [ctypes.c_uint(7), y], shared=shared) == 0
+        assert gpu.synchronize() == result
+    assert "writes_shared writes behind its 4 bytes of shared memory" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("code", ["cubin", "ptx"])

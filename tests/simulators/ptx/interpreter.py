@@ -1,6 +1,6 @@
 """Runs the compiler's output: a kernel of a PTX text, for all threads of a grid together, on numpy arrays.
 
-Every instruction is looked up by its full opcode; what is not known is refused when the text is read, an fma above all.
+Every instruction is looked up by its full opcode; what is not known is refused when the text is read.
 Threads that stand at the same instruction execute it together, those that are furthest behind first.  A barrier holds
 the threads of a block until all of them are there.  Each access to memory is checked: inside of one variable or buffer,
 aligned, and, in shared memory, neither of something never written nor racing with another thread.
@@ -39,18 +39,27 @@ class Module:
 
     def __init__(self, ptx: str) -> None:
         module = ptx_syntax.parse(ptx)
-        self.globals = {variable.name: _initial(variable) for variable in module.variables}
+        self._of_launch = [variable.name for variable in module.variables if variable.space == "shared"]
+        self.globals = {v.name: _initial(v) for v in module.variables if v.space == "global"}
         self._functions = {function.name: function for function in module.functions}
         if len(self._functions) < len(module.functions):
             raise PtxError("a function is there twice")
-        self._layouts = {space: _layout(module.functions, space) for space in ("shared", "local")}
-        self._alignments = {variable.name: variable.alignment for variable in module.variables}
+        self._own = {space: _sizes(module.functions, space) for space in ("shared", "local")}
+        self._layouts = {space: Layout.of(sizes) for space, sizes in self._own.items()}
+        self._layouts["shared"] = self._shared(0)
+        self._alignments = {v.name: v.alignment for v in module.variables if v.space == "global"}
         self._layouts["global"] = Layout.of({name: len(values) for name, values in self.globals.items()})
         self._code: dict[str, Code] = {}
         for function in module.functions:
             self._code[function.name] = translate(function, self._code, self._layouts)
 
-    def launch(self, name: str, grid: Extent, block: Extent, arguments: Sequence[Argument]) -> None:
+    def _shared(self, asked: int) -> Layout:
+        """Where shared variables lie: last the one of the bytes that a launch asks for."""
+        return Layout.of(self._own["shared"] | dict.fromkeys(self._of_launch, asked))
+
+    def launch(
+        self, name: str, grid: Extent, block: Extent, arguments: Sequence[Argument], shared_bytes: int = 0
+    ) -> None:
         """Run a kernel; `arguments` are integers, buffers (contiguous arrays, changed in place), or None, a null one.
 
         PtxError if it does what it must not: the message names the instruction and a thread.
@@ -61,7 +70,7 @@ class Module:
         _check_bounds(function, block)
         arrays = self.globals | {_label(i): a for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}
         memory = _memory(arrays, self._alignments)
-        machine = Machine.of(memory, self._layouts, grid, block)
+        machine = Machine.of(memory, self._layouts | {"shared": self._shared(shared_bytes)}, grid, block)
         frame = whole_grid(grid, block).part(None, self._code[name].registers)
         for number, variable in enumerate(_parameters(function, arguments)):
             value = _value(variable, arguments[number], machine.memory.layout, _label(number))
@@ -95,9 +104,9 @@ def _label(number: int) -> str:
     return f"argument {number}"
 
 
-def _layout(functions: Sequence[Function], space: str) -> Layout:
+def _sizes(functions: Sequence[Function], space: str) -> dict[str, int]:
     """Of all variables that functions declare for themselves; none is called by itself, so each has room once."""
-    return Layout.of({key(f, v): v.size for f in functions for v in f.variables if v.space == space})
+    return {key(f, v): v.size for f in functions for v in f.variables if v.space == space}
 
 
 def _value(variable: Variable, argument: Argument, layout: Layout, label: str) -> int:

@@ -271,11 +271,25 @@ def _floats() -> Named:
     two = ("f32", "f32")
     yield "mul.rn.f32", Operation("f32", two, lambda a, b: _canonical(a * b))
     yield "add.rn.f32", Operation("f32", two, lambda a, b: _canonical(a + b))
+    yield "sub.rn.f32", Operation("f32", two, lambda a, b: _canonical(a - b))
     yield "div.rn.f32", Operation("f32", two, lambda a, b: _canonical(a / b))
+    yield "sqrt.rn.f32", Operation("f32", ("f32",), lambda a: _canonical(np.sqrt(a)))
+    yield "fma.rn.f32", Operation("f32", (*two, "f32"), _fused)
     yield "neg.f32", Operation("u32", ("u32",), lambda a: a ^ SIGN)
     yield "abs.f32", Operation("u32", ("u32",), lambda a: a & ~SIGN)
     yield "min.f32", Operation("f32", two, _extremum(np.fmin, np.bitwise_or))
     yield "max.f32", Operation("f32", two, _extremum(np.fmax, np.bitwise_and))
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    """Round once: the product is exact in float64, its sum with c is rounded to odd there."""
+    product, term = a.astype(np.float64) * b, c.astype(np.float64)
+    total = product + term
+    of_term = total - product
+    lost = (product - (total - of_term)) + (term - of_term)
+    inexact = np.isfinite(total) & (lost != 0) & (total.view(np.int64) % 2 == 0)
+    odd = np.where(inexact, np.nextafter(total, np.copysign(np.inf, lost)), total)
+    return _canonical(odd.astype(np.float32))
 
 
 def _canonical(x: Array) -> Array:

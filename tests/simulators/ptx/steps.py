@@ -257,6 +257,8 @@ class _Translator:
         if name in self._memory:
             variable = self._memory[name]
             return self._layouts[variable.space].begin(key(self.code.function, variable))
+        if name in self._layouts["shared"].names:
+            return self._layouts["shared"].begin(name)
         if name not in self._layouts["global"].names:
             self._refuse(f"names {name}, which is unknown")
         return WINDOWS["global"] + self._layouts["global"].begin(name)

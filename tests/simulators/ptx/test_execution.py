@@ -554,7 +554,7 @@ def test_wide_registers_for_narrow_parameters() -> None:
 @pytest.mark.parametrize(
     ("instruction", "what"),
     [
-        ("fma.rn.f32 %f1, %f2, %f3, %f4;", "is not known"),
+        ("fma.rz.f32 %f1, %f2, %f3, %f4;", "is not known"),
         ("mad.rn.f32 %f1, %f2, %f3, %f4;", "is not known"),
         ("add.f32 %f1, %f2, %f3;", "is not known"),
         ("add.rn.ftz.f32 %f1, %f2, %f3;", "is not known"),

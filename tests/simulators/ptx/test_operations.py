@@ -271,12 +271,15 @@ def rounded(value: Fraction, negative_zero: bool) -> int:
 EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "mul": lambda a, b: a * b,
     "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
     "div": lambda a, b: a / b,
 }
 
 
 def is_negative_zero(name: str, a: float, b: float) -> bool:
     negative = [math.copysign(1, x) < 0 for x in (a, b)]
+    if name == "sub":
+        return negative == [True, False]
     return all(negative) if name == "add" else negative[0] != negative[1]
 
 
@@ -298,6 +301,18 @@ def test_float_operations(name: str) -> None:
         assert found.tolist() == right[part]
 
 
+def test_square_roots() -> None:
+    """The root of x lies between the middles of the float32 beside it: exactly, by the squares of these."""
+    x = np.random.default_rng(2).integers(0, 0x7F800000, 1000, dtype=np.uint32)
+    x[:4] = 0, 1, 0x007FFFFF, 0x7F7FFFFF
+    roots = evaluate("sqrt.rn.f32", "float32", x.view(np.float32))
+    for value, root in zip(x.view(np.float32).tolist(), roots, strict=True):
+        below, above = (
+            (Fraction(float(root)) + Fraction(float(np.nextafter(root, np.float32(end))))) / 2 for end in (-1, np.inf)
+        )
+        assert root == value == 0 or below**2 < Fraction(value) < above**2
+
+
 def special(opcode: str, *values: float) -> int:
     arrays = [np.array([value], np.float32) for value in values]
     return int(evaluate(opcode, "float32", *arrays).view(np.uint32)[0])
@@ -310,7 +325,9 @@ def test_infinite_and_nan() -> None:
     assert special("div.rn.f32", 0, 0) == CANONICAL_NAN
     assert special("div.rn.f32", 1, -inf) == 0x80000000
     assert special("mul.rn.f32", 0, inf) == CANONICAL_NAN
-    assert special("add.rn.f32", inf, -inf) == CANONICAL_NAN
+    assert special("add.rn.f32", inf, -inf) == special("sub.rn.f32", inf, inf) == CANONICAL_NAN
+    assert special("sqrt.rn.f32", -1) == CANONICAL_NAN
+    assert special("sqrt.rn.f32", -0.0) == 0x80000000
     assert special("add.rn.f32", nan, 1) == CANONICAL_NAN
     assert special("mul.rn.f32", 2e38, 2) == 0x7F800000
 

@@ -37,6 +37,7 @@ from tests.simulators.tiovx.boards import with_dsp
 from tests.simulators.vitis.boards import with_fabric
 from tests.support import builders
 from tests.support.programs.board_program import build_patched, parse
+from tests.support.programs.convolutions import random_convolutions
 from tests.support.proof.trials import Workshop
 from tests.unit.operators.test_specification import sum_network
 
@@ -82,6 +83,14 @@ def test_the_tables_of_every_target_follow_from_the_file(host: Profile, target: 
     assert claim.question.cases == sum(table.values.size for of in codegen.generate(made).tasks for table in of.tables)
     assert claim.question.cases > 0
     assert target in {made.items[task.item].target for task in made.tasks}
+
+
+@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_tables_of_convolutions_follow_from_the_file(host: Profile, target: str, seed: int) -> None:
+    kinds = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")][seed % 3]
+    net = random_convolutions(np.random.default_rng(seed), 1 + seed % 2, *kinds, 3)
+    assert asked(planned(net, target, host)).counterexample == ""
 
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("c")])
@@ -202,7 +211,7 @@ LAYOUTS: dict[str, tuple[str, Any, str, Callable[[Any], Any], Network]] = {
     "c:vector, padding of weights": ("c:vector", of_c, "packed", padding_of, FLOAT),
     "c:vector, padding of columns": ("c:vector", code, "filled", padding_of, FLOAT),
     "cuda:fused, padding of weights": ("cuda:fused", of_cuda, "packed", padding_of, FLOAT),
-    "cuda:fused, padding of columns": ("cuda:fused", of_cuda, "_padded", padding_of, FLOAT),
+    "cuda:fused, padding of columns": ("cuda:fused", of_cuda, "padded", padding_of, FLOAT),
     "tiovx:c7x, padding of weights": ("tiovx:c7x", of_tiovx, "packed", padding_of, FLOAT),
     "tiovx:c7x, groups reversed": ("tiovx:c7x", of_tiovx, "packed", np.flipud, UINT8),
     "c:vector, panels reversed": ("c:vector", of_c, "packed", np.flipud, UINT8),

@@ -1,0 +1,196 @@
+/* Operators of float32, one output at a time: x[i] is value i of a vector, n the output.
+ *
+ * Each intrinsic is one IEEE 754 operation, rounded to nearest, half to even; so is each operator of elementary.h, as
+ * the code is compiled with --fmad=false --prec-div=true --ftz=false and the compiler's output is inspected.
+ */
+#ifndef FLOATS_CUH
+#define FLOATS_CUH
+
+#include "device.cuh"
+#include "elementary.h"
+#include "window.cuh"
+
+__device__ inline float subtract(float a, float b)
+{
+    return __fsub_rn(a, b);
+}
+
+__device__ inline float multiply(float a, float b)
+{
+    return __fmul_rn(a, b);
+}
+
+__device__ inline float divide(float a, float b)
+{
+    return __fdiv_rn(a, b);
+}
+
+/* Max and Min: of equal values the first stays. */
+__device__ inline float larger(float y, float x)
+{
+    return x > y ? x : y;
+}
+
+__device__ inline float smaller(float y, float x)
+{
+    return x < y ? x : y;
+}
+
+/* Relu and Clip, of codes too: selections; -0 stays -0. */
+template <typename T> __device__ inline T relu(T x)
+{
+    return x < 0 ? (T)0 : x;
+}
+
+template <typename T> __device__ inline T clip(T x, T low, T high)
+{
+    const T v = x < low ? low : x;
+    return v > high ? high : v;
+}
+
+/* LeakyRelu and PRelu */
+__device__ inline float leaky_relu(float x, float slope)
+{
+    return x < 0.0f ? __fmul_rn(slope, x) : x;
+}
+
+__device__ inline float elu(float x, float alpha)
+{
+    return x < 0.0f ? __fmul_rn(alpha, exp_minus_one_of(x, EXP_MINUS_ONE_BOUND)) : x;
+}
+
+__device__ inline float hard_sigmoid(float x, float alpha, float beta)
+{
+    const float v = __fadd_rn(__fmul_rn(alpha, x), beta);
+    const float w = v > 1.0f ? 1.0f : v;
+    return w < 0.0f ? 0.0f : w;
+}
+
+__device__ inline float hard_swish(float x)
+{
+    return __fmul_rn(x, hard_sigmoid(x, 0x1.555556p-3f, 0.5f));
+}
+
+/* ((x - mean) / deviation) * scale + offset */
+__device__ inline float batch_normalization(float x, float mean, float deviation, float scale, float offset)
+{
+    return __fadd_rn(__fmul_rn(__fdiv_rn(__fsub_rn(x, mean), deviation), scale), offset);
+}
+
+/* Gemm and MatMul: x (rows, DEPTH) * weights (DEPTH, WIDTH)
+ *
+ *     y[n] = bias[n] + 0                             a bias of -0 counts as 0
+ *     y[n] = y[n] + x[k] * weights[k][n]             for k = 0 to DEPTH - 1: the product is rounded, then the sum */
+template <unsigned DEPTH, unsigned WIDTH, typename X>
+__device__ inline float gemm(const X &x, const float *weights, const float *bias, unsigned n)
+{
+    const unsigned row = n / WIDTH * DEPTH, column = n % WIDTH;
+    float sum = __fadd_rn(bias[column], 0.0f);
+    for (unsigned k = 0; k < DEPTH; ++k)
+        sum = __fadd_rn(sum, __fmul_rn(x[row + k], weights[k * WIDTH + column]));
+    return sum;
+}
+
+/* Softmax of rows of LENGTH values that are INNER values apart:
+ *
+ *     e[n] = exp(x[n] - max(x))                      by the operations of elementary.h
+ *     y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)   in the order of the row */
+template <unsigned LENGTH, unsigned INNER, typename X> __device__ inline float softmax(const X &x, unsigned n)
+{
+    const unsigned first = n / (LENGTH * INNER) * (LENGTH * INNER) + n % INNER;
+    float highest = x[first];
+    for (unsigned i = 1; i < LENGTH; ++i)
+        highest = larger(highest, x[first + i * INNER]);
+    const auto exponential = [&](unsigned at) { return exp_of(__fsub_rn(x[at], highest), EXP_BOUND); };
+    float sum = exponential(first);
+    for (unsigned i = 1; i < LENGTH; ++i)
+        sum = __fadd_rn(sum, exponential(first + i * INNER));
+    return __fdiv_rn(exponential(n), sum);
+}
+
+/* LRN of images (CHANNELS, POSITIONS), quarters = 4 * beta:
+ *
+ *     s    = 0, then s = s + x[j] * x[j]             for the SIZE channels j around c that there are, in their order
+ *     y[c] = x[c] / (bias + factor * s)^beta         by square roots */
+template <unsigned CHANNELS, unsigned POSITIONS, unsigned SIZE, unsigned QUARTERS, typename X>
+__device__ inline float lrn(const X &x, float factor, float bias, unsigned n)
+{
+    const unsigned c = n / POSITIONS, before = (SIZE - 1) / 2, first = c < before ? 0 : c - before;
+    const unsigned end = c - before + SIZE < CHANNELS ? c - before + SIZE : CHANNELS;
+    float sum = 0.0f;
+    for (unsigned j = first; j < end; ++j) {
+        const float value = x[j * POSITIONS + n % POSITIONS];
+        sum = __fadd_rn(sum, __fmul_rn(value, value));
+    }
+    const float base = __fadd_rn(bias, __fmul_rn(factor, sum)), root = __fsqrt_rn(base);
+    const float power = QUARTERS == 4   ? base
+                        : QUARTERS == 3 ? __fmul_rn(root, __fsqrt_rn(root))
+                        : QUARTERS == 2 ? root
+                                        : __fsqrt_rn(root);
+    return __fdiv_rn(x[n], power);
+}
+
+/* Resize, linear, of images (channels, HEIGHT, WIDTH) to (channels, ROWS, COLUMNS): see kernels/c/resize_linear.h. */
+template <unsigned HEIGHT, unsigned WIDTH, unsigned ROWS, unsigned COLUMNS, typename X>
+__device__ inline float resize_linear(const X &x, const int32_t *at_row, const int32_t *at_column, const float *down,
+                                      const float *right, unsigned n)
+{
+    const unsigned image = n / (ROWS * COLUMNS) * HEIGHT, i = n / COLUMNS % ROWS, j = n % COLUMNS;
+    const auto side = [&](int32_t row) {
+        const unsigned begin = (image + row) * WIDTH;
+        return __fadd_rn(__fmul_rn(x[begin + at_column[j]], right[j]),
+                         __fmul_rn(x[begin + at_column[COLUMNS + j]], right[COLUMNS + j]));
+    };
+    return __fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]));
+}
+
+/* AveragePool and GlobalAveragePool: s = 0, then s = s + x for the values of the window, row by row; y = s / count[p]. */
+template <typename W, typename X> __device__ inline float average_pool_float(const X &x, const float *count, unsigned n)
+{
+    const unsigned image = n / W::POSITIONS * W::IMAGE;
+    float sum = 0.0f;
+    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) { sum = __fadd_rn(sum, x[image + place]); });
+    return __fdiv_rn(sum, count[n % W::POSITIONS]);
+}
+
+/* Conv, of channel m of the output and the window p:
+ *
+ *     acc     = bias[m] + 0                                a bias of -0 counts as 0
+ *     acc     = acc + x[c][row][column] * weights[k][m]    for the INPUTS channels c of the group of m, then rows and
+ *     y[m][p] = acc                                        columns of the window: the product is rounded, then the sum
+ *
+ * A value outside the image is 0 and changes no sum, as none is -0: it is left out.  A group has SHARE of the CHANNELS. */
+template <typename W, unsigned INPUTS, unsigned SHARE, unsigned CHANNELS, typename X>
+__device__ inline float conv(const X &x, const float *weights, const float *bias, unsigned n)
+{
+    const unsigned m = n / W::POSITIONS;
+    float acc = __fadd_rn(bias[m], 0.0f);
+    for (unsigned c = 0; c < INPUTS; ++c) {
+        const unsigned image = (m / SHARE * INPUTS + c) * W::IMAGE;
+        each_inside<W>(n % W::POSITIONS, [&](unsigned k, unsigned place) {
+            acc = __fadd_rn(acc, __fmul_rn(x[image + place], weights[(c * W::SIZE + k) * CHANNELS + m]));
+        });
+    }
+    return acc;
+}
+
+/* ConvTranspose: the same sum over the inputs x[c][p][q] that reach the output through a place (i, j) of the kernel, which
+ * is at row p * STRIDE_Y - TOP + i * DILATION_Y.  The window is that of the Conv that reads y and writes x: its image is
+ * y. */
+template <typename W, unsigned INPUTS, unsigned SHARE, unsigned CHANNELS, typename X>
+__device__ inline float conv_transpose(const X &x, const float *weights, const float *bias, unsigned n)
+{
+    const unsigned m = n / W::IMAGE, place = n % W::IMAGE;
+    float acc = __fadd_rn(bias[m], 0.0f);
+    for (unsigned k = 0; k < INPUTS * W::SIZE; ++k) {
+        const unsigned i = k % W::SIZE / W::KERNEL_WIDTH, j = k % W::KERNEL_WIDTH;
+        unsigned position;
+        if (!W::reaches(place, i, j, position))
+            continue;
+        const unsigned at = (m / SHARE * INPUTS + k / W::SIZE) * W::POSITIONS + position;
+        acc = __fadd_rn(acc, __fmul_rn(x[at], weights[k * CHANNELS + m]));
+    }
+    return acc;
+}
+
+#endif

@@ -1,0 +1,222 @@
+"""Operators of float32 and moves on the GPU's kernels: the bits of the specification, their proof, wrong kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.boards.profile import Profile
+from harness.core.arrays import Array
+from harness.core.errors import ToolError
+from harness.model.network import Network
+from harness.operators import float_contraction, obligations
+from harness.reference.specification import SpecificationReference
+from harness.targets import KERNELS
+from harness.targets.cuda import build, ptx
+from harness.targets.cuda.code import DeviceCode
+from harness.targets.cuda.ptx_syntax import parse
+from tests.campaigns.mutation.target_cuda import past_the_inspection
+from tests.integration.programs import test_float_operators as terms
+from tests.simulators.cuda import interpreted
+from tests.simulators.cuda.test_stages import calls_of, inlined
+from tests.simulators.test_accelerator_programs import FLAGS
+from tests.support import float_images, functions, images
+from tests.support.programs.board_program import Patch, assert_same, with_flags
+from tests.support.programs.c_variants import of_variant
+from tests.support.proof.trials import Workshop
+
+LAYERWISE, FUSED = "cuda:layerwise", "cuda:fused"
+MOVES = ("largest", "transposed", "part", "framed")
+NETWORKS: Mapping[str, Callable[[], Network]] = {
+    "images": float_images.every_operator,
+    "functions": functions.every_function,
+    "terms": terms.every_operator,
+    "uint8": lambda: images.every_operator("uint8", *MOVES),
+    "int8": lambda: images.every_operator("int8", *MOVES),
+    "windows": lambda: float_images.every_operator(*OF_WINDOWS.split(), "dilated", "most", "peak", "wider"),
+}
+CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in ("images", "functions", "terms", "int8")]
+IN_TEST = [pytest.param(*case, marks=() if case[1] == "images" else pytest.mark.campaign) for case in CASES]
+"""The interpreter, which takes less time, has all of them in `make test`."""
+
+
+def vectors_of(net: Network, count: int) -> Array:
+    """Vectors of several magnitudes, a third of them with equal values and zeros of both signs."""
+    rng, shape = np.random.default_rng(1), (count, net.input.size)
+    numbers = rng.normal(0, 3, shape) * rng.choice([1, 30], (count, 1))
+    numbers[::3] = rng.choice([0, -0.0, -1, 1e-39], numbers[::3].shape)
+    numbers[::6] = rng.choice([0, -0.0], numbers[::6].shape)
+    return numbers.astype(np.float32)
+
+
+@pytest.mark.parametrize(("target", "name"), IN_TEST)
+def test_the_simulation_has_the_bits_of_the_specification(
+    target: str, name: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net = NETWORKS[name]()
+    trial = Workshop(with_flags(of_variant(host, target), *FLAGS), objects, tmp_path).trial(net, block=7)
+    vectors = vectors_of(net, 60)
+    assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
+
+
+@pytest.mark.parametrize(("target", "name"), CASES)
+def test_the_compilers_output_has_the_bits_of_the_specification(target: str, name: str, host: Profile) -> None:
+    net = NETWORKS[name]()
+    code, vectors = interpreted.device_code(net, host, target), vectors_of(net, 12)
+    text = interpreted.compiled(code)
+    functions = [name for name, _ in calls_of(text) if name.endswith("_compute")]
+    made = re.findall(r"^ONE_CODE \w+ (\w+_compute)\(", code.text, re.MULTILINE)
+    assert (sorted(functions), inlined(text)) == (sorted(made), [])
+    found = interpreted.activations(net, code, text, vectors)
+    assert_same(found, SpecificationReference(net).activations(vectors))
+
+
+@pytest.fixture
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 times fewer than in a proof."""
+    monkeypatch.setattr(obligations, "VALUES", obligations.VALUES >> 6)
+    monkeypatch.setattr(float_contraction, "WORK_OF_A_PROOF", float_contraction.WORK_OF_A_PROOF >> 6)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [pytest.param(*case, marks=() if case == (LAYERWISE, "terms") else pytest.mark.campaign) for case in CASES],
+)
+@pytest.mark.usefixtures("few_samples")
+def test_the_proof_holds(target: str, name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
+    assert workshop.trial(NETWORKS[name](), block=7).refuted() == {}
+
+
+FLOATS, OPERATORS, WINDOW = "floats.cuh", "operators.cuh", "window.cuh"
+ELEMENTARY, GENERATED = "elementary.h", "network.cu"
+Wrong = tuple[str, str, str, str]
+"""A file with a text in it, what stands there instead, and the layers that are wrong for it."""
+
+OF_VALUES: Sequence[Wrong] = (
+    (FLOATS, "__fsub_rn(a, b)", "__fsub_rn(b, a)", "difference relative"),
+    (FLOATS, "__fdiv_rn(a, b)", "__fmul_rn(a, __fdiv_rn(1.0f, b))", "halved quotient ratio averages"),
+    (FLOATS, "return x > y", "return x >= y", "upper maxima"),
+    (FLOATS, "return x < y", "return x > y", "lower minima"),
+    (FLOATS, "x < low ? low : x", "x < low ? high : x", "positive"),
+    (FLOATS, "x < 0.0f ? __fmul_rn(slope, x)", "x < -2.0f ? __fmul_rn(slope, x)", "sloped"),
+    (FLOATS, "__fdiv_rn(__fsub_rn(x, mean), deviation)", "__fmul_rn(__fsub_rn(x, mean), __fdiv_rn(1.0f, deviation))",
+     "normalised"),
+    (FLOATS, "row + k], weights[k *", "row + DEPTH - 1 - k], weights[(DEPTH - 1 - k) *", "rows last each_row"),
+    (FLOATS, "sum, exponential(first + i * INNER)", "sum, exponential(first + (LENGTH - i) * INNER)", "of_channels"),
+    (FLOATS, "unsigned j = first; j < end; ++j", "unsigned j = end; j-- > first;", "responses rooted"),
+    (FLOATS, "side(at_row[ROWS + i])", "side(at_row[i])", "linear aligned"),
+    (OPERATORS, "value > largest", "value >= largest", "largest dilated most row peak"),
+    (FLOATS, "__fdiv_rn(sum, count[n % W::POSITIONS])", "__fmul_rn(sum, __fdiv_rn(1.0f, count[n % W::POSITIONS]))",
+     "means padded mean"),
+    (FLOATS, "m / SHARE * INPUTS + c)", "c)", "groups unbounded"),
+    (WINDOW, "above % STRIDE_Y == 0 && ", "", "wider"),
+    (GENERATED, "gathered_places[n]", "gathered_places[n ? n - 1 : 0]", "gathered"),
+    (GENERATED, "72 - i1 * 6", "66 - i1 * 6", "reflected"),
+)  # fmt: skip
+OF_WINDOWS = "windows groups unbounded means padded mean largest row"
+CONTRACTED: Sequence[Wrong] = (
+    (FLOATS, "__fadd_rn(acc, __fmul_rn(x[image + place], weights[(c * W::SIZE + k) * CHANNELS + m]))",
+     "fmaf(x[image + place], weights[(c * W::SIZE + k) * CHANNELS + m], acc)", "windows groups unbounded"),
+    (FLOATS, "__fadd_rn(acc, __fmul_rn(x[at], weights[k * CHANNELS + m]))",
+     "fmaf(x[at], weights[k * CHANNELS + m], acc)", "wider"),
+    (FLOATS, "__fadd_rn(sum, __fmul_rn(x[row + k], weights[k * WIDTH + column]))",
+     "fmaf(x[row + k], weights[k * WIDTH + column], sum)", "rows last each_row"),
+    (FLOATS, "__fadd_rn(__fmul_rn(__fdiv_rn(__fsub_rn(x, mean), deviation), scale), offset)",
+     "fmaf(__fdiv_rn(__fsub_rn(x, mean), deviation), scale, offset)", "normalised"),
+    (FLOATS, "__fadd_rn(bias, __fmul_rn(factor, sum))", "fmaf(factor, sum, bias)", "responses rooted"),
+    (FLOATS, "__fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))",
+     "fmaf(side(at_row[i]), down[i], __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))", "linear aligned"),
+    (ELEMENTARY, "c + (r * r) * ((((E6 * r + E5) * r + E4) * r + E3) * r + E2)",
+     "fmaf(r * r, (((E6 * r + E5) * r + E4) * r + E3) * r + E2, c)", "of_channels"),
+)  # fmt: skip
+# With the factors of `aligned`, multiples of a half, few products are rounded.
+MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {
+    "values and orders": ("images", OF_VALUES),
+    "rows and columns swapped": (
+        "windows",
+        [(WINDOW, "row * W::WIDTH + column", "column * W::HEIGHT + row", f"{OF_WINDOWS} dilated")],
+    ),
+    "the last column cut off": (
+        "windows",
+        [(WINDOW, "column < W::WIDTH)", "column < W::WIDTH - 1)", f"{OF_WINDOWS} most peak")],
+    ),
+    "contracted sums": ("images", [(*change, names.replace(" aligned", "")) for *change, names in CONTRACTED]),
+    "no bias": ("windows", [(FLOATS, "__fadd_rn(bias[m], 0.0f)", "0.0f", "windows wider")]),
+    "functions": (
+        "functions",
+        [
+            (ELEMENTARY, "E2 0x1.fffffcp-2f", "E2 0x1.fffff8p-2f", "powers logistic elu soft soft_rows"),
+            (ELEMENTARY, "T0 -0x1.555532p-2f", "T0 -0x1.5555p-2f", "bent"),
+            (FLOATS, "w < 0.0f ? 0.0f", "w < 0x1p-3f ? 0.0f", "hard swish"),
+        ],
+    ),
+    "terms": (
+        "terms",
+        [
+            (FLOATS, "x < 0 ? (T)0 : x", "x < -1 ? (T)0 : x", "rectified"),
+            (FLOATS, "__fmul_rn(a, b)", "__fmul_rn(a, __fmul_rn(b, 1.0000001f))", "scaled product"),
+            (GENERATED, "return x_1[block", "return x_2[block", "joined"),
+        ],
+    ),
+}
+
+
+def wrong_text(net: Network, host: Profile, mistakes: Sequence[Wrong]) -> tuple[DeviceCode, str]:
+    """The device code of a network, and its PTX where the kernels have these mistakes."""
+    code, changed = interpreted.device_code(net, host, LAYERWISE), {}
+    for file, old, new, _ in mistakes:
+        folder = KERNELS / ("c" if file == ELEMENTARY else "cuda")
+        text = code.text if file == GENERATED else changed.get(file) or (folder / file).read_text()
+        assert old in text
+        changed[file] = text.replace(old, new)
+        if file == GENERATED:
+            code = replace(code, text=changed.pop(file))
+    return code, interpreted.translated(code, changed=changed)
+
+
+def layers_of(mistakes: Sequence[Wrong]) -> set[str]:
+    return {name for *_, names in mistakes for name in names.split()}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_wrong_kernels_compute_wrong_layers_and_no_others(name: str, host: Profile) -> None:
+    """A layer is wrong if its output is not that of its own inputs."""
+    net, mistakes = NETWORKS[MISTAKES[name][0]](), MISTAKES[name][1]
+    vectors = vectors_of(net, 30)
+    made = interpreted.activations(net, *wrong_text(net, host, mistakes), vectors)
+    found = {net.input.name: vectors} | {layer.output.name: each for layer, each in zip(net.layers, made, strict=True)}
+    with np.errstate(all="ignore"):
+        right = [layer.prepare()(*(found[source] for source in layer.sources)) for layer in net.layers]
+    wrong = {
+        layer.name
+        for layer, *each in zip(net.layers, made, right, strict=True)
+        if each[0].tobytes() != each[1].tobytes()
+    }
+    assert wrong == layers_of(mistakes)
+
+
+def test_the_build_refuses_every_contracted_sum(host: Profile) -> None:
+    code, text = wrong_text(NETWORKS["images"](), host, CONTRACTED)
+    fused = {each.name for each in parse(text).functions if any(i.opcode == "fma.rn.f32" for i in each.body)}
+    assert fused - {"self_test"} == {f"{layer}_compute" for layer in layers_of(CONTRACTED)}
+    with pytest.raises(ToolError, match="rounds a product and a sum once"):
+        ptx.inspect(text, build.fusing([code]))
+
+
+@pytest.mark.campaign
+@pytest.mark.usefixtures("few_samples")
+def test_the_proof_finds_every_contracted_sum(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """Where the build does not refuse it; the self-test of a GPU refuses an exp that is contracted."""
+    wrong = [each for each in CONTRACTED if each[0] != ELEMENTARY]
+    patches = [Patch(f"kernels/cuda/{file}", old, new) for file, old, new, _ in wrong]
+    with past_the_inspection() as refusals:
+        workshop = Workshop(with_flags(of_variant(host, LAYERWISE), "-O2"), objects, tmp_path)
+        trial = workshop.trial(NETWORKS["images"](), patches)
+    assert "rounds a product and a sum once" in refusals[0].message
+    assert {layer for _, layer in trial.refuted()} == layers_of(wrong)
