@@ -317,20 +317,18 @@ def _shares(
 
 
 def _claim(layer: Layer, profile: Profile, items: Sequence[Item], supports: Supports) -> int:
-    unlisted: list[int] = []
-    for index, entry in enumerate(profile.items.values()):
-        if entry.operators is None:
-            unlisted.append(index)
-        elif layer.operator in entry.operators:
-            return index
-    if not unlisted:
+    """Return the item that names the operator, or else one without names; the first whose target supports the layer."""
+    entries = [entry.operators for entry in profile.items.values()]
+    claims = [index for index, names in enumerate(entries) if names is not None and layer.operator in names]
+    claims += [index for index, names in enumerate(entries) if names is None]
+    if not claims:
         names = " or ".join(profile.items)
         raise RequestError(
             f"board {profile.name}: no item computes {layer.operator} (layer {layer.name})",
             f"add it to the operators of {names} in boards.yaml, or leave the operators of one out",
         )
     # If none supports it, its target explains why when it is asked for the code.
-    return next((index for index in unlisted if supports(items[index].target, layer)), unlisted[0])
+    return next((index for index in claims if supports(items[index].target, layer)), claims[0])
 
 
 def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:

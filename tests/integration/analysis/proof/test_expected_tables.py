@@ -34,6 +34,7 @@ from harness.targets.cuda import qgemm as of_cuda
 from harness.targets.tiovx import qgemm as of_tiovx
 from harness.targets.vitis import rtl
 from tests.simulators.tiovx.boards import with_dsp
+from tests.simulators.tiovx.test_operators import NETWORKS
 from tests.simulators.vitis.boards import with_fabric
 from tests.support import builders
 from tests.support.programs.board_program import build_patched, parse
@@ -82,6 +83,11 @@ def test_the_tables_of_every_target_follow_from_the_file(host: Profile, target: 
     assert claim.question.cases == sum(table.values.size for of in codegen.generate(made).tasks for table in of.tables)
     assert claim.question.cases > 0
     assert target in {made.items[task.item].target for task in made.tasks}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_tables_of_a_core_follow_from_the_file(host: Profile, name: str) -> None:
+    assert asked(planned(NETWORKS[name](), "tiovx:c7x", host)).counterexample == ""
 
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("c")])
