@@ -48,6 +48,17 @@ static inline void dot_products(size_t groups, size_t quads, const uint8_t *a, c
     }
 }
 
+/* See below; panel and dot begin at multiples of 64 bytes, and b at one of 4. */
+static inline void dot_positions(size_t quads, const uint8_t *panel, const int8_t *b, int32_t *dot)
+{
+    int16 sum = (int16)(0);
+    for (size_t q = 0; q < quads; ++q) {
+        const int32_t quad = ((const int32_t *)b)[q];
+        sum += __vdotp4subw_vvv(__as_char64((int16)(quad)), *(const uchar64 *)&panel[q * LANES * QUAD]);
+    }
+    *(int16 *)dot = sum;
+}
+
 #else
 
 /* As above. */
@@ -66,27 +77,10 @@ static inline void dot_products(size_t groups, size_t quads, const uint8_t *a, c
     }
 }
 
-#endif
-
 /* The other way round: one output, at LANES positions side by side, whose quads of inputs stand as those of weights do,
  *
  *     dot[lane] = sum_k panel[lane][k] * b[k]          panel[lane][4 q + i]  at  (q * 16 + lane) * 4 + i
  */
-#ifdef __C7000__
-
-/* panel and dot begin at multiples of 64 bytes, and b at one of 4. */
-static inline void dot_positions(size_t quads, const uint8_t *panel, const int8_t *b, int32_t *dot)
-{
-    int16 sum = (int16)(0);
-    for (size_t q = 0; q < quads; ++q) {
-        const int32_t quad = ((const int32_t *)b)[q];
-        sum += __vdotp4subw_vvv(__as_char64((int16)(quad)), *(const uchar64 *)&panel[q * LANES * QUAD]);
-    }
-    *(int16 *)dot = sum;
-}
-
-#else
-
 static inline void dot_positions(size_t quads, const uint8_t *panel, const int8_t *b, int32_t *dot)
 {
     int32_t sum[LANES] = {0};

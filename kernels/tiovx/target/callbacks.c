@@ -4,10 +4,19 @@
 
 #include "identity.h"
 
-/* A parameter is a buffer, or else the number of vectors; its kernel reads or writes it. */
-static int is_buffer(unsigned parameter)
+/* The first parameter that is the same object: a kernel with several sources may have one of them twice. */
+static unsigned first_of(tivx_obj_desc_t *const parameters[], unsigned parameter)
 {
-    return parameter != VECTORS;
+    unsigned first = 0;
+    while (parameters[first] != parameters[parameter])
+        ++first;
+    return first;
+}
+
+/* Whether a parameter is to be mapped: all but the number of vectors are buffers, each of which is mapped once. */
+static int is_mapped(tivx_obj_desc_t *const parameters[], unsigned parameter)
+{
+    return parameter != VECTORS && first_of(parameters, parameter) == parameter;
 }
 
 static vx_enum access_of(unsigned parameter)
@@ -75,7 +84,7 @@ static int read_sources(struct work *work, tivx_obj_desc_t *const parameters[], 
     for (uint32_t i = 0; i < work->source_count; ++i) {
         const unsigned which = source_parameter(i);
         const tivx_obj_desc_tensor_t *source = (const tivx_obj_desc_tensor_t *)parameters[which];
-        work->sources[i] = (struct rows){mapped[which], source->stride[1]};
+        work->sources[i] = (struct rows){mapped[first_of(parameters, which)], source->stride[1]};
         work->widths[i] = source->dimensions[0];
         if (!fits(source, work->widths[i], element, work->vectors))
             return 0;
@@ -111,7 +120,7 @@ static vx_status answer(struct work *work, const struct operation *operation, ti
     vx_status status = has_types(parameters, count) ? VX_SUCCESS : VX_ERROR_INVALID_PARAMETERS;
     unsigned open = 0;
     while (status == VX_SUCCESS && open < count) {
-        if (is_buffer(open))
+        if (is_mapped(parameters, open))
             status = map(parameters[open], access_of(open), &mapped[open]);
         open += status == VX_SUCCESS;
     }
@@ -119,7 +128,7 @@ static vx_status answer(struct work *work, const struct operation *operation, ti
     if (status == VX_SUCCESS)
         status = compute(work, operation, parameters, mapped);
     while (open-- > 0)
-        if (is_buffer(open)) {
+        if (is_mapped(parameters, open)) {
             const vx_status closed = unmap(parameters[open], access_of(open), mapped[open]);
             status = status == VX_SUCCESS ? closed : status;
         }

@@ -12,6 +12,7 @@ import pytest
 from harness.core.installation import ROOT
 from harness.runs import folder
 from harness.targets.tiovx import Tiovx
+from harness.targets.tiovx.constants import KERNELS_VERSION
 from harness.targets.tiovx.sources import kernels_digest
 from tests.support import builders
 from tests.support.cli.command import User
@@ -40,7 +41,7 @@ def test_a_run_says_everywhere_that_no_dsp_took_part(user: User, core: str, name
     assert ran_on == {"prepost": "hardware", "network": DOUBLE}
     folder = Path(document["run"])
     run = json.loads((folder / "run.json").read_text())
-    device = f"{DOUBLE}, {name}, kernels 1 ({kernels_digest()})"
+    device = f"{DOUBLE}, {name}, kernels {KERNELS_VERSION} ({kernels_digest()})"
     assert run["board"]["environment"]["device of item network"] == device
     assert DOUBLE in (folder / "report.html").read_text()
     assert DOUBLE in (folder / "junit.xml").read_text()
@@ -82,7 +83,7 @@ def test_a_core_that_does_not_answer_is_named(user: User) -> None:
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("old", "the kernels on DSP_C7-1 are older than this bundle (version 0, expected 1)"),
+        ("old", f"the kernels on DSP_C7-1 are older than this bundle (version 0, expected {KERNELS_VERSION})"),
         ("missing=org.harness.qgemm", "either DSP_C7-1 has no kernels of the harness, then install them"),
     ],
 )

@@ -61,7 +61,7 @@ Change = Callable[[QGemm], QGemm]
 def planned(net: Network, target: str, host: Profile, split: tuple[str, ...] = ()) -> Plan:
     """Return a plan in which the target has every layer that it does not refuse."""
     if target.startswith("tiovx"):
-        return plan.make(net, with_dsp(host, target.partition(":")[2]))
+        return plan.make(net, with_dsp(host, target.partition(":")[2]), supports=targets.supports)
     if target == "vitis":
         return plan.make(net, with_fabric(host))
     return plan.make(net, host, [target] * len(host.items), split=split)
