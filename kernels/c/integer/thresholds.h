@@ -33,7 +33,8 @@ static inline uint32_t threshold_count(const int32_t *t, int32_t x)
 /* The codes low + #{k : t[lane * stride + k] <= x[lane]} of `lanes` values, SEARCHES at most.
  *
  * One search is a chain of eight loads, each of which waits for the one before.  SEARCHES of them stand side by side,
- * level by level, so that a compiler can use vectors with gathers, or else have many loads in flight. */
+ * level by level, so that a processor that executes in order, as the C7x does, has as many loads in flight: a C compiler
+ * can see that none depends on another (benchmarks/thresholds.py). */
 static inline void threshold_codes(const int32_t *t, uint32_t stride, uint32_t lanes, const int32_t *x, uint32_t low,
                                    uint8_t *codes)
 {
