@@ -87,6 +87,11 @@ def generate(item: str, launches: Sequence[Launch], core: str, lowering_of: Lowe
     )
 
 
+def tensors(launches: Sequence[Launch]) -> int:
+    """Return the number of tensors of an item."""
+    return sum(len(_arrays(launch)) for launch in launches)
+
+
 def _objects(launch: Launch, lowering_of: LoweringOf) -> Iterator[tuple[str, int]]:
     """Yield the variables of a launch, with their bytes."""
     name = _name(launch)

@@ -31,12 +31,11 @@ static uint32_t scratch_bytes(const struct head *constants)
     return windows_bytes(w) + panel_bytes(w) + w->outputs * LANES * (uint32_t)sizeof(int32_t);
 }
 
-/* The codes of all windows, zeros behind them; the sum of each. */
+/* The codes of all windows, and the sum of each; what stands behind them is multiplied with weights that are 0. */
 static void gather(const struct panel *panel, uint8_t *a, uint32_t *sums)
 {
-    const uint32_t size = window_size(panel->windows), quads = quads_of(panel->windows);
+    const uint32_t size = window_size(panel->windows);
     memset(sums, 0, LANES * sizeof *sums);
-    memset(&a[(quads - 1) * QUAD * LANES], 0, QUAD * LANES);
     for (uint32_t k = 0; k < size; ++k)
         for (uint32_t lane = 0; lane < LANES; ++lane) {
             const uint8_t code = panel->tile[panel->places[k] + panel->first[lane]];

@@ -108,10 +108,7 @@ def test_hardware_without_an_sdk_never_gets_the_double(user: User) -> None:
 def test_a_layer_without_a_kernel_is_refused_when_it_is_planned(user: User) -> None:
     ended = user.harness(*arguments(user, "run", "c7x", "--split", "advisory=network"))
     assert ended.code == 2
-    assert (
-        "target tiovx:c7x cannot compute layer advisory (ArgMax): it has kernels for QGemm and QuantizeLinear only"
-        in ended.err
-    )
+    assert "target tiovx:c7x cannot compute layer advisory (ArgMax): it has kernels for " in ended.err
 
 
 def test_the_double_in_the_place_of_tiovx_is_no_evidence(user: User, tmp_path: Path) -> None:
