@@ -31,7 +31,7 @@ GLOBALS = {
 """Those with external linkage, and those that C++ compilers add."""
 
 START_BYTES = {".data": 16}
-"""Bytes at the begin of a section that C start files fill: __data_start and __dso_handle, whose symbols have no size."""
+"""Bytes that C start files put first into a section: __data_start and __dso_handle, whose symbols have no size."""
 
 START_CODE = frozenset({"frame_dummy", "__do_global_dtors_aux", "init_have_lse_atomics"})
 """Functions of the C start files that run before main and after it."""

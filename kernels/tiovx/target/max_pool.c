@@ -16,11 +16,12 @@ static ONE_CODE void pool(const struct head *constants, const struct panel *pane
 {
     const uint32_t size = window_size(panel->windows);
     uint8_t largest[LANES] = {0};
-    for (uint32_t k = 0; k < size; ++k)
-        for (uint32_t lane = 0; lane < LANES; ++lane) {
-            const uint8_t code = panel->tile[panel->places[k] + panel->first[lane]];
-            largest[lane] = code > largest[lane] ? code : largest[lane];
-        }
+    for (uint32_t k = 0; k < size; ++k) {
+        uint8_t room[LANES];
+        const uint8_t *codes = values_of(panel, k, room);
+        for (uint32_t lane = 0; lane < LANES; ++lane)
+            largest[lane] = codes[lane] > largest[lane] ? codes[lane] : largest[lane];
+    }
     for (uint32_t lane = 0; lane < panel->lanes; ++lane)
         result[lane] = largest[lane] ^ (uint8_t)constants->flip;
 }

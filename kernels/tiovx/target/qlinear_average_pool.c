@@ -23,9 +23,12 @@ static ONE_CODE void pool(const struct head *constants, const struct panel *pane
     const uint32_t *rows = part_of(constants, ROWS);
     const int32_t *table = part_of(constants, TABLE);
     int64_t sums[LANES] = {0};
-    for (uint32_t k = 0; k < size; ++k)
+    for (uint32_t k = 0; k < size; ++k) {
+        uint8_t room[LANES];
+        const uint8_t *codes = values_of(panel, k, room);
         for (uint32_t lane = 0; lane < LANES; ++lane)
-            sums[lane] = rounded_sum(sums[lane] + terms[panel->tile[panel->places[k] + panel->first[lane]]]);
+            sums[lane] = rounded_sum(sums[lane] + terms[codes[lane]]);
+    }
     for (uint32_t lane = 0; lane < panel->lanes; ++lane) {
         const int32_t sum = ordered_float(sum_bits(sums[lane], panel->windows->exponent));
         const int32_t *thresholds = &table[rows[panel->position + lane] * THRESHOLDS];

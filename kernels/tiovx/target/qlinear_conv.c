@@ -31,17 +31,29 @@ static uint32_t scratch_bytes(const struct head *constants)
     return windows_bytes(w) + panel_bytes(w) + w->outputs * LANES * (uint32_t)sizeof(int32_t);
 }
 
-/* The codes of all windows, and the sum of each; what stands behind them is multiplied with weights that are 0. */
-static void gather(const struct panel *panel, uint8_t *a, uint32_t *sums)
+/* The codes of all windows in the order of dot4.h, zeros behind them. */
+static void gather(const struct panel *panel, uint8_t *a)
 {
+    static const uint8_t none[LANES];
     const uint32_t size = window_size(panel->windows);
+    uint8_t room[QUAD][LANES];
+    for (uint32_t k = 0; k < size; k += QUAD, a += QUAD * LANES) {
+        const uint8_t *codes[QUAD];
+        for (uint32_t i = 0; i < QUAD; ++i)
+            codes[i] = k + i < size ? values_of(panel, k + i, room[i]) : none;
+        for (uint32_t lane = 0; lane < LANES; ++lane)
+            for (uint32_t i = 0; i < QUAD; ++i)
+                a[lane * QUAD + i] = codes[i][lane];
+    }
+}
+
+static void add_codes(const uint8_t *a, uint32_t quads, uint32_t *sums)
+{
     memset(sums, 0, LANES * sizeof *sums);
-    for (uint32_t k = 0; k < size; ++k)
-        for (uint32_t lane = 0; lane < LANES; ++lane) {
-            const uint8_t code = panel->tile[panel->places[k] + panel->first[lane]];
-            a[(k / QUAD * LANES + lane) * QUAD + k % QUAD] = code;
-            sums[lane] += code;
-        }
+    for (uint32_t q = 0; q < quads; ++q)
+        for (uint32_t lane = 0; lane < LANES; ++lane)
+            for (uint32_t i = 0; i < QUAD; ++i)
+                sums[lane] += a[(q * LANES + lane) * QUAD + i];
 }
 
 /* acc (outputs, LANES) of the group. */
@@ -53,7 +65,9 @@ static ONE_CODE void accumulate(const struct head *constants, const struct panel
     const int32_t *zb = part_of(constants, ZERO_POINTS);
     const int8_t *weights = part_of(constants, WEIGHTS);
     uint32_t sums[LANES];
-    gather(panel, a, sums);
+    gather(panel, a);
+    if (zb)
+        add_codes(a, quads, sums);
     for (uint32_t n = 0; n < w->outputs; ++n, acc += LANES) {
         dot_positions(quads, a, &weights[(first + n) * quads * QUAD], acc);
         for (uint32_t lane = 0; lane < LANES; ++lane) {

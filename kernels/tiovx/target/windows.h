@@ -50,6 +50,17 @@ struct panel {
     uint32_t group, position; /* number of the first window in the image */
 };
 
+/* Value k of all windows: in the tile, if LANES windows begin one behind the other, or else gathered in `room`. */
+static inline const uint8_t *values_of(const struct panel *panel, uint32_t k, uint8_t room[LANES])
+{
+    const uint8_t *from = panel->tile + panel->places[k];
+    if (panel->lanes == LANES && panel->first[LANES - 1] - panel->first[0] == LANES - 1)
+        return from + panel->first[0];
+    for (uint32_t lane = 0; lane < LANES; ++lane)
+        room[lane] = from[panel->first[lane]];
+    return room;
+}
+
 static inline const struct windows *windows_of(const struct head *constants)
 {
     return part_of(constants, WINDOW);

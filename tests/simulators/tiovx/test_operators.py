@@ -45,6 +45,16 @@ NETWORKS = {
     "images of int8": lambda: images.every_operator("int8"),
     "codes of uint8": lambda: codes.every_operator("uint8", 37),
     "codes of int8": lambda: codes.every_operator("int8", 37),
+    "a stride of 3": lambda: images.image_network(
+        [
+            codes.node("Reshape", "x", "image", output="images"),
+            codes.node("QuantizeLinear", "images", "one", "zero", output="q"),
+            codes.node("MaxPool", "q", output="y", kernel_shape=[1, 2], strides=[1, 3]),
+        ],
+        {"image": np.array([-1, 1, 1, 17]), "one": np.float32(1), "zero": np.array(128, np.uint8)},
+        "uint8",
+        17,
+    ),
     "a table in a file": lambda: parse(builders.random_network(np.random.default_rng(7), (3, 70))),
 }
 
@@ -120,7 +130,7 @@ TILES, CONV, MAX, MEAN, WHOLE, PAIRS, CODES, CALLBACKS = (
         "callbacks.c",
     )
 )
-IMAGES, SUMS, GROUPS = "images of int8", "codes of int8", "convolutions of uint8"
+IMAGES, SUMS, GROUPS, STRIDE_3 = "images of int8", "codes of int8", "convolutions of uint8", "a stride of 3"
 MUTANTS = {
     "rows of the border are 0": (IMAGES, TILES, "memset(tile, (int)w->outside, width)", "memset(tile, 0, width)"),
     "the border's left is the image's": (IMAGES, TILES, "x < w->left && x < width", "x < w->left && x + 1 < w->left"),
@@ -135,14 +145,15 @@ MUTANTS = {
     "dilation of columns forgotten": (IMAGES, TILES, "+ j * w->dilation_x;", "+ j;"),
     "the last tile as high as others": (IMAGES, TILES, "w->rows - y < w->band ? w->rows - y : w->band", "w->band"),
     "the first tile for all": (IMAGES, TILES, "panel.position = y * w->columns + p", "panel.position = p"),
+    "windows side by side where some are missing": (STRIDE_3, TILES, "panel->lanes == LANES &&", ""),
     "weights of the first channel": (IMAGES, CONV, "&weights[(first + n) *", "&weights[(first + 0 * n) *"),
     "offsets of the first group": (IMAGES, CONV, "(offset[first + n] +", "(offset[n] +"),
     "the weights' zero point left out": (GROUPS, CONV, "zb ? (uint32_t)zb[first + n]", "0 && zb ? (uint32_t)zb[0]"),
-    "a value further": (IMAGES, CONV, "panel->places[k] +", "panel->places[k + 1 < size ? k + 1 : 0] +"),
+    "a value further": (IMAGES, CONV, "values_of(panel, k + i, room", "values_of(panel, k + i / 3, room"),
     "a table of thresholds for all": (IMAGES, CONV, "&table[n * THRESHOLDS]", "&table[0 * n]"),
     "thresholds of the first group": (IMAGES, CONV, "panel->group * w->outputs * THRESHOLDS", "0 * THRESHOLDS"),
     "a threshold further": (IMAGES, CONV, "&table[n * THRESHOLDS]", "&table[n * THRESHOLDS + (n == 0)]"),
-    "the smallest value": (IMAGES, MAX, "code > largest[lane]", "k == 0 || code < largest[lane]"),
+    "the smallest value": (IMAGES, MAX, "codes[lane] > largest[lane]", "k == 0 || codes[lane] < largest[lane]"),
     "the largest value not flipped back": (IMAGES, MAX, "largest[lane] ^ (uint8_t)constants->flip", "largest[lane]"),
     "the last value of a window left out": (IMAGES, MAX, "k < size;", "k + 1 < size;"),
     "the count of the first window": (IMAGES, MEAN, "rows[panel->position + lane]", "rows[0]"),
