@@ -50,6 +50,17 @@ def test_a_run_says_everywhere_that_no_dsp_took_part(user: User, core: str, name
 
 
 @pytest.mark.campaign
+@pytest.mark.parametrize("model", ["lenet5_int8", "ds_cnn_int8", "resnet8_int8"])
+def test_a_convolutional_network_is_identical_on_the_emulated_board(model: str, user: User) -> None:
+    """The profile as it is shipped: the core computes all but the conversion of the outputs to float32."""
+    ended = user.harness("run", "--board", "tda4vm", "--model", model, "--vectors", "10", "--block", "5", "--json")
+    assert (ended.code, ended.document["verdict"]) == (0, "identical")
+    *on_core, last = ended.document["layers"]
+    assert {(layer["target"], layer["ran_on"]) for layer in on_core} == {("tiovx:c7x", DOUBLE)}
+    assert last["target"] == "c"
+
+
+@pytest.mark.campaign
 @pytest.mark.usefixtures("small_proof")
 def test_a_proof_holds_with_quantisation_on_the_core(user: User) -> None:
     few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), float_output=True, argmax=True)

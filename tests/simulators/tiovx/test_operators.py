@@ -141,7 +141,7 @@ MUTANTS = {
     "stride of columns forgotten": (GROUPS, TILES, "window % w->columns * w->stride_x", "window % w->columns"),
     "stride of rows forgotten": (IMAGES, TILES, "window / w->columns * w->stride_y", "window / w->columns"),
     "stride between tiles forgotten": (IMAGES, TILES, "y * w->stride_y + r", "y + r"),
-    "dilation of rows forgotten": (GROUPS, TILES, "i * w->dilation_y)", "i)"),
+    "dilation of rows forgotten": ("convolutions of int8", TILES, "i * w->dilation_y)", "i)"),
     "dilation of columns forgotten": (IMAGES, TILES, "+ j * w->dilation_x;", "+ j;"),
     "the last tile as high as others": (IMAGES, TILES, "w->rows - y < w->band ? w->rows - y : w->band", "w->band"),
     "the first tile for all": (IMAGES, TILES, "panel.position = y * w->columns + p", "panel.position = p"),
