@@ -14,13 +14,12 @@ from harness.plan import plan
 from harness.targets.tiovx import windows
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.simulators.tiovx.boards import with_dsp
-from tests.support import builders, codes, images
+from tests.support import codes, images
 from tests.support.programs.board_program import (
     BoardProgram,
     Patch,
     assert_same,
     build_patched,
-    parse,
     references,
     run_sanitized,
     uniform_vectors,
@@ -55,7 +54,6 @@ NETWORKS = {
         "uint8",
         17,
     ),
-    "a table in a file": lambda: parse(builders.random_network(np.random.default_rng(7), (3, 70))),
 }
 
 
@@ -106,12 +104,8 @@ def test_nothing_is_read_or_written_beyond_a_buffer(name: str, host: Profile, tm
     assert_same(program.read_dumps(tmp_path), references(net, vectors))
 
 
-OF_PROOF = ("a table in a file",)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in OF_PROOF else pytest.mark.campaign) for name in NETWORKS]
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_proof_holds(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     """Constants in their layout, sums, roundings, tables of codes."""
     assert Workshop(with_dsp(host), objects, tmp_path).trial(NETWORKS[name](), block=7).refuted() == {}
