@@ -372,13 +372,13 @@ class Layer(ABC):
         """Return the output of kernels that saturate pairs of products to int16, None if they cannot."""
         return None
 
-    def check_thresholds(self, thresholds: Array) -> tuple[int, str]:  # noqa: ARG002 - operators override it
-        """Compare integer thresholds with the formula in this machine's float32.
+    def check_table(self, table: Array) -> tuple[int, str]:  # noqa: ARG002 - operators override it
+        """Compare the thresholds, or the codes, that take the place of the formula with it, in this machine's float32.
 
-        Return the number of inputs, and the first that is wrong in words.  That is neither how the thresholds were
-        found, by bisection in integers, nor how a core applies them.
+        Return the number of inputs, and the first that is wrong in words.  That is neither how the table was found, in
+        integers, nor how a core applies it.
         """
-        return 0, f"{self.operator} has no thresholds"
+        return 0, f"{self.operator} has no table in the place of its formula"
 
     @property
     def transparent(self) -> bool:

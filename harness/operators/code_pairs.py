@@ -104,6 +104,14 @@ class CodePairs(CodeFunction):
         row = None if operand is None else np.broadcast_to(operand.reshape(-1), sources[0].size).copy()
         return read | {"operand": row, "constant_first": first}
 
+    def by_activation(self, table: Array) -> Array:
+        """Return a table of all pairs by the code of the first activation, then by the other code; or the reverse."""
+        return table.T if self.constant_first else table
+
+    def check_table(self, table: Array) -> tuple[int, str]:
+        """Compare the outputs for all pairs, by the code of the first activation, then by the other code."""
+        return super().check_table(self.by_activation(table))
+
     def require_int32(self, node: Node) -> None:
         """Refuse results that ONNX Runtime cannot convert to int32."""
         largest = float(np.abs(self.unrounded()).max())

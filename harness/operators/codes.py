@@ -19,7 +19,7 @@ from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.base import Evaluate, FindTies, Layer
 from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
-from harness.operators.exact import CACHED_LAYERS, bits_of
+from harness.operators.exact import CACHED_LAYERS, bits_of, saturate
 from harness.operators.fault_models import Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
 from harness.operators.obligations import all_codes
@@ -121,6 +121,25 @@ class CodeFunction(Layer):
     def table(self) -> Array:
         """Return the outputs for all codes of each operand."""
         return rounded(self.unrounded(), self.added_zero_point, self.dtype)
+
+    def compute_in_float32(self) -> Single:
+        """Return the same as `compute`, in this machine's floating point, for a target that deploys the table."""
+        raise NotImplementedError
+
+    def check_table(self, table: Array) -> tuple[int, str]:
+        """Compare the outputs for all codes, of any 8-bit type."""
+        found = table.view(self.dtype)
+        with np.errstate(over="ignore"):
+            expected = saturate(self.compute_in_float32(), self.dtype, self.added_zero_point)
+        if found.shape != expected.shape:
+            return 0, f"the table has shape {found.shape}, not {expected.shape}"
+        for at in np.argwhere(found != expected):
+            place = tuple(at.tolist())
+            return (
+                found.size,
+                f"the codes at {place} become {found[place]} by the table, {expected[place]} by the formula",
+            )
+        return found.size, ""
 
     def prepare(self) -> Evaluate:
         """Return the function that looks outputs up."""

@@ -288,9 +288,10 @@ class Contraction(Linear):
 
         return np.hstack([low - 1, ties(steps)]), np.hstack([ties(steps - 1), low - 1])
 
-    def check_thresholds(self, thresholds: Array) -> tuple[int, str]:
-        """Compare every accumulator of every column."""
+    def check_table(self, table: Array) -> tuple[int, str]:
+        """Compare every accumulator of every column; a row of thresholds may serve all columns."""
         low, high = self.accumulator_bounds()
+        thresholds = np.broadcast_to(table, (len(low), table.shape[1]))
         for column, (first, last) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
             for start in range(first, last + 1, CHECKED_AT_ONCE):
                 acc = np.arange(start, min(start + CHECKED_AT_ONCE, last + 1), dtype=np.int32)

@@ -61,6 +61,17 @@ def saturate(v: Array, dtype: np.dtype[Any], zero_point: int) -> Array:
     return (rounded + zero_point).astype(dtype)
 
 
+def fused(a: Array | np.float32, b: Array | np.float32, c: Array | np.float32) -> Array:
+    """Return float32(a * b + c), rounded once: the sum is rounded to odd in float64, where the product is exact."""
+    product = np.atleast_1d(np.asarray(a, np.float64) * b)
+    total = product + c
+    part = total - product
+    lost = (product - (total - part)) + (c - part)
+    bits = total.view(np.int64) - ((lost != 0) & ((lost < 0) != (total < 0)))
+    rounded: Array = (bits | (lost != 0)).view(np.float64).astype(np.float32)
+    return rounded
+
+
 def smallest(reached: Callable[[Integers], npt.NDArray[np.bool_]], low: Integers, high: Integers) -> Integers:
     """Return the smallest integer from low to high that is reached, by bisection; high is assumed to be."""
     while (low < high).any():

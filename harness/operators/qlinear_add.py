@@ -21,7 +21,7 @@ from harness.operators import softfloat, text
 from harness.operators.base import Constants
 from harness.operators.code_pairs import CodePairs, one_activation, two_activations
 from harness.operators.codes import Affine, rounded
-from harness.operators.exact import bits_of
+from harness.operators.exact import bits_of, fused
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
 from harness.operators.obligations import all_codes
@@ -123,6 +123,12 @@ y = round_half_even(v)                                         clamped to uint8 
     def compute(self) -> Single:
         """Return v for all pairs."""
         return _sums(self.ratios, self.dtype)
+
+    def compute_in_float32(self) -> Single:
+        """Return v for all pairs."""
+        (a, b), (ra, rb) = self.grid(), (each.scale / self.y.scale for each in (self.a, self.b))
+        za, zb, zero_point = (np.float32(each.zero_point) for each in (self.a, self.b, self.y))
+        return fused(ra, a, fused(rb, b, zero_point - fused(ra, za, rb * zb)))
 
     def wrong_tables(self) -> Iterator[FaultModel]:
         """Yield other orders and roundings of the operations, and wrong terms."""

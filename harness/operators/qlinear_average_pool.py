@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import text
+from harness.operators import softfloat, text
 from harness.operators.base import Constants, Evaluate, FindTies, Layer, fields, limits
-from harness.operators.codes import Affine
+from harness.operators.codes import Affine, rounded
+from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate, smallest
 from harness.operators.fault_models import HALF_TO_EVEN, Codes, FaultModel, Single, as_other_type, half_away
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -134,6 +136,59 @@ y = round_half_even(v)                                         clamped to uint8 
         """Return the divisor of each position, int64 (positions,)."""
         inside = self.window.inside().sum(axis=(2, 3)).reshape(-1)
         return np.full_like(inside, self.window.size) if self.count_include_pad else inside
+
+    def terms(self) -> tuple[npt.NDArray[np.int64], int]:
+        """Return float32((x - x_zero_point) * x_scale) for all codes, int64 (256,), and the exponent of its unit.
+
+        The unit is the last place of x_scale, of which every term and every sum is a multiple.
+        """
+        bits = bits_of(self.x.dequantised(self.dtype))
+        magnitude, exponent = (
+            softfloat.decode(bits),
+            int(softfloat.decode(bits_of(np.atleast_1d(self.x.scale))).exponent[0]),
+        )
+        values = magnitude.significand << np.maximum(magnitude.exponent - exponent, 0)
+        return np.where(bits & softfloat.SIGN_BIT, -values, values), exponent
+
+    @lru_cache(maxsize=CACHED_LAYERS)  # noqa: B019 - layers live as long as their network
+    def thresholds(self) -> npt.NDArray[np.int64]:
+        """Return the least sum that reaches each code above QMIN, as `ordered` int64 (counts, 255).
+
+        The counts are the different ones of `counts`, in their order.
+        """
+        limits = np.iinfo(self.dtype)
+        targets = np.arange(limits.min + 1, limits.max + 1)
+        divisors = bits_of(np.unique(self.counts()).astype(np.float32)[:, None])
+        scale, zero_point = (bits_of(np.array([each], np.float32)) for each in (self.y.scale, self.y.zero_point))
+
+        def reached(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+            mean = softfloat.quotient(bits_of(from_ordered(sums)), divisors).astype(np.int64)
+            quotient = softfloat.quotient(mean, scale).astype(np.int64)
+            return rounded(softfloat.add(quotient, zero_point).view(np.float32), 0, self.dtype) >= targets
+
+        # The range ends at infinity, which reaches every value and needs no evaluation.
+        infinity = np.full((len(divisors), len(targets)), softfloat.INFINITY_BITS)
+        return smallest(reached, 1 - infinity, infinity)
+
+    def check_table(self, table: Array) -> tuple[int, str]:
+        """Compare both sides of every threshold; division, addition and rounding are monotone between them."""
+        counts = np.unique(self.counts())
+        if len(table) != len(counts):
+            return 0, f"there are thresholds for {len(table)} counts, not {len(counts)}"
+        cases = 0
+        for count, thresholds in zip(counts.tolist(), table.astype(np.int64), strict=True):
+            ends = softfloat.INFINITY_BITS
+            keys = np.unique(np.clip([thresholds, thresholds - 1], 1 - ends, ends - 1))
+            sums = from_ordered(keys)
+            with np.errstate(over="ignore"):
+                v = sums / np.float32(count) / self.y.scale + np.float32(self.y.zero_point)
+            expected = saturate(v, self.dtype, 0)
+            found = quantised(np.searchsorted(thresholds, keys, side="right"), self.dtype)
+            cases += len(keys)
+            for at in np.flatnonzero(expected != found):
+                where = f"count {count}: sum {sums[at]!s}"
+                return cases, f"{where} becomes {found[at]} by its thresholds, {expected[at]} by the formula"
+        return cases, ""
 
     def prepare(self) -> Evaluate:
         """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""

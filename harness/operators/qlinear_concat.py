@@ -108,6 +108,10 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         """Return v for all codes of each input, (inputs, 256)."""
         return np.stack([self.y.divided(each.dequantised(self.dtype)) for each in self.x])
 
+    def compute_in_float32(self) -> Single:
+        """Return v for all codes of each input, (inputs, 256)."""
+        return np.stack([each.differences(self.dtype) * each.scale / self.y.scale for each in self.x])
+
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the code of each input."""
         low = np.iinfo(self.dtype).min

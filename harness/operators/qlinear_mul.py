@@ -109,6 +109,13 @@ y = round_half_even(v)                                         clamped to uint8 
         scaled = softfloat.product(products, bits_of(np.atleast_1d(self.multiplier))).astype(np.int64)
         return softfloat.add(scaled, bits_of(np.array([self.y.zero_point], np.float32))).view(np.float32)
 
+    def compute_in_float32(self) -> Single:
+        """Return v for all pairs."""
+        a, b = (each.differences(self.dtype) for each in (self.a, self.b))
+        multiplier = self.a.scale * self.b.scale / self.y.scale
+        v: Single = a[:, None] * b * multiplier + np.float32(self.y.zero_point)
+        return v
+
     def wrong_tables(self) -> Iterator[FaultModel]:
         """Yield other orders and roundings of the operations, and wrong factors."""
         (a, b), m, zero_point = self.grid(), self.multiplier, np.float32(self.y.zero_point)

@@ -158,13 +158,14 @@ class QuantizeLinear(Layer):
         low, high = (min(max(step * float(self.scale), -largest), largest) for step in steps)
         return low, high
 
-    def check_thresholds(self, thresholds: Array) -> tuple[int, str]:
+    def check_table(self, table: Array) -> tuple[int, str]:
         """Compare both sides of every threshold; division, clamping and rounding are monotone between them."""
-        keys = np.unique([*thresholds[0], *(thresholds[0] - 1), -softfloat.INFINITY_BITS, 0, softfloat.INFINITY_BITS])
+        [thresholds] = table
+        keys = np.unique([*thresholds, *(thresholds - 1), -softfloat.INFINITY_BITS, 0, softfloat.INFINITY_BITS])
         keys = keys[np.abs(keys) <= softfloat.INFINITY_BITS]
         x = from_ordered(keys.astype(np.int64))
         expected = saturate(x / self.scale, self.dtype, self.zero_point)
-        found = quantised(np.searchsorted(thresholds[0], keys, side="right"), self.dtype)
+        found = quantised(np.searchsorted(thresholds, keys, side="right"), self.dtype)
         wrong = np.flatnonzero(expected != found)
         if not len(wrong):
             return len(keys), ""

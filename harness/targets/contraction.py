@@ -22,8 +22,10 @@ def offset(layer: Contraction) -> Array:
 
 def too_deep(layer: Contraction) -> str | None:
     """Return why sums of quantised inputs times stored weights, without zero points, could leave int32, or None."""
-    if layer.input.size > DEPTH_LIMIT:
-        return f"{layer.input.size} inputs, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
+    if len(layer.weights) > DEPTH_LIMIT:
+        return (
+            f"{len(layer.weights)} inputs of a sum, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
+        )
     return None
 
 

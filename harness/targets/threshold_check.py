@@ -1,9 +1,10 @@
-"""Thresholds against the formulas that they replace, in this machine's float32.
+"""Tables of integers against the formulas that they replace, in this machine's float32.
 
-    y = saturate(round_half_even(float32(acc) * m[n]) + zy)         QGemm: tried on every accumulator that there is
+    y = saturate(round_half_even(float32(acc) * m[n]) + zy)         contractions: tried on every accumulator
     q = saturate(round_half_even(x / scale) + zero_point)           QuantizeLinear: on either side of every threshold
 
-That is neither how the thresholds were found, by bisection in integers, nor how a core applies them.
+Thresholds of means are tried as those of QuantizeLinear, codes of functions of one or two codes for all of these.  That
+is neither how the tables were found, in integers, nor how a core applies them.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class ThresholdCheck:
-    """The number of inputs for which the thresholds of a layer were compared with the formula."""
+    """The number of inputs for which the table of a layer was compared with the formula."""
 
     layer: str
     cases: int
 
 
-def all_layers(layers: Sequence[Layer], thresholds: Mapping[str, Array]) -> list[ThresholdCheck]:
-    """Try the thresholds, by the layers' names, (N, 255) of a QGemm, (1, 255) of a QuantizeLinear.
+def all_layers(layers: Sequence[Layer], tables: Mapping[str, Array]) -> list[ThresholdCheck]:
+    """Try the tables, by the layers' names: thresholds (N, 255) of a contraction, (1, 255) of a QuantizeLinear.
 
     ToolError at the first that is wrong.
     """
-    todo = [layer for layer in layers if layer.name in thresholds]
+    todo = [layer for layer in layers if layer.name in tables]
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(lambda layer: _try(layer, thresholds[layer.name]), todo))
+        return list(pool.map(lambda layer: _try(layer, tables[layer.name]), todo))
 
 
-def _try(layer: Layer, thresholds: Array) -> ThresholdCheck:
-    cases, wrong = layer.check_thresholds(thresholds)
+def _try(layer: Layer, table: Array) -> ThresholdCheck:
+    cases, wrong = layer.check_table(table)
     if wrong:
         raise ToolError(
             f"layer {layer.name}: {wrong}",

@@ -9,7 +9,7 @@ enum { DIMS = 2 };
 
 /* What a kernel may be given. */
 struct signature {
-    vx_size source[DIMS], result[DIMS];
+    vx_size width, rows, result[DIMS]; /* width: of all sources together */
     vx_enum given, made;
 };
 
@@ -61,28 +61,44 @@ static bool is_code(vx_enum type)
 static vx_status check(const struct signature *found, const struct head *head, bool quantizes)
 {
     const bool to_float = head->bytes[MULTIPLIER] > 0;
-    if (found->source[0] != head->depth || found->result[0] != head->width || found->source[1] != found->result[1])
+    if (found->width != head->depth || found->result[0] != head->width || found->rows != found->result[1])
         return VX_ERROR_INVALID_DIMENSION;
     if (quantizes ? found->given != VX_TYPE_FLOAT32 : !is_code(found->given))
         return VX_ERROR_INVALID_TYPE;
     return (to_float ? found->made == VX_TYPE_FLOAT32 : is_code(found->made)) ? VX_SUCCESS : VX_ERROR_INVALID_TYPE;
 }
 
+/* All have the type of the first, and as many rows. */
+static vx_status query_sources(const vx_reference parameters[], vx_uint32 count, struct signature *found)
+{
+    vx_size dims[DIMS];
+    vx_enum type;
+    vx_status status = query_tensor(parameters[SOURCE], dims, &found->given);
+    found->width = 0, found->rows = dims[1];
+    for (vx_uint32 i = 0; i <= count - PARAMETERS && status == VX_SUCCESS; ++i) {
+        status = query_tensor(parameters[source_parameter(i)], dims, &type);
+        if (status == VX_SUCCESS && (type != found->given || dims[1] != found->rows))
+            status = VX_ERROR_INVALID_TYPE;
+        found->width += dims[0];
+    }
+    return status;
+}
+
 static vx_status validate(const vx_reference parameters[], vx_uint32 count, vx_meta_format metas[], bool quantizes)
 {
     struct head head;
     struct signature found;
-    if (count != PARAMETERS)
+    if (count < PARAMETERS)
         return VX_ERROR_INVALID_PARAMETERS;
     vx_status status = read_constants(parameters[CONSTANTS], &head);
     if (status == VX_SUCCESS)
-        status = query_tensor(parameters[SOURCE], found.source, &found.given);
+        status = query_sources(parameters, count, &found);
     if (status == VX_SUCCESS)
         status = query_tensor(parameters[RESULT], found.result, &found.made);
     if (status == VX_SUCCESS)
         status = check(&found, &head, quantizes);
     if (status == VX_SUCCESS)
-        status = describe(metas[RESULT], (vx_size[DIMS]){head.width, found.source[1]}, found.made);
+        status = describe(metas[RESULT], (vx_size[DIMS]){head.width, found.rows}, found.made);
     return status;
 }
 
@@ -93,7 +109,7 @@ static vx_status VX_CALLBACK validate_quantize_linear(vx_node node, const vx_ref
     return validate(parameters, count, metas, true);
 }
 
-static vx_status VX_CALLBACK validate_qgemm(vx_node node, const vx_reference parameters[], vx_uint32 count,
+static vx_status VX_CALLBACK validate_codes(vx_node node, const vx_reference parameters[], vx_uint32 count,
                                             vx_meta_format metas[])
 {
     (void)node;
@@ -104,19 +120,31 @@ static vx_status VX_CALLBACK validate_qgemm(vx_node node, const vx_reference par
 static vx_status VX_CALLBACK initialize(vx_node node, const vx_reference parameters[], vx_uint32 count)
 {
     (void)node, (void)parameters;
-    return count == PARAMETERS ? VX_SUCCESS : VX_ERROR_INVALID_PARAMETERS;
+    return count >= PARAMETERS ? VX_SUCCESS : VX_ERROR_INVALID_PARAMETERS;
 }
 
 static const struct {
     const char *name;
     vx_kernel_validate_f validate;
-} kernels[] = {{KERNEL_QUANTIZE_LINEAR, validate_quantize_linear}, {KERNEL_QGEMM, validate_qgemm}};
+    unsigned sources;
+} kernels[] = {{KERNEL_QUANTIZE_LINEAR, validate_quantize_linear, 1},
+               {KERNEL_QGEMM, validate_codes, 1},
+               {KERNEL_QLINEAR_CONV, validate_codes, 1},
+               {KERNEL_QLINEAR_GLOBAL_AVERAGE_POOL, validate_codes, 1},
+               {KERNEL_QLINEAR_AVERAGE_POOL, validate_codes, 1},
+               {KERNEL_MAX_POOL, validate_codes, 1},
+               {KERNEL_CODE_PAIRS_1, validate_codes, 1},
+               {KERNEL_CODE_PAIRS_2, validate_codes, 2},
+               {KERNEL_CODES_1, validate_codes, 1},
+               {KERNEL_CODES_2, validate_codes, 2},
+               {KERNEL_CODES_3, validate_codes, 3},
+               {KERNEL_CODES_4, validate_codes, 4}};
 
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 static vx_kernel published[KERNELS];
 
-static vx_status add_parameters(vx_kernel kernel)
+static vx_status add_parameters(vx_kernel kernel, unsigned sources)
 {
     static const struct {
         vx_enum direction, type;
@@ -125,9 +153,11 @@ static vx_status add_parameters(vx_kernel kernel)
                                 [SOURCE] = {VX_INPUT, VX_TYPE_TENSOR},
                                 [RESULT] = {VX_OUTPUT, VX_TYPE_TENSOR}};
     vx_status status = VX_SUCCESS;
-    for (vx_uint32 i = 0; i < PARAMETERS && status == VX_SUCCESS; ++i)
-        status = vxAddParameterToKernel(kernel, i, parameters[i].direction, parameters[i].type,
+    for (vx_uint32 i = 0; i < parameter_count(sources) && status == VX_SUCCESS; ++i) {
+        const unsigned like = i < PARAMETERS ? i : SOURCE;
+        status = vxAddParameterToKernel(kernel, i, parameters[like].direction, parameters[like].type,
                                         VX_PARAMETER_STATE_REQUIRED);
+    }
     return status;
 }
 
@@ -144,13 +174,13 @@ static vx_status publish(vx_context context, size_t which)
     vx_status status = vxAllocateUserKernelId(context, &id);
     if (status != VX_SUCCESS)
         return status;
-    vx_kernel kernel = vxAddUserKernel(context, kernels[which].name, id, NULL, PARAMETERS, kernels[which].validate,
-                                       initialize, initialize);
+    vx_kernel kernel = vxAddUserKernel(context, kernels[which].name, id, NULL, parameter_count(kernels[which].sources),
+                                       kernels[which].validate, initialize, initialize);
     status = vxGetStatus((vx_reference)kernel);
     if (status != VX_SUCCESS)
         return status;
     published[which] = kernel;
-    status = add_parameters(kernel);
+    status = add_parameters(kernel, kernels[which].sources);
     if (status == VX_SUCCESS)
         status = add_targets(kernel);
     return status == VX_SUCCESS ? vxFinalizeKernel(kernel) : status;

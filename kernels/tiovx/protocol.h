@@ -1,11 +1,12 @@
 /* What the program on the A72 and the kernels on a target agree on; raise KERNELS_VERSION when that changes.
  *
- * Both kernels take the same parameters, one vector of an activation to a row:
+ * All kernels take the same parameters, one vector of an activation to a row:
  *
  *     CONSTANTS   user data object   one layer's, as below
  *     VECTORS     scalar, uint32     rows that count; the tensors may hold more
  *     SOURCE      tensor             (width, rows)
  *     RESULT      tensor             (width, rows), written
+ *     from PARAMETERS on             the other sources of a kernel with several, as SOURCE
  *
  * A control command has the same, and computes a part of what the kernel does; COMMAND_IDENTIFY has one user data
  * object, which it fills with a struct identity.
@@ -15,15 +16,38 @@
 
 #include <stdint.h>
 
-enum { KERNELS_VERSION = 1 };
+enum { KERNELS_VERSION = 2 };
 
 #define MODULE "harness"
 #define KERNEL_QUANTIZE_LINEAR "org.harness.quantize_linear"
 #define KERNEL_QGEMM "org.harness.qgemm"
+#define KERNEL_QLINEAR_CONV "org.harness.qlinear_conv"
+#define KERNEL_QLINEAR_GLOBAL_AVERAGE_POOL "org.harness.qlinear_global_average_pool"
+#define KERNEL_QLINEAR_AVERAGE_POOL "org.harness.qlinear_average_pool"
+#define KERNEL_MAX_POOL "org.harness.max_pool"
+/* A kernel of TIOVX has a fixed number of parameters: the last digit is that of the sources. */
+#define KERNEL_CODE_PAIRS_1 "org.harness.code_pairs_1"
+#define KERNEL_CODE_PAIRS_2 "org.harness.code_pairs_2"
+#define KERNEL_CODES_1 "org.harness.codes_1"
+#define KERNEL_CODES_2 "org.harness.codes_2"
+#define KERNEL_CODES_3 "org.harness.codes_3"
+#define KERNEL_CODES_4 "org.harness.codes_4"
 #define TYPE_CONSTANTS "harness_constants"
 #define TYPE_IDENTITY "harness_identity"
 
 enum parameter { CONSTANTS, VECTORS, SOURCE, RESULT, PARAMETERS };
+
+enum { SOURCES = 4, MOST_PARAMETERS = PARAMETERS + SOURCES - 1 }; /* of one kernel */
+
+static inline unsigned source_parameter(unsigned source)
+{
+    return source ? PARAMETERS + source - 1 : SOURCE;
+}
+
+static inline unsigned parameter_count(unsigned sources)
+{
+    return PARAMETERS + sources - 1;
+}
 
 /* What is asked of a kernel: everything by its process callback, the rest by control commands. */
 enum command { WHOLE, COMMAND_COMPUTE, COMMAND_ACCUMULATE, COMMAND_FINISH, COMMAND_IDENTIFY };
@@ -38,9 +62,14 @@ struct identity {
 enum part {
     OFFSET,      /* int32 (width): acc[n] without its sums over a */
     ZERO_POINTS, /* int32 (width) of the weights; absent where all are 0 */
-    TABLE,       /* int32, thresholds.h: of QuantizeLinear (1, THRESHOLDS), of QGemm (width, THRESHOLDS) */
+    TABLE,       /* int32 (rows, THRESHOLDS), thresholds.h; which value has which row is up to the kernel */
     MULTIPLIER,  /* float32 (width), as bits, of a layer with a float32 output; see scaled.h */
-    WEIGHTS,     /* int8, in the order of dot4.h */
+    WEIGHTS,     /* int8, in the order of dot4.h; of QLinearConv (channels, values of a window in whole quads) */
+    WINDOW,      /* uint32, struct windows of target/windows.h */
+    CODES,       /* uint8 (rows, 256): the code that becomes of each, from the lowest on */
+    OPERAND,     /* uint8 (width): the second code of each pair, if it is constant */
+    TERMS,       /* int64 (256): what each code adds to a mean, rounded_sum.h */
+    ROWS,        /* uint32 (positions): the row of TABLE for each window's mean */
     PARTS
 };
 

@@ -83,6 +83,9 @@ static void stop(void)
 static vx_tensor create_tensor(const struct tiovx_array *array, size_t rows)
 {
     const vx_size dims[] = {array->width, rows};
+    if (array->width * array->element > UINT32_MAX / rows)
+        fail(EXIT_SYSTEM, "%s: %zu vectors of %zu bytes are more than a tensor of TIOVX can have, which counts them with 32 "
+                          "bits: use a smaller --block", array->name, rows, array->width * array->element);
     vx_tensor tensor = vxCreateTensor(tiovx.context, 2, dims, array->type, 0);
     CREATED(tensor, "vxCreateTensor", array->name);
     return tensor;
@@ -148,13 +151,14 @@ static void create_node(struct tiovx_launch *launch, struct tiovx_node *node)
     node->node = vxCreateGenericNode(launch->graph, kernel);
     CREATED(node->node, "vxCreateGenericNode", node->name);
     CALL(vxReleaseKernel, node->kernel, &kernel);
-    const vx_reference parameters[PARAMETERS] = {
+    vx_reference parameters[MOST_PARAMETERS] = {
         [CONSTANTS] = (vx_reference)node->constants,
         [VECTORS] = (vx_reference)launch->vectors,
-        [SOURCE] = (vx_reference)launch->arrays[node->source].tensor,
         [RESULT] = (vx_reference)launch->arrays[node->result].tensor,
     };
-    for (unsigned i = 0; i < PARAMETERS; ++i)
+    for (unsigned i = 0; i < node->source_count; ++i)
+        parameters[source_parameter(i)] = (vx_reference)launch->arrays[node->sources[i]].tensor;
+    for (unsigned i = 0; i < parameter_count(node->source_count); ++i)
         CALL(vxSetParameterByIndex, node->name, node->node, i, parameters[i]);
     CALL(vxSetNodeTarget, node->name, node->node, VX_TARGET_STRING, launch->item->watch.core);
 }
@@ -317,8 +321,9 @@ static void write_times(const struct tiovx_item *item)
 
 static void release_ends(struct tiovx_stage *stage)
 {
-    for (size_t i = 0; i < 2; ++i)
-        RELEASE(vxReleaseTensor, stage->ends[i].name, stage->ends[i].tensor);
+    for (size_t i = 0; i < stage->source_count; ++i)
+        RELEASE(vxReleaseTensor, stage->sources[i].name, stage->sources[i].tensor);
+    RELEASE(vxReleaseTensor, stage->result.name, stage->result.tensor);
 }
 
 static void close_item(struct tiovx_item *item)
@@ -351,12 +356,18 @@ static void release_after_failure(void)
         close_item(tiovx.items);
 }
 
-static void copy_rows(const struct tiovx_array *array, void *rows, size_t vectors, vx_enum usage)
+/* `row_bytes` lead from row to row of `rows`. */
+static void copy_rows(const struct tiovx_array *array, void *rows, size_t row_bytes, size_t vectors, vx_enum usage)
 {
     const vx_size start[] = {0, 0}, end[] = {array->width, vectors};
-    const vx_size stride[] = {array->element, array->width * array->element};
+    const vx_size stride[] = {array->element, row_bytes};
     if (vectors)
         CALL(vxCopyTensorPatch, array->name, array->tensor, 2, start, end, stride, rows, usage, VX_MEMORY_TYPE_HOST);
+}
+
+static size_t row_bytes(const struct tiovx_array *array)
+{
+    return array->width * array->element;
 }
 
 static void count_vectors(const struct tiovx_launch *launch, size_t vectors)
@@ -367,13 +378,15 @@ static void count_vectors(const struct tiovx_launch *launch, size_t vectors)
 
 void tiovx_put(struct tiovx_launch *launch, size_t array, const void *from, size_t vectors)
 {
-    copy_rows(&launch->arrays[array], (void *)from, vectors, VX_WRITE_ONLY);
+    const struct tiovx_array *to = &launch->arrays[array];
+    copy_rows(to, (void *)from, row_bytes(to), vectors, VX_WRITE_ONLY);
 }
 
 void tiovx_get(struct tiovx_launch *launch, size_t array, void *to, size_t vectors)
 {
-    if (launch->arrays[array].copied)
-        copy_rows(&launch->arrays[array], to, vectors, VX_READ_ONLY);
+    const struct tiovx_array *from = &launch->arrays[array];
+    if (from->copied)
+        copy_rows(from, to, row_bytes(from), vectors, VX_READ_ONLY);
 }
 
 /* A graph may be processed, and a kernel in it have failed. */
@@ -394,10 +407,11 @@ void tiovx_run(struct tiovx_launch *launch, size_t vectors)
 }
 
 /* A tensor of no graph has no memory before the host has written to it. */
-static void write_zeros(const struct tiovx_array *array)
+static void create_end(struct tiovx_array *array, size_t vectors)
 {
     void *row = allocate(array->width, array->element);
-    copy_rows(array, row, 1, VX_WRITE_ONLY);
+    array->tensor = create_tensor(array, vectors);
+    copy_rows(array, row, row_bytes(array), 1, VX_WRITE_ONLY);
     free(row);
 }
 
@@ -412,9 +426,19 @@ static void create_ends(struct tiovx_stage *stage, size_t vectors)
         item->asked = stage;
     }
     stage->rows = vectors;
-    for (size_t i = 0; i < 2; ++i) {
-        stage->ends[i].tensor = create_tensor(&stage->ends[i], vectors);
-        write_zeros(&stage->ends[i]);
+    for (size_t i = 0; i < stage->source_count; ++i)
+        create_end(&stage->sources[i], vectors);
+    create_end(&stage->result, vectors);
+}
+
+static void put_sources(struct tiovx_stage *stage, size_t vectors, const uint8_t *inputs)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < stage->source_count; ++i)
+        bytes += row_bytes(&stage->sources[i]);
+    for (size_t i = 0; i < stage->source_count; ++i) {
+        copy_rows(&stage->sources[i], (void *)inputs, bytes, vectors, VX_WRITE_ONLY);
+        inputs += row_bytes(&stage->sources[i]);
     }
 }
 
@@ -425,16 +449,17 @@ void tiovx_apply(struct tiovx_stage *stage, size_t vectors, const void *inputs, 
         return;
     if (vectors > stage->rows)
         create_ends(stage, vectors);
-    copy_rows(&stage->ends[0], (void *)inputs, vectors, VX_WRITE_ONLY);
+    put_sources(stage, vectors, inputs);
     count_vectors(stage->launch, vectors);
-    vx_reference references[PARAMETERS] = {
+    vx_reference references[MOST_PARAMETERS] = {
         [CONSTANTS] = (vx_reference)node->constants,
         [VECTORS] = (vx_reference)stage->launch->vectors,
-        [SOURCE] = (vx_reference)stage->ends[0].tensor,
-        [RESULT] = (vx_reference)stage->ends[1].tensor,
+        [RESULT] = (vx_reference)stage->result.tensor,
     };
-    command(stage->launch, node, stage->command, references, PARAMETERS);
-    copy_rows(&stage->ends[1], outputs, vectors, VX_READ_ONLY);
+    for (unsigned i = 0; i < stage->source_count; ++i)
+        references[source_parameter(i)] = (vx_reference)stage->sources[i].tensor;
+    command(stage->launch, node, stage->command, references, parameter_count(stage->source_count));
+    copy_rows(&stage->result, outputs, row_bytes(&stage->result), vectors, VX_READ_ONLY);
 }
 
 const char *tiovx_device(const struct tiovx_item *item)

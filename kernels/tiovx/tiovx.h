@@ -40,7 +40,7 @@ struct tiovx_node {
     const char *kernel;
     struct head *head;
     const struct tiovx_part *parts; /* PARTS of them */
-    size_t source, result;          /* indices of arrays */
+    size_t sources[SOURCES], source_count, result; /* indices of arrays */
     vx_user_data_object constants;
     vx_node node;
 };
@@ -61,7 +61,8 @@ struct tiovx_stage {
     struct tiovx_launch *launch;
     size_t node;
     enum command command;
-    struct tiovx_array ends[2]; /* what it reads, what it writes */
+    struct tiovx_array sources[SOURCES], result; /* what it reads, side by side, and what it writes */
+    size_t source_count;
     size_t rows;                /* of their tensors; 0: there are none yet */
     struct tiovx_stage *next;   /* of those that have been asked */
 };

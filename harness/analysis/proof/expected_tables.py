@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,12 +22,14 @@ from onnx import helper, numpy_helper
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.contraction import Scales
+from harness.operators.exact import fused
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
 INFINITY = 0x7F800000
 LANES, QUAD = 16, 4  # columns of a panel, inputs of a group: kernels/c/lanes.h, kernels/c/integer/dot4.h
 LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
-TIOVX_VERSION = 1  # KERNELS_VERSION in kernels/tiovx/protocol.h
+TIOVX_VERSION = 2  # KERNELS_VERSION in kernels/tiovx/protocol.h
+TIOVX_TILE = 1 << 16  # TILE_BYTES in kernels/tiovx/target/windows.h
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
 DENSE = ("QGemm", "QLinearMatMul")
@@ -75,7 +77,9 @@ class Node:
     `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
     read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
     input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
-    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads, `channels` those of the input.
+    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.  `image` is the shape of the
+    first source, `shape` that of the output, `depth` the width of all sources; `constant_first` is whether the first
+    input is a constant of several values.
     """
 
     operator: str
@@ -87,7 +91,11 @@ class Node:
     dtype: np.dtype[Any]
     constants: Mapping[str, Array]
     window: tuple[int, ...] = ()
-    channels: int = 1
+    image: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    depth: int = 0
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    constant_first: bool = False
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
@@ -262,8 +270,20 @@ def _node(
             f"it has {', '.join(sorted(read))}",
         )
     window = values[proto.input[3]].shape[1:] if proto.op_type == "QLinearConv" else ()
-    channels = tensors[sources[0]].shape[0]
-    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type](), window, channels)
+    return Node(
+        proto.op_type,
+        sources,
+        proto.output[0],
+        width,
+        dtype,
+        *read[proto.op_type](),
+        window,
+        tensors[sources[0]].shape,
+        shape,
+        sum(math.prod(tensors[name].shape) for name in sources),
+        attributes,
+        proto.input[0] in values and values[proto.input[0]].size > 1,
+    )
 
 
 def _constants(proto: onnx.NodeProto, values: Mapping[str, Array]) -> list[Array | None]:
@@ -530,7 +550,7 @@ def _qlinear_add(inputs: Sequence[Array | None], width: int) -> dict[str, Array]
         a, sa, za, b, sb, zb = b, sb, zb, a, sa, za
     first, second = _row(sa) / _row(sy), _row(sb) / _row(sy)
     zero_points = [_row(each).astype(np.float32) for each in (za, zb, zy)]
-    both = _fused(first, zero_points[0], second * zero_points[1])
+    both = fused(first, zero_points[0], second * zero_points[1])
     constants: dict[str, Array] = {"first_ratio": first, "second_ratio": second, "fixed": zero_points[2] - both}
     operand = b if a is None else a
     return constants if operand is None else constants | {"addend": _row(operand, width)}
@@ -586,21 +606,10 @@ def _logistic(d: Array) -> Array:
     square = d * d
     p, q = (np.full_like(d, np.float32(coefficients[0])) for coefficients in (alpha, beta))
     for coefficient in alpha[1:]:
-        p = _fused(p, square, np.full_like(d, coefficient))
+        p = fused(p, square, np.full_like(d, coefficient))
     for coefficient in beta[1:]:
-        q = _fused(q, square, np.full_like(d, coefficient))
+        q = fused(q, square, np.full_like(d, coefficient))
     return np.clip(p * d / q + np.float32(0.5), np.float32(0), np.float32(1))
-
-
-def _fused(a: Array, b: Array, c: Array) -> Array:
-    """Return float32(a * b + c), rounded once: the sum is rounded to odd in float64, where the product is exact."""
-    product = a.astype(np.float64) * b
-    total = product + c
-    part = total - product
-    lost = (product - (total - part)) + (c - part)
-    bits = total.view(np.int64) - ((lost != 0) & ((lost < 0) != (total < 0)))
-    rounded: Array = (bits | (lost != 0)).view(np.float64).astype(np.float32)
-    return rounded
 
 
 def _row(value: Array | None, width: int = 1) -> Array:
@@ -713,22 +722,128 @@ def _in_fours(node: Node) -> dict[str, Array]:
 
 def _in_parts(node: Node) -> dict[str, Array]:
     """Return tables of tiovx: thresholds, no floating point, and a header with the sizes (kernels/tiovx/protocol.h)."""
-    if node.operator == "QuantizeLinear":
-        parts, flip = {"thresholds": quantize_thresholds(node)[None]}, 0
-    else:
-        flip = FLIP if node.input_dtype == np.int8 else 0
-        zero_points = _signed_zero_points(node)
-        parts = {"offset": _offset(node, flip), "weights": _panels(node.signed)}
-        parts |= {"weights_zero_point": zero_points} if zero_points.any() else {}
-        if node.dtype == np.float32:
-            parts["multiplier"] = node.constants["multiplier"]
-        else:
-            parts["thresholds"] = thresholds(node)
+    flip = FLIP if node.input_dtype == np.int8 else 0
+    parts = TIOVX_PARTS[node.operator](node, flip) if node.operator in TIOVX_PARTS else {}
     lowest = 0 if node.dtype == np.float32 else np.iinfo(node.dtype).min % 256
-    order = ("offset", "weights_zero_point", "thresholds", "multiplier", "weights")
-    sizes = [parts[part].nbytes if part in parts else 0 for part in order]
-    head = [TIOVX_VERSION, node.input_width, node.width, flip, lowest, *sizes]
+    order = (
+        ("offset",),
+        ("weights_zero_point",),
+        ("thresholds",),
+        ("multiplier",),
+        ("weights",),
+        ("window",),
+        ("codes",),
+        ("addend", "factor"),
+        ("terms",),
+        ("rows",),
+    )
+    sizes = [sum(parts[part].nbytes for part in each if part in parts) for each in order]
+    head = [TIOVX_VERSION, node.depth, node.width, flip, lowest, *sizes]
     return {"head": np.array(head, np.uint32), **parts}
+
+
+def _contraction_parts(node: Node, flip: int) -> dict[str, Array]:
+    """Return the parts of a sum of products but for its weights."""
+    zero_points = _signed_zero_points(node)
+    parts = {"offset": _offset(node, flip)} | ({"weights_zero_point": zero_points} if zero_points.any() else {})
+    if node.dtype == np.float32:
+        return parts | {"multiplier": node.constants["multiplier"]}
+    return parts | {"thresholds": thresholds(node)}
+
+
+def _dense_parts(node: Node, flip: int) -> dict[str, Array]:
+    return _contraction_parts(node, flip) | {"weights": _panels(node.signed)}
+
+
+def _convolution_parts(node: Node, flip: int) -> dict[str, Array]:
+    groups, outside = node.attributes.get("group", 1), int(node.constants["input_zero_point"][0]) + flip
+    tiles = _tiles(node, groups, node.window[0], node.shape[0] // groups, outside)
+    return _contraction_parts(node, flip) | {"weights": _padded(node.signed.T, QUAD), "window": tiles}
+
+
+def _pair_parts(node: Node, flip: int) -> dict[str, Array]:  # noqa: ARG001 - the table has the order of the codes
+    operand = {name: node.constants[name].view(np.uint8) for name in ("addend", "factor") if name in node.constants}
+    return {"codes": _pairs(node).view(np.uint8), **operand}
+
+
+def _tiles(node: Node, groups: int, inputs: int, outputs: int, outside: int, exponent: int = 0) -> Array:
+    """Return struct windows of kernels/tiovx/target/windows.h, uint32."""
+    attributes, axes = node.attributes, len(node.image) - 1
+    kernel = list(attributes.get("kernel_shape", node.window[1:]))
+    strides, dilations = (list(attributes.get(name, [1] * axes)) for name in ("strides", "dilations"))
+    before = list(attributes.get("pads", [0] * axes))[:axes]
+    how = attributes.get("auto_pad", b"NOTSET")
+    if how != b"NOTSET":
+        sizes = zip(node.shape[1:], strides, kernel, node.image[1:], strict=True)
+        room = [max((count - 1) * stride + size - length, 0) for count, stride, size, length in sizes]
+        before = [{b"SAME_UPPER": each // 2, b"SAME_LOWER": each - each // 2}.get(how, 0) for each in room]
+    one, none = [1] * (2 - axes), [0] * (2 - axes)
+    rows = [[*one, *each] for each in (node.image[1:], kernel, strides, dilations)]
+    rows += [[*none, *before], [*one, *node.shape[1:]]]
+    _, (high, wide), (down, right), (step, aside), _, (count, columns) = rows
+    width = (columns - 1) * right + (wide - 1) * aside + 1
+    bands = [band for band in range(1, count + 1)
+             if inputs * ((band - 1) * down + (high - 1) * step + 1) * width <= TIOVX_TILE]  # fmt: skip
+    sizes_of_group = [groups, inputs, outputs, max(bands, default=1), outside, exponent]
+    return np.array([*np.concatenate(rows), *sizes_of_group], np.int64).astype(np.uint32)
+
+
+def _mean_parts(node: Node, flip: int) -> dict[str, Array]:
+    """Return the parts of a QLinearAveragePool: kernels/c/integer/rounded_sum.h has the unit of the terms."""
+    constants = node.constants
+    if "input_step" not in constants:
+        return _global_mean_parts(node, flip)
+    outside = int(constants["input_zero_point"][0]) + flip
+    step, y_scale, y_zero_point = (constants[name] for name in ("input_step", "output_step", "output_zero_point"))
+    counts = _counts(node.attributes, node.image, node.shape).astype(np.int64)
+    if node.attributes.get("count_include_pad"):
+        counts = np.full_like(counts, math.prod(node.attributes["kernel_shape"]))
+    different = np.unique(counts)
+    codes = np.arange(CODES + 1) + np.iinfo(node.dtype).min - constants["input_zero_point"]
+    exponent = max(int(np.frexp(step[0])[1]) - 24, -149)
+    terms = np.ldexp((codes.astype(np.float32) * step).astype(np.float64), -exponent).astype(np.int64)
+    wanted = _codes_above_lowest(node)
+
+    def reached(numbers: Array) -> Array:
+        with np.errstate(over="ignore"):
+            v = _numbered(numbers) / different[:, None].astype(np.float32) / y_scale + y_zero_point.astype(np.float32)
+        return np.asarray(np.rint(v) >= wanted)
+
+    shape = (len(different), CODES)
+    least = _least(reached, np.full(shape, 1 - INFINITY), np.full(shape, INFINITY))
+    return {
+        "thresholds": least.astype(np.int32),
+        "window": _tiles(node, node.image[0], 1, 1, outside, exponent),
+        "terms": terms,
+        "rows": np.searchsorted(different, counts).astype(np.uint32),
+    }
+
+
+def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
+    """Return the parts of a QLinearGlobalAveragePool, a contraction with weights of 1; its channels are alike."""
+    width = node.width
+    of_contraction: dict[str, Array] = {
+        "weights": np.ones((node.input_width // width, width), np.int8),
+        "weights_zero_point": np.zeros(width, np.int32),
+        "bias": np.zeros(width, np.int32),
+        "multiplier": np.repeat(node.constants["multiplier"], width),
+    }
+    parts = _contraction_parts(replace(node, constants={**node.constants, **of_contraction}), flip)
+    return parts | {"thresholds": parts["thresholds"][:1]}
+
+
+def _pairs(node: Node) -> Array:
+    """Return the codes of QLinearAdd or QLinearMul by the code of the first activation, then by the other code."""
+    constants, limits = node.constants, np.iinfo(node.dtype)
+    codes = (np.arange(CODES + 1) + limits.min).astype(np.float32)
+    if node.operator == "QLinearAdd":
+        second = fused(constants["second_ratio"], codes, constants["fixed"])
+        v = fused(constants["first_ratio"], codes[:, None], second)
+    else:
+        a, b, zero_point = (constants[f"{name}_zero_point"].astype(np.float32) for name in "aby")
+        v = (codes - a)[:, None] * (codes - b) * constants["multiplier"] + zero_point
+    table = np.clip(np.rint(v), limits.min, limits.max).astype(node.dtype)
+    return np.ascontiguousarray(table.T) if node.operator == "QLinearAdd" and node.constant_first else table
 
 
 def _in_levels(node: Node) -> dict[str, Array]:
@@ -743,6 +858,20 @@ def _in_levels(node: Node) -> dict[str, Array]:
         nodes_of_level = np.arange(1 << level)
         tables[f"level_{level}"] = steps[:, (2 * nodes_of_level + 1) * (1 << (LEVELS - 1 - level)) - 1]
     return tables | {"lowest": np.array([np.iinfo(node.dtype).min], np.int32)}
+
+
+TIOVX_PARTS: dict[str, Callable[[Node, int], dict[str, Array]]] = {
+    "QuantizeLinear": lambda node, _: {"thresholds": quantize_thresholds(node)[None]},
+    **dict.fromkeys(DENSE, _dense_parts),
+    "QLinearConv": _convolution_parts,
+    "QLinearAdd": _pair_parts,
+    "QLinearMul": _pair_parts,
+    "QLinearConcat": lambda node, _: {"codes": node.constants["table"].view(np.uint8)},
+    "MaxPool": lambda node, _: {"window": _tiles(node, node.image[0], 1, 1, 0)},
+    "QLinearAveragePool": _mean_parts,
+    "QLinearGlobalAveragePool": _global_mean_parts,
+}
+"""The parts of a layer of tiovx (enum part in kernels/tiovx/protocol.h), by operator; others have none."""
 
 
 RULES: dict[str, Rule] = {
@@ -780,12 +909,12 @@ def _of_words(node: Node) -> dict[str, Array]:
     """Return the tables of a QLinearConv of cuda:fused: rows of four channels, by place and word of four inputs."""
     inputs, *kernel = node.window
     size, width = math.prod(kernel), node.signed.shape[1]
-    share = width * inputs // node.channels
+    share = width * inputs // node.image[0]
     first = np.arange(width) // share * inputs
     by_fours = np.arange(-(-width // QUAD))
     begins = np.minimum.reduceat(first, QUAD * by_fours) // QUAD
     count = int((np.maximum.reduceat(first + inputs - 1, QUAD * by_fours) // QUAD - begins).max()) + 1
-    begins = np.minimum(begins, -(-node.channels // QUAD) - count)
+    begins = np.minimum(begins, -(-node.image[0] // QUAD) - count)
     row, place, word, n, i = np.indices((len(by_fours), size, count, QUAD, QUAD)).reshape(5, len(by_fours), -1)
     channel = QUAD * row + n
     c = QUAD * (begins[row] + word) + i - channel // share * inputs
@@ -922,12 +1051,17 @@ def quantize_thresholds(node: Node) -> Array:
     wanted = _codes_above_lowest(node) - node.constants["zero_point"][0]
 
     def reached(numbers: Array) -> Array:
-        magnitude = np.abs(numbers).astype(np.uint32).view(np.float32)
         with np.errstate(over="ignore"):
-            v = np.copysign(magnitude, numbers.astype(np.float32)) / node.constants["scale"]
+            v = _numbered(numbers) / node.constants["scale"]
         return np.asarray(np.rint(v) >= wanted)
 
     return _least(reached, np.full(CODES, 1 - INFINITY), np.full(CODES, INFINITY)).astype(np.int32)
+
+
+def _numbered(numbers: Array) -> Array:
+    """Return the float32 of these numbers, which have their order."""
+    magnitude = np.abs(numbers).astype(np.uint32).view(np.float32)
+    return np.copysign(magnitude, numbers.astype(np.float32))
 
 
 def _codes_above_lowest(node: Node) -> Array:

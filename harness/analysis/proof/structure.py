@@ -260,7 +260,7 @@ def _in_section(found: Inspected, section: Section) -> str:
     symbols = found.program.thread_locals if section.thread_local else found.program.objects
     inside = sorted((each for each in symbols if each.section == section.name and each.size), key=lambda s: s.address)
     start = 0 if section.thread_local else section.address
-    edge = start
+    edge = start + fixed.START_BYTES.get(section.name, 0)
     for symbol in inside:
         reason = _reason_against(found, symbol)
         if reason:

@@ -21,6 +21,8 @@ from harness.targets.tiovx.settings import TiovxSettings
 DOUBLE = "host-simulation of TIOVX (double)"  # in simulators/tiovx, too
 CORES = {"c7x": "TIVX_TARGET_DSP_C7_1", "mpu": "TIVX_TARGET_MPU_0"}
 """Name of the core in TIOVX, by variant."""
+INSTANCES, USER_DATA_OBJECTS, TENSORS = 64, 194, 256
+"""The most objects of TIOVX: one instance and one object with constants a layer, one object more at the start."""
 
 
 class Tiovx(Target):
@@ -55,6 +57,17 @@ class Tiovx(Target):
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
         """Return the code of an item on the A72; the constants configure the core's kernels."""
         return code.generate(item, launches, CORES[self.variant], self.lowering_of)
+
+    def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002 - of TIOVX
+        """Return which objects of TIOVX are too few for these graphs (tivx_config_j721e.h)."""
+        nodes = sum(map(len, launches))
+        counts = (
+            (nodes, INSTANCES, "instances of target kernels"),
+            (nodes + 1, USER_DATA_OBJECTS, "user data objects"),
+            (code.tensors(launches), TENSORS, "tensors"),
+        )
+        short = (f"needs {count} {name}, TIOVX has {limit}" for count, limit, name in counts if count > limit)
+        return next(short, None)
 
     def compiler(self) -> KernelCompiler:
         """Return the build against TIOVX, or against its double."""

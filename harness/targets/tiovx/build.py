@@ -1,6 +1,6 @@
 """Build of an item under TIOVX with TI's headers and library, or with the simulator in their place.
 
-The thresholds are tried on every accumulator before anything is built with them.
+The tables in the place of formulas are tried before anything is built with them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Tiovx:
     def build(
         self, bundle: Path, kernels: Sequence[CoreItem], profile: Profile, compile_c: CompileC
     ) -> tuple[Path, ...]:
-        """Check the thresholds; for a simulated board build the simulator with the kernels of a firmware."""
+        """Check the tables; for a simulated board build the simulator with the kernels of a firmware."""
         cores = {item.core for item in kernels}
         (bundle / COMPILED).mkdir(exist_ok=True)
         (bundle / TRIED).write_text(json.dumps(_tried(kernels), indent=1) + "\n", encoding="utf-8")
@@ -97,8 +97,8 @@ def _own_kernels(kernels: Sequence[CoreItem], profile: Profile) -> str:
 def _tried(kernels: Sequence[CoreItem]) -> list[dict[str, object]]:
     layers = [layer for item in kernels for layer, _ in item.layers]
     parts = {layer.name: held.parts for item in kernels for layer, held in item.layers}
-    thresholds = {name: of_layer["TABLE"].values for name, of_layer in parts.items() if "TABLE" in of_layer}
-    return [asdict(tried) for tried in threshold_check.all_layers(layers, thresholds)]
+    tables = {name: held[part].values for name, held in parts.items() for part in ("TABLE", "CODES") if part in held}
+    return [asdict(tried) for tried in threshold_check.all_layers(layers, tables)]
 
 
 def _c_files(bundle: Path, folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from harness.targets.tiovx.constants import Constants
 
 VX_TYPES = {"uint8": "VX_TYPE_UINT8", "int8": "VX_TYPE_INT8", "int32": "VX_TYPE_INT32", "float32": "VX_TYPE_FLOAT32"}
 DRIVER = ("tiovx_put", "tiovx_run", "tiovx_get")
-LAUNCH, ARRAY, NODE, STAGE, ITEM = 64, 48, 64, 136, 200  # bytes of the structs of kernels/tiovx/tiovx.h
+LAUNCH, ARRAY, NODE, STAGE, ITEM = 64, 48, 96, 288, 200  # bytes of the structs of kernels/tiovx/tiovx.h
 
 L = TypeVar("L", bound=Layer)
 
@@ -26,7 +26,19 @@ class TiovxLowering(Lowering[L]):
     """The constants of an operator; its code is a fixed kernel (kernels/tiovx/target)."""
 
     kernel: ClassVar[str]
-    """Its enumerator in kernels/tiovx/protocol.h."""
+    """Its name in kernels/tiovx/protocol.h."""
+
+    def kernel_of(self, layer: L) -> str:  # noqa: ARG002 - kernels with several sources override it
+        """Return the name of the kernel of a layer."""
+        return self.kernel
+
+    def unsupported(self, layer: L, variant: str) -> str | None:  # noqa: ARG002 - both cores have the same kernels
+        """Refuse a layer that is too large for TIOVX, and one that the kernel cannot compute."""
+        return constants.too_large(layer) or self.inexact(layer)
+
+    def inexact(self, layer: L) -> str | None:  # noqa: ARG002 - lowerings override it
+        """Return why the kernel cannot compute `layer` exactly; None if it can."""
+        return None
 
     @abstractmethod
     def constants(self, layer: L) -> Constants:
@@ -73,6 +85,11 @@ def generate(item: str, launches: Sequence[Launch], core: str, lowering_of: Lowe
         objects={f"{item}_tiovx": ITEM}
         | {name: size for launch in launches for name, size in _objects(launch, lowering_of)},
     )
+
+
+def tensors(launches: Sequence[Launch]) -> int:
+    """Return the number of tensors of an item."""
+    return sum(len(_arrays(launch)) for launch in launches)
 
 
 def _objects(launch: Launch, lowering_of: LoweringOf) -> Iterator[tuple[str, int]]:
@@ -127,9 +144,9 @@ def _arrays(launch: Launch) -> list[_Array]:
     written = [_Array(_output(task.layer), task.layer.dtype.name, task.layer.size, task.is_output) for task in launch]
     own = {array.name for array in written}
     read = dict.fromkeys(
-        _Array(source, task.layer.input.dtype.name, task.layer.input.size, is_output=False)
+        _Array(source, tensor.dtype.name, tensor.size, is_output=False)
         for task in launch
-        for source in task.sources
+        for source, tensor in zip(task.sources, task.layer.inputs, strict=True)
         if source not in own
     )
     return [*read, *written]
@@ -137,18 +154,19 @@ def _arrays(launch: Launch) -> list[_Array]:
 
 def _parts(layer: Layer, held: Constants) -> str:
     rows = [f"    [{part}] = {{{table.name}, sizeof {table.name}}}," for part, table in constants.parts_in_order(held)]
-    return f"static const struct tiovx_part {layer.name}_parts[PARTS] = {{\n" + "\n".join(rows) + "\n};"
+    return f"static const struct tiovx_part {layer.name}_parts[PARTS] = {{\n" + "\n".join(rows or ["    {0}"]) + "\n};"
 
 
 def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
     """Return the stage for the proof: a command to the node of the schedule, whose callback runs the same functions."""
-    name = of_layer.name
-    ends = ((of_layer.input_dtype.name, of_layer.input_width), (of_layer.output_dtype.name, of_layer.output_width))
-    rows = ", ".join(f'{{"{name}", {_tensor(dtype, width)}}}' for dtype, width in ends)
+    name, several = of_layer.name, [tensor.size for tensor in task.layer.inputs[1:]]
+    widths = [of_layer.input_width - sum(several), *several]
+    sources = ", ".join(f'{{"{name}", {_tensor(of_layer.input_dtype.name, width)}}}' for width in widths)
     number = next(n for n, other in enumerate(launch) if other is task)
     return (
         f"static struct tiovx_stage {name}_on_core = {{.launch = &{_name(launch)}, .node = {number}, "
-        f".command = COMMAND_{of_layer.part.name}, .ends = {{{rows}}}}};\n"
+        f".command = COMMAND_{of_layer.part.name}, .sources = {{{sources}}}, .source_count = {len(widths)}, "
+        f'.result = {{"{name}", {_tensor(of_layer.output_dtype.name, of_layer.output_width)}}}}};\n'
         f"static void {name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
         f"    tiovx_apply(&{name}_on_core, vectors, inputs, outputs);\n}}"
     )
@@ -168,8 +186,10 @@ def _launch_text(launch: Launch, lowering_of: LoweringOf) -> str:
         for array in arrays
     ]
     nodes = [
-        f'    {{"{task.layer.name}", {lowering_of(task.layer).kernel}, (struct head *){task.layer.name}_head, '
-        f"{task.layer.name}_parts, .source = {index[task.sources[0]]}, .result = {index[_output(task.layer)]}}},"
+        f'    {{"{task.layer.name}", {lowering_of(task.layer).kernel_of(task.layer)}, '
+        f"(struct head *){task.layer.name}_head, {task.layer.name}_parts, "
+        f".sources = {{{', '.join(str(index[source]) for source in task.sources)}}}, "
+        f".source_count = {len(task.sources)}, .result = {index[_output(task.layer)]}}},"
         for task in launch
     ]
     return "\n".join(

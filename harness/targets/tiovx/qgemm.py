@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.contraction import Contraction
 from harness.operators.qgemm import QGemm
 from harness.targets import contraction
 from harness.targets.contraction import (
@@ -18,10 +19,9 @@ from harness.targets.contraction import (
 )
 from harness.targets.generated import Stage, Table
 from harness.targets.tiovx.code import TiovxLowering
-from harness.targets.tiovx.constants import Constants, with_head
+from harness.targets.tiovx.constants import FLIP, Constants, with_head
 
 LANES, QUAD = 16, 4  # of kernels/c/integer/dot4.h
-FLIP = 128
 
 
 class QGemmLowering(TiovxLowering[QGemm]):
@@ -30,7 +30,7 @@ class QGemmLowering(TiovxLowering[QGemm]):
     operator = QGemm
     kernel = "KERNEL_QGEMM"
 
-    def unsupported(self, layer: QGemm, variant: str) -> str | None:  # noqa: ARG002 - both cores have the same kernels
+    def inexact(self, layer: QGemm) -> str | None:
         """Refuse accumulators that reach the largest int32, and sums that could leave int32."""
         return reaches_sentinel(layer) or too_deep(layer)
 
@@ -53,10 +53,10 @@ class QGemmLowering(TiovxLowering[QGemm]):
             parts["TABLE"] = Table(f"{name}_thresholds", layer.thresholds(), origin)
         origin = f"{origin_of_weights(layer)}, in the order of dot4.h"
         parts["WEIGHTS"] = Table(f"{name}_weights", packed(weights), origin)
-        return with_head(layer, parts, flip=FLIP if layer.input.dtype == np.int8 else 0)
+        return with_head(layer, parts)
 
 
-def offset(layer: QGemm) -> Array:
+def offset(layer: Contraction) -> Array:
     """Return acc[n] without its sums over a, modulo 2^32, uint32 (N,); int8 values of a are read as uint8, 128 more."""
     shift = FLIP if layer.input.dtype == np.int8 else 0
     return contraction.offset(dataclasses.replace(layer, a_zero_point=layer.a_zero_point + shift))

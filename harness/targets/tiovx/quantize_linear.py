@@ -21,4 +21,4 @@ class QuantizeLinearLowering(TiovxLowering[QuantizeLinear]):
         steps = layer.thresholds().astype(np.int32)
         origin = "the least float32, as ordered numbers, that become each code above the lowest"
         table = Table(f"{layer.name}_thresholds", steps[None], origin)
-        return with_head(layer, {"TABLE": table}, flip=0)
+        return with_head(layer, {"TABLE": table})

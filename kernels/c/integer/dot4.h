@@ -48,6 +48,17 @@ static inline void dot_products(size_t groups, size_t quads, const uint8_t *a, c
     }
 }
 
+/* See below; panel and dot begin at multiples of 64 bytes, and b at one of 4. */
+static inline void dot_positions(size_t quads, const uint8_t *panel, const int8_t *b, int32_t *dot)
+{
+    int16 sum = (int16)(0);
+    for (size_t q = 0; q < quads; ++q) {
+        const int32_t quad = ((const int32_t *)b)[q];
+        sum += __vdotp4subw_vvv(__as_char64((int16)(quad)), *(const uchar64 *)&panel[q * LANES * QUAD]);
+    }
+    *(int16 *)dot = sum;
+}
+
 #else
 
 /* As above. */
@@ -64,6 +75,21 @@ static inline void dot_products(size_t groups, size_t quads, const uint8_t *a, c
         for (size_t lane = 0; lane < LANES; ++lane)
             dot[g * LANES + lane] = sum[lane];
     }
+}
+
+/* The other way round: one output, at LANES positions side by side, whose quads of inputs stand as those of weights do,
+ *
+ *     dot[lane] = sum_k panel[lane][k] * b[k]          panel[lane][4 q + i]  at  (q * 16 + lane) * 4 + i
+ */
+static inline void dot_positions(size_t quads, const uint8_t *panel, const int8_t *b, int32_t *dot)
+{
+    int32_t sum[LANES] = {0};
+    for (size_t q = 0; q < quads; ++q)
+        for (size_t lane = 0; lane < LANES; ++lane)
+            for (size_t i = 0; i < QUAD; ++i)
+                sum[lane] += panel[(q * LANES + lane) * QUAD + i] * b[q * QUAD + i];
+    for (size_t lane = 0; lane < LANES; ++lane)
+        dot[lane] = sum[lane];
 }
 
 #endif

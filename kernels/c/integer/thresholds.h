@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-enum { THRESHOLDS = 255 };
+enum { THRESHOLDS = 255, SEARCHES = 16 };
 
 /* #{k : t[k] <= x}: eight comparisons, whatever x is. */
 static inline uint32_t threshold_count(const int32_t *t, int32_t x)
@@ -28,6 +28,27 @@ static inline uint32_t threshold_count(const int32_t *t, int32_t x)
     for (uint32_t step = 128; step > 0; step /= 2)
         count += t[count + step - 1] <= x ? step : 0;
     return count;
+}
+
+/* The codes low + #{k : t[lane * stride + k] <= x[lane]} of `lanes` values, SEARCHES at most.
+ *
+ * One search is a chain of eight loads, each of which waits for the one before.  SEARCHES of them stand side by side,
+ * level by level, so that a processor that executes in order, as the C7x does, has as many loads in flight: a C compiler
+ * can see that none depends on another (benchmarks/thresholds.py). */
+static inline void threshold_codes(const int32_t *t, uint32_t stride, uint32_t lanes, const int32_t *x, uint32_t low,
+                                   uint8_t *codes)
+{
+    uint32_t count[SEARCHES] = {0};
+    if (lanes < SEARCHES) {
+        for (uint32_t lane = 0; lane < lanes; ++lane)
+            codes[lane] = (uint8_t)(low + threshold_count(&t[lane * stride], x[lane]));
+        return;
+    }
+    for (uint32_t step = 128; step > 0; step /= 2)
+        for (uint32_t lane = 0; lane < SEARCHES; ++lane)
+            count[lane] += t[lane * stride + count[lane] + step - 1] <= x[lane] ? step : 0;
+    for (uint32_t lane = 0; lane < SEARCHES; ++lane)
+        codes[lane] = (uint8_t)(low + count[lane]);
 }
 
 /* The bits of a float32 as an integer in the order of the numbers: -inf -2139095040, both zeros 0, +inf 2139095040.

@@ -12,7 +12,13 @@ TARGET      := harness_kernels
 TARGETTYPE  := library
 
 CSOURCES    := target/callbacks.c
+CSOURCES    += target/code_pairs.c
+CSOURCES    += target/codes.c
+CSOURCES    += target/max_pool.c
 CSOURCES    += target/qgemm.c
+CSOURCES    += target/qlinear_average_pool.c
+CSOURCES    += target/qlinear_conv.c
+CSOURCES    += target/qlinear_global_average_pool.c
 CSOURCES    += target/quantize_linear.c
 CSOURCES    += target/register.c
 

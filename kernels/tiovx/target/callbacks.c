@@ -4,11 +4,25 @@
 
 #include "identity.h"
 
-/* The buffers of a question, with the access that their kernel needs. */
-enum { BUFFERS = 3 };
-static const enum parameter buffers[BUFFERS] = {CONSTANTS, SOURCE, RESULT};
-static const vx_enum access_of[PARAMETERS] = {[CONSTANTS] = VX_READ_ONLY, [SOURCE] = VX_READ_ONLY,
-                                              [RESULT] = VX_WRITE_ONLY};
+/* The first parameter that is the same object: a kernel with several sources may have one of them twice. */
+static unsigned first_of(tivx_obj_desc_t *const parameters[], unsigned parameter)
+{
+    unsigned first = 0;
+    while (parameters[first] != parameters[parameter])
+        ++first;
+    return first;
+}
+
+/* Whether a parameter is to be mapped: all but the number of vectors are buffers, each of which is mapped once. */
+static int is_mapped(tivx_obj_desc_t *const parameters[], unsigned parameter)
+{
+    return parameter != VECTORS && first_of(parameters, parameter) == parameter;
+}
+
+static vx_enum access_of(unsigned parameter)
+{
+    return parameter == RESULT ? VX_WRITE_ONLY : VX_READ_ONLY;
+}
 
 static const tivx_shared_mem_ptr_t *memory_of(const tivx_obj_desc_t *parameter, uint32_t *bytes)
 {
@@ -41,10 +55,10 @@ static int has_types(tivx_obj_desc_t *const parameters[], uint16_t count)
 {
     static const uint16_t types[PARAMETERS] = {TIVX_OBJ_DESC_USER_DATA_OBJECT, TIVX_OBJ_DESC_SCALAR,
                                                TIVX_OBJ_DESC_TENSOR, TIVX_OBJ_DESC_TENSOR};
-    if (count != PARAMETERS)
+    if (count < PARAMETERS || count > MOST_PARAMETERS)
         return 0;
-    for (int i = 0; i < PARAMETERS; ++i)
-        if (!parameters[i] || parameters[i]->type != types[i])
+    for (unsigned i = 0; i < count; ++i)
+        if (!parameters[i] || parameters[i]->type != types[i < PARAMETERS ? i : SOURCE])
             return 0;
     return 1;
 }
@@ -62,22 +76,37 @@ static int fits(const tivx_obj_desc_tensor_t *tensor, uint32_t width, uint32_t e
            tensor->stride[1] >= width * element;
 }
 
+/* The sources, whose rows have `given` elements together. */
+static int read_sources(struct work *work, tivx_obj_desc_t *const parameters[], void *const mapped[], uint32_t given,
+                        uint32_t element)
+{
+    uint32_t width = 0;
+    for (uint32_t i = 0; i < work->source_count; ++i) {
+        const unsigned which = source_parameter(i);
+        const tivx_obj_desc_tensor_t *source = (const tivx_obj_desc_tensor_t *)parameters[which];
+        work->sources[i] = (struct rows){mapped[first_of(parameters, which)], source->stride[1]};
+        work->widths[i] = source->dimensions[0];
+        if (!fits(source, work->widths[i], element, work->vectors))
+            return 0;
+        width += work->widths[i];
+    }
+    return width == given;
+}
+
 /* With all buffers mapped, and everything checked that could lead out of them. */
 static vx_status compute(struct work *work, const struct operation *operation, tivx_obj_desc_t *const parameters[],
                          void *const mapped[])
 {
-    const tivx_obj_desc_tensor_t *source = (const tivx_obj_desc_tensor_t *)parameters[SOURCE];
     const tivx_obj_desc_tensor_t *result = (const tivx_obj_desc_tensor_t *)parameters[RESULT];
     const struct head *constants = mapped[CONSTANTS];
     uint32_t bytes;
     memory_of(parameters[CONSTANTS], &bytes);
     work->constants = constants;
     work->vectors = ((const tivx_obj_desc_scalar_t *)parameters[VECTORS])->data.u32;
-    work->source = (struct rows){mapped[SOURCE], source->stride[1]};
     work->result = (struct rows){mapped[RESULT], result->stride[1]};
     const uint32_t given = work->command == COMMAND_FINISH ? constants->width : constants->depth;
     if (!is_whole(constants, bytes) ||
-        !fits(source, given, operation->source_bytes(constants, work->command), work->vectors) ||
+        !read_sources(work, parameters, mapped, given, operation->source_bytes(constants, work->command)) ||
         !fits(result, constants->width, operation->result_bytes(constants, work->command), work->vectors))
         return VX_ERROR_INVALID_PARAMETERS;
     operation->compute(work);
@@ -87,21 +116,22 @@ static vx_status compute(struct work *work, const struct operation *operation, t
 static vx_status answer(struct work *work, const struct operation *operation, tivx_obj_desc_t *parameters[],
                         uint16_t count)
 {
-    void *mapped[PARAMETERS] = {0};
+    void *mapped[MOST_PARAMETERS] = {0};
     vx_status status = has_types(parameters, count) ? VX_SUCCESS : VX_ERROR_INVALID_PARAMETERS;
-    int open = 0;
-    while (status == VX_SUCCESS && open < BUFFERS) {
-        const enum parameter which = buffers[open];
-        status = map(parameters[which], access_of[which], &mapped[which]);
+    unsigned open = 0;
+    while (status == VX_SUCCESS && open < count) {
+        if (is_mapped(parameters, open))
+            status = map(parameters[open], access_of(open), &mapped[open]);
         open += status == VX_SUCCESS;
     }
+    work->source_count = count - PARAMETERS + 1u;
     if (status == VX_SUCCESS)
         status = compute(work, operation, parameters, mapped);
-    while (open > 0) {
-        const enum parameter which = buffers[--open];
-        const vx_status closed = unmap(parameters[which], access_of[which], mapped[which]);
-        status = status == VX_SUCCESS ? closed : status;
-    }
+    while (open-- > 0)
+        if (is_mapped(parameters, open)) {
+            const vx_status closed = unmap(parameters[open], access_of(open), mapped[open]);
+            status = status == VX_SUCCESS ? closed : status;
+        }
     return status;
 }
 

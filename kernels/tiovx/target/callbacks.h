@@ -1,4 +1,4 @@
-/* What the two kernels share: parameters, buffers and their coherence, memory of an instance, identity. */
+/* What all kernels share: parameters, buffers and their coherence, memory of an instance, identity. */
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
 
@@ -31,7 +31,9 @@ struct work {
     enum command command;
     const struct head *constants;
     uint32_t vectors;
-    struct rows source, result;
+    struct rows sources[SOURCES], result;
+    uint32_t widths[SOURCES]; /* elements of a source's row */
+    uint32_t source_count;
     uint8_t *scratch; /* of the instance */
 };
 
@@ -59,6 +61,39 @@ static inline const void *part_of(const struct head *constants, enum part part)
     return constants->bytes[part] ? (const uint8_t *)constants + part_start(constants, part) : (const uint8_t *)0;
 }
 
-extern const struct operation harness_quantize_linear, harness_qgemm;
+static inline uint32_t rounded_up(uint32_t value, uint32_t multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+/* Of a kernel without any: an instance without memory could not be told from one that was never made. */
+static inline uint32_t no_scratch_bytes(const struct head *constants)
+{
+    (void)constants;
+    return ALIGNMENT;
+}
+
+/* The elements of a kernel between codes, which has one stage. */
+static inline uint32_t code_bytes(const struct head *constants, enum command command)
+{
+    (void)constants;
+    return command == WHOLE || command == COMMAND_COMPUTE;
+}
+
+/* The elements of a contraction's source and result: codes, sums between its stages, float32 as MULTIPLIER says. */
+static inline uint32_t summand_bytes(const struct head *constants, enum command command)
+{
+    static const uint32_t bytes[] = {[WHOLE] = 1, [COMMAND_ACCUMULATE] = 1, [COMMAND_FINISH] = sizeof(int32_t)};
+    (void)constants;
+    return command < sizeof bytes / sizeof *bytes ? bytes[command] : 0;
+}
+
+static inline uint32_t contraction_bytes(const struct head *constants, enum command command)
+{
+    return command == COMMAND_ACCUMULATE || constants->bytes[MULTIPLIER] ? sizeof(int32_t) : 1;
+}
+
+extern const struct operation harness_quantize_linear, harness_qgemm, harness_qlinear_conv, harness_max_pool,
+    harness_qlinear_global_average_pool, harness_qlinear_average_pool, harness_code_pairs, harness_codes;
 
 #endif

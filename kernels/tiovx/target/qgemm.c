@@ -17,11 +17,6 @@
 #include "scaled.h"
 #include "thresholds.h"
 
-static uint32_t rounded_up(uint32_t value, uint32_t multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
-
 /* The scratch holds a vector of sums, then one of inputs, both filled up. */
 static uint32_t sums_bytes(const struct head *constants)
 {
@@ -64,11 +59,12 @@ static ONE_CODE void finish(const struct head *constants, const int32_t *acc, ui
 {
     const int32_t *table = part_of(constants, TABLE);
     const uint32_t *m = part_of(constants, MULTIPLIER);
-    for (uint32_t n = 0; n < constants->width; ++n)
-        if (m)
-            ((uint32_t *)(void *)result)[n] = scaled_accumulator(acc[n], m[n]);
-        else
-            result[n] = (uint8_t)(constants->low + threshold_count(&table[n * THRESHOLDS], acc[n]));
+    for (uint32_t n = 0; m && n < constants->width; ++n)
+        ((uint32_t *)(void *)result)[n] = scaled_accumulator(acc[n], m[n]);
+    for (uint32_t n = 0; table && n < constants->width; n += SEARCHES) {
+        const uint32_t lanes = constants->width - n < SEARCHES ? constants->width - n : SEARCHES;
+        threshold_codes(&table[n * THRESHOLDS], THRESHOLDS, lanes, &acc[n], constants->low, &result[n]);
+    }
 }
 
 static void compute(const struct work *work)
@@ -77,7 +73,7 @@ static void compute(const struct work *work)
     int32_t *sums = (int32_t *)(void *)work->scratch;
     uint8_t *inputs = work->scratch + sums_bytes(constants);
     for (uint32_t v = 0; v < work->vectors; ++v) {
-        const uint8_t *source = row(&work->source, v);
+        const uint8_t *source = row(&work->sources[0], v);
         uint8_t *result = row(&work->result, v);
         if (work->command != COMMAND_FINISH)
             accumulate(constants, source, inputs, sums);
@@ -90,16 +86,4 @@ static void compute(const struct work *work)
     }
 }
 
-static uint32_t source_bytes(const struct head *constants, enum command command)
-{
-    static const uint32_t bytes[] = {[WHOLE] = 1, [COMMAND_ACCUMULATE] = 1, [COMMAND_FINISH] = sizeof(int32_t)};
-    (void)constants;
-    return command < sizeof bytes / sizeof *bytes ? bytes[command] : 0;
-}
-
-static uint32_t result_bytes(const struct head *constants, enum command command)
-{
-    return command == COMMAND_ACCUMULATE || constants->bytes[MULTIPLIER] ? sizeof(int32_t) : 1;
-}
-
-const struct operation harness_qgemm = {scratch_bytes, source_bytes, result_bytes, compute};
+const struct operation harness_qgemm = {scratch_bytes, summand_bytes, contraction_bytes, compute};

@@ -5,7 +5,18 @@
 static const struct {
     const char *name;
     const struct operation *operation;
-} kernels[] = {{KERNEL_QUANTIZE_LINEAR, &harness_quantize_linear}, {KERNEL_QGEMM, &harness_qgemm}};
+} kernels[] = {{KERNEL_QUANTIZE_LINEAR, &harness_quantize_linear},
+               {KERNEL_QGEMM, &harness_qgemm},
+               {KERNEL_QLINEAR_CONV, &harness_qlinear_conv},
+               {KERNEL_QLINEAR_GLOBAL_AVERAGE_POOL, &harness_qlinear_global_average_pool},
+               {KERNEL_QLINEAR_AVERAGE_POOL, &harness_qlinear_average_pool},
+               {KERNEL_MAX_POOL, &harness_max_pool},
+               {KERNEL_CODE_PAIRS_1, &harness_code_pairs},
+               {KERNEL_CODE_PAIRS_2, &harness_code_pairs},
+               {KERNEL_CODES_1, &harness_codes},
+               {KERNEL_CODES_2, &harness_codes},
+               {KERNEL_CODES_3, &harness_codes},
+               {KERNEL_CODES_4, &harness_codes}};
 
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 

@@ -46,9 +46,10 @@ C7X, MPU = "tiovx:c7x", "tiovx:mpu"
 QGEMM, QUANTIZE, CALLBACKS, WRONG = (
     f"kernels/tiovx/target/{name}.c" for name in ("qgemm", "quantize_linear", "callbacks", "wrong")
 )
-CODE = "(uint8_t)(constants->low + threshold_count(&table[n * THRESHOLDS], acc[n]))"
+CODE = "threshold_codes(&table[n * THRESHOLDS], THRESHOLDS, lanes, &acc[n], constants->low, &result[n]);"
+EACH_LANE = "for (uint32_t lane = 0; lane < lanes; ++lane)\n            "
 REAL = "scaled_accumulator(acc[n], m[n])"
-QUANTIZED = "(uint8_t)(constants->low + threshold_count(table, ordered_float(x[i])))"
+QUANTIZED = "threshold_codes(table, 0, lanes, numbers, constants->low, &q[i]);"
 FNV_BASIS, FNV_PRIME, WORD = 0xCBF29CE484222325, 0x100000001B3, 1 << 64
 
 
@@ -77,9 +78,21 @@ class Formula:
     def patches(self, made: Plan) -> Iterator[Patch]:
         """Of the kernels whose layers there are."""
         found = [
-            (QGEMM, CODE, "(uint8_t)wrong_code(constants, n, acc[n])", self.code, _finished(made, to_float=False)),
+            (
+                QGEMM,
+                CODE,
+                f"{EACH_LANE}result[n + lane] = (uint8_t)wrong_code(constants, n + lane, acc[n + lane]);",
+                self.code,
+                _finished(made, to_float=False),
+            ),
             (QGEMM, REAL, "wrong_real(constants, n, acc[n])", self.real, _finished(made, to_float=True)),
-            (QUANTIZE, QUANTIZED, "(uint8_t)wrong_quantized(constants, x[i])", self.quantized, _quantizing(made)),
+            (
+                QUANTIZE,
+                QUANTIZED,
+                f"{EACH_LANE}q[i + lane] = (uint8_t)wrong_quantized(constants, x[i + lane]);",
+                self.quantized,
+                _quantizing(made),
+            ),
         ]
         used = [(unit, old, new) for unit, old, new, expression, layers in found if expression and layers]
         if used:
@@ -284,9 +297,9 @@ def integer(header: str, units: Sequence[str], *changes: tuple[str, str]) -> Inj
     return patches
 
 
-def thresholds(old: str, new: str) -> Injection:
+def thresholds(*changes: tuple[str, str]) -> Injection:
     """Of both kernels."""
-    return integer("thresholds.h", (QGEMM, QUANTIZE), (old, new))
+    return integer("thresholds.h", (QGEMM, QUANTIZE), *changes)
 
 
 def dot_products(*changes: tuple[str, str]) -> Injection:
@@ -303,10 +316,9 @@ ONE_PRODUCT = "sum[lane] += a[q * QUAD + i] * weights[lane * QUAD + i];"
 PAIR = " + ".join(f"a[q * QUAD + i + {i}] * weights[lane * QUAD + i + {i}]" for i in range(2))
 CODES = "a[k] = codes[k] ^ flip;\n        sum += a[k];"
 OF_EIGHTS = f"{CODES}\n        a[k] = k < constants->depth / 8 * 8 ? a[k] : 0;"
-FINISHED = "        if (m)\n"
-ZEROS = """        if (n >= constants->width / 4 * 4)
-            memset(&result[n * (m ? sizeof *m : 1)], 0, m ? sizeof *m : 1);
-        else if (m)
+FINISHED = "constants->low, &result[n]);\n    }\n"
+ZEROS = f"""{FINISHED}    const size_t element = m ? sizeof *m : 1;
+    memset(&result[constants->width / 4 * 4 * element], 0, constants->width % 4 * element);
 """
 HALF = "({ volatile _Float16 half = (_Float16)scale_right(p); (float)half; })"  # see target_c
 MAPPED = "return *mapped ? tivxMemBufferMap("
@@ -314,8 +326,8 @@ UNMAPPED = "    return tivxMemBufferUnmap("
 IF_CONSTANTS = "parameter->type == TIVX_OBJ_DESC_USER_DATA_OBJECT && access == VX_READ_ONLY"
 INSTANCE = "    struct work work = {.command"
 IF_RESULT = "parameter->type == TIVX_OBJ_DESC_TENSOR && access == VX_WRITE_ONLY"
-STRIDE = "{mapped[SOURCE], source->stride[1]}"
-DENSE = "{mapped[SOURCE], source->dimensions[0] * source->stride[0]}"
+STRIDE = "{mapped[first_of(parameters, which)], source->stride[1]}"
+DENSE = "{mapped[first_of(parameters, which)], source->dimensions[0] * source->stride[0]}"
 FIRST_INSTANCE = "    static void *first;\n    first = first ? first : scratch;\n    scratch = first;\n"
 SUM_ON_CORE = "the core hands over products: who adds them does not have their accumulators"
 NO_LAUNCH = "a node is computed by one thread of the core, and vxProcessGraph returns when it has been"
@@ -332,9 +344,9 @@ FLOATING: Mapping[str, Injection | str] = {
     **finishings(lambda code, real: Formula(code, real).patches),
 }
 ON_CORE: Mapping[str, Injection | str] = {
-    "TIOVX: thresholds compared by <": thresholds("<= x ? step", "< x ? step"),
-    "TIOVX: first step of the search left out": thresholds("step = 128", "step = 64"),
-    "TIOVX: NaN above all thresholds": thresholds("return INT32_MIN;", "return INT32_MAX;"),
+    "TIOVX: thresholds compared by <": thresholds(("<= x", "< x")),
+    "TIOVX: first step of the search left out": thresholds(("step = 128", "step = 64")),
+    "TIOVX: NaN above all thresholds": thresholds(("return INT32_MIN;", "return INT32_MAX;")),
     "TIOVX: int8 codes not flipped": kernel(Patch(QGEMM, "codes[k] ^ flip", "codes[k]")),
     "TIOVX: quads in the other byte order": dot_products(("a[q * QUAD + i]", "a[q * QUAD + QUAD - 1 - i]")),
     "TIOVX: weights of the neighbouring group": dot_products(("&b[(g * quads", "&b[((g + 1) % groups * quads")),
@@ -342,7 +354,7 @@ ON_CORE: Mapping[str, Injection | str] = {
         Patch(QGEMM, "    memset(&a[constants->depth], 0, ", "    (void)(")
     ),
     "TIOVX: rows beyond the vectors computed": kernel(
-        Patch(CALLBACKS, "((const tivx_obj_desc_scalar_t *)parameters[VECTORS])->data.u32", "source->dimensions[1]")
+        Patch(CALLBACKS, "((const tivx_obj_desc_scalar_t *)parameters[VECTORS])->data.u32", "result->dimensions[1]")
     ),
     "TIOVX: rows taken for dense": kernel(Patch(CALLBACKS, STRIDE, DENSE)),
     "TIOVX: constants not mapped": kernel(
@@ -378,7 +390,7 @@ ELSEWHERE: Mapping[str, str] = {
 INJECTIONS: Mapping[str, Injection | str] = {
     **FLOATING,
     "int16 pair saturation": dot_products(
-        ("static inline void", f"{INT16_SATURATED}\nstatic inline void"),
+        ("static inline void dot_products", f"{INT16_SATURATED}\nstatic inline void dot_products"),
         ("++i)", "i += 2)"),
         (ONE_PRODUCT, f"sum[lane] += int16_saturated({PAIR});"),
     ),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from harness.boards.profile import ItemProfile, Profile
+from harness.targets import find
 
-FLOATING = ("Add", "DequantizeLinear", "ArgMax", "ArgMin")
 PC = os.environ.get("HARNESS_TIOVX_PC")
 
 
@@ -22,8 +22,7 @@ def with_tiovx_of_a_pc(host: Profile) -> Profile:
 
 def with_dsp(host: Profile, core: str = "c7x") -> Profile:
     """Items prepost on the processor, and network on a core under TIOVX with all that there are kernels for."""
-    items = {
-        "prepost": ItemProfile(target="c", operators=FLOATING),
-        "network": ItemProfile(target=f"tiovx:{core}", operators=("QuantizeLinear", "QGemm")),
-    }
+    target = f"tiovx:{core}"
+    named = tuple(sorted({name for operator in find(target).lowerings for _, name in operator.ONNX}))
+    items = {"prepost": ItemProfile(target="c"), "network": ItemProfile(target=target, operators=named)}
     return host.model_copy(update={"items": items})

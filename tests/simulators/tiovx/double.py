@@ -12,13 +12,14 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.targets import KERNELS, SIMULATORS
+from harness.targets.tiovx import constants
 
 TIOVX = KERNELS / "tiovx"
 DRIVER = Path(__file__).with_name("driver.c")
 SOURCES = "0123456789abcdef"
 FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-fPIC", "-pthread", "-fvisibility=hidden", "-g")
 LANES, QUAD, THRESHOLDS, ALIGNMENT = 16, 4, 255, 64
-PARTS = ("offset", "zero_points", "table", "multiplier", "weights")
+PARTS = tuple(part.lower() for part in constants.PARTS)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Case:
 def packed(depth: int, width: int, **parts: Array) -> bytes:
     """The constants of a layer, as protocol.h lays them out."""
     contents = [parts[name].tobytes() if name in parts else b"" for name in PARTS]
-    head = np.array([1, depth, width, 0, 0, *map(len, contents)], np.uint32).tobytes()
+    head = np.array([constants.KERNELS_VERSION, depth, width, 0, 0, *map(len, contents)], np.uint32).tobytes()
     return b"".join(part.ljust(-(-len(part) // ALIGNMENT) * ALIGNMENT, b"\0") for part in [head, *contents])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.targets.tiovx.constants import KERNELS_VERSION
 from tests.simulators.tiovx import double
 from tests.simulators.tiovx.double import Built, Case, drive, results
 
@@ -81,7 +82,7 @@ def test_program_is_told_what_it_runs_on(built: Built, network: Case) -> None:
     assert lines[:3] == [
         "APP: Init ... done (double of TIOVX)",
         "host-simulation of TIOVX (double)",
-        f"DSP_C7-1: version 1 of {double.SOURCES}",
+        f"DSP_C7-1: version {KERNELS_VERSION} of {double.SOURCES}",
     ]
     assert lines[-2:] == ["APP: Deinit ... done (double of TIOVX)", "done"]
 
@@ -122,10 +123,9 @@ UNMAP = "return tivxMemBufferUnmap(mapped, bytes, VX_MEMORY_TYPE_HOST, access);"
 ALLOCATE = "scratch = tivxMemAlloc(wanted, TIVX_MEM_EXTERNAL);"
 FREE = "tivxMemFree(scratch, bytes, TIVX_MEM_EXTERNAL);"
 SET_CONTEXT = "return tivxSetTargetKernelInstanceContext(kernel, scratch, wanted);"
-ROWS_OF_SOURCE = "work->source = (struct rows){mapped[SOURCE], source->stride[1]};"
+ROWS_OF_SOURCE = "{mapped[first_of(parameters, which)], source->stride[1]}"
 ROWS_OF_RESULT = "work->result = (struct rows){mapped[RESULT], result->stride[1]};"
-READS_SOURCE = "[SOURCE] = VX_READ_ONLY"
-WRITES_RESULT = "[RESULT] = VX_WRITE_ONLY"
+ACCESS = "parameter == RESULT ? VX_WRITE_ONLY : VX_READ_ONLY"
 COMPUTE = "    operation->compute(work);\n"
 CREATE_UNMAPS = """    if (is_whole(constants, bytes))
         wanted = ((const struct operation *)operation)->scratch_bytes(constants);
@@ -142,7 +142,8 @@ RAW_POINTER = """*mapped = (void *)(uintptr_t)memory_of(parameter, &bytes)->{};
 WRONG_POINTER = """tivx_shared_mem_ptr_t wrong = *memory_of(parameter, &bytes);
     wrong.shared_ptr += 8;
     *mapped = tivxMemShared2TargetPtr(&wrong);"""
-OTHER_POINTER = """    const uintptr_t first = (uintptr_t)work->source.first;
+OTHER_POINTER = """    const uintptr_t first = (uintptr_t)work->sources[0].first;
+    const tivx_obj_desc_tensor_t *source = (const tivx_obj_desc_tensor_t *)parameters[SOURCE];
     *(volatile uint8_t *)(first + (source->mem_ptr.shared_ptr - first) / 2); /* windows: DSP_C7-1, MPU-0, shared */
 """
 
@@ -182,23 +183,23 @@ CALLBACKS = {
         "tivxMemShared2TargetPtr: the address is no parameter's",
     ),
     "input mapped to be written": (
-        READS_SOURCE,
-        "[SOURCE] = VX_READ_AND_WRITE",
+        ACCESS,
+        f"parameter == SOURCE ? VX_READ_AND_WRITE : {ACCESS}",
         r"process: parameter 2 \(tensor 0\) is an input, and mapped VX_READ_AND_WRITE",
     ),
     "output mapped to be read": (
-        WRITES_RESULT,
-        "[RESULT] = VX_READ_ONLY",
+        ACCESS,
+        "parameter ? VX_READ_ONLY : VX_READ_ONLY",
         "parameter 3 .* and nobody has ever written it",
     ),
     "input written": (
         COMPUTE,
-        "    work->source.first[3] = 1;\n" + COMPUTE,
+        "    work->sources[0].first[3] = 1;\n" + COMPUTE,
         r"process: touches parameter 2 \(tensor 0\) at row 0, byte 3, which it writes to, mapped VX_READ_ONLY",
     ),
     "rows of input dense": (
         ROWS_OF_SOURCE,
-        "work->source = (struct rows){mapped[SOURCE], source->dimensions[0] * source->stride[0]};",
+        "{mapped[first_of(parameters, which)], source->dimensions[0] * source->stride[0]}",
         r"touches parameter 2 \(tensor 0\) 1 bytes behind the last of row 0 \(stride\[1\] is \d+\)",
     ),
     "rows of output dense": (
@@ -317,7 +318,7 @@ def test_memory_that_the_core_lacks_is_refused(built: Built, network: Case, tmp_
 
 
 def test_buffer_that_was_released_is_left_alone(built: Built, network: Case, tmp_path: Path) -> None:
-    change = "    static volatile uint8_t *first;\n    first = first ? first : work->source.first;\n    *first;\n"
+    change = "    static volatile uint8_t *first;\n    first = first ? first : work->sources[0].first;\n    *first;\n"
     change = "    if (operation == &harness_quantize_linear) {\n" + change + "    }\n"
     folder = built.changed(tmp_path / "changed", "callbacks.c", (COMPUTE, change + COMPUTE))
     assert drive(folder, network, DSP).returncode == 0
@@ -532,7 +533,7 @@ def test_missing_kernel_is_one_of_the_firmware(built: Built, network: Case) -> N
     ("fault", "identity"),
     [
         ("old", f"version 0 of {double.SOURCES}"),
-        ("other", "version 1 of 1000000000000000"),
+        ("other", f"version {KERNELS_VERSION} of 1000000000000000"),
         ("old,other", "version 0 of 1000000000000000"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.plan import plan
+from harness.targets.tiovx.constants import KERNELS_VERSION
 from harness.targets.tiovx.sources import kernels_digest
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.simulators.tiovx.boards import with_dsp
@@ -57,7 +58,7 @@ def vectors(program: BoardProgram) -> Array:
 def test_the_program_says_what_its_items_run_on(program: BoardProgram, core: str) -> None:
     done = program.run("--devices")
     assert done.returncode == 0, done.stderr
-    device = f"host-simulation of TIOVX (double), {CORES[core]}, kernels 1 ({kernels_digest()})"
+    device = f"host-simulation of TIOVX (double), {CORES[core]}, kernels {KERNELS_VERSION} ({kernels_digest()})"
     assert json.loads(done.stdout) == {"done": True, "bundle": "patched", "devices": {"network": device}}
 
 
@@ -83,7 +84,10 @@ def test_what_tiovx_prints_is_not_among_the_json_lines(program: BoardProgram, ve
         ("init", r"TIOVX does not start \(appInit\): is another program using it"),
         ("missing=org.harness.qgemm", r"TIOVX refuses the graph of item network .*: either DSP_C7-1 has no kernels"),
         ("verify", r"TIOVX refuses the graph of item network"),
-        ("old", r"the kernels on DSP_C7-1 are older than this bundle \(version 0, expected 1\): build and install"),
+        (
+            "old",
+            rf"the kernels on DSP_C7-1 are older than this bundle \(version 0, expected {KERNELS_VERSION}\): build",
+        ),
         ("other", r"the kernels on DSP_C7-1 were made of other sources \(.*\) than this bundle \(\w{16}\): build"),
         ("memory@3", r"vxCreate\w+ \(\w+\): status -8 of TIOVX: use a smaller --block"),
         ("fail@5", r"the kernel's process callback \(\w+\): status -\d+ of TIOVX: see what TIOVX has said above"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness import targets
 from harness.analysis import proof
 from harness.analysis.proof import Claim, Effort, ProofStep, Question, Side, Subject, composition, launches
 from harness.boards.profile import Profile
@@ -57,10 +58,11 @@ class Workshop:
         """A program of `net` that is wrong by the patches of its sources and the change of every QGemm."""
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
-        made = plan.make(wrong, self.board, block=block, split=split, sync=sync, reuse=reuse)
+        choices = {"block": block, "split": split, "sync": sync, "reuse": reuse, "supports": targets.supports}
+        made = plan.make(wrong, self.board, **choices)
         program = build_patched(made, self.board, folder / "bundle", patches, objects=self.objects)
         (folder / "scratch").mkdir()
-        right = plan.make(net, self.board, block=block, split=split, sync=sync, reuse=reuse)
+        right = plan.make(net, self.board, **choices)
         probe = Probe(program.deployed(folder / "run"), options(right), TIMEOUT_S, folder / "scratch")
         return Trial(right, program, probe)
 

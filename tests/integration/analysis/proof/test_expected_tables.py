@@ -34,6 +34,7 @@ from harness.targets.cuda import qgemm as of_cuda
 from harness.targets.tiovx import qgemm as of_tiovx
 from harness.targets.vitis import rtl
 from tests.simulators.tiovx.boards import with_dsp
+from tests.simulators.tiovx.test_operators import NETWORKS
 from tests.simulators.vitis.boards import with_fabric
 from tests.support import builders
 from tests.support.programs.board_program import build_patched, parse
@@ -61,7 +62,7 @@ Change = Callable[[QGemm], QGemm]
 def planned(net: Network, target: str, host: Profile, split: tuple[str, ...] = ()) -> Plan:
     """Return a plan in which the target has every layer that it does not refuse."""
     if target.startswith("tiovx"):
-        return plan.make(net, with_dsp(host, target.partition(":")[2]))
+        return plan.make(net, with_dsp(host, target.partition(":")[2]), supports=targets.supports)
     if target == "vitis":
         return plan.make(net, with_fabric(host))
     return plan.make(net, host, [target] * len(host.items), split=split)
@@ -91,6 +92,11 @@ def test_the_tables_of_convolutions_follow_from_the_file(host: Profile, target: 
     kinds = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")][seed % 3]
     net = random_convolutions(np.random.default_rng(seed), 1 + seed % 2, *kinds, 3)
     assert asked(planned(net, target, host)).counterexample == ""
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_tables_of_a_core_follow_from_the_file(host: Profile, name: str) -> None:
+    assert asked(planned(NETWORKS[name](), "tiovx:c7x", host)).counterexample == ""
 
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("c")])

@@ -60,6 +60,29 @@ class Integer:
         self.library.dot(ctypes.c_size_t(groups), ctypes.c_size_t(quads), *map(_pointer, (a, b, sums)))
         return sums
 
+    def positions(self, panel: Array, b: Array) -> Array:
+        """dot_positions of a panel (quads, LANES, QUAD) uint8 and b (quads * QUAD,) int8."""
+        panel, b, sums = aligned(panel), aligned(b), aligned(np.full(LANES, -1, np.int32))
+        self.library.positions(ctypes.c_size_t(len(panel)), *map(_pointer, (panel, b, sums)))
+        return sums
+
+    def codes(self, thresholds: Array, x: Array) -> Array:
+        """threshold_codes of x (n,) int32, 16 at most, from 128 on: tables (n, 255), or one (255,) for all."""
+        stride = thresholds.shape[1] if thresholds.ndim == 2 else 0
+        codes = np.zeros(len(x), np.uint8)
+        self.library.codes(
+            ctypes.c_size_t(len(x)),
+            ctypes.c_size_t(stride),
+            *map(_pointer, (np.ascontiguousarray(thresholds), x, codes)),
+        )
+        return codes
+
+    def mean(self, terms: Array, exponent: int) -> Array:
+        """The bits of the rounded sum of terms (n,) int64 in units of 2^exponent."""
+        bits = np.zeros(1, np.uint32)
+        self.library.mean(ctypes.c_size_t(len(terms)), _pointer(terms), ctypes.c_int32(exponent), _pointer(bits))
+        return bits
+
     def instruction(self, a: Array, b: Array) -> Array:
         """The model's __vdotp4subw_vvv of (64,) int8 and (64,) uint8: (16,) int32."""
         a, b, lanes = aligned(a), aligned(b), aligned(np.full(LANES, -1, np.int32))

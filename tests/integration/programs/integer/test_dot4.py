@@ -61,6 +61,11 @@ def is_right(integer: Integer) -> bool:
         sums = integer.dot(filled(a), packed(b))
         if not np.array_equal(sums[: len(b)], expected) or sums[len(b) :].any():
             return False
+        panel = np.random.default_rng(len(a)).integers(0, 256, (-(-len(a) // QUAD), LANES, QUAD), np.uint8)
+        weights = packed(b[:1])[0, :, 0].reshape(-1)
+        by_lane = panel.transpose(1, 0, 2).reshape(LANES, -1).astype(np.int64)
+        if not np.array_equal(integer.positions(panel, weights), by_lane @ weights):
+            return False
     return True
 
 
@@ -150,10 +155,12 @@ MUTANTS = {
         "(uint8_t)a.element[byte] * (int8_t)b.element[byte]",
     ),
     "the first quad for all": ("dot4.h", "((const int32_t *)a)[q]", "((const int32_t *)a)[0]"),
+    "the first weights for all": ("dot4.h", "((const int32_t *)b)[q]", "((const int32_t *)b)[0]"),
+    "the first codes for all": ("dot4.h", "&panel[q * LANES * QUAD]", "&panel[0 * LANES * QUAD]"),
     "a byte for all": ("dot4.h", "((const int32_t *)a)[q]", "a[q * QUAD] * 0x01010101"),
     "the first group's weights": ("dot4.h", "(const char64 *)&b[(g * quads + q)", "(const char64 *)&b[(0 * quads + q)"),
     "inputs before outputs": ("dot4.h", "(const char64 *)&b[(g * quads + q)", "(const char64 *)&b[(q * groups + g)"),
-    "the last quad alone": ("dot4.h", "sum += __vdotp4subw_vvv", "sum = __vdotp4subw_vvv"),
+    "the last quad alone": ("dot4.h", "sum += __vdotp4subw_vvv(weights", "sum = __vdotp4subw_vvv(weights"),
     "all groups in the first's place": ("dot4.h", "*(int16 *)&dot[g * LANES]", "*(int16 *)&dot[0 * g]"),
 }
 

@@ -48,10 +48,24 @@ def around(table: Array) -> Array:
 
 
 def counts_are_right(integer: Integer) -> bool:
-    return all(
+    return side_by_side_is_right(integer) and all(
         np.array_equal(integer.counts(table, around(table)), np.searchsorted(table, around(table), "right"))
         for table in tables()
     )
+
+
+def side_by_side_is_right(integer: Integer) -> bool:
+    """Whether codes of 1 to 16 values are the lowest code, 128, and more, with one table for all and one for each."""
+    every, rng = np.array(tables()), np.random.default_rng(4)
+    for lanes in (1, 7, 15, 16, 16):
+        own = every[rng.integers(0, len(every), lanes)]
+        x = np.array([rng.choice(around(table)) for table in own])
+        expected = [np.searchsorted(table, value, "right") for table, value in zip(own, x, strict=True)]
+        shared = np.searchsorted(own[0], x, "right")
+        for found, counts in ((integer.codes(own, x), expected), (integer.codes(own[0], x), shared)):
+            if not np.array_equal(found, (np.array(counts) + 128).astype(np.uint8)):
+                return False
+    return True
 
 
 def order_is_right(integer: Integer) -> bool:
@@ -100,7 +114,18 @@ def test_all_256_counts_occur(integer: Integer) -> None:
 MUTANTS = {
     "not the threshold itself": ("<= x ? step : 0", "< x ? step : 0"),
     "the next threshold": ("t[count + step - 1]", "t[count + step - 1 + (count < 100)]"),
-    "seven comparisons": ("uint32_t step = 128; step > 0", "uint32_t step = 128; step > 1"),
+    "seven comparisons": (
+        "count = 0;\n    for (uint32_t step = 128; step > 0",
+        "count = 0;\n    for (uint32_t step = 128; step > 1",
+    ),
+    "side by side, not the threshold itself": ("<= x[lane] ? step : 0", "< x[lane] ? step : 0"),
+    "side by side, seven comparisons": (
+        "return;\n    }\n    for (uint32_t step = 128",
+        "return;\n    }\n    for (uint32_t step = 64",
+    ),
+    "side by side, the first table for all": ("t[lane * stride + count[lane]", "t[count[lane]"),
+    "side by side, without the lowest code": ("(uint8_t)(low + count[lane])", "(uint8_t)count[lane]"),
+    "a few, the first table for all": ("threshold_count(&t[lane * stride]", "threshold_count(&t[0 * stride]"),
     "unsigned": ("t[count + step - 1] <= x", "(uint32_t)t[count + step - 1] <= (uint32_t)x"),
     "negative numbers not reversed": ("bits >> 31 ? -(int32_t)magnitude : (int32_t)magnitude", "(int32_t)bits"),
     "sign lost": ("bits >> 31 ? -(int32_t)magnitude", "0 ? -(int32_t)magnitude"),

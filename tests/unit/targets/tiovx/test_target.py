@@ -11,7 +11,7 @@ from harness.targets import find
 from harness.targets.tiovx import DOUBLE
 
 TARGET = find("tiovx:mpu")
-TIOVX = "tiovx, MPU-0, kernels 1 (0123456789abcdef)"
+TIOVX = "tiovx, MPU-0, kernels 2 (0123456789abcdef)"
 
 
 def test_the_double_is_where_stand_ins_are_and_nowhere_else(host: Profile) -> None:

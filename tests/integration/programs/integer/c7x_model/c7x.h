@@ -50,6 +50,14 @@ inline uchar64 __as_uchar64(const int16 &vector)
     return same;
 }
 
+inline char64 __as_char64(const int16 &vector)
+{
+    char64 same;
+    static_assert(sizeof same == sizeof vector, "vectors of one register");
+    memcpy(&same, &vector, sizeof same);
+    return same;
+}
+
 /* VDOTP4SUBW: lane n is the sum of four products of signed and unsigned bytes, 4 n to 4 n + 3 of either. */
 inline int16 __vdotp4subw_vvv(const char64 &a, const uchar64 &b)
 {
