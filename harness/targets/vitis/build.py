@@ -11,15 +11,14 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.operators.qgemm import QGemm
 from harness.targets import threshold_check, toolchain
 from harness.targets.base import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method
-from harness.targets.vitis import kernel, qgemm, xclbin, xrt
+from harness.targets.vitis import kernel, xclbin, xrt
+from harness.targets.vitis.circuit import Circuit
 from harness.targets.vitis.kernel import Fabric, Kernel
 from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.signature import ARGUMENTS
@@ -88,7 +87,7 @@ class _Vitis:
         """Check the thresholds; build the code for XRT, and the simulator if the board is simulated."""
         fabric, compiled = fabric_of(kernels), Path(COMPILED) / "xrt.o"
         (bundle / COMPILED).mkdir(exist_ok=True)
-        tried = _tried([layer for item in kernels for each in item for layer in each.layers])
+        tried = _tried([of for item in kernels for each in item for of in each.circuits])
         (bundle / TRIED).write_text(json.dumps(tried, indent=1) + "\n", encoding="utf-8")
         headers = (f"-I{SIMULATOR}",) if profile.simulated else xrt.find(profile).compile_flags
         compile_c([ROOM / HOST], bundle / compiled, "-c", *CPP, *headers)
@@ -148,14 +147,10 @@ def _value(index: int, c_type: str) -> str:
     return f"{cast}arguments[{index}]"
 
 
-def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
-    """Return for every layer with codes as output the number of accumulators that were tried."""
-    thresholds = {
-        layer.name: np.broadcast_to(qgemm.thresholds(layer), (layer.size, 255))
-        for layer in layers
-        if layer.dtype != np.float32
-    }
-    return [asdict(tried) for tried in threshold_check.all_layers(layers, thresholds)]
+def _tried(circuits: Sequence[Circuit[Any]]) -> list[dict[str, object]]:
+    """Return for every layer with thresholds the number of accumulators that were tried."""
+    thresholds = {of.name: steps for of in circuits if (steps := of.thresholds()) is not None}
+    return [asdict(tried) for tried in threshold_check.all_layers([of.layer for of in circuits], thresholds)]
 
 
 def _build_double(bundle: Path, fabric: Fabric, profile: Profile, compile_c: CompileC) -> None:

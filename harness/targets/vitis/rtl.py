@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +23,22 @@ ACCUMULATE_CYCLES = 3
 """Cycles from the arrival of a code to its sum: read, multiply, add."""
 REQUANTIZE_CYCLES = LEVELS + 1
 """Cycles from an accumulator to its code: one read per level, and the register of the code."""
+
+
+class Geometry(Protocol):
+    """The cycles of a layer."""
+
+    @property
+    def record(self) -> int:
+        """The elements that enter for a vector."""
+
+    @property
+    def after_cycles(self) -> int:
+        """Cycles from the last element of a vector to its last value."""
+
+    @property
+    def interval_cycles(self) -> int:
+        """Cycles from a vector to the next."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,11 @@ class LayerGeometry:
         return ACCUMULATE_CYCLES + (REQUANTIZE_CYCLES if self.codes else 0)
 
     @property
+    def after_cycles(self) -> int:
+        """Cycles between the last element of a vector and its last value."""
+        return self.pipeline_cycles + self.width
+
+    @property
     def interval_cycles(self) -> int:
         """Cycles from a vector to the next: R elements enter, while P of the vector before pass and N sums leave.
 
@@ -57,12 +79,12 @@ class LayerGeometry:
         return max(self.record, self.kept + self.width + 1)
 
 
-def shape(layer: QGemm) -> LayerGeometry:
+def shape(layer: QGemm, others: int = 0, kept: int = 0) -> LayerGeometry:
     """Return the layer's shape."""
-    return LayerGeometry(layer.input.size, layer.size, codes=layer.dtype != np.float32)
+    return LayerGeometry(layer.input.size, layer.size, layer.dtype != np.float32, others, kept)
 
 
-def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
+def latency_cycles(shapes: Sequence[Geometry]) -> int:
     """Return the cycles of a single vector from its first element to its last value, both counted.
 
     R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
@@ -70,15 +92,15 @@ def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
     Elements that pass a layer leave it before its sums.  If each layer reads only the output of the layer before it,
     K[l + 1] = N[l], this is sum_l (K[l] + 3 + 9 where l ends with codes) + N[last].
     """
-    return shapes[0].record + sum(each.pipeline_cycles + each.width for each in shapes)
+    return shapes[0].record + sum(each.after_cycles for each in shapes)
 
 
-def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
+def interval_cycles(shapes: Sequence[Geometry]) -> int:
     """Return the cycles from a vector to the next without waits for elements: max_l max(R[l], P[l] + N[l] + 1)."""
     return max(each.interval_cycles for each in shapes)
 
 
-def total_cycles(shapes: Sequence[LayerGeometry], vectors: int) -> int:
+def total_cycles(shapes: Sequence[Geometry], vectors: int) -> int:
     """Return the cycles from the first element of the first vector to the last value of the last one, inclusive."""
     return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
 

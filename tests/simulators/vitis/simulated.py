@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from ctypes import c_int32, c_uint32
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.qgemm import QGemm
+from harness.operators.base import Layer
 from harness.targets import Launch, TaskView
-from harness.targets.vitis import kernel, qgemm, records
+from harness.targets.vitis import circuit, kernel, records
 
 WHOLE, ACCUMULATE, FINISH, TABLES, IDENTITY = range(5)
 NO_LAYER = 0x7FFFFFFF
@@ -30,9 +31,9 @@ class Kernel:
     digest: str
 
     @property
-    def layers(self) -> tuple[QGemm, ...]:
+    def layers(self) -> tuple[Any, ...]:
         """Its layers."""
-        return kernel.layers_of(self.launch)
+        return tuple(task.layer for task in self.launch)
 
     def ask(
         self, given: Array, made: int, part: int = WHOLE, layer: int = NO_LAYER, *, everything: bool = False
@@ -46,7 +47,7 @@ class Kernel:
         return result
 
 
-def launch_of(layers: Sequence[QGemm]) -> Launch:
+def launch_of(layers: Sequence[Layer]) -> Launch:
     """Layers each of which reads the one before; the last is wanted."""
     sources = ["input", *(records.output_of(layer) for layer in layers)]
     pairs = zip(layers, sources, strict=False)
@@ -84,6 +85,6 @@ def load(launch: Launch, folder: Path) -> Kernel:
     return Kernel(ctypes.CDLL(str(folder / "network.so")), launch, digest)
 
 
-def told(layer: QGemm) -> Array:
+def told(layer: Layer, fold: int = 1) -> Array:
     """All of a layer's constants in the order in which the kernel tells them."""
-    return np.concatenate([table.values.ravel() for table in qgemm.of_layer(layer).tables])
+    return np.concatenate([table.values.ravel() for table in circuit.of(layer, fold).tables])
