@@ -185,8 +185,8 @@ def make(
 ) -> Plan:
     """Assign every layer as `split` says, or to the item of `profile` that claims it.
 
-    An item claims a layer if it lists its operator, else the first without a list whose target supports it.  `targets`
-    replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The default
+    The first item whose target supports a layer claims it, those that list its operator before those without a list.
+    `targets` replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The default
     of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is smaller.
     With `reuse`, buffers of items of the targets for which it is true share bytes of an arena; without, none do.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
@@ -317,20 +317,17 @@ def _shares(
 
 
 def _claim(layer: Layer, profile: Profile, items: Sequence[Item], supports: Supports) -> int:
-    unlisted: list[int] = []
-    for index, entry in enumerate(profile.items.values()):
-        if entry.operators is None:
-            unlisted.append(index)
-        elif layer.operator in entry.operators:
-            return index
-    if not unlisted:
+    entries = list(enumerate(profile.items.values()))
+    listed = [index for index, entry in entries if layer.operator in (entry.operators or ())]
+    candidates = [*listed, *(index for index, entry in entries if entry.operators is None)]
+    if not candidates:
         names = " or ".join(profile.items)
         raise RequestError(
             f"board {profile.name}: no item computes {layer.operator} (layer {layer.name})",
             f"add it to the operators of {names} in boards.yaml, or leave the operators of one out",
         )
     # If none supports it, its target explains why when it is asked for the code.
-    return next((index for index in unlisted if supports(items[index].target, layer)), unlisted[0])
+    return next((index for index in candidates if supports(items[index].target, layer)), candidates[0])
 
 
 def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:

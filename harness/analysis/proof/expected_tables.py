@@ -9,6 +9,7 @@ Every operator has a line in `_node`, which reads its width, type and constants;
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +76,8 @@ class Node:
     `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
     read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
     input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
-    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.
+    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads, `groups` is its
+    attribute.
     """
 
     operator: str
@@ -87,6 +89,7 @@ class Node:
     dtype: np.dtype[Any]
     constants: Mapping[str, Array]
     window: tuple[int, ...] = ()
+    groups: int = 1
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
@@ -261,7 +264,8 @@ def _node(
             f"it has {', '.join(sorted(read))}",
         )
     window = values[proto.input[3]].shape[1:] if proto.op_type == "QLinearConv" else ()
-    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type](), window)
+    groups = int(attributes.get("group", 1)) if proto.op_type == "QLinearConv" else 1
+    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type](), window, groups)
 
 
 def _constants(proto: onnx.NodeProto, values: Mapping[str, Array]) -> list[Array | None]:
@@ -723,11 +727,22 @@ def _in_parts(node: Node) -> dict[str, Array]:
     return {"head": np.array(head, np.uint32), **parts}
 
 
-def _in_levels(node: Node) -> dict[str, Array]:
-    """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp)."""
+def _in_levels(node: Node, fold: int = 1) -> dict[str, Array]:
+    """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp).
+
+    The weights of a convolution and of a folded QGemm stand in blocks (kernels/vitis/window.hpp); a function of two
+    codes is one table, and codes that are only moved or compared have none.
+    """
     constants = node.constants
-    tables = {"weights": node.centred.astype(np.int32)}
-    tables |= {name: constants[name] for name in ("bias", "input_zero_point")}
+    if node.operator in ("QLinearAdd", "QLinearMul"):
+        return {"pairs": _pairs(node)}
+    if "input_zero_point" not in constants:
+        return {}
+    tables = {"input_zero_point": constants["input_zero_point"]}
+    if node.operator == "QLinearConv" or (node.operator in DENSE and fold > 1):
+        tables |= _in_blocks(node, fold)
+    elif node.operator in DENSE:
+        tables |= {"weights": node.centred.astype(np.int32), "bias": constants["bias"]}
     if node.dtype == np.float32:
         return tables | {"multiplier": constants["multiplier"]}
     steps = thresholds(node, shared=len(np.unique(constants["multiplier"].view(np.uint32))) == 1)
@@ -748,6 +763,7 @@ RULES: dict[str, Rule] = {
     "tiovx:c7x": _in_parts,
     "tiovx:mpu": _in_parts,
     "vitis": _in_levels,
+    **{f"vitis:fold{fold}": functools.partial(_in_levels, fold=fold) for fold in (2, 4, 8, 16)},
 }
 
 
@@ -781,6 +797,41 @@ def _in_groups(node: Node) -> Array:
         c = QUAD * c + np.arange(len(c)) % QUAD
     k = np.where((c < channels) & (j < columns), (c * rows + i) * columns + j, node.signed.shape[0])
     return _placed(node.signed, *np.broadcast_arrays(k, np.arange(node.signed.shape[1])[:, None]))
+
+
+def _in_blocks(node: Node, fold: int) -> dict[str, Array]:
+    """Return weights, by rows and columns of the kernel, then channels, and bias, in blocks of adjacent columns.
+
+    A block has the largest part of a group's columns without remainder that is no more than its share, rounded up; of
+    groups with one channel so many groups.
+    """
+    channels, *kernel = node.window or (len(node.centred),)
+    share, side_by_side = node.centred.shape[1] // node.groups, channels == 1 and node.groups > 1
+
+    def part(count: int) -> int:
+        return next(size for size in range(-(-count // fold), 0, -1) if count % size == 0)
+
+    lanes = share * part(node.groups) if side_by_side else part(share)
+    if lanes == share and side_by_side:
+        lanes = part(share)
+    order = np.moveaxis(np.arange(len(node.centred)).reshape(channels, *kernel), 0, -1).reshape(-1)
+    blocks = [node.centred[order, start : start + lanes] for start in range(0, node.centred.shape[1], lanes)]
+    return {"weights": np.concatenate(blocks).astype(np.int32), "bias": node.constants["bias"].reshape(-1, lanes)}
+
+
+def _pairs(node: Node) -> Array:
+    """Return the code of all pairs of codes of QLinearAdd or QLinearMul, int32 (256, 256)."""
+    limits, constants = np.iinfo(node.dtype), node.constants
+    codes = np.arange(limits.min, limits.max + 1)
+    if node.operator == "QLinearAdd":
+        a, b = codes.astype(np.float32)[:, None], codes.astype(np.float32)[None]
+        second = _fused(constants["second_ratio"], b, constants["fixed"])
+        v = _fused(constants["first_ratio"], a, second)
+    else:
+        a, b = codes - constants["a_zero_point"], codes - constants["b_zero_point"]
+        v = np.outer(a, b).astype(np.float32) * constants["multiplier"] + constants["y_zero_point"].astype(np.float32)
+    code: Array = np.clip(np.rint(v), limits.min, limits.max).astype(np.int32)
+    return code
 
 
 def _of_elements(node: Node) -> dict[str, Array]:
@@ -867,9 +918,10 @@ def thresholds(node: Node, *, shared: bool = False) -> Array:
     column, where one above the highest means "never"; with `shared` to those of all columns, as one row (1, 255).
     """
     limits, constants = np.iinfo(node.input_dtype), node.constants
-    terms = [(int(code) - constants["input_zero_point"][0]) * node.centred for code in (limits.min, limits.max)]
-    low = constants["bias"] + np.minimum(*terms).sum(axis=0)
-    high = constants["bias"] + np.maximum(*terms).sum(axis=0)
+    weights = node.centred if "weights" in constants else np.ones((node.input_width // node.width, 1), np.int64)
+    terms = [(int(code) - constants["input_zero_point"][0]) * weights for code in (limits.min, limits.max)]
+    low = constants.get("bias", 0) + np.minimum(*terms).sum(axis=0)
+    high = constants.get("bias", 0) + np.maximum(*terms).sum(axis=0)
     multiplier = constants["multiplier"][:, None]
     if shared:
         low, high, multiplier = low.min(keepdims=True), high.max(keepdims=True), multiplier[:1]

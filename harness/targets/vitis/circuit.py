@@ -105,15 +105,17 @@ class Circuit(ABC, Generic[L]):
 class VitisLowering(Lowering[L]):
     """The code of one operator: its circuit, and what it refuses."""
 
-    circuit: ClassVar[type[Circuit[Any]]]
+    @abstractmethod
+    def circuit(self, layer: L, fold: int) -> Circuit[L]:
+        """Return the layer in the fabric."""
 
 
 def of(layer: Layer, fold: int = 1) -> Circuit[Any]:
     """Return the circuit of a layer that the target supports."""
     from harness.targets.vitis import Vitis
 
-    lowering: VitisLowering[Any] = Vitis().lowering_of(layer)
-    return lowering.circuit(layer, fold)
+    found: Circuit[Any] = Vitis().lowering_of(layer).circuit(layer, fold)
+    return found
 
 
 def channels_of(tensor: Tensor) -> int:

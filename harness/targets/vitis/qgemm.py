@@ -12,6 +12,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
+from harness.operators.window import Window
 from harness.targets.contraction import origin_of_multiplier, reaches_sentinel, stages, too_deep
 from harness.targets.generated import Stage, Table, initialiser
 from harness.targets.vitis import contraction, resources, rtl
@@ -19,6 +20,10 @@ from harness.targets.vitis.circuit import Circuit, VitisLowering, bind, integer_
 from harness.targets.vitis.contraction import centred
 from harness.targets.vitis.resources import Resources
 from harness.targets.vitis.rtl import Geometry
+from harness.targets.vitis.windowed import WindowedCircuit
+
+POSITION = Window((1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1))
+"""The window of an image with one position."""
 
 
 class QGemmCircuit(Circuit[QGemm]):
@@ -110,7 +115,12 @@ class QGemmLowering(VitisLowering[QGemm]):
     """Accumulators are sums of products less their zero points."""
 
     operator = QGemm
-    circuit = QGemmCircuit
+
+    def circuit(self, layer: QGemm, fold: int) -> Circuit[QGemm]:
+        """Return the layer; if it is folded, as the convolution of one position."""
+        if fold == 1:
+            return QGemmCircuit(layer, fold)
+        return WindowedCircuit(layer, fold, POSITION, groups=1, channels=layer.input.size)
 
     def unsupported(self, layer: QGemm, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
         """Refuse accumulators that reach the largest int32, and sums that could leave int32."""

@@ -20,22 +20,31 @@ SHARED_LUT_WORDS = 32
 HALF_BRAM36_BITS, HALF_BRAM36_PORT = 18 * 1024, 36
 """The bits of half a BRAM36, which can be a memory of its own, and the bits that it reads in a cycle."""
 
+URAM_WORDS, URAM_PORT = 4096, 72
+"""Words of a URAM288, and their bits; it has no content at the start, and holds no constants."""
+URAM_FIFO = 8192
+"""The shortest stream that is made of URAM."""
+LUT_WORDS = 64
+"""The longest memory of which a LUT6 holds a bit of all words."""
+
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a fabric: LUT6, DSP48E2, and BRAM36, half of which can be used alone."""
+    """Resources of a fabric: LUT6, DSP48E2, BRAM36, half of which can be used alone, and URAM288."""
 
     lut: int
     dsp: int
     bram36: float
+    uram: int = 0
 
     def __add__(self, other: Resources) -> Resources:
-        return Resources(self.lut + other.lut, self.dsp + other.dsp, self.bram36 + other.bram36)
+        bram36, uram = self.bram36 + other.bram36, self.uram + other.uram
+        return Resources(self.lut + other.lut, self.dsp + other.dsp, bram36, uram)
 
 
 NOTHING = Resources(0, 0, 0)
-K26 = Resources(lut=117_120, dsp=1_248, bram36=144)
-UNITS = {"dsp": "DSP", "bram36": "BRAM36", "lut": "LUT"}
+K26 = Resources(lut=117_120, dsp=1_248, bram36=144, uram=64)
+UNITS = {"dsp": "DSP", "bram36": "BRAM36", "uram": "URAM", "lut": "LUT"}
 
 
 def total(parts: Iterable[Resources]) -> Resources:
@@ -57,6 +66,19 @@ def memory(words: Array, *, in_bram: bool) -> Resources:
     """Return a memory of integers (words, columns)."""
     bits = stored_bits(words)
     return Resources(0, 0, block_rams(len(words), bits)) if in_bram else Resources(luts(len(words), bits), 0, 0)
+
+
+def fifo_memory(depth: int) -> str:
+    """Return what a stream with so many elements is made of."""
+    return "uram" if depth >= URAM_FIFO else "bram" if depth > LUT_WORDS else "lutram"
+
+
+def fifo(depth: int, bits: int) -> Resources:
+    """Return the memory of a stream with so many elements of these bits."""
+    kind = fifo_memory(depth)
+    if kind == "uram":
+        return Resources(0, 0, 0, -(-depth // URAM_WORDS) * -(-bits // URAM_PORT))
+    return Resources(0, 0, block_rams(depth, bits)) if kind == "bram" else Resources(bits, 0, 0)
 
 
 def luts(words: int, bits: int) -> int:

@@ -1,0 +1,123 @@
+"""Contractions over windows in the fabric: process `convolve` behind a line buffer (kernels/vitis/window.hpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.contraction import Contraction
+from harness.operators.window import Window
+from harness.targets.generated import Table, initialiser
+from harness.targets.vitis import image, resources
+from harness.targets.vitis.circuit import bind, integer_type, table
+from harness.targets.vitis.contraction import centred
+from harness.targets.vitis.image import SumsCircuit
+from harness.targets.vitis.resources import Resources
+
+C = TypeVar("C", bound=Contraction)
+
+
+class WindowedCircuit(SumsCircuit[C]):
+    """One product for each of `lanes` channels in a cycle.
+
+    `fold` divides the channels of a group or, where groups have one input each, the groups that stand side by side, as
+    far as numbers without remainder permit.
+    """
+
+    headers = ("image_layer.hpp", "window.hpp")
+
+    def __init__(self, layer: C, fold: int, window: Window, groups: int, channels: int) -> None:
+        super().__init__(layer, fold)
+        self.window = window
+        self.group = channels // groups
+        self.channels = channels
+        self.share = len(layer.multiplier) // groups
+        self.at_once = _divisor(groups, fold) if self.group == 1 and groups > 1 else 1
+
+    @property
+    def lanes(self) -> int:
+        """The channels of the output that are added to in a cycle."""
+        return self.share * self.at_once if self.at_once > 1 else _divisor(self.share, self.fold)
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of a position."""
+        return len(self.layer.multiplier) // self.lanes
+
+    @cached_property
+    def sums(self) -> tuple[Table, ...]:
+        """Weights (blocks * K, lanes), bias (blocks, lanes) and input zero point."""
+        layer, weights = self.layer, in_blocks(centred(self.layer), self.window, self.lanes)
+        origin = f"{layer.weights.dtype} weights of node {layer.name}, less zb: rows, columns, channels of each block"
+        return (
+            table(layer, "weights", weights, origin),
+            table(layer, "bias", layer.bias.reshape(self.blocks, self.lanes)),
+            table(layer, "input_zero_point", np.array([layer.a_zero_point])),
+        )
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The window and the blocks."""
+        own = {"BLOCKS": self.blocks, "AT_ONCE": self.at_once, "SHARE": self.share, "GROUP": self.group}
+        return {**super().sizes, **own, **image.window_sizes(self.window, self.channels)}
+
+    @property
+    def definitions(self) -> str:
+        """The structs `kernels` and `thresholds`."""
+        weights, bias, zero_point = (each.values for each in self.sums)
+        terms = len(weights) // self.blocks
+        kind = f"kernels<{integer_type(weights)}, {self.blocks}, {terms}, {self.lanes}>"
+        values = f"{{{initialiser(weights)}, {initialiser(bias)}, {zero_point[0]}}}"
+        return f"static const {kind} {self.name}_sums = {values};\n{super().definitions}"
+
+    @property
+    def storage(self) -> Sequence[str]:
+        """The pragmas of weights and bias, all lanes at once, and of the levels."""
+        sums = f"{self.name}_sums"
+        in_bram = resources.weights_in_bram(len(self.sums[0].values))
+        return [
+            f"ARRAY_RESHAPE variable={sums}.weights dim=2 type=complete",
+            f"ARRAY_RESHAPE variable={sums}.bias dim=2 type=complete",
+            bind(f"{sums}.weights", in_bram=in_bram),
+            *super().storage,
+        ]
+
+    def process(self, number: int) -> str:
+        """Return the call of `convolve`."""
+        streams = f"{self.codes(number)}, told_{number}, rows_{number}"
+        return f"convolve<{self.name}_layer>({streams}, asked, {self.name}_sums)"
+
+    @property
+    def compute_cycles(self) -> int:
+        """A cycle for each code that enters the line buffer, and for each term of each row of sums."""
+        return self.layer.input.size + self.window.positions * len(self.sums[0].values)
+
+    @property
+    def memories(self) -> Resources:
+        """A DSP for each lane, weights, line buffer and levels."""
+        weights = self.sums[0].values
+        parts = (
+            Resources(0, self.lanes, 0),
+            resources.memory(weights, in_bram=resources.weights_in_bram(len(weights))),
+            image.line_buffer(self.window, self.channels, self.at_once),
+        )
+        return resources.total([*parts, super().memories])
+
+
+def in_blocks(weights: Array, window: Window, lanes: int) -> Array:
+    """Return weights (K, N), by channels, rows and columns, as rows (N / lanes * K, lanes) by rows, columns, channels.
+
+    The rows of a block are in sequence.
+    """
+    depth, width = weights.shape
+    terms = weights.reshape(-1, *window.kernel, width).transpose(1, 2, 0, 3)
+    return terms.reshape(depth, width // lanes, lanes).transpose(1, 0, 2).reshape(-1, lanes)
+
+
+def _divisor(count: int, fold: int) -> int:
+    """Return the largest divisor of `count` that is at most its share of `fold`, rounded up."""
+    return max(each for each in range(1, -(-count // fold) + 1) if count % each == 0)
