@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from harness.model.network import Network
 from harness.operators.obligations import StageKind
 from harness.operators.tensor import Tensor
 from harness.targets import Launch, TaskView
-from harness.targets.vitis import circuit, kernel, records
+from harness.targets.vitis import circuit, records
 from tests.simulators.vitis import simulated
 from tests.simulators.vitis.simulated import ACCUMULATE, COMPUTE, FINISH, TABLES, Kernel
 from tests.support.codes import node
