@@ -188,7 +188,8 @@ def make(
     The first item whose target supports a layer claims it, those that list its operator before those without a list.
     `targets` replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The
     default of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is
-    smaller.  With `reuse`, buffers of items of the targets for which it is true share bytes of an arena; without, none do.
+    smaller.  With `reuse`, buffers of items of the targets for which it is true share bytes of an arena; without, none
+    do.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
