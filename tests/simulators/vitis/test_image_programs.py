@@ -12,7 +12,7 @@ from tests.simulators.test_accelerator_programs import ACCELERATORS
 from tests.simulators.vitis.boards import ON_PROCESSOR
 from tests.simulators.vitis.test_image_layers import residual
 from tests.support.images import every_operator
-from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
+from tests.support.programs.board_program import assert_same, references, uniform_vectors, with_flags
 from tests.support.proof.trials import Workshop
 
 IN_FABRIC = (
