@@ -9,7 +9,7 @@
  * a vector.  The operator may therefore fall behind while elements that come after its inputs pass.
  *
  * LAYER also states, where it is read: TOLD, the constants that the operator's process tells; ROWS of a vector, each of
- * LANES sums; CHANNELS_OUT of a position.
+ * LANES sums; PART, the channels of rows that belong together, the last of which may have less; CHANNELS_OUT.
  */
 #ifndef IMAGE_LAYER_HPP
 #define IMAGE_LAYER_HPP
@@ -119,15 +119,18 @@ void round_rows(elements &passed, elements &told, ROWS &rows, elements &out, que
     else
         for (uint32_t v = 0; v < asked.vectors; ++v) {
             pass_on(passed, out, kept<LAYER>(asked));
-            unsigned n = 0;
+            unsigned n = 0, of_part = 0;
             for (unsigned r = 0; r < LAYER::ROWS; ++r) {
                 const row<LAYER::LANES> sums = rows.read();
 #pragma HLS ARRAY_PARTITION variable=sums.acc complete
                 for (unsigned lane = 0; lane < LAYER::LANES; ++lane) {
 #pragma HLS PIPELINE II=1
-                    out.write(asked.part == ACCUMULATE ? sums.acc[lane] : finished(rounding, n, sums.acc[lane]));
-                    n = n + 1 == LAYER::CHANNELS_OUT ? 0 : n + 1;
+                    if (of_part + lane < LAYER::PART) {
+                        out.write(asked.part == ACCUMULATE ? sums.acc[lane] : finished(rounding, n, sums.acc[lane]));
+                        n = n + 1 == LAYER::CHANNELS_OUT ? 0 : n + 1;
+                    }
                 }
+                of_part = of_part + LAYER::LANES < LAYER::PART ? of_part + LAYER::LANES : 0;
             }
         }
 }

@@ -7,12 +7,12 @@
  * what they read, row r in line r modulo LINES; the last rows, which none may read, are taken at the end.
  *
  * A cycle reads a code and multiplies it by the weights of LANES channels, side by side.  The channels of a position go
- * in BLOCKS of LANES.  k counts rows of the window, columns, then channels of the group, as the codes lie in a line.
- * Channels that read one channel each stand in a block with AT_ONCE groups, whose codes are read in the same cycle.
+ * in BLOCKS of LANES, PER_GROUP for each group.  k counts rows of the window, columns, then channels of the group, as
+ * the codes lie in a line.  Where a group reads one channel, AT_ONCE groups are a block: their codes are read together.
  *
  * LAYER also states: the image's HEIGHT, COLUMNS and CHANNELS; HEIGHT_OUT and COLUMNS_OUT; of rows and of columns
- * KERNEL, STRIDE, DILATION and BEFORE, the padding in front; LINES.  For sums BLOCKS, LANES, AT_ONCE, CHANNELS_OUT,
- * SHARE, the outputs of a group, and GROUP, its inputs.
+ * KERNEL, STRIDE, DILATION and BEFORE, the padding in front; LINES.  For sums BLOCKS, LANES, AT_ONCE, PER_GROUP, and
+ * GROUP, the channels that a group reads.
  */
 #ifndef WINDOW_HPP
 #define WINDOW_HPP
@@ -84,7 +84,7 @@ row<LAYER::LANES> sums_at(const line_buffer<LAYER, CODE> &image, unsigned y, uns
                           const kernels<WEIGHT, LAYER::BLOCKS, TERMS, LAYER::LANES> &held)
 {
 #pragma HLS INLINE
-    const unsigned first = block * LAYER::LANES / LAYER::SHARE * LAYER::GROUP;
+    const unsigned first = block / LAYER::PER_GROUP * LAYER::AT_ONCE * LAYER::GROUP;
     row<LAYER::LANES> made;
 #pragma HLS ARRAY_PARTITION variable=made.acc complete
     for (unsigned lane = 0; lane < LAYER::LANES; ++lane) {
@@ -102,7 +102,7 @@ row<LAYER::LANES> sums_at(const line_buffer<LAYER, CODE> &image, unsigned y, uns
                 for (unsigned g = 0; g < LAYER::AT_ONCE; ++g) {
 #pragma HLS UNROLL
                     centred[g] = 0;
-                    if (is_inside<LAYER>(row, column))
+                    if (is_inside<LAYER>(row, column) && first + g < LAYER::CHANNELS)
                         centred[g] = (int16_t)(image.at(row, column, first + g + c) - held.input_zero_point);
                 }
                 for (unsigned lane = 0; lane < LAYER::LANES; ++lane) {

@@ -802,21 +802,21 @@ def _in_groups(node: Node) -> Array:
 def _in_blocks(node: Node, fold: int) -> dict[str, Array]:
     """Return weights, by rows and columns of the kernel, then channels, and bias, in blocks of adjacent columns.
 
-    A block has the largest part of a group's columns without remainder that is no more than its share, rounded up; of
-    groups with one channel so many groups.
+    A block has a share of 1 / fold of a group's columns, rounded up, and 0 where a group ends; of groups with one
+    channel it has all columns of such a share of the groups, unless that is one.
     """
     channels, *kernel = node.window or (len(node.centred),)
-    share, side_by_side = node.centred.shape[1] // node.groups, channels == 1 and node.groups > 1
-
-    def part(count: int) -> int:
-        return next(size for size in range(-(-count // fold), 0, -1) if count % size == 0)
-
-    lanes = share * part(node.groups) if side_by_side else part(share)
-    if lanes == share and side_by_side:
-        lanes = part(share)
-    order = np.moveaxis(np.arange(len(node.centred)).reshape(channels, *kernel), 0, -1).reshape(-1)
-    blocks = [node.centred[order, start : start + lanes] for start in range(0, node.centred.shape[1], lanes)]
-    return {"weights": np.concatenate(blocks).astype(np.int32), "bias": node.constants["bias"].reshape(-1, lanes)}
+    depth, width = node.centred.shape
+    part, at_once = width // node.groups, -(-node.groups // fold)
+    lanes = -(-part // fold)
+    if channels == 1 and at_once > 1:
+        part, lanes = width, part * at_once
+    k = np.moveaxis(np.arange(depth).reshape(channels, *kernel), 0, -1).reshape(-1)
+    starts = [(first, at) for first in range(0, width, part) for at in range(0, part, lanes)]
+    n = np.array([[first + at + lane if at + lane < part else width for lane in range(lanes)] for first, at in starts])
+    rows = [_placed(node.centred, *np.broadcast_arrays(k[:, None], of_block)) for of_block in n]
+    bias = _placed(node.constants["bias"][None], np.zeros_like(n), n)
+    return {"weights": np.concatenate(rows).astype(np.int32), "bias": bias}
 
 
 def _pairs(node: Node) -> Array:
@@ -824,12 +824,12 @@ def _pairs(node: Node) -> Array:
     limits, constants = np.iinfo(node.dtype), node.constants
     codes = np.arange(limits.min, limits.max + 1)
     if node.operator == "QLinearAdd":
-        a, b = codes.astype(np.float32)[:, None], codes.astype(np.float32)[None]
-        second = _fused(constants["second_ratio"], b, constants["fixed"])
-        v = _fused(constants["first_ratio"], a, second)
+        numbers = codes.astype(np.float32)
+        second = _fused(constants["second_ratio"], numbers[None], constants["fixed"])
+        v = _fused(constants["first_ratio"], numbers[:, None], second)
     else:
-        a, b = codes - constants["a_zero_point"], codes - constants["b_zero_point"]
-        v = np.outer(a, b).astype(np.float32) * constants["multiplier"] + constants["y_zero_point"].astype(np.float32)
+        products = np.outer(codes - constants["a_zero_point"], codes - constants["b_zero_point"]).astype(np.float32)
+        v = products * constants["multiplier"] + constants["y_zero_point"].astype(np.float32)
     code: Array = np.clip(np.rint(v), limits.min, limits.max).astype(np.int32)
     return code
 

@@ -40,8 +40,25 @@ def count(launches: Sequence[Launch], fold: int = 1) -> Resources:
 
 
 def shortage(launches: Sequence[Launch], fold: int = 1) -> str | None:
-    """Return the resources that exceed those of the K26; None if they suffice."""
-    return resource_shortage(count(launches, fold))
+    """Return the resources that exceed those of the K26, and the least folding with which they suffice, if one does.
+
+    None if they suffice.
+    """
+    short = resource_shortage(count(launches, fold))
+    return short and f"{short}; {_proposal(launches, fold)}"
+
+
+def _proposal(launches: Sequence[Launch], fold: int) -> str:
+    for larger in (each for each in FOLDS if each > fold):
+        needed = count(launches, larger)
+        if resource_shortage(needed) is None:
+            before, after = (sum(rtl.interval_cycles(shapes(launch, each)) for launch in launches)
+                             for each in (fold, larger))  # fmt: skip
+            return (
+                f"target vitis:fold{larger} takes {_shares(needed)}, and {after:,} cycles from a vector to the next "
+                f"instead of {before:,}"
+            )
+    return f"no folding suffices, as fold{FOLDS[-1]} {resource_shortage(count(launches, FOLDS[-1]))}"
 
 
 def resource_shortage(needed: Resources) -> str | None:
@@ -55,9 +72,12 @@ def resource_shortage(needed: Resources) -> str | None:
 def estimate(launches: Sequence[Launch], clock_mhz: float, fold: int = 1) -> tuple[str, ...]:
     """Return lines for users: the resources of all launches, and the predicted time of each."""
     needed = count(launches, fold)
-    shares = ", ".join(_share(getattr(needed, name), getattr(K26, name), unit) for name, unit in UNITS.items())
-    area = f"fabric of the K26: at least {shares}: products and memories alone"
+    area = f"fabric of the K26: at least {_shares(needed)}: products and memories alone"
     return (area, *(_cycles(launch, clock_mhz, fold) for launch in launches))
+
+
+def _shares(needed: Resources) -> str:
+    return ", ".join(_share(getattr(needed, name), getattr(K26, name), unit) for name, unit in UNITS.items())
 
 
 def _share(needed: float, there: float, unit: str) -> str:

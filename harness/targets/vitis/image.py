@@ -137,12 +137,22 @@ class ImageCircuit(Circuit[L]):
 
 
 class SumsCircuit(ImageCircuit[C]):
-    """Processes `split`, one that writes rows of `lanes` sums, and `round_rows`."""
+    """Processes `split`, one that writes rows of `lanes` sums, and `round_rows`.
+
+    Rows are of `part` channels, then of the next; of the last row of a part not all sums may be channels.
+    """
+
+    part: int
 
     @property
     @abstractmethod
     def lanes(self) -> int:
         """The sums of a row."""
+
+    @property
+    def rows(self) -> int:
+        """The rows of a vector."""
+        return self.layer.size // self.lanes
 
     @property
     @abstractmethod
@@ -178,11 +188,12 @@ class SumsCircuit(ImageCircuit[C]):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The rows of a vector, and the constants of the sums."""
+        """The rows of a vector, those that belong together, and the constants of the sums."""
         return {
             "TOLD": sum(table.values.size for table in self.sums),
-            "ROWS": self.layer.size // self.lanes,
+            "ROWS": self.rows,
             "LANES": self.lanes,
+            "PART": self.part,
             "CHANNELS_OUT": channels_of(self.layer.output),
         }
 
@@ -221,7 +232,7 @@ class SumsCircuit(ImageCircuit[C]):
     def geometry(self, record: int, kept: int) -> ImageGeometry:
         """Return the cycles, with those of the last row."""
         pipeline = ACCUMULATE_CYCLES + REQUANTIZE_CYCLES * bool(self.rounding) + self.lanes
-        return ImageGeometry(record, kept, self.compute_cycles, self.layer.size, pipeline)
+        return ImageGeometry(record, kept, self.compute_cycles, self.rows * self.lanes, pipeline)
 
 
 def window_sizes(window: Window, channels: int) -> dict[str, int]:

@@ -18,6 +18,10 @@ class QLinearGlobalAveragePoolCircuit(SumsCircuit[QLinearGlobalAveragePool]):
 
     headers = ("image_layer.hpp", "qlinear_global_average_pool.hpp")
 
+    def __init__(self, layer: QLinearGlobalAveragePool, fold: int) -> None:
+        super().__init__(layer, fold)
+        self.part = layer.size
+
     @property
     def lanes(self) -> int:
         """The channels."""

@@ -22,10 +22,10 @@ C = TypeVar("C", bound=Contraction)
 
 
 class WindowedCircuit(SumsCircuit[C]):
-    """One product for each of `lanes` channels in a cycle.
+    """One product for each of `lanes` channels in a cycle, a block.
 
-    `fold` divides the channels of a group or, where groups have one input each, the groups that stand side by side, as
-    far as numbers without remainder permit.
+    `fold` divides the channels of a group or, where groups have one input each, the groups that stand side by side.
+    Blocks compute `part` channels, those of a group or all, then the next; weights of 0 fill up the last block.
     """
 
     headers = ("image_layer.hpp", "window.hpp")
@@ -36,33 +36,42 @@ class WindowedCircuit(SumsCircuit[C]):
         self.group = channels // groups
         self.channels = channels
         self.share = len(layer.multiplier) // groups
-        self.at_once = _divisor(groups, fold) if self.group == 1 and groups > 1 else 1
+        self.at_once = -(-groups // fold) if self.group == 1 and groups > 1 else 1
+        self.part = len(layer.multiplier) if self.at_once > 1 else self.share
 
     @property
     def lanes(self) -> int:
         """The channels of the output that are added to in a cycle."""
-        return self.share * self.at_once if self.at_once > 1 else _divisor(self.share, self.fold)
+        return self.share * self.at_once if self.at_once > 1 else -(-self.share // self.fold)
 
     @property
     def blocks(self) -> int:
         """The blocks of a position."""
-        return len(self.layer.multiplier) // self.lanes
+        return len(self.layer.multiplier) // self.part * -(-self.part // self.lanes)
+
+    @property
+    def rows(self) -> int:
+        """The blocks of all positions."""
+        return self.window.positions * self.blocks
 
     @cached_property
     def sums(self) -> tuple[Table, ...]:
         """Weights (blocks * K, lanes), bias (blocks, lanes) and input zero point."""
-        layer, weights = self.layer, in_blocks(centred(self.layer), self.window, self.lanes)
+        layer = self.layer
+        terms = by_positions(centred(layer), self.window)
+        weights = in_blocks(terms, self.part, self.lanes).reshape(-1, self.lanes)
         origin = f"{layer.weights.dtype} weights of node {layer.name}, less zb: rows, columns, channels of each block"
         return (
             table(layer, "weights", weights, origin),
-            table(layer, "bias", layer.bias.reshape(self.blocks, self.lanes)),
+            table(layer, "bias", in_blocks(layer.bias[None], self.part, self.lanes)[:, 0]),
             table(layer, "input_zero_point", np.array([layer.a_zero_point])),
         )
 
     @property
     def sizes(self) -> Mapping[str, int]:
         """The window and the blocks."""
-        own = {"BLOCKS": self.blocks, "AT_ONCE": self.at_once, "SHARE": self.share, "GROUP": self.group}
+        per_group = 1 if self.at_once > 1 else self.blocks * self.part // len(self.layer.multiplier)
+        own = {"BLOCKS": self.blocks, "AT_ONCE": self.at_once, "PER_GROUP": per_group, "GROUP": self.group}
         return {**super().sizes, **own, **image.window_sizes(self.window, self.channels)}
 
     @property
@@ -108,16 +117,15 @@ class WindowedCircuit(SumsCircuit[C]):
         return resources.total([*parts, super().memories])
 
 
-def in_blocks(weights: Array, window: Window, lanes: int) -> Array:
-    """Return weights (K, N), by channels, rows and columns, as rows (N / lanes * K, lanes) by rows, columns, channels.
-
-    The rows of a block are in sequence.
-    """
-    depth, width = weights.shape
-    terms = weights.reshape(-1, *window.kernel, width).transpose(1, 2, 0, 3)
-    return terms.reshape(depth, width // lanes, lanes).transpose(1, 0, 2).reshape(-1, lanes)
+def by_positions(weights: Array, window: Window) -> Array:
+    """Return weights (K, N), by channels, rows and columns, in the order of a line: by rows, columns and channels."""
+    terms = weights.reshape(-1, *window.kernel, weights.shape[1])
+    return terms.transpose(1, 2, 0, 3).reshape(weights.shape)
 
 
-def _divisor(count: int, fold: int) -> int:
-    """Return the largest divisor of `count` that is at most its share of `fold`, rounded up."""
-    return max(each for each in range(1, -(-count // fold) + 1) if count % each == 0)
+def in_blocks(values: Array, part: int, lanes: int) -> Array:
+    """Return values (K, N) as blocks (B, K, lanes); each `part` columns begin a block, zeros fill up the last of it."""
+    parts = values.reshape(len(values), -1, part)
+    filled = np.pad(parts, [(0, 0), (0, 0), (0, -part % lanes)])
+    blocks: Array = filled.reshape(len(values), -1, lanes).transpose(1, 0, 2)
+    return blocks

@@ -133,7 +133,7 @@ def check_stages(built: Kernel, number: int, layer: Any, streams: list[Array], v
         assert np.array_equal(built.ask(np.empty((1, 0)), len(held), TABLES, number)[0], held), layer.name
 
 
-@pytest.mark.parametrize(("name", "fold"), [(name, 1 if "uint8" in name else 2) for name in NETWORKS])
+@pytest.mark.parametrize(("name", "fold"), [(name, 1 if "uint8" in name else 3) for name in NETWORKS])
 def test_every_layer_is_the_specification(name: str, fold: int, tmp_path: Path) -> None:
     make, dtype = NETWORKS[name]
     check(simulated.build(launch_of(make(dtype)), tmp_path, "-O1", "-DELEMENT_BY_ELEMENT", fold=fold), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,27 @@ def test_a_shortage_names_all_that_the_board_has_too_little_of() -> None:
         "needs at least 5,000 DSP, the K26 has 1,248; at least 144.5 BRAM36, the K26 has 144; "
         "at least 200,000 LUT, the K26 has 117,120"
     )
+
+
+def test_a_folding_that_suffices_is_proposed() -> None:
+    """Twice the columns that the K26 has multipliers for; the cycles are those of the folded layer, block by block."""
+    launches = [in_a_row(gemms((8, 1_300), float_output=True))]
+    said = fabric.shortage(launches) or ""
+    assert said.startswith(
+        "needs at least 1,300 DSP, the K26 has 1,248; target vitis:fold2 takes 650 of 1,248 DSP (52 %)"
+    )
+    assert said.endswith("and 1,301 cycles from a vector to the next instead of 1,301")
+    assert fabric.shortage(launches, 2) is None
+    [folded] = fabric.shapes(launches[0], 2)
+    assert (folded.record, folded.interval_cycles) == (8, 1_301)
+    assert fabric.count(launches, 16).dsp == 82, "a share of 81.25 columns, rounded up"
+
+
+def test_constants_that_no_folding_makes_fewer_are_named() -> None:
+    """Thresholds of each column."""
+    launches = [in_a_row(gemms((3, 1_300), per_column=True))]
+    said = fabric.shortage(launches) or ""
+    assert re.search(r"; no folding suffices, as fold16 needs at least [\d,.]+ BRAM36, the K26 has 144$", said), said
 
 
 def test_the_estimate_for_acas() -> None:
