@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
+from harness.operators.exact import CACHED_LAYERS
 from harness.targets.generated import Table, initialiser
 from harness.targets.vitis import resources, rtl
 from harness.targets.vitis.circuit import bind, table
@@ -63,7 +65,8 @@ def storage(layer: Contraction, tables: Sequence[Table]) -> list[str]:
     ]
 
 
-def area(tables: Sequence[Table]) -> Resources:
-    """Return the memories of the levels."""
-    levels = [table.values.reshape(-1, 1) for table in tables[:-1]]
+@lru_cache(maxsize=CACHED_LAYERS)
+def area(layer: Contraction) -> Resources:
+    """Return the memories of the levels, which no folding changes."""
+    levels = [table.values.reshape(-1, 1) for table in rounding(layer)[:-1]]
     return resources.total(resources.memory(level, in_bram=resources.level_in_bram(len(level))) for level in levels)

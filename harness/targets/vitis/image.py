@@ -16,7 +16,7 @@ from harness.operators.contraction import Contraction
 from harness.operators.window import Window
 from harness.targets.contraction import origin_of_multiplier, stages
 from harness.targets.generated import C_TYPES, Stage, Table, compute_stage
-from harness.targets.vitis import contraction, resources
+from harness.targets.vitis import contraction, resources, rtl
 from harness.targets.vitis.circuit import Circuit, channels_of, rows_type
 from harness.targets.vitis.resources import NOTHING, Resources
 from harness.targets.vitis.rtl import ACCUMULATE_CYCLES, REQUANTIZE_CYCLES
@@ -227,7 +227,7 @@ class SumsCircuit(ImageCircuit[C]):
     @property
     def memories(self) -> Resources:
         """The levels."""
-        return contraction.area(self.rounding)
+        return contraction.area(self.layer)
 
     def geometry(self, record: int, kept: int) -> ImageGeometry:
         """Return the cycles, with those of the last row."""
@@ -235,26 +235,7 @@ class SumsCircuit(ImageCircuit[C]):
         return ImageGeometry(record, kept, self.compute_cycles, self.rows * self.lanes, pipeline)
 
 
-def window_sizes(window: Window, channels: int) -> dict[str, int]:
-    """Return the sizes of window.hpp for images of so many channels."""
-    pairs = {
-        "KERNEL": window.kernel, "STRIDE": window.stride, "DILATION": window.dilation, "BEFORE": window.before,
-    }  # fmt: skip
-    both = {
-        f"{name}_{axis}": size
-        for name, pair in pairs.items()
-        for axis, size in zip(("ROWS", "COLUMNS"), pair, strict=True)
-    }
-    image = {"HEIGHT": window.shape[0], "COLUMNS": window.shape[1], "CHANNELS": channels}
-    return image | {"HEIGHT_OUT": window.output[0], "COLUMNS_OUT": window.output[1]} | both | {"LINES": lines(window)}
-
-
-def lines(window: Window) -> int:
-    """Return the rows of the line buffer."""
-    return min(window.shape[0], (window.kernel[0] - 1) * window.dilation[0] + 1)
-
-
 def line_buffer(window: Window, channels: int, at_once: int) -> Resources:
     """Return the memory of the line buffer, which reads `at_once` codes in a cycle."""
-    codes = lines(window) * window.shape[1] * channels
+    codes = rtl.lines(window) * window.shape[1] * channels
     return Resources(0, 0, resources.block_rams(-(-codes // at_once), CODE_BITS * at_once))

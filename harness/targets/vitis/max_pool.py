@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.operators.max_pool import MaxPool
-from harness.targets.vitis import image
+from harness.targets.vitis import image, rtl
 from harness.targets.vitis.circuit import Circuit, VitisLowering
 from harness.targets.vitis.image import ImageCircuit
 from harness.targets.vitis.resources import Resources
@@ -19,7 +19,7 @@ class MaxPoolCircuit(ImageCircuit[MaxPool]):
     @property
     def sizes(self) -> Mapping[str, int]:
         """The window."""
-        return {**super().sizes, **image.window_sizes(self.layer.window, self.layer.input.shape[0])}
+        return {**super().sizes, **rtl.window_sizes(self.layer.window, self.layer.input.shape[0])}
 
     def process(self, number: int) -> str:
         """Return the call of `max_pool`."""

@@ -12,7 +12,7 @@ from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
 from harness.operators.window import Window
 from harness.targets.generated import Table, initialiser
-from harness.targets.vitis import image, resources
+from harness.targets.vitis import image, resources, rtl
 from harness.targets.vitis.circuit import bind, integer_type, table
 from harness.targets.vitis.contraction import centred
 from harness.targets.vitis.image import SumsCircuit
@@ -58,7 +58,7 @@ class WindowedCircuit(SumsCircuit[C]):
     def sums(self) -> tuple[Table, ...]:
         """Weights (blocks * K, lanes), bias (blocks, lanes) and input zero point."""
         layer = self.layer
-        terms = by_positions(centred(layer), self.window)
+        terms = rtl.by_positions(centred(layer), self.window)
         weights = in_blocks(terms, self.part, self.lanes).reshape(-1, self.lanes)
         origin = f"{layer.weights.dtype} weights of node {layer.name}, less zb: rows, columns, channels of each block"
         return (
@@ -72,7 +72,7 @@ class WindowedCircuit(SumsCircuit[C]):
         """The window and the blocks."""
         per_group = 1 if self.at_once > 1 else self.blocks * self.part // len(self.layer.multiplier)
         own = {"BLOCKS": self.blocks, "AT_ONCE": self.at_once, "PER_GROUP": per_group, "GROUP": self.group}
-        return {**super().sizes, **own, **image.window_sizes(self.window, self.channels)}
+        return {**super().sizes, **own, **rtl.window_sizes(self.window, self.channels)}
 
     @property
     def definitions(self) -> str:
@@ -115,12 +115,6 @@ class WindowedCircuit(SumsCircuit[C]):
             image.line_buffer(self.window, self.channels, self.at_once),
         )
         return resources.total([*parts, super().memories])
-
-
-def by_positions(weights: Array, window: Window) -> Array:
-    """Return weights (K, N), by channels, rows and columns, in the order of a line: by rows, columns and channels."""
-    terms = weights.reshape(-1, *window.kernel, weights.shape[1])
-    return terms.transpose(1, 2, 0, 3).reshape(weights.shape)
 
 
 def in_blocks(values: Array, part: int, lanes: int) -> Array:
