@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +139,70 @@ def check_stages(built: Kernel, number: int, layer: Any, streams: list[Array], v
 def test_every_layer_is_the_specification(name: str, fold: int, tmp_path: Path) -> None:
     make, dtype = NETWORKS[name]
     check(simulated.build(launch_of(make(dtype)), tmp_path, "-O1", "-DELEMENT_BY_ELEMENT", fold=fold), 1)
+
+
+MUTANTS = {
+    "border inside": ("window.hpp", "return row >= 0 && row <", "return row >= -1 && row <"),
+    "last column outside": ("window.hpp", "column < (int)LAYER::COLUMNS", "column + 1 < (int)LAYER::COLUMNS"),
+    "line buffer off by one": ("window.hpp", "lines[(unsigned)row %", "lines[(unsigned)(row + 1) %"),
+    "line buffer a row too short": ("window.hpp", "return lines[(unsigned)row % LAYER::LINES]",
+                                    "return lines[(unsigned)row % (LAYER::LINES > 1 ? LAYER::LINES - 1 : 1)]"),
+    "rows taken too late": ("window.hpp", "LAYER::KERNEL_ROWS - 1) + 1;", "LAYER::KERNEL_ROWS - 1);"),
+    "rest of an image left": ("window.hpp", "image.fill(codes, LAYER::HEIGHT);\n    }\n}\n\ntemplate",
+                              "}\n}\n\ntemplate"),
+    "wrong channel": ("window.hpp", "row, column, first + g + c)",
+                      "row, column, (first + g + c + 1) % LAYER::CHANNELS)"),
+    "inputs of the first group": ("window.hpp", "first = block / LAYER::PER_GROUP *", "first = 0 * block *"),
+    "stride of columns left out": ("window.hpp", "x * LAYER::STRIDE_COLUMNS", "x"),
+    "dilation left out": ("window.hpp", "j * LAYER::DILATION_COLUMNS", "j"),
+    "padding is the code 0": ("window.hpp", "centred[g] = 0;", "centred[g] = (int16_t)-held.input_zero_point;"),
+    "bias of the first block": ("window.hpp", "held.bias[block][lane]", "held.bias[0 * block][lane]"),
+    "smallest value": ("window.hpp", "value > largest ? value", "value < largest ? value"),
+    "padding of a maximum chosen": ("window.hpp", "image.at(row, column, c) : INT32_MIN;",
+                                    "image.at(row, column, c) : 127;"),
+    "thresholds of the next channel": ("image_layer.hpp", "finished(rounding, n, sums.acc[lane])",
+                                       "finished(rounding, (n + 1) % LAYER::CHANNELS_OUT, sums.acc[lane])"),
+    "threshold off by one": ("layer.hpp", "held.level_7[t][reached] <= acc", "held.level_7[t][reached] < acc"),
+    "last block not filled up": ("image_layer.hpp", "of_part + lane < LAYER::PART", "true"),
+    "sum of a branch from elsewhere": ("image_layer.hpp", "LAYER::FULL_AT_1 : LAYER::AT_1", "LAYER::FULL_AT_1 : 0u"),
+    "what others need not passed": ("image_layer.hpp", "(asked.everything || LAYER::needed(i))", "asked.everything"),
+    "terms exchanged": ("code_pairs.hpp", "table[a][b]", "table[b][a]"),
+    "sign of codes": ("code_pairs.hpp", "first.read() ^ LAYER::FLIP", "first.read()"),
+    "mean of all but the zero point": ("qlinear_global_average_pool.hpp", "codes.read() - input_zero_point",
+                                       "codes.read()"),
+    "mean without the last position": ("qlinear_global_average_pool.hpp", "p < LAYER::DEPTH / LAYER::LANES",
+                                       "p + 1 < LAYER::DEPTH / LAYER::LANES"),
+    "channels left as they stand": ("rename.hpp", "held[at % POSITIONS * LAYER::CHANNELS + at / POSITIONS]",
+                                    "held[at]"),
+}  # fmt: skip
+CODE = """\
+import sys; from pathlib import Path
+from tests.simulators.vitis import simulated, test_image_layers
+make, dtype = test_image_layers.NETWORKS[sys.argv[2]]
+launch = test_image_layers.launch_of(make(dtype))
+test_image_layers.check(simulated.load(launch, Path(sys.argv[1]), 3), 1)
+"""
+
+
+def is_wrong(name: str, folder: Path) -> bool:
+    """Whether the check of the kernel in `folder` fails by its values, or a stream ends the simulation."""
+    command = [sys.executable, "-c", CODE, str(folder), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "AssertionError" in done.stderr or "a stream has" in done.stderr, done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mistake_is_found(mutant: str, tmp_path: Path) -> None:
+    """By one of the networks: grouped, strided and dilated windows, or branches."""
+    file, old, new = MUTANTS[mutant]
+    for name in ("branches, int8", "windows, int8"):
+        make, dtype = NETWORKS[name]
+        launch = launch_of(make(dtype))
+        headers = {header for task in launch for header in circuit.of(task.layer).headers} | {"layer.hpp"}
+        if file in headers:
+            simulated.build(launch, tmp_path / dtype, changed={file: (old, new)}, fold=3)
+            if is_wrong(name, tmp_path / dtype):
+                return
+    pytest.fail("nobody noticed")
