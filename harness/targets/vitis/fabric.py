@@ -1,14 +1,16 @@
 """Lower bounds of the K26 resources that the kernels of launches take, and prediction of their cycles.
 
-Cycles are those of rtl.py, whose formulas hold without tolerance for the RTL core under Verilator, which is measured:
- for a layer, and for layers in a row of which each reads the one before and nothing else.  For the kernels
-that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer, generalised to
-records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its own, at the
-ends of its loops and on the way to memory and back, which was not measured yet.
+Cycles of dense layers are those of rtl.py, whose formulas hold without tolerance for the RTL core under Verilator,
+which is measured: for a layer, and for layers in a row of which each reads the one before and nothing else.  For the
+kernels that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer, generalised
+to records, in which buffers for later layers pass in front of a layer's own output.  Cycles of layers on images are
+those of the loops of their processes.  HLS adds cycles of its own, at the ends of its loops and on the way to memory
+and back, which was not measured yet.
 
 Areas are lower bounds, of what the kernels' pragmas ask for by name and no tool can save: a DSP for every product that
-is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory.  Sums
-are not counted, as a DSP48E2 can hold its own; nor comparisons, streams, and what joins a kernel to the memory.
+is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory; of
+layers on images line buffers and the streams of inputs.  Sums are not counted, as a DSP48E2 can hold its own; nor
+comparisons, other streams, and what joins a kernel to the memory.
 """
 
 from __future__ import annotations
@@ -92,8 +94,9 @@ def _number(count: float) -> str:
 def _cycles(launch: Launch, clock_mhz: float, fold: int) -> str:
     asked, full = shapes(launch, fold), shapes(launch, fold, everything=True)
     latency, interval = rtl.latency_cycles(asked), rtl.interval_cycles(asked)
+    sources = " and ".join(dict.fromkeys(each.source for each in asked))
     return (
         f"{kernel_name(launch[0].layer.name)}: {latency:,} cycles for a vector, {interval:,} to the next "
         f"({rtl.interval_cycles(full):,} with all activations); at {clock_mhz:g} MHz {latency / clock_mhz:,.2f} µs and "
-        f"{interval / clock_mhz:,.2f} µs: predicted by the cycle model of the RTL core, not measured"
+        f"{interval / clock_mhz:,.2f} µs: predicted by {sources}, not measured"
     )

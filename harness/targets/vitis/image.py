@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class ImageGeometry:
     `record` elements enter for a vector, `kept` of them pass in front of the outputs; `pipeline` is the way of the last
     one.  HLS adds cycles of its own, at the ends of its loops.
     """
+
+    source: ClassVar[str] = "the loops of the kernels, at most"
 
     record: int
     kept: int

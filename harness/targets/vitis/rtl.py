@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -30,7 +30,9 @@ REQUANTIZE_CYCLES = LEVELS + 1
 
 
 class Geometry(Protocol):
-    """The cycles of a layer."""
+    """The cycles of a layer; `source` says what predicts them."""
+
+    source: ClassVar[str]
 
     @property
     def record(self) -> int:
@@ -52,6 +54,8 @@ class LayerGeometry:
     In the fabric's kernel, not in this core, it reads a record: its K codes and `others`.  Of all these it lets `kept`
     pass in front of its own values.
     """
+
+    source: ClassVar[str] = "the cycle model of the RTL core"
 
     depth: int
     width: int

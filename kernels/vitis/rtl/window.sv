@@ -41,22 +41,20 @@ module window #(
     // The line of the row before which all padding is: row -BEFORE_ROWS.
     localparam FIRST_LINE = (LINES - BEFORE_ROWS % LINES) % LINES;
 
-    typedef logic signed [15:0] count;
-
     (* ram_style = "block" *) logic [7:0] lines[0:LINES*ROW-1];
 
     // What has entered: `filled` rows, and `entered` codes of the next, which is line `write_line`.
-    count filled, entered, write_line;
+    logic signed [15:0] filled, entered, write_line;
     // The value that leaves next: its window (y, x), and row i, column j, channel c in it; the line of row i, and of 0.
-    count y, x, i, j, c, line, top_line;
+    logic signed [15:0] y, x, i, j, c, line, top_line;
 
-    wire count row = count'(y * STRIDE_ROWS + i * DILATION_ROWS - BEFORE_ROWS);
-    wire count column = count'(x * STRIDE_COLUMNS + j * DILATION_COLUMNS - BEFORE_COLUMNS);
+    wire signed [15:0] row = 16'(y * STRIDE_ROWS + i * DILATION_ROWS - BEFORE_ROWS);
+    wire signed [15:0] column = 16'(x * STRIDE_COLUMNS + j * DILATION_COLUMNS - BEFORE_COLUMNS);
     wire is_inside = row >= 0 && row < HEIGHT && column >= 0 && column < COLUMNS;
 
     // The rows that the windows of row y reach; behind the last row of windows all.
-    wire count behind = count'(y * STRIDE_ROWS + (KERNEL_ROWS - 1) * DILATION_ROWS - BEFORE_ROWS + 1);
-    wire filling = filled < (y == HEIGHT_OUT || behind > HEIGHT ? count'(HEIGHT) : behind);
+    wire signed [15:0] behind = 16'(y * STRIDE_ROWS + (KERNEL_ROWS - 1) * DILATION_ROWS - BEFORE_ROWS + 1);
+    wire filling = filled < (y == HEIGHT_OUT || behind > HEIGHT ? 16'(HEIGHT) : behind);
 
     wire move = !out_valid || out_ready;
     wire leaves = !filling && move;
@@ -72,9 +70,9 @@ module window #(
     wire ends = leaves ? last_window && y == HEIGHT_OUT - 1 && filled == HEIGHT
                        : enters && last_entered && y == HEIGHT_OUT && filled == HEIGHT - 1;
 
-    function automatic count after(count from, int step);
-        after = from + count'(step % LINES);
-        if (after >= LINES) after = after - count'(LINES);
+    function automatic logic signed [15:0] after(input logic signed [15:0] from, input int step);
+        after = from + 16'(step % LINES);
+        if (after >= LINES) after = after - 16'(LINES);
     endfunction
 
     always_ff @(posedge clock)
@@ -90,8 +88,8 @@ module window #(
     always_ff @(posedge clock)
         if (reset || ends) begin
             {y, x, i, j, c} <= '0;
-            line <= count'(FIRST_LINE);
-            top_line <= count'(FIRST_LINE);
+            line <= 16'(FIRST_LINE);
+            top_line <= 16'(FIRST_LINE);
         end else if (leaves) begin
             c <= last_channel ? '0 : c + 1'b1;
             if (last_channel) j <= last_column ? '0 : j + 1'b1;

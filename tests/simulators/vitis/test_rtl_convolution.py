@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,10 @@ def test_a_mutant_is_found(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 def test_the_area_is_counted() -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "rtl.py"), "--convolution", "lenet5_int8:conv_2", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(ROOT / "benchmarks" / "rtl.py"), "--model", "lenet5_int8", "--convolution", "conv_2"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    [layer] = json.loads(done.stdout)["layers"]
+    assert layer["area"]["dsp"] >= 16, "a multiplier for each channel"
+    assert layer["area"]["bram36"] >= 0.5, "the line buffer"
+    assert layer["interval_cycles"] == 6 * 12 * 12 + 64 * 150
