@@ -135,10 +135,25 @@ def check_stages(built: Kernel, number: int, layer: Any, streams: list[Array], v
         assert np.array_equal(built.ask(np.empty((1, 0)), len(held), TABLES, number)[0], held), layer.name
 
 
-@pytest.mark.parametrize(("name", "fold"), [(name, 1 if "uint8" in name else 3) for name in NETWORKS])
+@pytest.mark.parametrize(
+    ("name", "fold"),
+    [
+        ("branches, uint8", 1),
+        ("windows, int8", 3),
+        pytest.param("branches, int8", 3, marks=pytest.mark.campaign),
+        pytest.param("windows, uint8", 1, marks=pytest.mark.campaign),
+    ],
+)
 def test_every_layer_is_the_specification(name: str, fold: int, tmp_path: Path) -> None:
     make, dtype = NETWORKS[name]
-    check(simulated.build(launch_of(make(dtype)), tmp_path, "-O1", "-DELEMENT_BY_ELEMENT", fold=fold), 1)
+    check(simulated.build(launch_of(make(dtype)), tmp_path, "-O0", "-DELEMENT_BY_ELEMENT", fold=fold), 1)
+
+
+@pytest.mark.campaign
+def test_nothing_is_undefined(tmp_path: Path) -> None:
+    make, dtype = NETWORKS["windows, int8"]
+    flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+    check(simulated.build(launch_of(make(dtype)), tmp_path, *flags, fold=2), 3)
 
 
 MUTANTS = {
