@@ -40,6 +40,8 @@ class Circuit(ABC, Generic[L]):
 
     headers: ClassVar[tuple[str, ...]] = ()
     """Headers of kernels/vitis beside layer.hpp."""
+    passes_ahead: ClassVar[bool] = False
+    """True if what passes the layer has room to wait for the outputs of the vector before, False if it stops there."""
 
     def __init__(self, layer: L, fold: int) -> None:
         self.layer = layer

@@ -106,7 +106,7 @@ def of_launch(launch: Launch, fold: int = 1) -> Kernel:
         f"/* Layer {number} of {name}: {of.name}. */\n{_struct(number, of, *flows)}\n{of.definitions}"
         for number, (of, *flows) in enumerate(zip(circuits, partial, full, strict=True))
     ]
-    kept = [flow.kept_width for flow in partial]
+    kept = [flow.kept_width if of.passes_ahead else 0 for of, flow in zip(circuits, partial, strict=True)]
     return Kernel(name, "\n\n".join([*texts, _top(name, circuits, kept)]), circuits)
 
 
@@ -149,7 +149,7 @@ def _in_range(start: int, stop: int) -> str:
 def _top(name: str, circuits: Circuits, kept: Sequence[int]) -> str:
     """Return the kernel, and its processes, which HLS wants in a function of their own, with streams between them.
 
-    `kept` is how many elements of a record pass each layer: so many wait for the outputs of the vector before.
+    `kept` is how many elements of a record wait in front of each layer for the outputs of the vector before.
     """
     parameters = ["const element *given", "element *made", *(f"uint32_t {scalar}" for scalar in SCALARS)]
     interfaces = [

@@ -29,6 +29,8 @@ POSITION = Window((1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1))
 class QGemmCircuit(Circuit[QGemm]):
     """Processes `sum_up`, which multiplies an element by all weights of its row at once, and `finish` (layer.hpp)."""
 
+    passes_ahead = True
+
     @cached_property
     def sums(self) -> tuple[Table, Table, Table]:
         """Weights (K, N), bias (N,) and input zero point."""
