@@ -17,8 +17,9 @@ from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.targets import threshold_check, toolchain
 from harness.targets.base import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method
-from harness.targets.vitis import kernel, xclbin, xrt
+from harness.targets.vitis import kernel, resources, xclbin, xrt
 from harness.targets.vitis.circuit import Circuit
+from harness.targets.vitis.fabric import resource_shortage
 from harness.targets.vitis.kernel import Fabric, Kernel
 from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.signature import ARGUMENTS
@@ -45,6 +46,7 @@ class _Vitis:
     def sources(self, kernels: Sequence[Sequence[Kernel]], profile: Profile) -> dict[str, bytes]:
         """Return the kernels, identified by their digest, and the code for XRT; for a simulation also the simulator."""
         fabric = fabric_of(kernels)
+        _check_room(kernels, profile)
         made = {name if name in (kernel.SOURCE, kernel.IDENTITY) else f"{ROOM}/{name}": text
                 for name, text in fabric.sources.items()}  # fmt: skip
         made |= {f"{ROOM}/{name}": (KERNELS / "vitis" / name).read_bytes() for name in (HOST, ENDING)}
@@ -104,6 +106,16 @@ COMPILER = _Vitis()
 def fabric_of(kernels: Iterable[Iterable[Kernel]]) -> Fabric:
     """Return all kernels of a bundle, of whatever item, as one application for the FPGA."""
     return kernel.fabric_of([each for item in kernels for each in item])
+
+
+def _check_room(kernels: Sequence[Sequence[Kernel]], profile: Profile) -> None:
+    """Raise RequestError if the kernels of all items, each with its own folding, do not fit into the fabric."""
+    needed = resources.total(of.resources for item in kernels for each in item for of in each.circuits)
+    short = resource_shortage(needed)
+    if short:
+        raise RequestError(
+            f"board {profile.name}: the fabric {short}", "give items a target that folds more, such as vitis:fold4"
+        )
 
 
 def _settings(fabric: Fabric, profile: Profile) -> str:

@@ -16,12 +16,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from harness import model
+from harness.boards.profile import Profile
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.operators.qgemm import QGemm
 from harness.targets import TaskView
 from harness.targets.vitis import contraction, fabric, kernel, qgemm, records, rtl
 from harness.targets.vitis import resources as resources_of
+from harness.targets.vitis.build import COMPILER
 from harness.targets.vitis.resources import K26, Resources
 from harness.targets.vitis.rtl import LayerGeometry
 from tests.simulators.vitis.rtl_simulation import build_chain, write_constants
@@ -289,6 +292,14 @@ def test_a_folding_that_suffices_is_proposed() -> None:
     [folded] = fabric.shapes(launches[0], 2)
     assert (folded.record, folded.interval_cycles) == (8, 1_301)
     assert fabric.count(launches, 16).dsp == 82, "a share of 81.25 columns, rounded up"
+
+
+def test_items_that_fold_differently_must_fit_together(host: Profile) -> None:
+    launches = [in_a_row(gemms((8, 800), float_output=True)), in_a_row(gemms((8, 900), seed=2, float_output=True))]
+    half, whole = ([kernel.of_launch(launch, fold)] for launch, fold in zip(launches, (2, 1), strict=True))
+    with pytest.raises(RequestError, match=r"the fabric needs at least 1,300 DSP, the K26 has 1,248"):
+        COMPILER.sources([half, whole], host)
+    assert COMPILER.sources([half, [kernel.of_launch(launches[1], 2)]], host)
 
 
 def test_constants_that_no_folding_makes_fewer_are_named() -> None:
