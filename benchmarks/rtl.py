@@ -1,6 +1,6 @@
 """What the layers of the RTL core would take of the K26's fabric, by yosys, and how many cycles they take.
 
-.venv/bin/python benchmarks/rtl.py [--model NAME | --shape K-N-M] [--family xcup] [--jobs 1] [--json]
+.venv/bin/python benchmarks/rtl.py [--model NAME [--convolution LAYER] | --shape K-N-M] [--family xcup] [--json]
 
 Orders of magnitude: yosys knows no timing, leaves what a DSP48E2 could add and store in the fabric (for the family xc7
 it does not), counts adders in CARRY4 and never puts two functions into one LUT.  It leaves out bits of constants that
@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 from harness.boards import workspace
 from harness.model import load, parse
 from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.vitis import fabric, qgemm, rtl
 from tests.support import builders
 
@@ -69,18 +70,31 @@ def measure(layer: QGemm, family: str) -> Layer:
     """Synthesise the layer's module with its constants."""
     shape = rtl.shape(layer)
     cycles = (rtl.latency_cycles([shape]), rtl.interval_cycles([shape]))
-    return Layer(layer.name, layer.input.size, layer.size, area(cells(layer, family)), *cycles)
+    return Layer(
+        layer.name,
+        layer.input.size,
+        layer.size,
+        area(cells(rtl.memories(layer), rtl.synthesis(layer, family))),
+        *cycles,
+    )
 
 
-def cells(layer: QGemm, family: str) -> dict[str, int]:
-    """How many cells of each type."""
+def measure_convolution(layer: QLinearConv, family: str) -> Layer:
+    """Synthesise windows and sums of a convolution."""
+    files = rtl.memories(layer, layer.window) | {"convolution.sv": rtl.convolution(layer)}
+    script = rtl.synthesis_of_text("convolution.sv", "convolution", family)
+    return Layer(layer.name, *layer.weights.shape, area(cells(files, script)), *rtl.convolution_cycles(layer))
+
+
+def cells(files: Mapping[str, str], script: str) -> dict[str, int]:
+    """How many cells of each type a script of yosys makes of files in its folder."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in rtl.memories(layer).items():
+        for name, text in files.items():
             (Path(folder) / name).write_text(text)
-        (Path(folder) / "synthesize.ys").write_text(rtl.synthesis(layer, family) + "tee -q -o cells.json stat -json\n")
+        (Path(folder) / "synthesize.ys").write_text(script + "tee -q -o cells.json stat -json\n")
         done = subprocess.run(["yosys", "-q", "synthesize.ys"], cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise click.ClickException(f"yosys, {layer.name}: {done.stderr.strip()}")
+            raise click.ClickException(f"yosys: {done.stderr.strip()}")
         document = json.loads((Path(folder) / "cells.json").read_text())
     found: dict[str, int] = document["design"]["num_cells_by_type"]
     return found
@@ -125,6 +139,12 @@ def gemms(model: str, shape: str | None) -> tuple[QGemm, ...]:
     return qgemm.gemms(parse(built.SerializeToString(), shape))
 
 
+def convolution_of(model: str, name: str) -> QLinearConv:
+    """Return a layer of a model of this repository."""
+    layers = load(workspace.ROOT / "models" / f"{model}.onnx").layers
+    return next(layer for layer in layers if isinstance(layer, QLinearConv) and layer.name == name)
+
+
 def tabulated(layers: Sequence[Layer], cycles: Mapping[str, int]) -> Table:
     """Return a line for every layer, and one for all."""
     table = Table("layer", "K x N", "LUT", "FF", "DSP", "BRAM36", "latency", "interval")
@@ -141,16 +161,21 @@ def tabulated(layers: Sequence[Layer], cycles: Mapping[str, int]) -> Table:
 @click.command()
 @click.option("--model", default="acas_coc", show_default=True)
 @click.option("--shape", help="Widths K-N-M... of a random network in its place.")
+@click.option("--convolution", help="A QLinearConv of the model in place of its QGemms, with one group.")
 @click.option("--family", default="xcup", show_default=True, help="Of synth_xilinx: xcup is UltraScale+.")
 @click.option("--jobs", default=1, show_default=True, help="Layers side by side.")
 @click.option("--json", "as_json", is_flag=True)
-def main(model: str, shape: str | None, family: str, jobs: int, as_json: bool) -> None:
-    """Synthesise every QGemm and print what it takes."""
-    chain = gemms(model, shape)
-    with ThreadPoolExecutor(jobs) as pool:
-        layers = list(pool.map(lambda layer: measure(layer, family), chain))
-    shapes = [rtl.shape(layer) for layer in chain]
-    cycles = {"latency": rtl.latency_cycles(shapes), "interval": rtl.interval_cycles(shapes)}
+def main(model: str, shape: str | None, convolution: str | None, family: str, jobs: int, as_json: bool) -> None:
+    """Synthesise every QGemm, or a convolution, and print what it takes."""
+    if convolution:
+        layers = [measure_convolution(convolution_of(model, convolution), family)]
+        cycles = {"latency": layers[0].latency_cycles, "interval": layers[0].interval_cycles}
+    else:
+        chain = gemms(model, shape)
+        with ThreadPoolExecutor(jobs) as pool:
+            layers = list(pool.map(lambda layer: measure(layer, family), chain))
+        shapes = [rtl.shape(layer) for layer in chain]
+        cycles = {"latency": rtl.latency_cycles(shapes), "interval": rtl.interval_cycles(shapes)}
     yosys = subprocess.run(["yosys", "-V"], capture_output=True, text=True, check=True).stdout.strip()
     described = machine.describe() | {"yosys": yosys, "family": family}
     if as_json:

@@ -83,7 +83,7 @@ def install(
     from harness.cli import _overlay
 
     check_real(profile)
-    if any(item.target == IN_FABRIC for item in generated.plan.items):
+    if any(_computes(item.target, IN_FABRIC) for item in generated.plan.items):
         if sdk is not None:
             raise RequestError(
                 f"board {profile.name}: --sdk is for a DSP's firmware",
@@ -95,12 +95,17 @@ def install(
     return firmware(profile, sdk, workspace, console, dry_run=dry_run, verify=verify)
 
 
+def _computes(name: str, target: str) -> bool:
+    """Return whether an item with this target has the firmware of `target`, of which it may be a variant."""
+    return target in (name, name.partition(":")[0])
+
+
 def _fabric(generated: Program) -> Fabric:
     """Return the kernels of all items that are in the fabric."""
     from harness.targets.vitis import build
 
     codes = zip(generated.plan.items, generated.items, strict=True)
-    return build.fabric_of(code.kernels for item, code in codes if item.target == IN_FABRIC)
+    return build.fabric_of(code.kernels for item, code in codes if _computes(item.target, IN_FABRIC))
 
 
 def asking(generated: Program, profile: Profile, workspace: Workspace, target: str) -> Verify:
@@ -113,7 +118,7 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
     from harness.execution import program
     from harness.targets import bundle
 
-    asked = [item.name for item in generated.plan.items if item.target == target]
+    asked = [item.name for item in generated.plan.items if _computes(item.target, target)]
     if not asked:
         raise RequestError(
             f"board {profile.name}: no item has target {ON_DSP} or {IN_FABRIC}, so the firmware would not be used",

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* The network, or of one of its layers a part, or its constants; or which sources the kernel was made of. */
-enum part { WHOLE, ACCUMULATE, FINISH, TABLES, IDENTITY };
+enum part { WHOLE, ACCUMULATE, FINISH, TABLES, IDENTITY, COMPUTE };
 
 enum { IDENTITY_WORDS = 8, NO_LAYER = 0x7FFFFFFF };
 

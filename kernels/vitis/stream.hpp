@@ -60,9 +60,7 @@ private:
 
 template <typename T, int = 0> class stream { /* the number is of the hardware alone */
 public:
-    stream() : stored(storage<T>::take())
-    {
-    }
+    stream() = default;
     stream(const stream &) = delete;
     stream &operator=(const stream &) = delete;
 
@@ -70,7 +68,6 @@ public:
     {
         if (first != last)
             give_up("elements that nobody reads");
-        storage<T>::give_back(stored);
     }
 
     void write(const T &element)
@@ -84,7 +81,9 @@ public:
     {
         if (first == last)
             give_up("no element to read: a process waits for ever");
-        return stored.elements[first++];
+        const T element = stored.elements[first++];
+        release_if_empty();
+        return element;
     }
 
     static void move(stream &from, stream &to, size_t count)
@@ -97,15 +96,28 @@ public:
             to.make_room(to.last + count);
         memcpy(&to.stored.elements[to.last], &from.stored.elements[from.first], count * sizeof(T));
         from.first += count;
+        from.release_if_empty();
         to.last += count;
     }
 
 private:
-    storage<T> stored;
+    storage<T> stored = {nullptr, 0};
     size_t first = 0, last = 0;
+
+    /* A stream is written, then read: the next one has the memory of one that was. */
+    void release_if_empty()
+    {
+        if (first != last)
+            return;
+        storage<T>::give_back(stored);
+        stored = {nullptr, 0};
+        first = last = 0;
+    }
 
     void make_room(size_t least)
     {
+        if (stored.room == 0)
+            stored = storage<T>::take();
         stored.room = stored.room ? stored.room : 1024;
         while (stored.room < least)
             stored.room *= 2;

@@ -11,49 +11,50 @@
 
 enum { LEAST_BLOCK = 1 };
 
+/* Runs DO for each element i of the buffer of a vector and its word w in the fabric, image by image:
+ *
+ *     element c * positions + p   is   word p * channels + c
+ */
+#define FOR_EACH_WORD(ARRAY, DO)                                                                                       \
+    do {                                                                                                               \
+        const size_t channels = (ARRAY)->channels, positions = (ARRAY)->width / (ARRAY)->images / channels;            \
+        size_t i = 0;                                                                                                  \
+        for (size_t image = 0; image < (ARRAY)->images; ++image)                                                       \
+            for (size_t c = 0; c < channels; ++c)                                                                      \
+                for (size_t p = 0; p < positions; ++p, ++i) {                                                          \
+                    const size_t w = (image * positions + p) * channels + c;                                           \
+                    DO;                                                                                                \
+                }                                                                                                      \
+    } while (0)
+
 /* The words of `width` elements of a vector. */
 static void to_words(const struct vitis_array *array, const void *from, size_t vector, int32_t *words)
 {
     const size_t first = vector * array->width;
     switch (array->type) {
-    case VITIS_UINT8:
-        for (size_t i = 0; i < array->width; ++i)
-            words[i] = ((const uint8_t *)from)[first + i];
-        break;
-    case VITIS_INT8:
-        for (size_t i = 0; i < array->width; ++i)
-            words[i] = ((const int8_t *)from)[first + i];
-        break;
+    case VITIS_UINT8: FOR_EACH_WORD(array, words[w] = ((const uint8_t *)from)[first + i]); break;
+    case VITIS_INT8: FOR_EACH_WORD(array, words[w] = ((const int8_t *)from)[first + i]); break;
     case VITIS_INT32:
-    case VITIS_SCALED: memcpy(words, (const int32_t *)from + first, array->width * sizeof *words); break;
+    case VITIS_SCALED: FOR_EACH_WORD(array, words[w] = ((const int32_t *)from)[first + i]); break;
     }
 }
 
 /* A kernel that computes right makes only codes. */
-static void check_code(const struct vitis_array *array, int32_t word, int32_t low)
+static int32_t code_of(const struct vitis_array *array, int32_t word, int32_t low)
 {
     if (word < low || word > low + 255)
         fail(EXIT_SYSTEM, "the kernel in the fabric has made %" PRId32 " of %s, which is no code: it is not the one of "
                           "this bundle, or its timing is not met", word, array->name);
+    return word;
 }
 
 static void from_words(const struct vitis_array *array, const int32_t *words, void *to, size_t vector)
 {
     const size_t first = vector * array->width;
     switch (array->type) {
-    case VITIS_UINT8:
-        for (size_t i = 0; i < array->width; ++i) {
-            check_code(array, words[i], 0);
-            ((uint8_t *)to)[first + i] = (uint8_t)words[i];
-        }
-        break;
-    case VITIS_INT8:
-        for (size_t i = 0; i < array->width; ++i) {
-            check_code(array, words[i], INT8_MIN);
-            ((int8_t *)to)[first + i] = (int8_t)words[i];
-        }
-        break;
-    case VITIS_INT32: memcpy((int32_t *)to + first, words, array->width * sizeof *words); break;
+    case VITIS_UINT8: FOR_EACH_WORD(array, ((uint8_t *)to)[first + i] = (uint8_t)code_of(array, words[w], 0)); break;
+    case VITIS_INT8: FOR_EACH_WORD(array, ((int8_t *)to)[first + i] = (int8_t)code_of(array, words[w], INT8_MIN)); break;
+    case VITIS_INT32: FOR_EACH_WORD(array, ((int32_t *)to)[first + i] = words[w]); break;
     case VITIS_SCALED: scale_accumulator(array->width, words, array->multiplier, (float *)to + first); break;
     }
 }
@@ -176,6 +177,8 @@ static void fetch_tables(const struct vitis_launch *launch, size_t number)
     const struct question asked = {
         .vectors = 1, .part = TABLES, .layer = (uint32_t)number, .made_width = (uint32_t)told_words(layer)};
     const int32_t *told = fabric_made(launch->fabric);
+    if (layer->table_count == 0)
+        return;
     fabric_ask(launch->fabric, &asked);
     for (size_t i = 0; i < layer->table_count; ++i) {
         memcpy(layer->tables[i].values, told, layer->tables[i].words * sizeof *told);

@@ -22,7 +22,8 @@ enum { VITIS_ABSENT = -1 };
 struct vitis_array {
     const char *name;
     enum vitis_type type;
-    size_t width;            /* elements of a vector */
+    size_t width;            /* elements of a vector: of `images` one behind the other, each of `channels` */
+    size_t images, channels; /* in the fabric the channels of a position stand side by side: image_word */
     const float *multiplier; /* (width) of an array that is scaled: float32 = float32(word) * multiplier */
     long at, full_at;        /* where it begins in a record, and in one of everything; VITIS_ABSENT: it is not there */
 };

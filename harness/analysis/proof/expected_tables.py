@@ -9,6 +9,7 @@ Every operator has a line in `_node`, which reads its width, type and constants;
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -763,7 +764,10 @@ def _convolution_parts(node: Node, flip: int) -> dict[str, Array]:
 
 def _pair_parts(node: Node, flip: int) -> dict[str, Array]:  # noqa: ARG001 - the table has the order of the codes
     operand = {name: node.constants[name].view(np.uint8) for name in ("addend", "factor") if name in node.constants}
-    return {"codes": _pairs(node).view(np.uint8), **operand}
+    pairs = _pairs(node).astype(node.dtype)
+    if node.operator == "QLinearAdd" and node.constant_first:  # by the code of the activation first
+        pairs = np.ascontiguousarray(pairs.T)
+    return {"codes": pairs.view(np.uint8), **operand}
 
 
 def _tiles(node: Node, groups: int, inputs: int, outputs: int, outside: int, exponent: int = 0) -> Array:
@@ -832,25 +836,22 @@ def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
     return parts | {"thresholds": parts["thresholds"][:1]}
 
 
-def _pairs(node: Node) -> Array:
-    """Return the codes of QLinearAdd or QLinearMul by the code of the first activation, then by the other code."""
-    constants, limits = node.constants, np.iinfo(node.dtype)
-    codes = (np.arange(CODES + 1) + limits.min).astype(np.float32)
-    if node.operator == "QLinearAdd":
-        second = fused(constants["second_ratio"], codes, constants["fixed"])
-        v = fused(constants["first_ratio"], codes[:, None], second)
-    else:
-        a, b, zero_point = (constants[f"{name}_zero_point"].astype(np.float32) for name in "aby")
-        v = (codes - a)[:, None] * (codes - b) * constants["multiplier"] + zero_point
-    table = np.clip(np.rint(v), limits.min, limits.max).astype(node.dtype)
-    return np.ascontiguousarray(table.T) if node.operator == "QLinearAdd" and node.constant_first else table
+def _in_levels(node: Node, fold: int = 1) -> dict[str, Array]:
+    """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp).
 
-
-def _in_levels(node: Node) -> dict[str, Array]:
-    """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp)."""
+    The weights of a convolution and of a folded QGemm stand in blocks (kernels/vitis/window.hpp); a function of two
+    codes is one table, and codes that are only moved or compared have none.
+    """
     constants = node.constants
-    tables = {"weights": node.centred.astype(np.int32)}
-    tables |= {name: constants[name] for name in ("bias", "input_zero_point")}
+    if node.operator in ("QLinearAdd", "QLinearMul"):
+        return {"pairs": _pairs(node)}
+    if "input_zero_point" not in constants:
+        return {}
+    tables = {"input_zero_point": constants["input_zero_point"]}
+    if node.operator == "QLinearConv" or (node.operator in DENSE and fold > 1):
+        tables |= _in_blocks(node, fold)
+    elif node.operator in DENSE:
+        tables |= {"weights": node.centred.astype(np.int32), "bias": constants["bias"]}
     if node.dtype == np.float32:
         return tables | {"multiplier": constants["multiplier"]}
     steps = thresholds(node, shared=len(np.unique(constants["multiplier"].view(np.uint32))) == 1)
@@ -885,6 +886,7 @@ RULES: dict[str, Rule] = {
     "tiovx:c7x": _in_parts,
     "tiovx:mpu": _in_parts,
     "vitis": _in_levels,
+    **{f"vitis:fold{fold}": functools.partial(_in_levels, fold=fold) for fold in (2, 4, 8, 16)},
 }
 
 
@@ -941,6 +943,41 @@ def _in_groups(node: Node) -> Array:
         c = QUAD * c + np.arange(len(c)) % QUAD
     k = np.where((c < channels) & (j < columns), (c * rows + i) * columns + j, node.signed.shape[0])
     return _placed(node.signed, *np.broadcast_arrays(k, np.arange(node.signed.shape[1])[:, None]))
+
+
+def _in_blocks(node: Node, fold: int) -> dict[str, Array]:
+    """Return weights, by rows and columns of the kernel, then channels, and bias, in blocks of adjacent columns.
+
+    A block has a share of 1 / fold of a group's columns, rounded up, and 0 where a group ends; of groups with one
+    channel it has all columns of such a share of the groups, unless that is one.
+    """
+    channels, *kernel = node.window or (len(node.centred),)
+    depth, width = node.centred.shape
+    part, at_once = width // node.attributes.get("group", 1), -(-node.attributes.get("group", 1) // fold)
+    lanes = -(-part // fold)
+    if channels == 1 and at_once > 1:
+        part, lanes = width, part * at_once
+    k = np.moveaxis(np.arange(depth).reshape(channels, *kernel), 0, -1).reshape(-1)
+    starts = [(first, at) for first in range(0, width, part) for at in range(0, part, lanes)]
+    n = np.array([[first + at + lane if at + lane < part else width for lane in range(lanes)] for first, at in starts])
+    rows = [_placed(node.centred, *np.broadcast_arrays(k[:, None], of_block)) for of_block in n]
+    bias = _placed(node.constants["bias"][None], np.zeros_like(n), n)
+    return {"weights": np.concatenate(rows).astype(np.int32), "bias": bias}
+
+
+def _pairs(node: Node) -> Array:
+    """Return the code of all pairs of codes of QLinearAdd or QLinearMul, int32 (256, 256)."""
+    limits, constants = np.iinfo(node.dtype), node.constants
+    codes = np.arange(limits.min, limits.max + 1)
+    if node.operator == "QLinearAdd":
+        numbers = codes.astype(np.float32)
+        second = fused(constants["second_ratio"], numbers[None], constants["fixed"])
+        v = fused(constants["first_ratio"], numbers[:, None], second)
+    else:
+        products = np.outer(codes - constants["a_zero_point"], codes - constants["b_zero_point"]).astype(np.float32)
+        v = products * constants["multiplier"] + constants["y_zero_point"].astype(np.float32)
+    code: Array = np.clip(np.rint(v), limits.min, limits.max).astype(np.int32)
+    return code
 
 
 def _of_elements(node: Node) -> dict[str, Array]:
@@ -1027,9 +1064,10 @@ def thresholds(node: Node, *, shared: bool = False) -> Array:
     column, where one above the highest means "never"; with `shared` to those of all columns, as one row (1, 255).
     """
     limits, constants = np.iinfo(node.input_dtype), node.constants
-    terms = [(int(code) - constants["input_zero_point"][0]) * node.centred for code in (limits.min, limits.max)]
-    low = constants["bias"] + np.minimum(*terms).sum(axis=0)
-    high = constants["bias"] + np.maximum(*terms).sum(axis=0)
+    weights = node.centred if "weights" in constants else np.ones((node.input_width // node.width, 1), np.int64)
+    terms = [(int(code) - constants["input_zero_point"][0]) * weights for code in (limits.min, limits.max)]
+    low = constants.get("bias", 0) + np.minimum(*terms).sum(axis=0)
+    high = constants.get("bias", 0) + np.maximum(*terms).sum(axis=0)
     multiplier = constants["multiplier"][:, None]
     if shared:
         low, high, multiplier = low.min(keepdims=True), high.max(keepdims=True), multiplier[:1]

@@ -11,13 +11,15 @@ from pathlib import Path
 from harness.boards.profile import Profile
 from harness.targets.base import HARDWARE, KERNELS, KernelCompiler, Target
 from harness.targets.generated import ItemCode, Launch
-from harness.targets.vitis import code, fabric
+from harness.targets.vitis import circuit, code, fabric
 from harness.targets.vitis.build import COMPILER
 from harness.targets.vitis.settings import VitisSettings
 
 SIMULATION = "host-simulation of Vitis HLS (C++)"  # in simulators/vitis, too
 EMULATION = "XCL_EMULATION_MODE"  # in kernels/vitis/xrt.cpp, too: XRT then plays the device itself
 
+
+FOLD = "fold"  # `vitis:fold4`: four products share a multiplier
 
 CHECKLIST = (
     "Vitis HLS takes network.cpp as it stands, and reports II=1 for every pipelined loop (`harness firmware` shows it)",
@@ -41,14 +43,21 @@ ASSUMPTIONS = (
 
 
 class Vitis(Target):
-    """The target, without variants."""
+    """The target; its variants fold products, so that they take fewer multipliers and more cycles."""
 
     name = "vitis"
+    variants = ("", *(f"{FOLD}{fold}" for fold in fabric.FOLDS[1:]))
+    lowering = circuit.VitisLowering
     Settings = VitisSettings
     restriction = "others need floating point, which no kernel here uses"
     fuses_tasks = True
     hardware_checklist = CHECKLIST
     assumptions = ASSUMPTIONS
+
+    @property
+    def fold(self) -> int:
+        """The number of products that share a multiplier in time."""
+        return int(self.variant.removeprefix(FOLD) or 1)
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders of the kernels, which scale accumulators as target c does."""
@@ -60,7 +69,7 @@ class Vitis(Target):
 
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
         """Return the code of an item: on the A53 in C, in the fabric in C++."""
-        return code.generate(item, launches)
+        return code.generate(item, launches, self.fold)
 
     def compiler(self) -> KernelCompiler:
         """Return the build against XRT, or against its double."""
@@ -80,8 +89,8 @@ class Vitis(Target):
 
     def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002
         """Return the resources of the fabric that exceed those of a K26, which every Kria has; None if they suffice."""
-        return fabric.resource_shortage(fabric.count(launches))
+        return fabric.shortage(launches, self.fold)
 
     def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:
         """Return the resources of the fabric, and the predicted cycles."""
-        return fabric.estimate(launches, profile.settings("vitis", VitisSettings).clock_mhz)
+        return fabric.estimate(launches, profile.settings("vitis", VitisSettings).clock_mhz, self.fold)

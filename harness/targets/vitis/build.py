@@ -11,15 +11,15 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.operators.qgemm import QGemm
 from harness.targets import threshold_check, toolchain
 from harness.targets.base import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method
-from harness.targets.vitis import kernel, qgemm, xclbin, xrt
+from harness.targets.vitis import kernel, resources, xclbin, xrt
+from harness.targets.vitis.circuit import Circuit
+from harness.targets.vitis.fabric import resource_shortage
 from harness.targets.vitis.kernel import Fabric, Kernel
 from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.signature import ARGUMENTS
@@ -46,6 +46,7 @@ class _Vitis:
     def sources(self, kernels: Sequence[Sequence[Kernel]], profile: Profile) -> dict[str, bytes]:
         """Return the kernels, identified by their digest, and the code for XRT; for a simulation also the simulator."""
         fabric = fabric_of(kernels)
+        _check_room(kernels, profile)
         made = {name if name in (kernel.SOURCE, kernel.IDENTITY) else f"{ROOM}/{name}": text
                 for name, text in fabric.sources.items()}  # fmt: skip
         made |= {f"{ROOM}/{name}": (KERNELS / "vitis" / name).read_bytes() for name in (HOST, ENDING)}
@@ -88,7 +89,7 @@ class _Vitis:
         """Check the thresholds; build the code for XRT, and the simulator if the board is simulated."""
         fabric, compiled = fabric_of(kernels), Path(COMPILED) / "xrt.o"
         (bundle / COMPILED).mkdir(exist_ok=True)
-        tried = _tried([layer for item in kernels for each in item for layer in each.layers])
+        tried = _tried([of for item in kernels for each in item for of in each.circuits])
         (bundle / TRIED).write_text(json.dumps(tried, indent=1) + "\n", encoding="utf-8")
         headers = (f"-I{SIMULATOR}",) if profile.simulated else xrt.find(profile).compile_flags
         compile_c([ROOM / HOST], bundle / compiled, "-c", *CPP, *headers)
@@ -105,6 +106,16 @@ COMPILER = _Vitis()
 def fabric_of(kernels: Iterable[Iterable[Kernel]]) -> Fabric:
     """Return all kernels of a bundle, of whatever item, as one application for the FPGA."""
     return kernel.fabric_of([each for item in kernels for each in item])
+
+
+def _check_room(kernels: Sequence[Sequence[Kernel]], profile: Profile) -> None:
+    """Raise RequestError if the kernels of all items, each with its own folding, do not fit into the fabric."""
+    needed = resources.total(of.resources for item in kernels for each in item for of in each.circuits)
+    short = resource_shortage(needed)
+    if short:
+        raise RequestError(
+            f"board {profile.name}: the fabric {short}", "give items a target that folds more, such as vitis:fold4"
+        )
 
 
 def _settings(fabric: Fabric, profile: Profile) -> str:
@@ -148,14 +159,10 @@ def _value(index: int, c_type: str) -> str:
     return f"{cast}arguments[{index}]"
 
 
-def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
-    """Return for every layer with codes as output the number of accumulators that were tried."""
-    thresholds = {
-        layer.name: np.broadcast_to(qgemm.thresholds(layer), (layer.size, 255))
-        for layer in layers
-        if layer.dtype != np.float32
-    }
-    return [asdict(tried) for tried in threshold_check.all_layers(layers, thresholds)]
+def _tried(circuits: Sequence[Circuit[Any]]) -> list[dict[str, object]]:
+    """Return for every layer with thresholds the number of accumulators that were tried."""
+    thresholds = {of.name: steps for of in circuits if (steps := of.thresholds()) is not None}
+    return [asdict(tried) for tried in threshold_check.all_layers([of.layer for of in circuits], thresholds)]
 
 
 def _build_double(bundle: Path, fabric: Fabric, profile: Profile, compile_c: CompileC) -> None:

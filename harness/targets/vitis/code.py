@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
-from harness.operators.qgemm import QGemm
-from harness.targets.contraction import stages
+from harness.operators.tensor import Tensor
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView, definition
-from harness.targets.vitis import kernel, qgemm, records
+from harness.targets.vitis import circuit, kernel, records
+from harness.targets.vitis.circuit import Circuit, channels_of
 from harness.targets.vitis.kernel import Kernel
 from harness.targets.vitis.records import Record, output_of
 
@@ -20,16 +21,18 @@ ABSENT = "VITIS_ABSENT"
 TYPES = {"uint8": "VITIS_UINT8", "int8": "VITIS_INT8", "int32": "VITIS_INT32", "float32": "VITIS_SCALED"}
 DRIVER = ("vitis_put", "vitis_run", "vitis_get")
 LAUNCH, ITEM = 184, 192  # bytes of the structs of kernels/vitis/vitis.h
-PARTS = {StageKind.ACCUMULATE: "ACCUMULATE", StageKind.FINISH: "FINISH"}
+PARTS = {StageKind.ACCUMULATE: "ACCUMULATE", StageKind.FINISH: "FINISH", StageKind.COMPUTE: "COMPUTE"}
 
 
 @dataclass(frozen=True)
 class _Array:
-    """An activation of a launch; places in records as C writes them."""
+    """An activation of a launch, or images of one shape side by side; places in records as C writes them."""
 
     name: str
     dtype: np.dtype[Any]
     width: int
+    images: int
+    channels: int
     multiplier: str
     at: str
     full_at: str
@@ -37,15 +40,20 @@ class _Array:
     @property
     def text(self) -> str:
         """The initialiser of its struct vitis_array."""
-        fields = (f'"{self.name}"', TYPES[self.dtype.name], str(self.width), self.multiplier, self.at, self.full_at)
+        fields = (f'"{self.name}"', TYPES[self.dtype.name], *map(str, (self.width, self.images, self.channels)),
+                  self.multiplier, self.at, self.full_at)  # fmt: skip
         return f"{{{', '.join(fields)}}}"
 
 
-def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
+def generate(item: str, launches: Sequence[Launch], fold: int = 1) -> ItemCode:
     """Return all of an item: its tasks' code, and what they share."""
-    kernels = tuple(map(kernel.of_launch, launches))
+    kernels = tuple(kernel.of_launch(launch, fold) for launch in launches)
     return ItemCode(
-        tuple(_task(launch, task) for launch in launches for task in launch),
+        tuple(
+            _task(launch, *of)
+            for launch, made in zip(launches, kernels, strict=True)
+            for of in zip(launch, made.circuits, strict=True)
+        ),
         "\n".join([*map(_launch_text, launches, kernels), _item_text(item, launches)]),
         initialise=f"    vitis_open(&{item}_vitis, options);",
         close=f"    vitis_release(&{item}_vitis);",
@@ -56,20 +64,18 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
     )
 
 
-def _task(launch: Launch, task: TaskView) -> LayerCode:
+def _task(launch: Launch, task: TaskView, of: Circuit[Any]) -> LayerCode:
     """Return a task: the first of a launch runs it, each fetches its own output."""
-    name, names, layer = _name(launch), [array.name for array in _arrays(launch)], qgemm.qgemm(task.layer)
-    own = output_of(layer)
+    name, names, own = _name(launch), [array.name for array in _arrays(launch)], output_of(task.layer)
     lines = [f"    vitis_get(&{name}, {names.index(own)}, {own}, vectors);"]
     if task is launch[0]:
         sources = [place.name for place in records.given(launch).places]
         puts = [f"    vitis_put(&{name}, {names.index(source)}, {source}, vectors);" for source in sources]
         lines = [*puts, f"    vitis_run(&{name}, vectors);", *lines]
-    told, of_layer = qgemm.of_layer(layer).tables, stages(layer)
-    scale = (qgemm.multiplier(layer),) if layer.dtype == np.float32 else ()
-    texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(definition, scale), _told(layer, told)]
-    definitions = [*texts, *(_stage(each, launch, task) for each in of_layer)]
-    return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), of_layer, DRIVER)
+    scale = () if of.multiplier is None else (of.multiplier,)
+    texts = [f"static struct vitis_launch {name};", *map(_table, of.tables), *map(definition, scale), *_told(of)]
+    definitions = [*texts, *(_stage(each, launch, task) for each in of.stages)]
+    return LayerCode("\n".join(definitions), "\n".join(lines), (*of.tables, *scale), of.stages, DRIVER)
 
 
 def _name(launch: Launch) -> str:
@@ -77,25 +83,27 @@ def _name(launch: Launch) -> str:
     return f"{launch[0].layer.name}_launch"
 
 
-def _multiplier(layer: QGemm) -> str:
-    return qgemm.multiplier(layer).name if layer.dtype == np.float32 else "NULL"
+def _multiplier(layer: Layer) -> str:
+    multiplier = circuit.of(layer).multiplier
+    return multiplier.name if multiplier else "NULL"
 
 
 def _arrays(launch: Launch) -> list[_Array]:
     """Return the sources from outside, then what the tasks write."""
     partial, full = (records.made(launch, everything=everything) for everything in (False, True))
     given = records.given(launch)
-    types = {source: task.layer.input.dtype for task in launch for source in task.sources}
-    sources = [
-        _Array(place.name, types[place.name], place.width, "NULL", str(place.start), ABSENT) for place in given.places
-    ]
-    layers = kernel.layers_of(launch)
+    tensors = dict(pair for task in launch for pair in zip(task.sources, task.layer.inputs, strict=True))
+    sources = [_array(place.name, tensors[place.name], "NULL", str(place.start), ABSENT) for place in given.places]
     outputs = [
-        _Array(name, layer.dtype, layer.size, _multiplier(layer), _start(partial, name), _start(full, name))
-        for layer in layers
+        _array(name, layer.output, _multiplier(layer), _start(partial, name), _start(full, name))
+        for layer in (task.layer for task in launch)
         for name in [output_of(layer)]
     ]
     return [*sources, *outputs]
+
+
+def _array(name: str, tensor: Tensor, multiplier: str, at: str, full_at: str) -> _Array:
+    return _Array(name, tensor.dtype, tensor.size, 1, channels_of(tensor), multiplier, at, full_at)
 
 
 def _start(record: Record, name: str) -> str:
@@ -110,17 +118,20 @@ def _table(table: Table) -> str:
     return f"{comment}static {C_TYPES[table.values.dtype.name]} {table.name}{sizes};"
 
 
-def _told(layer: QGemm, tables: Sequence[Table]) -> str:
-    rows = [f"    {{(int32_t *){table.name}, {table.values.size}}}," for table in tables]
-    return f"static const struct vitis_table {layer.name}_told[] = {{\n" + "\n".join(rows) + "\n};"
+def _told(of: Circuit[Any]) -> list[str]:
+    rows = [f"    {{(int32_t *){table.name}, {table.values.size}}}," for table in of.tables]
+    return ["\n".join([f"static const struct vitis_table {of.name}_told[] = {{", *rows, "};"])] if rows else []
 
 
 def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
     """Return the stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
-    name, layer = of_layer.name, qgemm.qgemm(task.layer)
+    name, layer = of_layer.name, task.layer
     number = next(n for n, other in enumerate(launch) if other is task)
-    given = _Array(name, of_layer.input_dtype, of_layer.input_width, "NULL", "0", "0")
-    made = _Array(name, of_layer.output_dtype, of_layer.output_width, _multiplier(layer), "0", "0")
+    read = layer.output if of_layer.part is StageKind.FINISH else layer.input
+    shape = (of_layer.input_width // read.size, channels_of(read))
+    given = _Array(name, of_layer.input_dtype, of_layer.input_width, *shape, "NULL", "0", "0")
+    shape = (1, channels_of(layer.output))
+    made = _Array(name, of_layer.output_dtype, of_layer.output_width, *shape, _multiplier(layer), "0", "0")
     return (
         f"static const struct vitis_stage {name}_in_fabric = {{.launch = &{_name(launch)}, "
         f".part = {PARTS[of_layer.part]}, .layer = {number}, .given = {given.text}, .made = {made.text}}};\n"
@@ -131,15 +142,13 @@ def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
 
 def _launch_text(launch: Launch, made_by: Kernel) -> str:
     """Return the launch as a value: its arrays, its layers, and how wide its records are."""
-    name, layers = _name(launch), made_by.layers
+    name, circuits = _name(launch), made_by.circuits
     partial, full = (records.made(launch, everything=everything).width for everything in (False, True))
     given = records.given(launch).width
-    most = max(given, full, *(width for layer in layers for width in (layer.input.size, layer.size)))
+    stages = [stage for of in circuits for stage in of.stages]
+    most = max(given, full, *(width for each in stages for width in (each.input_width, each.output_width)))
     arrays = [f"    {array.text}," for array in _arrays(launch)]
-    told = [
-        f'    {{"{layer.name}", {layer.name}_told, sizeof {layer.name}_told / sizeof *{layer.name}_told}},'
-        for layer in layers
-    ]
+    told = [f'    {{"{of.name}", {f"{of.name}_told" if of.tables else "NULL"}, {len(of.tables)}}},' for of in circuits]
     return "\n".join(
         [
             f"static const struct vitis_array {name}_arrays[] = {{",
@@ -148,7 +157,7 @@ def _launch_text(launch: Launch, made_by: Kernel) -> str:
             *told,
             f"}};\nstatic struct vitis_launch {name} = {{",
             f'    .kernel = "{made_by.name}", .arrays = {name}_arrays, .array_count = {len(arrays)},',
-            f"    .layers = {name}_layers, .layer_count = {len(layers)}, .given_width = {given},",
+            f"    .layers = {name}_layers, .layer_count = {len(circuits)}, .given_width = {given},",
             f"    .made_width = {partial}, .full_width = {full}, .most_width = {most},\n}};",
         ]
     )

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from harness.core.arrays import Array
-from harness.operators.qgemm import QGemm
 from harness.targets.base import KERNELS
-from harness.targets.generated import Launch, Table, initialiser
-from harness.targets.vitis import fabric, qgemm, records
-from harness.targets.vitis.qgemm import Constants
+from harness.targets.generated import Launch
+from harness.targets.vitis import circuit, records
+from harness.targets.vitis.circuit import Circuit
 from harness.targets.vitis.records import Flow
 from harness.targets.vitis.signature import ARGUMENTS, kernel_name
 
@@ -24,8 +23,9 @@ HEADERS = ("layer.hpp", "question.h", "stream.hpp")
 DIGEST_WORDS = 8
 APP_DIGITS = 12
 SHALLOW = 2  # elements of a stream that has no reason for more
-WIDEST_PIECE = 128  # as in kernels/vitis/layer.hpp
 SCALARS = tuple(argument.name for argument in ARGUMENTS if not argument.is_buffer)
+
+Circuits: TypeAlias = tuple[Circuit[Any], ...]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Kernel:
 
     name: str
     text: str
-    layers: tuple[QGemm, ...]
+    circuits: Circuits
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Fabric:
 
 def fabric_of(kernels: Sequence[Kernel]) -> Fabric:
     """Return the source of these kernels for a compiler."""
-    fixed = {name: (KERNELS / "vitis" / name).read_bytes() for name in HEADERS}
+    fixed = {name: (KERNELS / "vitis" / name).read_bytes() for name in (*HEADERS, *_headers(kernels))}
     sources = fixed | {SOURCE: _source(kernels).encode()}
     return Fabric(sources | {IDENTITY: _identity(_digest(sources)).encode()}, tuple(kernel.name for kernel in kernels))
 
@@ -84,9 +84,13 @@ def _identity(digest: str) -> str:
 
 def _source(kernels: Sequence[Kernel]) -> str:
     head = "/* The network's kernels; network.c names the ONNX node of every layer. */"
-    return (
-        "\n\n".join([head, f'#include "layer.hpp"\n\n#include "{IDENTITY}"', *(each.text for each in kernels)]) + "\n"
-    )
+    included = "\n".join(f'#include "{name}"' for name in ("layer.hpp", *_headers(kernels)))
+    return "\n\n".join([head, included, f'#include "{IDENTITY}"', *(each.text for each in kernels)]) + "\n"
+
+
+def _headers(kernels: Sequence[Kernel]) -> list[str]:
+    """Return the headers of the circuits, each once."""
+    return list(dict.fromkeys(name for each in kernels for of in each.circuits for name in of.headers))
 
 
 def name_of(launch: Launch) -> str:
@@ -94,75 +98,58 @@ def name_of(launch: Launch) -> str:
     return kernel_name(launch[0].layer.name)
 
 
-def of_launch(launch: Launch) -> Kernel:
+def of_launch(launch: Launch, fold: int = 1) -> Kernel:
     """Return the kernel that computes all tasks of a launch."""
-    name, layers = name_of(launch), layers_of(launch)
-    held = [qgemm.of_layer(layer) for layer in layers]
+    name, circuits = name_of(launch), circuits_of(launch, fold)
     partial, full = (records.flows(launch, everything=everything) for everything in (False, True))
     texts = [
-        _layer_text(name, number, *of_layer)
-        for number, of_layer in enumerate(zip(layers, held, partial, full, strict=True))
+        f"/* Layer {number} of {name}: {of.name}. */\n{_struct(number, of, *flows)}\n{of.definitions}"
+        for number, (of, *flows) in enumerate(zip(circuits, partial, full, strict=True))
     ]
-    kept = [flow.kept_width for flow in partial]
-    return Kernel(name, "\n\n".join([*texts, _top(name, layers, held, kept)]), layers)
+    kept = [flow.kept_width if of.passes_ahead else 0 for of, flow in zip(circuits, partial, strict=True)]
+    return Kernel(name, "\n\n".join([*texts, _top(name, circuits, kept)]), circuits)
 
 
-def layers_of(launch: Launch) -> tuple[QGemm, ...]:
-    """Return the layers of a launch."""
-    return tuple(qgemm.qgemm(task.layer) for task in launch)
+def circuits_of(launch: Launch, fold: int = 1) -> Circuits:
+    """Return the circuits of the layers of a launch."""
+    return tuple(circuit.of(task.layer, fold) for task in launch)
 
 
-def _layer_text(kernel: str, number: int, layer: QGemm, held: Constants, partial: Flow, full: Flow) -> str:
-    """Return the struct of a layer, which states the places of its inputs, and its constants."""
+def _struct(number: int, of: Circuit[Any], partial: Flow, full: Flow) -> str:
+    """Return the struct of a layer, which states the places of its inputs."""
     sizes = {
         "NUMBER": number,
-        "DEPTH": layer.input.size,
-        "WIDTH": layer.size,
+        "DEPTH": of.layer.input.size,
+        "WIDTH": of.layer.size,
         "RECORD": partial.before.width,
-        "AT": partial.input_start,
+        **_places("AT", partial),
         "KEPT": partial.kept_width,
         "FULL_RECORD": full.before.width,
-        "FULL_AT": full.input_start,
+        **_places("FULL_AT", full),
+        **of.sizes,
     }
     named = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     needed = " || ".join(_in_range(*each) for each in records.kept_ranges(partial)) or "false"
     unused = "" if records.kept_ranges(partial) else " /* i */"
     return (
-        f"/* Layer {number} of {kernel}: {layer.name}. */\n"
-        f"struct {layer.name}_layer {{\n    enum : unsigned {{ {named} }};\n"
-        f"    static bool needed(unsigned{unused or ' i'})\n    {{\n        return {needed};\n    }}\n}};\n"
-        f"{_sums_text(layer, held.sums)}\n{_rounding_text(layer, held.rounding)}"
+        f"struct {of.name}_layer {{\n    enum : unsigned {{ {named} }};\n"
+        f"    static bool needed(unsigned{unused or ' i'})\n    {{\n        return {needed};\n    }}\n}};"
     )
+
+
+def _places(name: str, flow: Flow) -> dict[str, int]:
+    """Return where the inputs begin in a record: the name, and for a second input the name with its number."""
+    return {f"{name}_{at}" if at else name: place.start for at, place in enumerate(flow.reads)}
 
 
 def _in_range(start: int, stop: int) -> str:
     return f"i < {stop}" if start == 0 else f"(i >= {start} && i < {stop})"
 
 
-def weight_type(weights: Array) -> str:
-    """Return the smallest C type that holds b - zb."""
-    return "int8_t" if weights.min() >= -128 and weights.max() <= 127 else "int16_t"
-
-
-def _sums_text(layer: QGemm, tables: Sequence[Table]) -> str:
-    weights, bias, zero_point = (table.values for table in tables)
-    kind = f"sums<{weight_type(weights)}, {layer.input.size}, {layer.size}>"
-    values = f"{{{initialiser(weights)}, {initialiser(bias)}, {zero_point[0]}}}"
-    return f"static const {kind} {layer.name}_sums = {values};"
-
-
-def _rounding_text(layer: QGemm, tables: Sequence[Table]) -> str:
-    if not tables:
-        return f"static const no_thresholds {layer.name}_rounding = {{}};"
-    *levels, lowest = (table.values for table in tables)
-    values = ", ".join(initialiser(level) for level in levels)
-    return f"static const thresholds<{len(levels[0])}> {layer.name}_rounding = {{{values}, {lowest[0]}}};"
-
-
-def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Sequence[int]) -> str:
+def _top(name: str, circuits: Circuits, kept: Sequence[int]) -> str:
     """Return the kernel, and its processes, which HLS wants in a function of their own, with streams between them.
 
-    `kept` is how many elements of a record pass each layer: so many wait for the outputs of the vector before.
+    `kept` is how many elements of a record wait in front of each layer for the outputs of the vector before.
     """
     parameters = ["const element *given", "element *made", *(f"uint32_t {scalar}" for scalar in SCALARS)]
     interfaces = [
@@ -170,16 +157,16 @@ def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Se
         "m_axi port=made offset=slave bundle=gmem1",
         *(f"s_axilite port={port} bundle=control" for port in ("given", "made", *SCALARS, "return")),
     ]
-    streams = [f"stream_{number}" for number in range(len(layers) + 1)]
+    streams = [f"stream_{number}" for number in range(len(circuits) + 1)]
     processes = [
-        *(line for of_layer in zip(layers, held, strict=True) for line in _storage(*of_layer)),
+        *(f"#pragma HLS {line}" for of in circuits for line in of.storage),
         "#pragma HLS DATAFLOW",
         f"    elements {', '.join(streams)};",
-        f"    elements {', '.join(f'passed_{number}' for number in range(len(layers)))};",
-        *(f"    {_rows(layer.size)} rows_{number};" for number, layer in enumerate(layers)),
+        f"    elements {', '.join(f'passed_{number}' for number in range(len(circuits)))};",
+        *(line for number, of in enumerate(circuits) for line in of.streams(number)),
         *(f"#pragma HLS STREAM variable=passed_{n} depth={max(SHALLOW, room)}" for n, room in enumerate(kept)),
         "    load(given, stream_0, asked, identity);",
-        *(line for number, layer in enumerate(layers) for line in _calls(number, layer)),
+        *(line for number, of in enumerate(circuits) for line in of.calls(number)),
         f"    store({streams[-1]}, made, asked);",
     ]
     body = [
@@ -196,35 +183,3 @@ def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Se
             "}",
         ]
     )
-
-
-def _rows(width: int) -> str:
-    """Return the type of what the sums of a vector pass through."""
-    return f"hls::stream<row<{width}> >" if width <= WIDEST_PIECE else f"wide_rows<{width}>"
-
-
-def _calls(number: int, layer: QGemm) -> tuple[str, str]:
-    kind, streams = f"{layer.name}_layer", f"passed_{number}, rows_{number}"
-    return (
-        f"    sum_up<{kind}>(stream_{number}, {streams}, asked, {layer.name}_sums);",
-        f"    finish<{kind}>({streams}, stream_{number + 1}, asked, {layer.name}_rounding);",
-    )
-
-
-def _storage(layer: QGemm, held: Constants) -> list[str]:
-    """Return the pragmas of weights and bias, all columns at once, and of the memories, as fabric.py counts them."""
-    sums, rounding = f"{layer.name}_sums", f"{layer.name}_rounding"
-    lines = [
-        f"ARRAY_RESHAPE variable={sums}.weights dim=2 type=complete",
-        f"ARRAY_PARTITION variable={sums}.bias type=complete",
-        _bind(f"{sums}.weights", in_bram=fabric.weights_in_bram(layer)),
-    ]
-    levels = [table.values for table in held.rounding[:-1]]
-    lines += [
-        _bind(f"{rounding}.level_{step}", in_bram=fabric.level_in_bram(level.size)) for step, level in enumerate(levels)
-    ]
-    return [f"#pragma HLS {line}" for line in lines]
-
-
-def _bind(memory: str, *, in_bram: bool) -> str:
-    return f"BIND_STORAGE variable={memory} type=rom_1p impl={'bram' if in_bram else 'lutram'}"

@@ -3,89 +3,130 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
-from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
-from harness.targets.base import Lowering
-from harness.targets.contraction import origin_of_multiplier, reaches_sentinel, too_deep
-from harness.targets.generated import Table
-from harness.targets.vitis import rtl
+from harness.operators.window import Window
+from harness.targets.contraction import origin_of_multiplier, reaches_sentinel, stages, too_deep
+from harness.targets.generated import Stage, Table, initialiser
+from harness.targets.vitis import contraction, resources, rtl
+from harness.targets.vitis.circuit import Circuit, VitisLowering, bind, integer_type, rows_type, table
+from harness.targets.vitis.contraction import centred
+from harness.targets.vitis.resources import Resources
+from harness.targets.vitis.rtl import Geometry
+from harness.targets.vitis.windowed import WindowedCircuit
+
+POSITION = Window((1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1))
+"""The window of an image with one position."""
 
 
-class QGemmLowering(Lowering[QGemm]):
-    """All kernels of the target are for QGemm: see kernel.py, code.py and fabric.py."""
+class QGemmCircuit(Circuit[QGemm]):
+    """Processes `sum_up`, which multiplies an element by all weights of its row at once, and `finish` (layer.hpp)."""
 
-    operator = QGemm
+    passes_ahead = True
 
-    def unsupported(self, layer: QGemm, variant: str) -> str | None:  # noqa: ARG002 - there is one variant
-        """Refuse accumulators that reach the largest int32, and sums that could leave int32."""
-        return reaches_sentinel(layer) or too_deep(layer)
+    @cached_property
+    def sums(self) -> tuple[Table, Table, Table]:
+        """Weights (K, N), bias (N,) and input zero point."""
+        layer, weights = self.layer, centred(self.layer)
+        origin = f"{layer.weights.dtype} weights of node {layer.name}, less zb"
+        return (
+            table(layer, "weights", weights, origin),
+            table(layer, "bias", layer.bias),
+            table(layer, "input_zero_point", np.array([layer.a_zero_point])),
+        )
 
-
-@dataclass(frozen=True, eq=False)
-class Constants:
-    """`sums` are weights (K, N), bias (N,) and input zero point; `rounding` levels and lowest code, or nothing.
-
-    All are int32 on the board, where the kernel returns them.
-    """
-
-    sums: tuple[Table, ...]
-    rounding: tuple[Table, ...]
+    @cached_property
+    def rounding(self) -> tuple[Table, ...]:
+        """Levels and lowest code, or nothing."""
+        return contraction.rounding(self.layer)
 
     @property
     def tables(self) -> tuple[Table, ...]:
         """All constants."""
         return (*self.sums, *self.rounding)
 
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Sums, and their rounding."""
+        return stages(self.layer)
 
-def qgemm(layer: Layer) -> QGemm:
-    """Return the layer of a task, for type checkers: the target supports no other."""
-    return cast("QGemm", layer)
+    @property
+    def multiplier(self) -> Table | None:
+        """The factors of accumulators for a float32 output."""
+        layer = self.layer
+        if layer.dtype != np.float32:
+            return None
+        return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
+
+    def thresholds(self) -> Array | None:
+        """Return the thresholds of all columns."""
+        return contraction.to_try(self.layer)
+
+    @property
+    def definitions(self) -> str:
+        """The structs `sums` and `thresholds`."""
+        weights, bias, zero_point = (each.values for each in self.sums)
+        kind = f"sums<{integer_type(weights)}, {self.layer.input.size}, {self.layer.size}>"
+        values = f"{{{initialiser(weights)}, {initialiser(bias)}, {zero_point[0]}}}"
+        return f"static const {kind} {self.name}_sums = {values};\n{contraction.definition(self.layer, self.rounding)}"
+
+    @property
+    def storage(self) -> Sequence[str]:
+        """The pragmas of weights and bias, all columns at once, and of the levels."""
+        sums = f"{self.name}_sums"
+        return [
+            f"ARRAY_RESHAPE variable={sums}.weights dim=2 type=complete",
+            f"ARRAY_PARTITION variable={sums}.bias type=complete",
+            bind(f"{sums}.weights", in_bram=resources.weights_in_bram(self.layer.input.size)),
+            *contraction.storage(self.layer, self.rounding),
+        ]
+
+    def streams(self, number: int) -> Sequence[str]:
+        """Return the stream of sums."""
+        return [f"    {rows_type(self.layer.size)} rows_{number};"]
+
+    def calls(self, number: int) -> Sequence[str]:
+        """Return both processes."""
+        kind, streams = f"{self.name}_layer", f"passed_{number}, rows_{number}"
+        return [
+            f"    sum_up<{kind}>(stream_{number}, {streams}, asked, {self.name}_sums);",
+            f"    finish<{kind}>({streams}, stream_{number + 1}, asked, {self.name}_rounding);",
+        ]
+
+    @property
+    def resources(self) -> Resources:
+        """A DSP for each column, and the memories."""
+        products = Resources(0, dsp=self.layer.size, bram36=0)
+        in_bram = resources.weights_in_bram(self.layer.input.size)
+        weights = resources.memory(centred(self.layer), in_bram=in_bram)
+        return products + weights + contraction.area(self.layer)
+
+    def geometry(self, record: int, kept: int) -> Geometry:
+        """Return the geometry of the RTL core, generalised to records."""
+        return rtl.shape(self.layer, others=record - self.layer.input.size, kept=kept)
 
 
-def of_layer(layer: QGemm) -> Constants:
-    """Return the constants of the layer's kernel."""
-    weights = _table(layer, "weights", centred(layer), f"{layer.weights.dtype} weights of node {layer.name}, less zb")
-    bias = _table(layer, "bias", layer.bias)
-    zero_point = _table(layer, "input_zero_point", np.array([layer.a_zero_point]))
-    return Constants((weights, bias, zero_point), () if layer.dtype == np.float32 else _rounding(layer))
+class QGemmLowering(VitisLowering[QGemm]):
+    """Accumulators are sums of products less their zero points."""
 
+    operator = QGemm
 
-def _rounding(layer: QGemm) -> tuple[Table, ...]:
-    origin = "the least accumulators that become each code, as step {} of a binary search meets them"
-    levels = [
-        _table(layer, f"level_{step}", level, origin.format(step))
-        for step, level in enumerate(rtl.threshold_levels(thresholds(layer)))
-    ]
-    return (*levels, _table(layer, "lowest", np.array([np.iinfo(layer.dtype).min])))
+    def circuit(self, layer: QGemm, fold: int) -> Circuit[QGemm]:
+        """Return the layer; if it is folded, as the convolution of one position."""
+        if fold == 1:
+            return QGemmCircuit(layer, fold)
+        return WindowedCircuit(layer, fold, POSITION, groups=1, channels=layer.input.size)
 
-
-def _table(layer: QGemm, part: str, values: Array, comment: str = "") -> Table:
-    return Table(f"{layer.name}_{part}", values.astype(np.int32), comment, computed=True)
-
-
-def centred(layer: QGemm) -> Array:
-    """Return the weights less their zero points, b - zb, int32 (K, N)."""
-    difference: Array = layer.weights.astype(np.int32) - layer.weights_zero_point
-    return difference
-
-
-def thresholds(layer: QGemm) -> Array:
-    """Return thresholds, int32 (N, 255), ascending; (1, 255) if all columns have one multiplier, and so the same."""
-    steps, _ = layer.thresholds_by_multiplier()
-    return steps if len(steps) == 1 else layer.thresholds()
-
-
-def multiplier(layer: QGemm) -> Table:
-    """Return the factors of accumulators for a float32 output, (N,); the processor multiplies."""
-    return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
+    def unsupported(self, layer: QGemm, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
+        """Refuse accumulators that reach the largest int32, and sums that could leave int32."""
+        return reaches_sentinel(layer) or too_deep(layer)
 
 
 def gemms(network: Network) -> tuple[QGemm, ...]:

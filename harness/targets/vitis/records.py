@@ -1,7 +1,7 @@
 """Layout of the records that pass through a launch: the place of every buffer, stated here only.
 
 A launch's kernel is a row of layers.  A record, one a vector, passes through all of them: at first it holds the
-sources of the launch from outside, each once, in the order of their first use.  A layer reads its input from the
+sources of the launch from outside, each once, in the order of their first use.  A layer reads its inputs from the
 record, lets those buffers pass that are still needed, in their order, and appends its own output.  Needed is what a
 later layer of the launch reads or another item reads; everything, if all activations are asked for.
 
@@ -55,19 +55,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Flow:
-    """The change of a record by a layer: it reads place `read` of `before`; the last place of `after` is its output.
+    """The change of a record by a layer: it reads places `reads` of `before`; the last place of `after` is its output.
 
     The others of `after` are what it lets pass.
     """
 
     before: Record
-    read: RecordField
+    reads: tuple[RecordField, ...]
     after: Record
-
-    @property
-    def input_start(self) -> int:
-        """The first element of its input, in the record before it."""
-        return self.read.start
 
     @property
     def output(self) -> RecordField:
@@ -104,7 +99,8 @@ def output_of(layer: Layer) -> str:
 def given(launch: Launch) -> Record:
     """Return the inputs: the buffers that the launch reads and does not write itself."""
     own = {output_of(task.layer) for task in launch}
-    widths = {source: task.layer.input.size for task in launch for source in task.sources if source not in own}
+    pairs = (pair for task in launch for pair in zip(task.sources, task.layer.inputs, strict=True))
+    widths = {source: tensor.size for source, tensor in pairs if source not in own}
     return _record(widths.items())
 
 
@@ -118,9 +114,9 @@ def flows(launch: Launch, everything: bool) -> tuple[Flow, ...]:
     found: list[Flow] = []
     record = given(launch)
     for number, task in enumerate(launch):
-        [source] = task.sources
         needed = None if everything else _needed_behind(launch, number)
-        found.append(Flow(record, record.place(source), _after(record, task.layer, needed)))
+        reads = tuple(map(record.place, task.sources))
+        found.append(Flow(record, reads, _after(record, task.layer, needed)))
         record = found[-1].after
     return tuple(found)
 

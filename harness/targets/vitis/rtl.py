@@ -1,17 +1,22 @@
-"""QGemm layers as constants of the RTL core, kernels/vitis/rtl, and how many cycles it takes: pure functions.
+"""Layers as constants of the RTL core, kernels/vitis/rtl, and how many cycles it takes: pure functions.
 
-A layer becomes parameters of its module and texts for `$readmemh`; layers in a row become a module `chain`.
+A QGemm becomes parameters of its module and texts for `$readmemh`; layers in a row become a module `chain`.  A
+QLinearConv becomes a module `convolution`: windows, and the QGemm of each position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.contraction import Contraction
 from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_conv import QLinearConv
+from harness.operators.window import Window
 from harness.targets.base import KERNELS
 
 SOURCES = tuple(sorted((KERNELS / "vitis" / "rtl").glob("*.sv")))
@@ -24,6 +29,24 @@ REQUANTIZE_CYCLES = LEVELS + 1
 """Cycles from an accumulator to its code: one read per level, and the register of the code."""
 
 
+class Geometry(Protocol):
+    """The cycles of a layer; `source` says what predicts them."""
+
+    source: ClassVar[str]
+
+    @property
+    def record(self) -> int:
+        """The elements that enter for a vector."""
+
+    @property
+    def after_cycles(self) -> int:
+        """Cycles from the last element of a vector to its last value."""
+
+    @property
+    def interval_cycles(self) -> int:
+        """Cycles from a vector to the next."""
+
+
 @dataclass(frozen=True)
 class LayerGeometry:
     """The properties that determine the cycles of a layer: K, N, and whether its output is codes or accumulators.
@@ -31,6 +54,8 @@ class LayerGeometry:
     In the fabric's kernel, not in this core, it reads a record: its K codes and `others`.  Of all these it lets `kept`
     pass in front of its own values.
     """
+
+    source: ClassVar[str] = "the cycle model of the RTL core"
 
     depth: int
     width: int
@@ -49,6 +74,11 @@ class LayerGeometry:
         return ACCUMULATE_CYCLES + (REQUANTIZE_CYCLES if self.codes else 0)
 
     @property
+    def after_cycles(self) -> int:
+        """Cycles between the last element of a vector and its last value."""
+        return self.pipeline_cycles + self.width
+
+    @property
     def interval_cycles(self) -> int:
         """Cycles from a vector to the next: R elements enter, while P of the vector before pass and N sums leave.
 
@@ -57,12 +87,12 @@ class LayerGeometry:
         return max(self.record, self.kept + self.width + 1)
 
 
-def shape(layer: QGemm) -> LayerGeometry:
+def shape(layer: QGemm, others: int = 0, kept: int = 0) -> LayerGeometry:
     """Return the layer's shape."""
-    return LayerGeometry(layer.input.size, layer.size, codes=layer.dtype != np.float32)
+    return LayerGeometry(layer.input.size, layer.size, layer.dtype != np.float32, others, kept)
 
 
-def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
+def latency_cycles(shapes: Sequence[Geometry]) -> int:
     """Return the cycles of a single vector from its first element to its last value, both counted.
 
     R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
@@ -70,24 +100,25 @@ def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
     Elements that pass a layer leave it before its sums.  If each layer reads only the output of the layer before it,
     K[l + 1] = N[l], this is sum_l (K[l] + 3 + 9 where l ends with codes) + N[last].
     """
-    return shapes[0].record + sum(each.pipeline_cycles + each.width for each in shapes)
+    return shapes[0].record + sum(each.after_cycles for each in shapes)
 
 
-def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
+def interval_cycles(shapes: Sequence[Geometry]) -> int:
     """Return the cycles from a vector to the next without waits for elements: max_l max(R[l], P[l] + N[l] + 1)."""
     return max(each.interval_cycles for each in shapes)
 
 
-def total_cycles(shapes: Sequence[LayerGeometry], vectors: int) -> int:
+def total_cycles(shapes: Sequence[Geometry], vectors: int) -> int:
     """Return the cycles from the first element of the first vector to the last value of the last one, inclusive."""
     return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
 
 
-def parameters(layer: QGemm) -> dict[str, int]:
+def parameters(layer: Contraction) -> dict[str, int]:
     """Return the parameters of module `layer`, except the folder of its constants."""
+    depth, width = layer.weights.shape
     return {
-        "DEPTH": layer.input.size,
-        "WIDTH": layer.size,
+        "DEPTH": depth,
+        "WIDTH": width,
         "WEIGHT_BITS": weight_bits(layer),
         "SIGNED_INPUT": int(layer.input.dtype == np.int8),
         "ZERO_POINT": layer.a_zero_point,
@@ -96,16 +127,17 @@ def parameters(layer: QGemm) -> dict[str, int]:
     }
 
 
-def weight_bits(layer: QGemm) -> int:
+def weight_bits(layer: Contraction) -> int:
     """Return 8 if all weights less their zero points are int8, else 9."""
     weights = _weights(layer)
     return 8 if weights.min() >= -128 and weights.max() <= 127 else 9
 
 
-def memories(layer: QGemm) -> dict[str, str]:
-    """Return the files of the layer's folder: name -> text."""
+def memories(layer: Contraction, window: Window | None = None) -> dict[str, str]:
+    """Return the files of the layer's folder: name -> text; those of a convolution have its window."""
     bits = weight_bits(layer)
-    files = {"weights.mem": _rows(_weights(layer), bits), "bias.mem": _rows(layer.bias[None], 32)}
+    weights = _weights(layer) if window is None else by_positions(_weights(layer), window)
+    files = {"weights.mem": _rows(weights, bits), "bias.mem": _rows(layer.bias[None], 32)}
     if layer.dtype != np.float32:
         levels = enumerate(threshold_levels(layer.thresholds()))
         files |= {f"level_{level}.mem": _rows(values.reshape(-1, 1), 32) for level, values in levels}
@@ -118,7 +150,50 @@ def threshold_levels(thresholds: Array) -> list[Array]:
     return [thresholds[:, step - 1 :: 2 * step] for step in steps]
 
 
-def _weights(layer: QGemm) -> Array:
+def by_positions(weights: Array, window: Window) -> Array:
+    """Return weights (K, N), by channels, rows and columns, in the order of a line: by rows, columns and channels."""
+    terms = weights.reshape(-1, *window.kernel, weights.shape[1])
+    return terms.transpose(1, 2, 0, 3).reshape(weights.shape)
+
+
+def lines(window: Window) -> int:
+    """Return the rows of the line buffer."""
+    return min(window.shape[0], (window.kernel[0] - 1) * window.dilation[0] + 1)
+
+
+def window_sizes(window: Window, channels: int) -> dict[str, int]:
+    """Return the sizes of a window over images of so many channels, as module `window` and window.hpp name them."""
+    pairs = {"KERNEL": window.kernel, "STRIDE": window.stride, "DILATION": window.dilation, "BEFORE": window.before}
+    axes = ("ROWS", "COLUMNS")
+    both = {f"{name}_{axis}": size for name, pair in pairs.items() for axis, size in zip(axes, pair, strict=True)}
+    image = {"HEIGHT": window.shape[0], "COLUMNS": window.shape[1], "CHANNELS": channels}
+    return image | {"HEIGHT_OUT": window.output[0], "COLUMNS_OUT": window.output[1]} | both | {"LINES": lines(window)}
+
+
+def convolution(layer: QLinearConv) -> str:
+    """Return the text of module `convolution`, with the ports of a `layer`; the layer has one group."""
+    sizes = window_sizes(layer.window, layer.input.shape[0]) | {"ZERO_POINT": layer.a_zero_point % 256}
+    chosen = (", ".join(f".{name}({value})" for name, value in each.items()) for each in (sizes, parameters(layer)))
+    return CONVOLUTION.format(**dict(zip(("window", "layer"), chosen, strict=True)))
+
+
+def convolution_cycles(layer: QLinearConv) -> tuple[int, int]:
+    """Return latency and interval of module `convolution`, if windows have more values than the layer has channels.
+
+    Each code enters the line buffer, and leaves it for each window that has it: H W C + P K cycles a vector.  The last
+    window's sums follow as in a `layer`.  The interval includes rows that no window reaches, the latency does not.
+    """
+    depth, width = layer.weights.shape
+    unread = (layer.window.shape[0] - _reached(layer.window)) * layer.window.shape[1] * layer.input.shape[0]
+    interval = layer.input.size + layer.window.positions * depth
+    return interval - unread + 1 + ACCUMULATE_CYCLES + REQUANTIZE_CYCLES + width, interval
+
+
+def _reached(window: Window) -> int:
+    return min(window.shape[0], max(0, window.reach[0] - window.before[0]))
+
+
+def _weights(layer: Contraction) -> Array:
     difference: Array = layer.weights.astype(np.int64) - layer.weights_zero_point
     return difference
 
@@ -132,6 +207,14 @@ def _rows(values: Array, bits: int) -> str:
 def _packed(row: Iterable[int], bits: int) -> int:
     mask = (1 << bits) - 1
     return sum((value & mask) << (column * bits) for column, value in enumerate(row))
+
+
+def synthesis_of_text(text: str, top: str, family: str) -> str:
+    """Return commands for yosys for module `top` of a generated file in the folder."""
+    return f"""\
+read_verilog -sv -defer {" ".join(f'"{source}"' for source in SOURCES)} {text}
+synth_xilinx -family {family} -top {top} -flatten -noiopad -noclkbuf
+"""
 
 
 def synthesis(layer: QGemm, family: str, *options: str) -> str:
@@ -194,4 +277,29 @@ WIRES = """
     wire [31:0] value_{next};
     wire [7:0] code_{next} = value_{next}[7:0];
     wire unused_{next} = &{{1'b0, value_{next}[31:8]}};
+"""
+
+CONVOLUTION = """\
+// Generated by harness/targets/vitis/rtl.py: the windows of a QLinearConv, and the sums of each.
+module convolution (
+    input logic clock,
+    input logic reset,
+    input logic in_valid,
+    output logic in_ready,
+    input logic [7:0] in_code,
+    output logic out_valid,
+    input logic out_ready,
+    output logic [31:0] out_value
+);
+    wire valid, ready;
+    wire [7:0] code;
+
+    window #({window}) window (
+        .clock(clock), .reset(reset), .in_valid(in_valid), .in_ready(in_ready), .in_code(in_code),
+        .out_valid(valid), .out_ready(ready), .out_code(code));
+
+    layer #({layer}, .FOLDER(".")) layer (
+        .clock(clock), .reset(reset), .in_valid(valid), .in_ready(ready), .in_code(code),
+        .out_valid(out_valid), .out_ready(out_ready), .out_value(out_value));
+endmodule
 """

@@ -85,7 +85,7 @@ def test_an_fpga_that_does_not_serve_is_named(user: User, fault: str, reason: st
 def test_a_layer_without_a_kernel_is_refused_when_it_is_planned(user: User) -> None:
     ended = user.harness(*arguments(user, "run", "--split", "advisory=network"))
     assert ended.code == 2
-    assert "target vitis cannot compute layer advisory (ArgMax): it has kernels for QGemm" in ended.err
+    assert "target vitis cannot compute layer advisory (ArgMax): it has kernels for " in ended.err
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.vitis import rtl
 
 DRIVER = Path(__file__).with_name("rtl_driver.cpp")
@@ -63,6 +64,17 @@ def build_layer(folder: Path, layer: QGemm, changed: Mapping[str, tuple[str, str
     """Module `layer` with the parameters of this one, see `build`."""
     chosen = [f"-G{name}={value}" for name, value in rtl.parameters(layer).items()]
     return build(folder, "layer", chosen, changed)
+
+
+def build_convolution(
+    folder: Path, layer: QLinearConv, changed: Mapping[str, tuple[str, str]] | None = None
+) -> Simulated:
+    """Module `convolution` of the layer, and its constants, in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"convolution.sv": rtl.convolution(layer), **rtl.memories(layer, layer.window)}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return build(folder, "convolution", [], changed)
 
 
 def build_chain(folder: Path, layers: Sequence[QGemm]) -> Simulated:

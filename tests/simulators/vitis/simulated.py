@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from ctypes import c_int32, c_uint32
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.qgemm import QGemm
+from harness.operators.base import Layer
 from harness.targets import Launch, TaskView
-from harness.targets.vitis import kernel, qgemm, records
+from harness.targets.vitis import circuit, kernel, records
 
-WHOLE, ACCUMULATE, FINISH, TABLES, IDENTITY = range(5)
+WHOLE, ACCUMULATE, FINISH, TABLES, IDENTITY, COMPUTE = range(6)
 NO_LAYER = 0x7FFFFFFF
 FLAGS = ("-std=c++14", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror", "-fno-exceptions", "-shared", "-fPIC")
 
@@ -28,11 +29,12 @@ class Kernel:
     library: ctypes.CDLL
     launch: Launch
     digest: str
+    fold: int = 1
 
     @property
-    def layers(self) -> tuple[QGemm, ...]:
+    def layers(self) -> tuple[Any, ...]:
         """Its layers."""
-        return kernel.layers_of(self.launch)
+        return tuple(task.layer for task in self.launch)
 
     def ask(
         self, given: Array, made: int, part: int = WHOLE, layer: int = NO_LAYER, *, everything: bool = False
@@ -46,24 +48,26 @@ class Kernel:
         return result
 
 
-def launch_of(layers: Sequence[QGemm]) -> Launch:
+def launch_of(layers: Sequence[Layer]) -> Launch:
     """Layers each of which reads the one before; the last is wanted."""
     sources = ["input", *(records.output_of(layer) for layer in layers)]
     pairs = zip(layers, sources, strict=False)
     return [TaskView(layer, (source,), is_output=layer is layers[-1]) for layer, source in pairs]
 
 
-def build(launch: Launch, folder: Path, *flags: str, changed: Mapping[str, tuple[str, str]] | None = None) -> Kernel:
+def build(
+    launch: Launch, folder: Path, *flags: str, changed: Mapping[str, tuple[str, str]] | None = None, fold: int = 1
+) -> Kernel:
     """Compile the launch's kernel in `folder`; `changed` replaces a text in a source."""
-    write(launch, folder, changed)
+    write(launch, folder, changed, fold)
     compile_there(folder, *(flags or ("-O0",)))
-    return load(launch, folder)
+    return load(launch, folder, fold)
 
 
-def write(launch: Launch, folder: Path, changed: Mapping[str, tuple[str, str]] | None = None) -> None:
+def write(launch: Launch, folder: Path, changed: Mapping[str, tuple[str, str]] | None = None, fold: int = 1) -> None:
     """The kernel's sources; `changed` replaces a text in one."""
     folder.mkdir(parents=True, exist_ok=True)
-    fabric = kernel.fabric_of([kernel.of_launch(launch)])
+    fabric = kernel.fabric_of([kernel.of_launch(launch, fold)])
     for name, content in fabric.sources.items():
         text = content.decode()
         old, new = (changed or {}).get(name, ("", ""))
@@ -78,12 +82,12 @@ def compile_there(folder: Path, *flags: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def load(launch: Launch, folder: Path) -> Kernel:
+def load(launch: Launch, folder: Path, fold: int = 1) -> Kernel:
     """What was built in `folder` for the launch."""
-    digest = kernel.fabric_of([kernel.of_launch(launch)]).digest
-    return Kernel(ctypes.CDLL(str(folder / "network.so")), launch, digest)
+    digest = kernel.fabric_of([kernel.of_launch(launch, fold)]).digest
+    return Kernel(ctypes.CDLL(str(folder / "network.so")), launch, digest, fold)
 
 
-def told(layer: QGemm) -> Array:
+def told(layer: Layer, fold: int = 1) -> Array:
     """All of a layer's constants in the order in which the kernel tells them."""
-    return np.concatenate([table.values.ravel() for table in qgemm.of_layer(layer).tables])
+    return np.concatenate([[], *(table.values.ravel() for table in circuit.of(layer, fold).tables)])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.targets import Launch
-from harness.targets.vitis import kernel
-from tests.simulators.vitis import simulated, test_layer
+from harness.targets.vitis import circuit, kernel
+from tests.simulators.vitis import simulated, test_image_layers, test_layer
 
 BOUNDED = Path(__file__).with_name("bounded")  # has an hls_stream.h, which stream.hpp takes for that of Vitis
-PROCESS = re.compile(r"^    ((?:load|sum_up<\w+>|finish<\w+>|store)\(.*\));$", re.MULTILINE)
+PROCESS = re.compile(r"^    (\w+(?:<\w+>)?\(.*\basked\b.*\));$", re.MULTILINE)
 DEPTH = re.compile(r"^#pragma HLS STREAM variable=(\w+) depth=(\d+)$", re.MULTILINE)
 AS_GENERATED, FOR_ONE = 0, 1
 
@@ -25,9 +25,9 @@ PASSED = (
 TAKEN = "            const row<LAYER::WIDTH> sums = rows.read();\n"
 
 
-def side_by_side(text: str) -> str:
+def side_by_side(text: str, launch: Launch) -> str:
     """The source as HLS understands it: all processes of a dataflow region begin at once."""
-    assert len(PROCESS.findall(text)) == 2 + len(re.findall(r"^struct \w+_layer", text, re.MULTILINE)) * 2
+    assert len(PROCESS.findall(text)) == 2 + sum(len(circuit.of(task.layer).calls(0)) for task in launch)
     text = PROCESS.sub(r"    flow += [&] { \1; };", text)
     text = DEPTH.sub(r"    \1.room = ROOM ? ROOM : \2;", text)
     text = text.replace("#pragma HLS DATAFLOW", "    hls::dataflow flow;")
@@ -37,7 +37,7 @@ def side_by_side(text: str) -> str:
 def build(launch: Launch, folder: Path, room: int, changed: dict[str, tuple[str, str]] | None = None) -> None:
     simulated.write(launch, folder, changed)
     source = folder / kernel.SOURCE
-    source.write_text(side_by_side(source.read_text()))
+    source.write_text(side_by_side(source.read_text(), launch))
     simulated.compile_there(folder, "-O1", f"-I{BOUNDED}", f"-DROOM={room}", "-pthread")
 
 
@@ -55,6 +55,16 @@ def test_no_process_waits_for_ever(name: str, room: int, tmp_path: Path) -> None
     launch = shape(name)
     build(launch, tmp_path, room)
     test_layer.check(simulated.load(launch, tmp_path), 8)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", ["branches, uint8", "windows, int8"])
+def test_no_process_on_images_waits_for_ever(name: str, tmp_path: Path) -> None:
+    """Streams of inputs have room for a vector, which may pass after them."""
+    make, dtype = test_image_layers.NETWORKS[name]
+    launch = test_image_layers.launch_of(make(dtype))
+    build(launch, tmp_path, AS_GENERATED)
+    test_image_layers.check(simulated.load(launch, tmp_path), 8, vectors=3)
 
 
 @pytest.mark.campaign

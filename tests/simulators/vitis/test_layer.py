@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from harness.core.arrays import Array
+from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.targets import Launch, TaskView
 from harness.targets.vitis import kernel, records
@@ -30,7 +31,7 @@ def chain(seed: int, widths: list[int], **options: object) -> list[QGemm]:
     return [layer for layer in net.layers if isinstance(layer, QGemm)]
 
 
-def codes(layer: QGemm, count: int, seed: int) -> Array:
+def codes(layer: Layer, count: int, seed: int) -> Array:
     limits = np.iinfo(layer.input.dtype)
     drawn = np.random.default_rng(seed).integers(limits.min, limits.max + 1, (count, layer.input.size))
     drawn[:2] = [[limits.min], [limits.max]]
@@ -50,16 +51,15 @@ def branches(layers: list[QGemm]) -> Launch:
 def expected(launch: Launch, values: dict[str, Array]) -> dict[str, Array]:
     """Of every buffer its codes, or its accumulators where its type is float32."""
     values = dict(values)
-    for work, layer in zip(launch, kernel.layers_of(launch), strict=True):
+    for work in launch:
+        layer: Any = work.layer
         acc = layer.accumulate()(values[work.sources[0]])
         values[records.output_of(layer)] = acc if layer.dtype == np.float32 else layer.finish()(acc)
     return values
 
 
 def given_codes(launch: Launch, count: int, seed: int) -> dict[str, Array]:
-    readers = {
-        source: layer for layer, work in zip(kernel.layers_of(launch), launch, strict=True) for source in work.sources
-    }
+    readers = {source: work.layer for work in launch for source in work.sources}
     sources = [place.name for place in records.given(launch).places]
     return {source: codes(readers[source], count, seed + number) for number, source in enumerate(sources)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from harness import model
+from harness.boards.profile import Profile
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.operators.qgemm import QGemm
 from harness.targets import TaskView
-from harness.targets.vitis import fabric, kernel, qgemm, records, rtl
-from harness.targets.vitis.fabric import K26, Resources
+from harness.targets.vitis import contraction, fabric, kernel, qgemm, records, rtl
+from harness.targets.vitis import resources as resources_of
+from harness.targets.vitis.build import COMPILER
+from harness.targets.vitis.resources import K26, Resources
 from harness.targets.vitis.rtl import LayerGeometry
 from tests.simulators.vitis.rtl_simulation import build_chain, write_constants
 from tests.support import builders
@@ -145,7 +150,7 @@ def test_a_record_that_is_wider_than_its_layer_is_counted() -> None:
 
 def memory_of(*columns: Array | list[int]) -> int:
     """The bits of a word that a memory with these columns must store."""
-    return fabric.stored_bits(np.array(columns, np.int32).T)
+    return resources_of.stored_bits(np.array(columns, np.int32).T)
 
 
 def test_bits_that_need_no_memory_are_not_counted() -> None:
@@ -179,7 +184,7 @@ def test_bits_that_need_no_memory_are_not_counted() -> None:
     ],
 )
 def test_block_rams_have_at_least_the_bits_and_ports(words: int, bits: int, halves: int) -> None:
-    assert fabric.block_rams(words, bits) == halves / 2
+    assert resources_of.block_rams(words, bits) == halves / 2
 
 
 def test_no_layer_of_acas_takes_less_block_ram_than_counted() -> None:
@@ -194,7 +199,7 @@ def test_no_layer_of_acas_takes_less_block_ram_than_counted() -> None:
 
 
 def test_a_lut_holds_two_bits_of_32_words_or_one_of_more() -> None:
-    assert [fabric.luts(words, 9) for words in (2, 32, 33, 512)] == [5, 5, 9, 9]
+    assert [resources_of.luts(words, 9) for words in (2, 32, 33, 512)] == [5, 5, 9, 9]
 
 
 def resources(layers: Sequence[QGemm]) -> Resources:
@@ -209,7 +214,7 @@ def test_products_are_counted_for_every_column() -> None:
 def test_weights_change_from_luts_to_block_ram(depth: int, in_bram: bool) -> None:
     """A float32 output has no thresholds, so that there is nothing else; random weights of 8 bits, K words of N."""
     [layer] = gemms((depth, 30), float_output=True)
-    assert fabric.weights_in_bram(layer) == in_bram
+    assert resources_of.weights_in_bram(depth) == in_bram
     found = resources([layer])
     assert found == (Resources(0, 30, 3.5) if in_bram else Resources(8 * 30, 30, 0))
 
@@ -230,7 +235,7 @@ def test_tables_of_columns_that_are_the_same_are_stored_once() -> None:
         bias=np.repeat(layer.bias[:1], 40),
         multiplier=np.repeat(layer.multiplier[:1], 40),
     )
-    assert len(qgemm.thresholds(same)) == 1
+    assert len(contraction.thresholds(same)) == 1
     assert resources([same]).bram36 == 0.5, "the weights: eight bits, whatever N is"
     assert resources([layer]).bram36 > 3
 
@@ -238,17 +243,17 @@ def test_tables_of_columns_that_are_the_same_are_stored_once() -> None:
 def test_every_step_of_the_search_has_its_memory() -> None:
     """Beside the weights, which here are LUTs; 50 columns, so that steps 0 to 3 are LUTs and the others block RAM."""
     [layer] = gemms((9, 50), per_column=True)
-    levels = rtl.threshold_levels(qgemm.thresholds(layer))
-    bits = [fabric.stored_bits(level.reshape(-1, 1)) for level in levels]
-    weights = fabric.luts(9, fabric.stored_bits(qgemm.centred(layer)))
-    in_luts = sum(fabric.luts(50 * 2**step, bits[step]) for step in range(4))
-    in_ram = sum(fabric.block_rams(50 * 2**step, bits[step]) for step in range(4, 8))
+    levels = rtl.threshold_levels(contraction.thresholds(layer))
+    bits = [resources_of.stored_bits(level.reshape(-1, 1)) for level in levels]
+    weights = resources_of.luts(9, resources_of.stored_bits(contraction.centred(layer)))
+    in_luts = sum(resources_of.luts(50 * 2**step, bits[step]) for step in range(4))
+    in_ram = sum(resources_of.block_rams(50 * 2**step, bits[step]) for step in range(4, 8))
     assert min(bits) > 10
     assert resources([layer]) == Resources(weights + in_luts, 50, in_ram)
 
 
 def test_a_memory_of_thresholds_with_more_than_512_words_is_block_ram() -> None:
-    assert [fabric.level_in_bram(words) for words in (1, 512, 513)] == [False, False, True]
+    assert [resources_of.level_in_bram(words) for words in (1, 512, 513)] == [False, False, True]
 
 
 def test_what_is_in_block_ram_is_what_the_kernel_says() -> None:
@@ -256,7 +261,7 @@ def test_what_is_in_block_ram_is_what_the_kernel_says() -> None:
     for depth, width in ((70, 3), (5, 40)):
         layers = gemms((depth, width))
         text = kernel.of_launch(in_a_row(layers)).text
-        levels = [level.values for level in qgemm.of_layer(layers[0]).rounding[:-1]]
+        levels = [level.values for level in contraction.rounding(layers[0])[:-1]]
         assert text.count("impl=bram") == (depth > 64) + sum(level.size > 512 for level in levels)
         assert text.count("impl=lutram") == (depth <= 64) + sum(level.size <= 512 for level in levels)
 
@@ -273,6 +278,35 @@ def test_a_shortage_names_all_that_the_board_has_too_little_of() -> None:
         "needs at least 5,000 DSP, the K26 has 1,248; at least 144.5 BRAM36, the K26 has 144; "
         "at least 200,000 LUT, the K26 has 117,120"
     )
+
+
+def test_a_folding_that_suffices_is_proposed() -> None:
+    """Twice the columns that the K26 has multipliers for; the cycles are those of the folded layer, block by block."""
+    launches = [in_a_row(gemms((8, 1_300), float_output=True))]
+    said = fabric.shortage(launches) or ""
+    assert said.startswith(
+        "needs at least 1,300 DSP, the K26 has 1,248; target vitis:fold2 takes 650 of 1,248 DSP (52 %)"
+    )
+    assert said.endswith("and 1,301 cycles from a vector to the next instead of 1,301")
+    assert fabric.shortage(launches, 2) is None
+    [folded] = fabric.shapes(launches[0], 2)
+    assert (folded.record, folded.interval_cycles) == (8, 1_301)
+    assert fabric.count(launches, 16).dsp == 82, "a share of 81.25 columns, rounded up"
+
+
+def test_items_that_fold_differently_must_fit_together(host: Profile) -> None:
+    launches = [in_a_row(gemms((8, 800), float_output=True)), in_a_row(gemms((8, 900), seed=2, float_output=True))]
+    half, whole = ([kernel.of_launch(launch, fold)] for launch, fold in zip(launches, (2, 1), strict=True))
+    with pytest.raises(RequestError, match=r"the fabric needs at least 1,300 DSP, the K26 has 1,248"):
+        COMPILER.sources([half, whole], host)
+    assert COMPILER.sources([half, [kernel.of_launch(launches[1], 2)]], host)
+
+
+def test_constants_that_no_folding_makes_fewer_are_named() -> None:
+    """Thresholds of each column."""
+    launches = [in_a_row(gemms((3, 1_300), per_column=True))]
+    said = fabric.shortage(launches) or ""
+    assert re.search(r"; no folding suffices, as fold16 needs at least [\d,.]+ BRAM36, the K26 has 144$", said), said
 
 
 def test_the_estimate_for_acas() -> None:

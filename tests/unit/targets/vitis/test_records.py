@@ -68,7 +68,7 @@ def passed(flow: Flow, of: TaskView, stream: Sequence[Element]) -> list[Element]
     ranges = records.kept_ranges(flow)
     taken, written = [], []
     for index, element in enumerate(stream):
-        if flow.input_start <= index < flow.input_start + of.layer.input.size:
+        if flow.reads[0].start <= index < flow.reads[0].stop:
             taken.append(element)
         if any(start <= index < stop for start, stop in ranges):
             written.append(element)
@@ -140,9 +140,9 @@ def test_a_source_that_is_read_later_stands_in_front() -> None:
     ]
     first, second, third = records.flows(launch, everything=False)
     assert first.after == Record((RecordField("x", 0, 3), RecordField("a_output", 3, 2)))
-    assert (second.input_start, records.kept_ranges(second)) == (3, ((0, 3),))
+    assert (second.reads[0].start, records.kept_ranges(second)) == (3, ((0, 3),))
     assert second.after == Record((RecordField("x", 0, 3), RecordField("b_output", 3, 4)))
-    assert (third.input_start, records.kept_ranges(third)) == (0, ((3, 7),))
+    assert (third.reads[0].start, records.kept_ranges(third)) == (0, ((3, 7),))
     assert records.made(launch, everything=False) == Record(
         (RecordField("b_output", 0, 4), RecordField("c_output", 4, 1))
     )

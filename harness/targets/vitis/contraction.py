@@ -1,0 +1,72 @@
+"""Rounding of sums by thresholds, as layer.hpp has it, for all contractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.contraction import Contraction
+from harness.operators.exact import CACHED_LAYERS
+from harness.targets.generated import Table, initialiser
+from harness.targets.vitis import resources, rtl
+from harness.targets.vitis.circuit import bind, table
+from harness.targets.vitis.resources import Resources
+
+
+def centred(layer: Contraction) -> Array:
+    """Return the weights less their zero points, b - zb, int32 (K, N)."""
+    difference: Array = layer.weights.astype(np.int32) - layer.weights_zero_point
+    return difference
+
+
+def thresholds(layer: Contraction) -> Array:
+    """Return thresholds, int32 (N, 255), ascending; (1, 255) if all columns have one multiplier, and so the same."""
+    steps, _ = layer.thresholds_by_multiplier()
+    return steps if len(steps) == 1 else layer.thresholds()
+
+
+def rounding(layer: Contraction) -> tuple[Table, ...]:
+    """Return the levels of the search and the lowest code; nothing for a float32 output."""
+    if layer.dtype == np.float32:
+        return ()
+    origin = "the least accumulators that become each code, as step {} of a binary search meets them"
+    levels = [
+        table(layer, f"level_{step}", level, origin.format(step))
+        for step, level in enumerate(rtl.threshold_levels(thresholds(layer)))
+    ]
+    return (*levels, table(layer, "lowest", np.array([np.iinfo(layer.dtype).min])))
+
+
+def to_try(layer: Contraction) -> Array | None:
+    """Return the thresholds of every channel, (N, 255); None for a float32 output."""
+    if layer.dtype == np.float32:
+        return None
+    return np.broadcast_to(thresholds(layer), (len(layer.multiplier), 255))
+
+
+def definition(layer: Contraction, tables: Sequence[Table]) -> str:
+    """Return the C++ constant of the rounding; `tables` are those of `rounding`."""
+    if not tables:
+        return f"static const no_thresholds {layer.name}_rounding = {{}};"
+    *levels, lowest = (table.values for table in tables)
+    values = ", ".join(initialiser(level) for level in levels)
+    return f"static const thresholds<{len(levels[0])}> {layer.name}_rounding = {{{values}, {lowest[0]}}};"
+
+
+def storage(layer: Contraction, tables: Sequence[Table]) -> list[str]:
+    """Return the pragmas that place the levels, as `area` counts them."""
+    levels = [table.values for table in tables[:-1]]
+    return [
+        bind(f"{layer.name}_rounding.level_{step}", in_bram=resources.level_in_bram(level.size))
+        for step, level in enumerate(levels)
+    ]
+
+
+@lru_cache(maxsize=CACHED_LAYERS)
+def area(layer: Contraction) -> Resources:
+    """Return the memories of the levels, which no folding changes."""
+    levels = [table.values.reshape(-1, 1) for table in rounding(layer)[:-1]]
+    return resources.total(resources.memory(level, in_bram=resources.level_in_bram(len(level))) for level in levels)

@@ -1,0 +1,12 @@
+"""QLinearMul in the fabric: two streams join at a table of all pairs of codes."""
+
+from __future__ import annotations
+
+from harness.operators.qlinear_mul import QLinearMul
+from harness.targets.vitis.code_pairs import CodePairsLowering
+
+
+class QLinearMulLowering(CodePairsLowering[QLinearMul]):
+    """See CodePairsLowering."""
+
+    operator = QLinearMul
