@@ -18,6 +18,7 @@ class Outcome(StrEnum):
     """A verdict of `run.json`, or the reason for a missing verdict."""
 
     IDENTICAL = "identical"
+    WITHIN_BOUND = "within bound"
     MEASURED = "measured"
     DIFFERS = "differs"
     VARIES = "varies"
@@ -27,7 +28,7 @@ class Outcome(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Return whether the outcome is the desired one."""
+        """Return whether the outcome is the desired one; WITHIN_BOUND is only if it is accepted."""
         return self in {Outcome.IDENTICAL, Outcome.MEASURED}
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from harness.boards.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.core import safe_io
 from harness.core.document import Content
+from harness.core.outcome import Outcome
 from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument, WholeOutputEntry
@@ -88,9 +89,12 @@ def _check_verdict(
     `refuted` says that a claim of a proof does not hold, or that deployment mode differs, `strayed` that a trace is no
     path of the plan's net.
     """
-    if verdict not in {"identical", "differs"}:
-        raise ValueError(f"a report shows the verdicts identical and differs, not {verdict!r}")
-    if (verdict == "differs") != (bool(differing) or refuted or strayed):
+    if verdict not in {Outcome.IDENTICAL, Outcome.WITHIN_BOUND, Outcome.DIFFERS}:
+        raise ValueError(f"a report shows the verdicts identical, within bound and differs, not {verdict!r}")
+    bounded = [layer.name for layer in layers if layer.bounded]
+    if verdict != Outcome.DIFFERS and (verdict == Outcome.WITHIN_BOUND) != bool(bounded):
+        raise ValueError(f"the verdict is {verdict}, but {len(bounded)} layers are bounded")
+    if (verdict == Outcome.DIFFERS) != (bool(differing) or refuted or strayed):
         others = " and a claim" * refuted + " and a trace" * strayed
         raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{others}")
     idle = [layer.name for layer in layers if bool(layer.compared) is not layer.kept]
@@ -181,6 +185,30 @@ def diagnosed(content: Content) -> list[tuple[str, str]]:
     if found := explanation(run):
         return [(f"layer{'s' * (len(found.layers) > 1)} {', '.join(found.layers)}", found.text)]
     return [(f"layer {found.layer}", found.text) for found in run.diagnoses]
+
+
+def acceptance(content: Content) -> str:
+    """Return whether the verdict `within bound` was accepted, and how to accept it."""
+    if RunDocument.view(content).accepted:
+        return "accepted: --accept bound"
+    return "not accepted, exit code 1: --accept bound accepts layers that are within their bound, but not exact"
+
+
+def bounded_texts(content: Content) -> list[str]:
+    """Return how near each bounded layer is to its bound, and how far the network's outputs are from the reference."""
+    run = RunDocument.view(content)
+    found = [f"{layer.name} ({layer.target}): {_bounded_text(layer)}" for layer in run.layers if layer.bounded]
+    for output in run.network_outputs:
+        share = f"{output.unequal:,} of {output.values:,} values have other bits than the reference"
+        found.append(f"{output.layer}, output of the network: {share}, at most {number(output.largest):.3g} apart")
+    return found
+
+
+def _bounded_text(layer: LayerEntry) -> str:
+    if not layer.bounded:
+        return ""
+    share = f"{100 * number(layer.bounded.ratio):.3g} % of the bound"
+    return f"largest difference {share}; {layer.bounded.unequal:,} of {layer.compared:,} values have other bits"
 
 
 def whole_text(content: Content) -> str:

@@ -18,7 +18,7 @@ from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
-from harness.core.text import plural
+from harness.core.text import plural, shortened
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
@@ -47,6 +47,8 @@ class Request:
 
     `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
 
+    `accept` is `bound` if the verdict `within bound` is good.
+
     `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
     which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
     the folder of the evidence; the default is a folder of the workspace named after time, board and model.
@@ -71,6 +73,11 @@ class Request:
     trace: int = 100
     plan: str | None = None
     run_folder: str | None = None
+    accept: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the options as JSON types, without `accept` if nothing is accepted."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if (key, value) != ("accept", None)}
 
 
 @dataclass(frozen=True)
@@ -238,8 +245,11 @@ def _prepare(
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
+    bounded = targets.bounded(made)
+    if bounded:
+        _require_comparable(request, made, bounded, kind)
     if folder is None:
-        fetch = request.fetch or default_fetch(network, vectors.count)
+        fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
         _require_space(request, workspace, network, vectors.count)
     show_plan(made, board)
@@ -250,9 +260,28 @@ def _prepare(
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)
-        asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
+        asked = {"request": request.document(), "name": network.name, "bundle": built.sha256, "kind": kind}
         folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
     return Job(request, board, network, program, assessed, built, reference, vectors, folder, started)
+
+
+def _require_comparable(request: Request, made: Plan, bounded: tuple[str, ...], kind: str) -> None:
+    """Raise RequestError if the run asks for what a plan with bounded layers cannot give."""
+    layers = f"{shortened(', '.join(bounded))}: within a bound, and not exact, as their targets claim"
+    exact = "use harness run, or exact targets for these layers: --items, --split"
+    if kind != "run":
+        raise RequestError(f"{layers}; a measurement compares every bit of the outputs", exact)
+    if request.floats is not None:
+        raise RequestError(f"{layers}; this is not proven, as no bit is determined", exact)
+    if not all(made.kept):
+        raise RequestError(
+            f"{layers}; the layers after them can only be compared if no activation is overwritten",
+            "omit --buffers reuse",
+        )
+    if request.fetch == "mismatch":
+        raise RequestError(
+            f"{layers}; the layers after them can only be compared with all dumps", "omit --fetch mismatch"
+        )
 
 
 def _chunk(request: Request, network: Network, vectors: int) -> int:
