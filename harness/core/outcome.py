@@ -32,6 +32,11 @@ class Outcome(StrEnum):
         return self in {Outcome.IDENTICAL, Outcome.MEASURED}
 
     @property
+    def sound(self) -> bool:
+        """Return whether no wrong value was found: good, or within the bounds that targets claim."""
+        return self.good or self is Outcome.WITHIN_BOUND
+
+    @property
     def final(self) -> bool:
         """Return whether the outcome is a property of the program on the board; such an entry is not retried."""
         return self not in {Outcome.INCONCLUSIVE, Outcome.NOT_RUN}

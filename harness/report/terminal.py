@@ -20,7 +20,7 @@ from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
 from harness.runs.facts import acceptance, bounded_texts, diagnosed, effect_text, gather, place, whole_text
 
-STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold yellow", Outcome.DIFFERS: "bold red"}
+STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold magenta", Outcome.DIFFERS: "bold red"}
 
 
 def show(content: Content, report: Path, console: Console) -> None:

@@ -61,12 +61,15 @@ def conclude(
     changed = changed_vectors(job.folder.path, job.network, records)
     shown = Shown(records, covered, job.folder.read_proof(), observed, changed)
     found = _results(job.plan, ran_on, job.stimuli.count, shown)
+    content = dict(found)
+    if not found.network_outputs:  # every layer is exact
+        del content["network_outputs"]
     return RunDocument(
         **dict(provenance),
         chunk=job.chunk,
         fetch=job.fetch,
         **accepted(job.request.accept, found.verdict),
-        **dict(found),
+        **content,
         failing=None if failing is None else entries.FailingEntry(**failing),
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )

@@ -24,7 +24,8 @@ class Facts:
 
     `own` are the differing activations that the layer itself causes.
 
-    `where` completes a verdict, so that an emulated board is not mistaken for hardware.
+    `where` completes a verdict, so that an emulated board is not mistaken for hardware.  `bound_share` is the largest
+    difference of a bounded layer as a share of its bound.
     """
 
     compared: int
@@ -34,6 +35,7 @@ class Facts:
     stand_ins: tuple[ItemEntry, ...]
     emulated: bool
     where: str
+    bound_share: str
 
     @property
     def on_hardware(self) -> bool:
@@ -71,6 +73,7 @@ def gather(content: Content) -> Facts:
         stand_ins,
         kind == EMULATED,
         where_it_ran(kind, stand_ins),
+        _share(max((number(layer.bounded.ratio) for layer in layers if layer.bounded), default=0.0)),
     )
 
 
@@ -194,21 +197,36 @@ def acceptance(content: Content) -> str:
     return "not accepted, exit code 1: --accept bound accepts layers that are within their bound, but not exact"
 
 
+def bound_share(content: Content) -> str:
+    """Return the largest difference of a layer as a share of its bound; empty for an exact layer."""
+    layer = LayerEntry.view(content)
+    return _share(number(layer.bounded.ratio)) if layer.bounded else ""
+
+
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.3g} %" if math.isfinite(ratio) else "more than any part"
+
+
 def bounded_texts(content: Content) -> list[str]:
     """Return how near each bounded layer is to its bound, and how far the network's outputs are from the reference."""
-    run = RunDocument.view(content)
-    found = [f"{layer.name} ({layer.target}): {_bounded_text(layer)}" for layer in run.layers if layer.bounded]
-    for output in run.network_outputs:
-        share = f"{output.unequal:,} of {output.values:,} values have other bits than the reference"
-        found.append(f"{output.layer}, output of the network: {share}, at most {number(output.largest):.3g} apart")
-    return found
+    layers = [bounded_text(layer) for layer in RunDocument.view(content).layers if layer.bounded]
+    return [*layers, *(f"output of the network, {text}" for text in output_texts(content))]
 
 
-def _bounded_text(layer: LayerEntry) -> str:
-    if not layer.bounded:
-        return ""
-    share = f"{100 * number(layer.bounded.ratio):.3g} % of the bound"
-    return f"largest difference {share}; {layer.bounded.unequal:,} of {layer.compared:,} values have other bits"
+def bounded_text(content: Content) -> str:
+    """Return how near a bounded layer is to its bound."""
+    layer = LayerEntry.view(content)
+    share = f"{layer.bounded.unequal:,} of {layer.compared:,} values have other bits" if layer.bounded else ""
+    return f"{layer.name} ({layer.target}): largest difference {bound_share(layer)} of the bound; {share}"
+
+
+def output_texts(content: Content) -> list[str]:
+    """Return how far the network's outputs are from the reference, if the run has bounded layers."""
+    return [
+        f"{output.layer}: {output.unequal:,} of {output.values:,} values have other bits than the reference, "
+        f"at most {number(output.largest):.3g} apart"
+        for output in RunDocument.view(content).network_outputs
+    ]
 
 
 def whole_text(content: Content) -> str:
