@@ -193,7 +193,7 @@ def diagnosed(content: Content) -> list[tuple[str, str]]:
 def acceptance(content: Content) -> str:
     """Return whether the verdict `within bound` was accepted, and how to accept it."""
     if RunDocument.view(content).accepted:
-        return "accepted: --accept bound"
+        return "accepted by --accept bound"
     return "not accepted, exit code 1: --accept bound accepts layers that are within their bound, but not exact"
 
 
@@ -204,7 +204,7 @@ def bound_share(content: Content) -> str:
 
 
 def _share(ratio: float) -> str:
-    return f"{100 * ratio:.3g} %" if math.isfinite(ratio) else "more than any part"
+    return f"{100 * ratio:.3g} %" if ratio < 1 else f"{100 * ratio:,.0f} %" if math.isfinite(ratio) else "infinite"
 
 
 def bounded_texts(content: Content) -> list[str]:

@@ -112,12 +112,12 @@ def again(outputs: Outputs, progress: Progress) -> str:
                 vectors, references = outputs.vectors.chunk(record.start, record.stop), list(expected.values())
                 right, near = comparison.judge(vectors, references, actual, record.start)
                 expected = dict(enumerate(right))
-            require_equal(f"chunk {record.index}, local,", _entries(record.local), _entries(near), close=LAST_DIGITS)
             for layer, dump in actual.items():
                 found = compare(expected[layer], dump, record.start)
                 recorded = dataclasses.asdict(record.layers[layer]) | {"own": 0}
                 require_equal(f"chunk {record.index}, layer {layer},", recorded, dataclasses.asdict(found))
                 activations += dump.size
+            require_equal(f"chunk {record.index}, local,", _entries(record.local), _entries(near), close=LAST_DIGITS)
             files += len(actual)
             bar.advance(record.stop - record.start)
     where = "the specification's for their own inputs, but for their bounds," if comparison else "the reference's"

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
 
+from harness.core.console import Console
+from harness.core.installation import ROOT
+from harness.execution import dumps
+from harness.report import reports
+from harness.runs.verification import ClaimState, Wanted, verify
+from harness.runs.verification.folder import read
 from tests.integration.cli.test_third_party import PACKAGE
 from tests.support import builders
 from tests.support.cli.command import Ended, User
@@ -19,23 +26,19 @@ DENSE = {"dense_1", "dense_2"}
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sums with a Relu between."""
-    rng = np.random.default_rng(5)
-    shapes = {"w1": (8, 12), "b1": 12, "w2": (12, 4), "b2": 4}
-    constants = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    nodes = [
-        helper.make_node("Gemm", ["x", "w1", "b1"], ["sums"], name="dense_1"),
-        helper.make_node("Relu", ["sums"], ["positive"], name="relu_1"),
-        helper.make_node("Gemm", ["positive", "w2", "b2"], ["scores"], name="dense_2"),
-    ]
     path = tmp_path_factory.mktemp("model") / "sums.onnx"
-    path.write_bytes(builders.make_model(nodes, constants, {"scores": ("float32", 4)}, width=8).SerializeToString())
+    path.write_bytes(builders.float_sums().SerializeToString())
     return path
 
 
-@pytest.fixture
-def user(tmp_path: Path, cache: Path) -> User:
-    return User(tmp_path, cache)
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
+    return User(tmp_path_factory.mktemp("user"), cache)
+
+
+@pytest.fixture(scope="module")
+def accepted(user: User, model: Path) -> Ended:
+    return run(user, model, "reordered", "--vectors", "300", "--chunk", "200", "--trace", "4", "--accept", "bound")
 
 
 def run(user: User, model: Path, target: str, *more: str, command: str = "run") -> Ended:
@@ -48,14 +51,10 @@ def document_of(ended: Ended) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("accept", "code"), [((), 1), (("--accept", "bound"), 0)])
-def test_a_bounded_layer_is_within_its_bound_and_good_only_if_accepted(
-    user: User, model: Path, accept: tuple[str, ...], code: int
-) -> None:
-    ended = run(user, model, "reordered", "--vectors", "300", "--chunk", "200", "--trace", "0", *accept)
-    assert (ended.code, ended.document["verdict"]) == (code, "within bound")
-    found = document_of(ended)
-    assert found.get("accepted") == ("within bound" if accept else None)
+def test_a_bounded_layer_is_within_its_bound(accepted: Ended) -> None:
+    assert (accepted.code, accepted.document["verdict"]) == (0, "within bound")
+    found = document_of(accepted)
+    assert (found["verdict"], found["accepted"]) == ("within bound", "within bound")
     layers = {layer["name"]: layer for layer in found["layers"]}
     assert {name for name, layer in layers.items() if "bounded" in layer} == DENSE
     assert all(0 < layers[name]["bounded"]["ratio"] < 1 and layers[name]["bounded"]["unequal"] for name in DENSE)
@@ -70,9 +69,27 @@ def test_a_bounded_layer_is_within_its_bound_and_good_only_if_accepted(
     assert 0 < output["largest"] < 1e-4
 
 
+def in_campaign(values: tuple[str, str]) -> Any:
+    """Return parameters that the campaigns have and `make test` has not: tests/unit/analysis/test_local.py is quick."""
+    return pytest.param(*values, marks=pytest.mark.campaign)
+
+
+def test_without_acceptance_the_verdict_is_a_failure(user: User, model: Path) -> None:
+    ended = run(user, model, "reordered", "--vectors", "50", "--trace", "0")
+    assert (ended.code, ended.document["verdict"]) == (1, "within bound")
+    assert "accepted" not in document_of(ended)
+    junit = Path(ended.document["run"], "junit.xml").read_text()
+    assert junit.count("<failure") == len(DENSE)
+    assert "not accepted, exit code 1: --accept bound accepts" in junit
+
+
 @pytest.mark.parametrize(
     ("variant", "wrong"),
-    [("beyond", "dense_1"), ("nan", "dense_1"), ("infinite", "dense_1"), ("relu", "relu_1"), ("exact", "dense_1")],
+    [
+        ("beyond", "dense_1"),
+        ("exact", "dense_1"),
+        *map(in_campaign, (("nan", "dense_1"), ("infinite", "dense_1"), ("relu", "relu_1"))),
+    ],
 )
 def test_a_wrong_target_differs(user: User, model: Path, variant: str, wrong: str) -> None:
     ended = run(user, model, f"reordered:{variant}", "--vectors", "50", "--trace", "0", "--accept", "bound")
@@ -102,3 +119,84 @@ def test_a_proof_and_a_measurement_are_refused(user: User, model: Path, command:
     assert ended.code == 2
     assert "dense_1, dense_2: within a bound" in str(ended.document["error"])
     assert message in str(ended.document["error"])
+
+
+Change = Callable[[Path, dict[str, Any], dict[str, Any]], None]
+"""A change of a run's folder, of its first chunk and of `run.json`."""
+
+
+def with_value(layer: int, name: str, change: Callable[[np.float32], np.float32]) -> Change:
+    """Return a change of the largest value of a dump, which the record's SHA-256 follows."""
+
+    def make(folder: Path, chunk: dict[str, Any], _: dict[str, Any]) -> None:
+        path = folder / "target" / "00000" / f"{layer:02}_{name}.npy"
+        values = np.load(path)
+        place = np.unravel_index(values.argmax(), values.shape)
+        values[place] = change(values[place])
+        path.unlink()
+        dumps.write(path, values)
+        chunk["target_sha256"][layer] = dumps.sha256(values)
+
+    return make
+
+
+def of_chunk(layer: int, entry: str, factor: int) -> Change:
+    def make(_: Path, chunk: dict[str, Any], __: dict[str, Any]) -> None:
+        chunk["local"]["bounded"][layer][entry] *= factor
+
+    return make
+
+
+def of_run(**entries: Any) -> Change:
+    return lambda _, __, run_document: run_document.update(entries)
+
+
+def exact_task(_: Path, __: dict[str, Any], run_document: dict[str, Any]) -> None:
+    run_document["plan"]["tasks"][0]["claim"] = "exact"
+
+
+def less_of_the_bound(_: Path, __: dict[str, Any], run_document: dict[str, Any]) -> None:
+    run_document["layers"][0]["bounded"]["ratio"] /= 2
+
+
+CHANGES: dict[str, tuple[Change, str, str]] = {
+    "nothing": (of_run(), "", ""),
+    "a value beyond the bound": (with_value(2, "dense_2", lambda x: x * np.float32(1.01)), "dumps", "differing"),
+    "a value that is no number": (with_value(2, "dense_2", lambda _: np.float32(np.nan)), "dumps", "differing"),
+    "a bit of an exact layer": (
+        with_value(1, "relu_1", lambda x: x * np.float32(1.001)),
+        "dumps",
+        "differing",
+    ),
+    "a bit of a bounded layer": (
+        with_value(2, "dense_2", lambda x: np.nextafter(x, np.float32(99))),
+        "dumps",
+        "bounded[2].",
+    ),
+    "a smaller ratio": (of_chunk(0, "ratio", 0), "dumps", "bounded[0].ratio"),
+    "fewer other bits": (of_chunk(0, "unequal", 0), "dumps", "bounded[0].unequal"),
+    "a smaller ratio in run.json": (less_of_the_bound, "verdict", "layers[0].bounded.ratio"),
+    "the verdict": (of_run(verdict="identical"), "verdict", 'verdict is "identical"'),
+    "the acceptance": (of_run(accepted=None), "request", "accepted"),
+    "the claim of a task": (exact_task, "plan", "tasks[0].claim"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_verify_finds_a_change(accepted: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.syspath_prepend(PACKAGE)
+    folder = tmp_path / "run"
+    shutil.copytree(accepted.document["run"], folder)
+    change, claim, text = CHANGES[name]
+    chunk, document = (json.loads((folder / path).read_text()) for path in ("chunks/00000.json", "run.json"))
+    change(folder, chunk, document)
+    (folder / "chunks/00000.json").write_text(json.dumps(chunk))
+    (folder / "run.json").write_text(json.dumps(document))
+    evidence = read(folder)
+    assert evidence is not None
+    progress = Console.open(as_json=True).progress
+    wanted = Wanted(ROOT / "boards.yaml", reports, rebuild=False)
+    checked = ("request", "plan", "dumps", "reference", "failing", "verdict")
+    found = {claim.name: claim for claim in verify(evidence, wanted, progress) if claim.name in checked}
+    wrong = {name: claim.text for name, claim in found.items() if claim.state is not ClaimState.OK}
+    assert text in wrong.get(claim, "") if claim else not wrong, wrong
