@@ -115,7 +115,7 @@ def _unlike_the_reference(document: AnyDocument) -> Iterator[str]:
         yield "nothing was compared"
     bounded = [(layer.name, number(layer.bounded.ratio)) for layer in layers if layer.bounded]
     if bool(bounded) is (document.verdict == Outcome.IDENTICAL):
-        yield f"{plural(len(bounded), 'layer')} have a bound"
+        yield f"it has {plural(len(bounded), 'bounded layer')}"
     yield from (f"layer {_text(name)} is beyond its bound" for name, ratio in bounded if not ratio <= 1)
     yield from (f"layer {_text(layer.name)} differs" for layer in layers if layer.differing)
     yield from (f"layer {_text(layer.name)} was not compared" for layer in layers if layer.kept and not layer.compared)
