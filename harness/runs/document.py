@@ -39,7 +39,7 @@ from harness.runs import entries
 from harness.runs import folder as run_folder
 from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, RunDocument
 from harness.runs.folder import ChunkRecord
-from harness.runs.job import Job, Request, command_line
+from harness.runs.job import ACCEPT_BOUND, Job, Request, command_line
 from harness.targets.bundle import BuildInputs
 from harness.targets.codegen import Program, planned_launches
 
@@ -77,7 +77,7 @@ def conclude(
 
 def accepted(accept: str | None, verdict: str) -> dict[str, Any]:
     """Return the entry for a verdict that a request accepts, as one with which the run is good; else no entry."""
-    return {"accepted": verdict} if accept and Outcome(verdict) is Outcome.WITHIN_BOUND else {}
+    return {"accepted": verdict} if accept == ACCEPT_BOUND and Outcome(verdict) is Outcome.WITHIN_BOUND else {}
 
 
 AGREEMENT = {

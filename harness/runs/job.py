@@ -32,6 +32,8 @@ from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
 from harness.targets.codegen import Program
 
+ACCEPT_BOUND = "bound"
+"""The value of `Request.accept`."""
 LARGEST_CHUNK = 10_000
 FETCHED_BYTES = 1 << 30
 """The bytes of dumps and reference up to which a run fetches every dump by default."""
@@ -246,12 +248,14 @@ def _prepare(
     plan_check.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
     bounded = targets.bounded(made)
+    if request.accept not in {None, ACCEPT_BOUND}:
+        raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
     if bounded:
         _require_comparable(request, made, bounded, kind)
     if folder is None:
         fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
-        _require_space(request, workspace, network, vectors.count)
+        _require_space(request, workspace, network, vectors.count, needs_all=bool(bounded))
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     program = codegen.generate(made)
@@ -298,15 +302,16 @@ def _chunk(request: Request, network: Network, vectors: int) -> int:
     return request.chunk
 
 
-def _require_space(request: Request, workspace: Workspace, network: Network, vectors: int) -> None:
-    """Raise RequestError if the disk has no room for the inputs and the dumps of a run."""
+def _require_space(request: Request, workspace: Workspace, network: Network, vectors: int, *, needs_all: bool) -> None:
+    """Raise RequestError if the disk has no room for the inputs and the dumps of a run, which may need all dumps."""
     of_vector = network.input.size * network.input.dtype.itemsize
     needed = vectors * (vector_bytes(network) if request.fetch == "all" else of_vector)
     wanted = Path(request.run_folder) if request.run_folder else workspace.runs
     disk = next(folder for folder in (wanted, *wanted.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(disk).free
     if needed > free:
-        fetch = " or --fetch mismatch" if request.fetch == "all" and vectors * of_vector <= free else ""
+        fewer = request.fetch == "all" and not needs_all and vectors * of_vector <= free
+        fetch = " or --fetch mismatch" if fewer else ""
         raise RequestError(
             f"the run folder takes {-(-needed >> 20):,} MiB for {plural(vectors, 'vector')}, and {disk} has "
             f"{free >> 20:,} MiB free",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.execution import dumps
 from harness.report import reports
 from harness.runs.verification import ClaimState, Wanted, verify
 from harness.runs.verification.folder import read
+from tests.integration.cli.test_pytest_plugin import session
 from tests.integration.cli.test_third_party import PACKAGE
 from tests.support import builders
 from tests.support.cli.command import Ended, User
@@ -111,6 +113,22 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     ended = run(user, model, target, "--vectors", "10", *more)
     assert (ended.code, message in str(ended.document["error"])) == (2, True), ended.document
+
+
+@pytest.mark.campaign
+def test_the_pytest_plugin_accepts_it_on_request(model: Path, tmp_path: Path) -> None:
+    lines = [
+        f"def test_{name}(harness_run):\n    harness_run(vectors=50, items=('reordered', 'reordered'), trace=0{more})"
+        for name, more in (("plain", ""), ("accepted", ", accept='bound'"), ("wrong", ", accept='all'"))
+    ]
+    (tmp_path / "test_ours.py").write_text("\n".join(lines))
+    shutil.copy(ROOT / "boards.yaml", tmp_path)
+    path = os.pathsep.join([str(ROOT), str(PACKAGE)])
+    found = session(tmp_path, "--board=host", f"--model={model}", PYTHONPATH=path)
+    kinds = {name.partition("[")[0].removeprefix("test_"): found.kind(name) for name in found.cases}
+    assert kinds == {"plain": "failure", "accepted": "", "wrong": "error"}, found.out
+    failed = next(name for name in found.cases if name.startswith("test_plain"))
+    assert "within bound" in found.message(failed)
 
 
 @pytest.mark.parametrize(("command", "message"), [("prove", "not proven"), ("measure", "every bit of the outputs")])
