@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Return whether the outcome is the desired one; WITHIN_BOUND is only if it is accepted."""
+        """Return whether the outcome is the desired one; WITHIN_BOUND is not, unless a request accepts it."""
         return self in {Outcome.IDENTICAL, Outcome.MEASURED}
 
     @property

@@ -140,8 +140,7 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
     deployed, found = _deployed(records), merge(d for record in records for d in record.diagnoses)
     wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
     refuted, strayed = proof is not None and not proof.holds, observed is not None and not observed.conforms
-    local = [record.local for record in records if record.local]
-    near = reduce(LocalResult.__add__, local) if local else None
+    near = _near(plan, records)
     differs = differing or (deployed and deployed.differing) or refuted or strayed
     layers = enumerate(zip(totals, shown.covered, strict=True))
     ratios = [max_ratio(record.ratios[i] for record in records if record.ratios) for i in range(len(totals))]
@@ -181,6 +180,17 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
             _picture(network, count, summary) for summary in merge(p for record in records for p in record.portraits)
         ],
     )
+
+
+def _near(plan: Plan, records: Sequence[ChunkRecord]) -> LocalResult | None:
+    """Return how near the bounded layers are to their bounds over all chunks; None if every layer is exact.
+
+    BoardError if a chunk was not compared as the claims of the plan's targets require.
+    """
+    bounded, found = bool(targets.bounded(plan)), [record.local for record in records if record.local]
+    if len(found) != bounded * len(records):
+        raise BoardError(f"{len(found)} of {len(records)} chunks were compared within bounds", "start a new run")
+    return reduce(LocalResult.__add__, found) if found else None
 
 
 def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:

@@ -151,7 +151,7 @@ def supports(name: str, layer: Layer) -> bool:
     return find(name).unsupported(layer) is None
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def claims(plan: Plan) -> tuple[Claim, ...]:
     """Return the claim of each task's target for the part of the layer that the task computes.
 
@@ -160,7 +160,7 @@ def claims(plan: Plan) -> tuple[Claim, ...]:
     found = []
     for task in plan.tasks:
         name, part = plan.items[task.item].target, plan.part(task)
-        claim = find(name).claim(part)
+        claim = Claim(find(name).claim(part))
         if claim is Claim.BOUNDED and not part.has_tolerance:
             raise RequestError(
                 f"target {name} claims a bound for layer {part.name} ({part.operator}), which has one right value",

@@ -139,7 +139,7 @@ def test_a_proof_and_a_measurement_are_refused(user: User, model: Path, command:
     assert message in str(ended.document["error"])
 
 
-Change = Callable[[Path, dict[str, Any], dict[str, Any]], None]
+Change = Callable[[Path, dict[str, Any], dict[str, Any]], object]
 """A change of a run's folder, of its first chunk and of `run.json`."""
 
 
@@ -193,6 +193,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     ),
     "a smaller ratio": (of_chunk(0, "ratio", 0), "dumps", "bounded[0].ratio"),
     "fewer other bits": (of_chunk(0, "unequal", 0), "dumps", "bounded[0].unequal"),
+    "no ratios": (lambda _, chunk, __: chunk.pop("local"), "dumps", "local"),
     "a smaller ratio in run.json": (less_of_the_bound, "verdict", "layers[0].bounded.ratio"),
     "the verdict": (of_run(verdict="identical"), "verdict", 'verdict is "identical"'),
     "the acceptance": (of_run(accepted=None), "request", "accepted"),

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from harness.analysis.compare import difference_map
-from harness.analysis.local import Bounded, LocalComparison, LocalResult
+from harness.analysis.local import Bounded, LocalComparison, LocalResult, of_plan
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
+from harness.core.installation import ROOT
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.reference import SpecificationReference
+from harness.targets import Claim, bounded, claims
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
@@ -113,6 +115,34 @@ def test_a_zero_of_the_wrong_sign_is_wrong_in_an_exact_layer(made: Plan) -> None
     wrong, _, board = judged(made, change)
     assert len(wrong[1]) == np.count_nonzero(board[1] == 0) > 0
     assert wrong[2] == []
+
+
+def test_the_parts_of_a_split_layer_have_the_claims_of_their_targets(
+    host: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests" / "support" / "third_party")
+    network = parse(builders.float_sums())
+    made = plan.make(network, host, ("c", "reordered"), split=("dense_1=prepost+network", "dense_2=prepost"))
+    assert [(task.name, claim) for task, claim in zip(made.tasks, claims(made), strict=True)] == [
+        ("dense_1_0", Claim.EXACT),
+        ("dense_1_1", Claim.BOUNDED),
+        ("relu_1", Claim.EXACT),
+        ("dense_2", Claim.EXACT),
+    ]
+    assert bounded(made) == ("dense_1",)
+    comparison = of_plan(made)
+    assert comparison is not None
+    vectors = np.random.default_rng(1).uniform(-1, 1, (COUNT, 8)).astype(np.float32)
+    board = [values.copy() for values in SpecificationReference(network).activations(vectors)]
+    board[0] = np.nextafter(board[0], np.float32(9))
+    board[1:] = _following(made, board, 0)
+    right, result = comparison.judge(vectors, board, dict(enumerate(board)))
+    first = made.tasks[1].start
+    assert difference_map(right[0], board[0])[:, :first].all()
+    assert not difference_map(right[0], board[0])[:, first:].any()
+    assert [each and each.unequal for each in result.bounded] == [COUNT * (12 - first), None, None]
+    exact = plan.make(network, host)
+    assert (of_plan(exact), bounded(exact)) == (None, ())
 
 
 def test_results_of_chunks_are_joined(made: Plan) -> None:
