@@ -250,8 +250,7 @@ def _prepare(
     bounded = targets.bounded(made)
     if request.accept not in {None, ACCEPT_BOUND}:
         raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
-    if bounded:
-        _require_comparable(request, made, bounded, kind)
+    require_comparable(made, kind if request.floats is None else "prove", request.fetch)
     if folder is None:
         fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
@@ -269,20 +268,23 @@ def _prepare(
     return Job(request, board, network, program, assessed, built, reference, vectors, folder, started)
 
 
-def _require_comparable(request: Request, made: Plan, bounded: tuple[str, ...], kind: str) -> None:
-    """Raise RequestError if the run asks for what a plan with bounded layers cannot give."""
+def require_comparable(made: Plan, action: str, fetch: str | None) -> None:
+    """Raise RequestError if `action` (run, prove or measure) is not possible with the bounded layers of a plan."""
+    bounded = targets.bounded(made)
+    if not bounded:
+        return
     layers = f"{shortened(', '.join(bounded))}: within a bound, and not exact, as their targets claim"
     exact = "use harness run, or exact targets for these layers: --items, --split"
-    if kind != "run":
+    if action == "measure":
         raise RequestError(f"{layers}; a measurement compares every bit of the outputs", exact)
-    if request.floats is not None:
+    if action == "prove":
         raise RequestError(f"{layers}; this is not proven, as no bit is determined", exact)
     if not all(made.kept):
         raise RequestError(
             f"{layers}; the layers after them can only be compared if no activation is overwritten",
             "omit --buffers reuse",
         )
-    if request.fetch == "mismatch":
+    if fetch == "mismatch":
         raise RequestError(
             f"{layers}; the layers after them can only be compared with all dumps", "omit --fetch mismatch"
         )

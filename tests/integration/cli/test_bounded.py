@@ -219,3 +219,10 @@ def test_verify_finds_a_change(accepted: Ended, tmp_path: Path, monkeypatch: pyt
     found = {claim.name: claim for claim in verify(evidence, wanted, progress) if claim.name in checked}
     wrong = {name: claim.text for name, claim in found.items() if claim.state is not ClaimState.OK}
     assert text in wrong.get(claim, "") if claim else not wrong, wrong
+
+
+def test_a_night_refuses_a_proof_before_it_starts(user: User, model: Path, tmp_path: Path) -> None:
+    matrix = f"  - {{boards: [host], models: ['{model}'], items: ['reordered,reordered'], action: prove}}\n"
+    (tmp_path / "night.yaml").write_text(f"matrices:\n{matrix}")
+    ended = user.harness("nightly", str(tmp_path / "night.yaml"), "--json", PYTHONPATH=str(PACKAGE))
+    assert (ended.code, "this is not proven" in str(ended.document["error"])) == (2, True), ended.document
