@@ -136,6 +136,11 @@ traced = click.option(
     show_default=True,
     help="Number of executions to trace and replay on the plan's Petri net, most of them with delays; 0: no tracing.",
 )
+accepting = click.option(
+    "--accept",
+    type=click.Choice(["bound"]),
+    help="Exit with 0 for the verdict `within bound` too: of layers whose target does not promise every bit.",
+)
 run_folder = click.option(
     "--run-folder", metavar="FOLDER", help="Folder of the evidence; default: runs/<time>_<board>_<model>."
 )

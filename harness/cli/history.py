@@ -29,6 +29,7 @@ OF_RUNS = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.N
 VERDICTS = (*OF_RUNS, "unfinished", "unreadable")
 STYLES = {
     "identical": "green",
+    "within bound": "magenta",
     "measured": "green",
     "differs": "bold red",
     "varies": "bold red",

@@ -143,6 +143,7 @@ def assessment_table(assessed: Assessment) -> Table:
 
 def plan_table(made: Plan, board: Profile) -> Table:
     """Return a table with one row per task and a line at each synchronisation of items."""
+    from harness import targets
     from harness.runs.document import kind
 
     way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
@@ -154,12 +155,15 @@ def plan_table(made: Plan, board: Profile) -> Table:
     if staged:
         table.add_column("stage")
         table.add_column("buffers")
+    claims = targets.claims(made) if targets.bounded(made) else ()
+    if claims:
+        table.add_column("claim")
     handing_over = {hand_over.name for hand_over in made.hand_overs}
-    for task in made.tasks:
+    for index, task in enumerate(made.tasks):
         part, item = made.part(task), made.items[task.item]
         core = "any" if item.core is None else str(item.core)
         shape = f"{part.input.shape_text} -> {part.output.shape_text}"
         cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
         stage = [str(task.stage), str(task.buffers)] if staged else []
-        table.add_row(*cells, *stage, end_section=task.name in handing_over)
+        table.add_row(*cells, *stage, *claims[index : index + 1], end_section=task.name in handing_over)
     return table

@@ -11,9 +11,19 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import as_json, pass_workspace, planned, precise, require_alone, run_folder, seed, traced
+from harness.cli._options import (
+    accepting,
+    as_json,
+    pass_workspace,
+    planned,
+    precise,
+    require_alone,
+    run_folder,
+    seed,
+    traced,
+)
 from harness.core.console import Console
-from harness.core.errors import InfrastructureError
+from harness.core.errors import EXIT_DONE, InfrastructureError
 from harness.core.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -59,6 +69,7 @@ if TYPE_CHECKING:
     shell_complete=_completion.runs,
     help="Resume this unfinished run: a folder, or its name under runs/.",
 )
+@accepting
 @traced
 @precise
 @run_folder
@@ -67,7 +78,8 @@ if TYPE_CHECKING:
 def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
     """Run a model on a board and compare every activation with the reference.
 
-    Exit code: 0 identical, 1 differs, 2 the request is invalid, 3 inconclusive.
+    Exit code: 0 identical, or within bound with --accept bound; 1 differs, or within bound; 2 the request is invalid;
+    3 inconclusive.
     """
     request = requested(resume, board, model, **asked)
     return run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
@@ -99,7 +111,7 @@ def run(request: Request, resume: Path | None, workspace: Workspace, console: Co
         return failure.exit_code
     terminal.show(document.to_json(), folder / "report.html", console)
     console.document(run_document.summary(document, str(folder)))
-    return Outcome(document.verdict).exit_code
+    return EXIT_DONE if document.accepted else Outcome(document.verdict).exit_code
 
 
 def execute(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> tuple[RunDocument, Path]:
@@ -208,7 +220,8 @@ def _run_chunks(
     with console.progress(job.title, job.stimuli.count, done) as bar:
         chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
     found = counterexample.smallest(job, deployed, notify)
-    observed = _observe(job, deployed, console, notify, already_differs=found is not None or _is_refuted(job))
+    wrong = counterexample.first_difference(job.folder.chunks()) is not None
+    observed = _observe(job, deployed, console, notify, already_differs=wrong or _is_refuted(job))
     program.require_unchanged(deployed)
     _steps.clean(deployed, notify)
     return found, observed

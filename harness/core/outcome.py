@@ -18,6 +18,7 @@ class Outcome(StrEnum):
     """A verdict of `run.json`, or the reason for a missing verdict."""
 
     IDENTICAL = "identical"
+    WITHIN_BOUND = "within bound"
     MEASURED = "measured"
     DIFFERS = "differs"
     VARIES = "varies"
@@ -27,8 +28,13 @@ class Outcome(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Return whether the outcome is the desired one."""
+        """Return whether the outcome is the desired one; WITHIN_BOUND is not, unless a request accepts it."""
         return self in {Outcome.IDENTICAL, Outcome.MEASURED}
+
+    @property
+    def sound(self) -> bool:
+        """Return whether no wrong value was found: good, or within the bounds that targets claim."""
+        return self.good or self is Outcome.WITHIN_BOUND
 
     @property
     def final(self) -> bool:

@@ -40,6 +40,7 @@ class Checks:
         made = job.planned(self.model(entry.model), board, given)
         for item in made.items:
             targets.find(item.target)
+        job.require_comparable(made, entry.action, given.get("fetch"))
         plan_check.require_sound(plan_check.assess(made))
         if entry.action == "measure":
             _asked(board, given)

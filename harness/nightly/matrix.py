@@ -24,11 +24,11 @@ from harness.nightly.record import Action, Entry
 EXAMPLE = "docs/run-every-night.md has an example"
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 POSSIBLE: Mapping[Action, tuple[Outcome, ...]] = {
-    "run": (Outcome.IDENTICAL, Outcome.DIFFERS),
+    "run": (Outcome.IDENTICAL, Outcome.WITHIN_BOUND, Outcome.DIFFERS),
     "prove": (Outcome.IDENTICAL, Outcome.DIFFERS),
     "measure": (Outcome.MEASURED, Outcome.DIFFERS, Outcome.VARIES, Outcome.REGRESSED),
 }
-"""Possible values of `expect` for each action; the first is the default."""
+"""Possible values of `expect` for each action; the first is the default, `within bound` with `accept: bound`."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,8 @@ def _check_names(matrix: _Matrix, source: _Source, index: int, checker: Checker)
 
 def _cells(matrix: _Matrix, words: tuple[str, ...], number: int) -> Iterator[Entry]:
     """Yield all entries, numbered from `number` on."""
-    expect = matrix.expect or POSSIBLE[matrix.action][0]
+    accepts = "accept" in (matrix.model_extra or {})
+    expect = matrix.expect or (Outcome.WITHIN_BOUND if accepts else POSSIBLE[matrix.action][0])
     cells = itertools.product(matrix.boards, matrix.models, matrix.items)
     for at, (board, model, items) in enumerate(cells, start=number):
         yield Entry(at, board, model, items, matrix.action, expect, matrix.limit, words, matrix.against)

@@ -59,11 +59,12 @@ def with_seen(ending: Ending, *, differed: bool) -> Ending:
 def settled(ending: Ending, run: Mapping[str, Any] | None) -> Ending:
     """Return the result of an attempt; `run` is the `run.json` of its folder, None if there is none.
 
-    `run.json` has the verdict of a command that was killed afterwards.  A good verdict without it is not accepted.
+    `run.json` has the verdict of a command that was killed afterwards.  A sound verdict without it is not
+    accepted.
     """
     if run and not ending.outcome.final:
         return finished(run)
-    if ending.outcome.good and (run or {}).get("verdict") != ending.outcome:
+    if ending.outcome.sound and (run or {}).get("verdict") != ending.outcome:
         return _inconclusive("tool", f"harness reported {ending.outcome}, but its run.json does not")
     return ending
 
@@ -76,7 +77,7 @@ def _ending(said: Said, document: Mapping[str, Any], limit: str, *, resumes: boo
         what = "the unfinished run cannot be resumed" if resumes else "THE REQUEST IS INVALID, nothing was run"
         return _inconclusive("tool", f"{what}: {refused}")
     verdict = str(document.get("verdict", ""))
-    if verdict not in {*Outcome} or Outcome(verdict).exit_code != said.code:
+    if verdict not in {*Outcome} or said.code != (EXIT_DONE if "accepted" in document else Outcome(verdict).exit_code):
         what = (
             f"reported {verdict} and ended with exit code {said.code}" if verdict else f"ended with {_code(said.code)}"
         )

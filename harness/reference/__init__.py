@@ -40,6 +40,8 @@ __all__ = [
     "WholeOutput",
     "check_host",
     "max_ratio",
+    "ratios_to",
+    "require_numbers",
 ]
 
 GIVEN_VECTORS = 1024
@@ -187,7 +189,7 @@ def require_within_tolerance(
             require_agreement((layer,), (one,), (right,), host, written)
             ratios.append(None)
             continue
-        ratio = _ratio(one, right, tolerance)
+        ratio = ratios_to(one, right, tolerance)
         if not (ratio <= 1).all():
             vector, column = np.argwhere(~(ratio <= 1))[0]
             raise ReferenceFailed(
@@ -200,7 +202,7 @@ def require_within_tolerance(
     return tuple(ratios)
 
 
-def _ratio(one: Array, right: Array, tolerance: Array) -> Array:
+def ratios_to(one: Array, right: Array, tolerance: Array) -> Array:
     """Return |one - right| / tolerance, 0 where both are equal, infinite where they differ without a finite bound."""
     with np.errstate(all="ignore"):
         ratio = np.abs(one.astype(np.float64) - right) / tolerance

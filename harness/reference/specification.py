@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -21,15 +22,21 @@ class SpecificationReference:
         self._evaluate = [layer.prepare() for layer in network.layers]
         self._threads = threads
 
-    def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
-        """Return the outputs of all layers, in layer order, (n, size) each, for float32 (n, K) vectors."""
+    def activations(self, vectors: npt.NDArray[np.float32], given: Sequence[Array] | None = None) -> tuple[Array, ...]:
+        """Return the outputs of all layers, in layer order, (n, size) each, for float32 (n, K) vectors.
+
+        Each layer reads the outputs of the layers before it, or `given` in their place, in layer order.
+        """
         outputs = tuple(np.empty((len(vectors), layer.size), layer.dtype) for layer in self._layers)
 
         def compute(start: int) -> None:
             written: dict[str, Array] = {self._input_name: vectors[start : start + BLOCK]}
-            for layer, evaluate, output in zip(self._layers, self._evaluate, outputs, strict=True):
-                written[layer.output.name] = output[start : start + BLOCK]
-                written[layer.output.name][:] = evaluate(*(written[source] for source in layer.sources))
+            with np.errstate(all="ignore" if given else None):  # the outputs of a board can be anything
+                for layer, evaluate, output, read in zip(
+                    self._layers, self._evaluate, outputs, given or outputs, strict=True
+                ):
+                    output[start : start + BLOCK] = evaluate(*(written[source] for source in layer.sources))
+                    written[layer.output.name] = read[start : start + BLOCK]
 
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(compute, range(0, len(vectors), BLOCK)))

@@ -6,10 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from harness.core.junit import Case, Problem, write
+from harness.core.outcome import Outcome
 from harness.core.text import shortened
 from harness.report.proof_section import parts
 from harness.runs.entries import HypothesisEntry, LayerEntry, RunDocument
-from harness.runs.facts import Facts, clean, explains_all, gather, place, value_text
+from harness.runs.facts import (
+    Facts,
+    acceptance,
+    bounded_text,
+    bounded_texts,
+    clean,
+    explains_all,
+    gather,
+    place,
+    value_text,
+)
 
 
 def junit(content: Mapping[str, Any]) -> str:
@@ -37,6 +48,8 @@ def _properties(run: RunDocument, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "times", "compared only, not measured" if facts.on_hardware else "not MET: not all of it ran on hardware"
     for item in run.plan.items:
         yield f"item.{item.name}", f"target {item.target}, ran on {item.ran_on}"
+    for number, text in enumerate(bounded_texts(run)):
+        yield f"bounded.{number}", text
     for part in ("model", "bundle", "stimuli"):
         yield f"{part}.sha256", str(getattr(getattr(run, part, None), "sha256", None) or "not recorded")
 
@@ -46,6 +59,10 @@ def _layers(run: RunDocument, name: str, facts: Facts) -> Iterator[Case]:
         problem = None
         if layer.differing:
             problem = _failure(_message(layer), _explanation(run, layer, facts.differing_layers[0].name))
+        elif layer.bounded and run.verdict == Outcome.DIFFERS:
+            problem = Problem("skipped", f"within its bound; the run differs: {bounded_text(layer)}")
+        elif layer.bounded and not run.accepted:
+            problem = Problem("failure", f"within bound, {acceptance(run)}", run.verdict, bounded_text(layer))
         elif not layer.kept:
             problem = Problem("skipped", "its activations are overwritten on the board: --buffers reuse")
         yield Case(name, layer.name, problem)

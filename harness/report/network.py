@@ -35,7 +35,7 @@ class Box:
 
     `name` is the part that fits, `about` describes its tensor.  `differing` of `compared` activations differ; None if
     none were compared.  `time` is a text, `note` says what it includes, `share` is that of the longest time.  `anchor`
-    is the id of its section.
+    is the id of its section.  A `bounded` layer is within its bound where it does not differ.
     """
 
     x: float
@@ -49,6 +49,7 @@ class Box:
     note: str = ""
     share: float = 0.0
     anchor: str = ""
+    bounded: bool = False
 
 
 class Head(NamedTuple):
@@ -102,6 +103,7 @@ class LayerFacts:
     text: str = ""
     note: str = ""
     anchor: str = ""
+    bounded: bool = False
 
 
 def draw(graph: Sequence[Mapping[str, Any]], facts: Mapping[str, LayerFacts], *, narrow: bool) -> NetworkPicture:
@@ -170,7 +172,7 @@ def _boxes(
         share = fact.amount / most if most else 0.0
         name = _short(node["name"], NAME_CHARACTERS)
         results = fact.differing, fact.compared, fact.text, fact.note
-        yield Box(x, y, name, node, _about(node), *results, share, fact.anchor)
+        yield Box(x, y, name, node, _about(node), *results, share, fact.anchor, fact.bounded)
 
 
 def _short(text: str, characters: int) -> str:

@@ -13,11 +13,14 @@ from rich.text import Text
 from harness.analysis.proof_document import ProofDocument
 from harness.core.console import Console
 from harness.core.document import Content
+from harness.core.outcome import Outcome
 from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
-from harness.runs.facts import diagnosed, effect_text, gather, place, whole_text
+from harness.runs.facts import acceptance, bounded_texts, diagnosed, effect_text, gather, place, whole_text
+
+STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold magenta", Outcome.DIFFERS: "bold red"}
 
 
 def show(content: Content, report: Path, console: Console) -> None:
@@ -30,6 +33,8 @@ def show(content: Content, report: Path, console: Console) -> None:
         console.show(Text(ratio))
     for output in document.whole_network:
         console.show(Text(f"ONNX Runtime, whole network: {whole_text(output)}"))
+    for text in bounded_texts(document):
+        console.show(Text(text))
     if document.fetch == "mismatch":
         console.show(Text("dumps with the hash of the reference stayed on the board (--fetch all fetches them)"))
     if document.conformance:
@@ -46,8 +51,9 @@ def show(content: Content, report: Path, console: Console) -> None:
 
 def _show_verdict(document: RunDocument, console: Console) -> None:
     """Show the verdict, its effect on the outputs of the network, and its likely cause."""
-    good = document.verdict == "identical"
-    console.show(Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red"))
+    console.show(Text(f"{document.verdict}: {document.reason}", style=STYLES[Outcome(document.verdict)]))
+    if document.verdict == Outcome.WITHIN_BOUND:
+        console.show(Text(acceptance(document)))
     if document.effect:
         console.show(Text(f"effect: {effect_text(document)} ({document.effect.layer})", style="bold red"))
     for where, text in diagnosed(document):

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.analysis import local
 from harness.analysis.compare import Comparison, compare
 from harness.analysis.diagnosis import Case, cases, diagnose, portray
 from harness.boards.session import Board
@@ -167,13 +168,17 @@ def recorded(
     """Return the record of a chunk of a run of `count` vectors: a function of its inputs and outputs.
 
     `references` are the right outputs of all layers for `vectors`, `actual` those of the board by layer index; an
-    output that was not fetched had the reference's SHA-256 on the board, or was overwritten there.
+    output that was not fetched had the reference's SHA-256 on the board, or was overwritten there.  If the plan has
+    bounded layers, all were fetched, and each is compared with the specification for its own inputs.
     `hashes` are those of all dumps of reference and board.
     """
+    comparison, near = local.of_plan(plan), None
+    if comparison:
+        references, near = comparison.judge(vectors, references, actual, chunk.start)
     starts = [tuple(task.start for task in plan.tasks_of(layer)) for layer in range(len(references))]
     # Whether a layer is wrong itself is known only if its sources are: a buffer that was overwritten says nothing.
     found = (
-        list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts))
+        list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts, local=near is not None))
         if all(plan.kept)
         else []
     )
@@ -190,6 +195,7 @@ def recorded(
         portraits=tuple(
             portray(case, references[case.index], count) for case in found if comparisons[case.index].differing
         ),
+        local=near,
     )
 
 

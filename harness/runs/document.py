@@ -15,6 +15,7 @@ import numpy as np
 from harness import __version__, targets
 from harness.analysis.compare import NOTHING, Comparison, Difference, difference_map
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, common, map_shape, merge, named
+from harness.analysis.local import LocalResult
 from harness.analysis.proof import Side
 from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
@@ -23,21 +24,22 @@ from harness.boards.tuning.identify import this_boot_id
 from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
-from harness.core.text import shortened
+from harness.core.outcome import Outcome
+from harness.core.text import plural, shortened
 from harness.execution import dumps
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met
 from harness.operators.tensor import Tensor
 from harness.plan import memory, plan_check
-from harness.plan.plan import Plan, buffer_bytes
+from harness.plan.plan import Plan, Task, buffer_bytes
 from harness.reference import coverage, max_ratio
 from harness.reference.whole_network import NOTHING as NO_WHOLE
 from harness.runs import entries
 from harness.runs import folder as run_folder
 from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, RunDocument
 from harness.runs.folder import ChunkRecord
-from harness.runs.job import Job, Request, command_line
+from harness.runs.job import ACCEPT_BOUND, Job, Request, command_line
 from harness.targets.bundle import BuildInputs
 from harness.targets.codegen import Program, planned_launches
 
@@ -58,14 +60,24 @@ def conclude(
     provenance, ran_on, records = origin(job, environment, setup), where_of(job), list(job.folder.chunks())
     changed = changed_vectors(job.folder.path, job.network, records)
     shown = Shown(records, covered, job.folder.read_proof(), observed, changed)
+    found = _results(job.plan, ran_on, job.stimuli.count, shown)
+    content = dict(found)
+    if not found.network_outputs:  # every layer is exact
+        del content["network_outputs"]
     return RunDocument(
         **dict(provenance),
         chunk=job.chunk,
         fetch=job.fetch,
-        **dict(_results(job.plan, ran_on, job.stimuli.count, shown)),
+        **accepted(job.request.accept, found.verdict),
+        **content,
         failing=None if failing is None else entries.FailingEntry(**failing),
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )
+
+
+def accepted(accept: str | None, verdict: str) -> dict[str, Any]:
+    """Return the entry for a verdict that a request accepts, as one with which the run is good; else no entry."""
+    return {"accepted": verdict} if accept == ACCEPT_BOUND and Outcome(verdict) is Outcome.WITHIN_BOUND else {}
 
 
 AGREEMENT = {
@@ -128,34 +140,57 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
     deployed, found = _deployed(records), merge(d for record in records for d in record.diagnoses)
     wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
     refuted, strayed = proof is not None and not proof.holds, observed is not None and not observed.conforms
+    near = _near(plan, records)
     differs = differing or (deployed and deployed.differing) or refuted or strayed
     layers = enumerate(zip(totals, shown.covered, strict=True))
     ratios = [max_ratio(record.ratios[i] for record in records if record.ratios) for i in range(len(totals))]
     whole = sum((record.whole for record in records), NO_WHOLE)
     ratios_of_layers = zip(ratios, whole.ratios or (None,) * len(totals), strict=True)
-    near = [
+    of_layers: list[dict[str, Any]] = [
         {"reference_ratio": alone} | ({} if of_whole is None else {"whole_ratio": of_whole})
         for alone, of_whole in ratios_of_layers
     ]
-    outputs = [entries.WholeOutputEntry(**dataclasses.asdict(output)) for output in whole.outputs]
+    for index, bounded in enumerate(near.bounded if near else ()):
+        of_layers[index] |= {"bounded": entries.BoundedEntry(**dataclasses.asdict(bounded))} if bounded else {}
+    outputs: dict[str, Any] = {}
+    if whole.outputs:
+        outputs["whole_network"] = [entries.WholeOutputEntry(**dataclasses.asdict(output)) for output in whole.outputs]
+    if near:
+        outputs["network_outputs"] = _output_differences(network, count, near)
     return Results(
-        layers=[_layer(plan, ran_on, index, total, covered, near[index]) for index, (total, covered) in layers],
+        layers=[_layer(plan, ran_on, index, total, covered, of_layers[index]) for index, (total, covered) in layers],
         coverage={"text": coverage.describe(network, shown.covered), **_counts(coverage.total(shown.covered))},
-        **({"whole_network": outputs} if outputs else {}),
+        **outputs,
         deployed=None if deployed is None else entries.ComparisonEntry(**dataclasses.asdict(deployed)),
         proof=proof,
         conformance=observed,
-        verdict="differs" if differs else "identical",
+        verdict="differs" if differs else "within bound" if near else "identical",
         reason="; ".join(
-            [*_proved(proof), _reason(plan, count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
+            [
+                *_proved(proof),
+                _reason(plan, count, differing, totals, near),
+                *_in_deployment(deployed),
+                *_strayed(observed),
+            ]
         ),
-        effect=_effect(network, count, shown.changed) if differing else None,
+        effect=_effect(network, count, shown.changed) if differing and not near else None,
         diagnosis=_headline(network, found, wrong),
         diagnoses=[_diagnosis(network, diagnosis) for diagnosis in found],
         pictures=[
             _picture(network, count, summary) for summary in merge(p for record in records for p in record.portraits)
         ],
     )
+
+
+def _near(plan: Plan, records: Sequence[ChunkRecord]) -> LocalResult | None:
+    """Return how near the bounded layers are to their bounds over all chunks; None if every layer is exact.
+
+    BoardError if a chunk was not compared as the claims of the plan's targets require.
+    """
+    bounded, found = bool(targets.bounded(plan)), [record.local for record in records if record.local]
+    if len(found) != bounded * len(records):
+        raise BoardError(f"{len(found)} of {len(records)} chunks were compared within bounds", "start a new run")
+    return reduce(LocalResult.__add__, found) if found else None
 
 
 def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:
@@ -243,7 +278,8 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
         "wall_s",
     )
     content = document.to_json()
-    return {key: content[key] for key in (*kept, *({"whole_network"} & content.keys()))} | {
+    optional = [key for key in ("whole_network", "network_outputs", "accepted") if key in content]
+    return {key: content[key] for key in (*kept, *optional)} | {
         "board": document.board.name,
         "board_kind": document.board.kind,
         "model": document.model.name,
@@ -298,6 +334,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
         )
         for index, item in enumerate(made.items)
     ]
+    stated = bool(targets.bounded(made))
     tasks = [
         entries.TaskEntry(
             name=task.name,
@@ -306,9 +343,9 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
             columns=[task.start, task.stop],
             stage=task.stage,
             buffers=task.buffers,
-            **({} if task.offset is None else {"offset": task.offset * made.block}),
+            **_optional(made, task, claim if stated else None),
         )
-        for task in made.tasks
+        for task, claim in zip(made.tasks, targets.claims(made), strict=True)
     ]
     return entries.PlanEntry(
         board=made.board,
@@ -323,6 +360,12 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
             entries.HandOverEntry(name=h.name, items=[made.items[i].name for i in h.items]) for h in made.hand_overs
         ],
     ).to_json()
+
+
+def _optional(made: Plan, task: Task, claim: targets.Claim | None) -> dict[str, Any]:
+    """Return the entries that only some tasks have."""
+    offset = {} if task.offset is None else {"offset": task.offset * made.block}
+    return {**offset, **({} if claim is None else {"claim": claim.value})}
 
 
 def launches_document(made: Plan) -> list[list[str]]:
@@ -438,8 +481,7 @@ def _layer(
         own=total.own,
         first_difference=first,
         coverage=_counts(covered),
-        **ratios,
-        **({} if plan.kept[index] else {"kept": False}),
+        **(dict(ratios) if plan.kept[index] else {**ratios, "kept": False}),
     )
 
 
@@ -461,7 +503,22 @@ def _counts(covered: LayerCoverage) -> dict[str, Met]:
     return {quantity.value: met for quantity, met in covered.items()}
 
 
-def _reason(plan: Plan, vectors: int, differing: Sequence[str], totals: Sequence[Comparison]) -> str:
+def _output_differences(network: Network, count: int, near: LocalResult) -> list[entries.OutputDifferenceEntry]:
+    """Return the outputs of the network over `count` vectors, compared with the reference."""
+    return [
+        entries.OutputDifferenceEntry(
+            layer=network.layers[output.layer].name,
+            values=count * network.layers[output.layer].size,
+            unequal=output.unequal,
+            largest=output.largest,
+        )
+        for output in near.outputs
+    ]
+
+
+def _reason(
+    plan: Plan, vectors: int, differing: Sequence[str], totals: Sequence[Comparison], near: LocalResult | None
+) -> str:
     compared, kept = sum(total.compared for total in totals), sum(plan.kept)
     layers = str(kept) if kept == len(totals) else f"{kept} of {len(totals)}"
     scope = f"{compared:,} activations of {layers} layers over {vectors:,} vectors"
@@ -472,9 +529,27 @@ def _reason(plan: Plan, vectors: int, differing: Sequence[str], totals: Sequence
         if lost
         else ""
     )
+    if near:
+        return f"{_near_text(plan, scope, differing, totals, near)}, each for the inputs that the board computed"
     if not differing:
         return f"all {scope} are bit for bit those of the reference{unknown}"
     return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}{unknown}"
+
+
+def _near_text(
+    plan: Plan, scope: str, differing: Sequence[str], totals: Sequence[Comparison], near: LocalResult
+) -> str:
+    """Return the clause on layers that were compared with the specification for their own inputs."""
+    if differing:
+        wrong = sum(total.differing for total in totals)
+        return f"{wrong:,} of {scope} differ or are beyond their bound, first in layer {differing[0]}"
+    names = [layer.name for layer, found in zip(plan.network.layers, near.bounded, strict=True) if found]
+    largest = max(found.ratio for found in near.bounded if found)
+    exact = len(near.bounded) - len(names)
+    others = f"{plural(exact, 'other layer')} bit for bit, " if exact else ""
+    return (
+        f"all {scope} hold: {others}those of {shortened(', '.join(names))} within {100 * largest:.3g} % of their bound"
+    )
 
 
 def _proved(proof: ProofDocument | None) -> list[str]:

@@ -111,7 +111,10 @@ class ItemEntry(Entries):
 
 
 class TaskEntry(Entries):
-    """A task of the plan; `offset` is the first byte of its buffer in the arena, if it shares bytes with others."""
+    """A task of the plan; `offset` is the first byte of its buffer in the arena, if it shares bytes with others.
+
+    `claim` is that of its target, see `harness.targets.Claim`.
+    """
 
     name: str
     layer: str
@@ -120,6 +123,7 @@ class TaskEntry(Entries):
     stage: int
     buffers: int
     offset: int | None = None
+    claim: str = "exact"
 
 
 class HandOverEntry(Entries):
@@ -316,12 +320,29 @@ class WholeOutputEntry(Entries):
     ratio: float
 
 
+class BoundedEntry(Entries):
+    """How near a bounded layer came to its bound; see `harness.analysis.local.Bounded`."""
+
+    ratio: Activation
+    unequal: int
+
+
+class OutputDifferenceEntry(Entries):
+    """An output of the network, compared with the reference; see `harness.analysis.local.OutputDifference`."""
+
+    layer: str
+    values: int
+    unequal: int
+    largest: Activation
+
+
 class LayerEntry(Entries):
     """Comparison of the activations of a layer with the reference, and its coverage by the vectors.
 
     It is not `kept`, and nothing was compared, if the board overwrites its activations before an execution ends.
     `reference_ratio` is the largest |ONNX Runtime - reference| / bound of a value; None if every bit had to agree.
     `whole_ratio` is the same of ONNX Runtime with the whole model, and the bound of the errors of all layers up to it.
+    Of a plan with `bounded` layers, each layer is compared with the specification for its own inputs.
     """
 
     index: int
@@ -340,6 +361,7 @@ class LayerEntry(Entries):
     kept: bool = True
     reference_ratio: float | None = None
     whole_ratio: float | None = None
+    bounded: BoundedEntry | None = None
 
 
 class ConditionEntry(Entries):
@@ -446,6 +468,7 @@ class Results(Entries):
     layers: Annotated[Sequence[LayerEntry], OfVerdict]
     coverage: Annotated[Mapping[str, str | Met], OfVerdict] = Field(default_factory=dict)
     whole_network: Annotated[Sequence[WholeOutputEntry], OfVerdict] = ()
+    network_outputs: Annotated[Sequence[OutputDifferenceEntry], OfVerdict] = ()
     deployed: Annotated[ComparisonEntry | None, OfVerdict] = None
     proof: Annotated[ProofDocument | None, CheckedBy("proof")] = None
     conformance: Annotated[ConformanceEntry | None, OfVerdict] = None
@@ -465,7 +488,12 @@ class Chunking(Entries):
 
 
 class RunDocument(Results, Chunking, Provenance):
-    """The content of `run.json` of a run; `content_sha256` and `files` are added when the run is finished."""
+    """The content of `run.json` of a run; `content_sha256` and `files` are added when the run is finished.
+
+    `accepted` is the verdict other than identical that was asked for and found to be good: `within bound`.
+    """
+
+    accepted: Annotated[str | None, OfRequest] = None
 
     failing: Annotated[FailingEntry | None, CheckedBy("failing")] = None
     vectors_per_s: Annotated[Number, OfRequest]

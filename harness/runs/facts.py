@@ -12,6 +12,7 @@ import numpy as np
 from harness.boards.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.core import safe_io
 from harness.core.document import Content
+from harness.core.outcome import Outcome
 from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument, WholeOutputEntry
@@ -23,7 +24,8 @@ class Facts:
 
     `own` are the differing activations that the layer itself causes.
 
-    `where` completes a verdict, so that an emulated board is not mistaken for hardware.
+    `where` completes a verdict, so that an emulated board is not mistaken for hardware.  `bound_share` is the largest
+    difference of a bounded layer as a share of its bound.
     """
 
     compared: int
@@ -33,6 +35,7 @@ class Facts:
     stand_ins: tuple[ItemEntry, ...]
     emulated: bool
     where: str
+    bound_share: str
 
     @property
     def on_hardware(self) -> bool:
@@ -70,6 +73,7 @@ def gather(content: Content) -> Facts:
         stand_ins,
         kind == EMULATED,
         where_it_ran(kind, stand_ins),
+        _share(max((number(layer.bounded.ratio) for layer in layers if layer.bounded), default=0.0)),
     )
 
 
@@ -88,9 +92,12 @@ def _check_verdict(
     `refuted` says that a claim of a proof does not hold, or that deployment mode differs, `strayed` that a trace is no
     path of the plan's net.
     """
-    if verdict not in {"identical", "differs"}:
-        raise ValueError(f"a report shows the verdicts identical and differs, not {verdict!r}")
-    if (verdict == "differs") != (bool(differing) or refuted or strayed):
+    if verdict not in {Outcome.IDENTICAL, Outcome.WITHIN_BOUND, Outcome.DIFFERS}:
+        raise ValueError(f"a report shows the verdicts identical, within bound and differs, not {verdict!r}")
+    bounded = [layer.name for layer in layers if layer.bounded]
+    if verdict != Outcome.DIFFERS and (verdict == Outcome.WITHIN_BOUND) != bool(bounded):
+        raise ValueError(f"the verdict is {verdict}, but {len(bounded)} layers are bounded")
+    if (verdict == Outcome.DIFFERS) != (bool(differing) or refuted or strayed):
         others = " and a claim" * refuted + " and a trace" * strayed
         raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{others}")
     idle = [layer.name for layer in layers if bool(layer.compared) is not layer.kept]
@@ -181,6 +188,45 @@ def diagnosed(content: Content) -> list[tuple[str, str]]:
     if found := explanation(run):
         return [(f"layer{'s' * (len(found.layers) > 1)} {', '.join(found.layers)}", found.text)]
     return [(f"layer {found.layer}", found.text) for found in run.diagnoses]
+
+
+def acceptance(content: Content) -> str:
+    """Return whether the verdict `within bound` was accepted, and how to accept it."""
+    if RunDocument.view(content).accepted:
+        return "accepted by --accept bound"
+    return "not accepted, exit code 1: --accept bound accepts layers that are within their bound, but not exact"
+
+
+def bound_share(content: Content) -> str:
+    """Return the largest difference of a layer as a share of its bound; empty for an exact layer."""
+    layer = LayerEntry.view(content)
+    return _share(number(layer.bounded.ratio)) if layer.bounded else ""
+
+
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.3g} %" if ratio < 1 else f"{100 * ratio:,.0f} %" if math.isfinite(ratio) else "infinite"
+
+
+def bounded_texts(content: Content) -> list[str]:
+    """Return how near each bounded layer is to its bound, and how far the network's outputs are from the reference."""
+    layers = [bounded_text(layer) for layer in RunDocument.view(content).layers if layer.bounded]
+    return [*layers, *(f"output of the network, {text}" for text in output_texts(content))]
+
+
+def bounded_text(content: Content) -> str:
+    """Return how near a bounded layer is to its bound."""
+    layer = LayerEntry.view(content)
+    share = f"{layer.bounded.unequal:,} of {layer.compared:,} values have other bits" if layer.bounded else ""
+    return f"{layer.name} ({layer.target}): largest difference {bound_share(layer)} of the bound; {share}"
+
+
+def output_texts(content: Content) -> list[str]:
+    """Return how far the network's outputs are from the reference, if the run has bounded layers."""
+    return [
+        f"{output.layer}: {output.unequal:,} of {output.values:,} values have other bits than the reference, "
+        f"at most {number(output.largest):.3g} apart"
+        for output in RunDocument.view(content).network_outputs
+    ]
 
 
 def whole_text(content: Content) -> str:

@@ -40,6 +40,7 @@ from typing import Any
 
 from harness.analysis.compare import Comparison, Difference
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, Observation
+from harness.analysis.local import Bounded, LocalResult, OutputDifference
 from harness.boards.identity import BoardIdentity
 from harness.core import strict_json
 from harness.core.arrays import Array
@@ -71,7 +72,8 @@ class ChunkRecord:
     `diagnoses` are of the first layers that are wrong themselves, `portraits` of all layers that differ.
     `deployed` is the last layer's result in deployment mode, which a proof asks for.  `ratios` has for each layer the
     largest |ONNX Runtime - reference| / tolerance; None if they had to agree on every bit.  `whole` compares ONNX
-    Runtime with the whole model.
+    Runtime with the whole model.  `local` is there if the plan has bounded layers: `layers` are then compared with the
+    specification for the board's own inputs.
     """
 
     index: int
@@ -85,6 +87,12 @@ class ChunkRecord:
     deployed: DeployedResult | None = None
     ratios: tuple[float | None, ...] = ()
     whole: Whole = NOTHING
+    local: LocalResult | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the record as JSON types."""
+        found = asdict(self)
+        return found if self.local else {key: value for key, value in found.items() if key != "local"}
 
 
 @dataclass(frozen=True)
@@ -366,7 +374,7 @@ class RunFolder:
     def write_chunk(self, record: ChunkRecord, board: BoardIdentity) -> None:
         """Mark a chunk as finished; written after its dumps and the board that computed it."""
         self.write_board(f"{record.index:05}", board)
-        write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
+        write_json(self.path / "chunks" / f"{record.index:05}.json", record.document())
 
     def chunks(self) -> Iterator[ChunkRecord]:
         """Return the finished chunks in order."""
@@ -498,6 +506,17 @@ def _chunk(document: dict[str, Any]) -> ChunkRecord:
         deployed=_deployed(document.get("deployed")),
         ratios=tuple(document.get("ratios", ())),
         whole=_whole(document.get("whole")),
+        local=_local(document.get("local")),
+    )
+
+
+def _local(document: dict[str, Any] | None) -> LocalResult | None:
+    if document is None:
+        return None
+    layers, outputs = document["bounded"], document["outputs"]
+    return LocalResult(
+        tuple(layer and Bounded(strict_json.number(layer["ratio"]), layer["unequal"]) for layer in layers),
+        tuple(OutputDifference(**output | {"largest": strict_json.number(output["largest"])}) for output in outputs),
     )
 
 

@@ -18,7 +18,7 @@ from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
-from harness.core.text import plural
+from harness.core.text import plural, shortened
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
@@ -32,6 +32,8 @@ from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
 from harness.targets.codegen import Program
 
+ACCEPT_BOUND = "bound"
+"""The value of `Request.accept`."""
 LARGEST_CHUNK = 10_000
 FETCHED_BYTES = 1 << 30
 """The bytes of dumps and reference up to which a run fetches every dump by default."""
@@ -46,6 +48,8 @@ class Request:
     `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
 
     `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
+
+    `accept` is `bound` if the verdict `within bound` is good.
 
     `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
     which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
@@ -71,6 +75,11 @@ class Request:
     trace: int = 100
     plan: str | None = None
     run_folder: str | None = None
+    accept: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the options as JSON types, without `accept` if nothing is accepted."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if (key, value) != ("accept", None)}
 
 
 @dataclass(frozen=True)
@@ -238,10 +247,14 @@ def _prepare(
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
+    bounded = targets.bounded(made)
+    if request.accept not in {None, ACCEPT_BOUND}:
+        raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
+    require_comparable(made, kind if request.floats is None else "prove", request.fetch)
     if folder is None:
-        fetch = request.fetch or default_fetch(network, vectors.count)
+        fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
-        _require_space(request, workspace, network, vectors.count)
+        _require_space(request, workspace, network, vectors.count, needs_all=bool(bounded))
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     program = codegen.generate(made)
@@ -250,9 +263,31 @@ def _prepare(
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)
-        asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
+        asked = {"request": request.document(), "name": network.name, "bundle": built.sha256, "kind": kind}
         folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
     return Job(request, board, network, program, assessed, built, reference, vectors, folder, started)
+
+
+def require_comparable(made: Plan, action: str, fetch: str | None) -> None:
+    """Raise RequestError if `action` (run, prove or measure) is not possible with the bounded layers of a plan."""
+    bounded = targets.bounded(made)
+    if not bounded:
+        return
+    layers = f"{shortened(', '.join(bounded))}: within a bound, and not exact, as their targets claim"
+    exact = "use harness run, or exact targets for these layers: --items, --split"
+    if action == "measure":
+        raise RequestError(f"{layers}; a measurement compares every bit of the outputs", exact)
+    if action == "prove":
+        raise RequestError(f"{layers}; this is not proven, as no bit is determined", exact)
+    if not all(made.kept):
+        raise RequestError(
+            f"{layers}; the layers after them can only be compared if no activation is overwritten",
+            "omit --buffers reuse",
+        )
+    if fetch == "mismatch":
+        raise RequestError(
+            f"{layers}; the layers after them can only be compared with all dumps", "omit --fetch mismatch"
+        )
 
 
 def _chunk(request: Request, network: Network, vectors: int) -> int:
@@ -269,15 +304,16 @@ def _chunk(request: Request, network: Network, vectors: int) -> int:
     return request.chunk
 
 
-def _require_space(request: Request, workspace: Workspace, network: Network, vectors: int) -> None:
-    """Raise RequestError if the disk has no room for the inputs and the dumps of a run."""
+def _require_space(request: Request, workspace: Workspace, network: Network, vectors: int, *, needs_all: bool) -> None:
+    """Raise RequestError if the disk has no room for the inputs and the dumps of a run, which may need all dumps."""
     of_vector = network.input.size * network.input.dtype.itemsize
     needed = vectors * (vector_bytes(network) if request.fetch == "all" else of_vector)
     wanted = Path(request.run_folder) if request.run_folder else workspace.runs
     disk = next(folder for folder in (wanted, *wanted.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(disk).free
     if needed > free:
-        fetch = " or --fetch mismatch" if request.fetch == "all" and vectors * of_vector <= free else ""
+        fewer = request.fetch == "all" and not needs_all and vectors * of_vector <= free
+        fetch = " or --fetch mismatch" if fewer else ""
         raise RequestError(
             f"the run folder takes {-(-needed >> 20):,} MiB for {plural(vectors, 'vector')}, and {disk} has "
             f"{free >> 20:,} MiB free",

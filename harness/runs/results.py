@@ -103,7 +103,10 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """`identical` or `differs`; of a measurement `measured`, `regressed`, `varies`, `differs` or `inconclusive`."""
+        """`identical`, `within bound` or `differs`.
+
+        The verdict of a measurement is `measured`, `regressed`, `varies`, `differs` or `inconclusive`.
+        """
         return str(self.document["verdict"])
 
     @property

@@ -13,6 +13,7 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -39,6 +40,15 @@ COMPILED = "device"
 """A bundle's folder for the output of kernel compilers; the program contains it, so it is not deployed."""
 STAND_INS = "stand-in"
 """A bundle's folder for libraries that simulate those of a board."""
+
+
+class Claim(StrEnum):
+    """The equality with the specification that a target promises for a layer."""
+
+    EXACT = "exact"
+    """Every bit."""
+    BOUNDED = "bounded"
+    """Within `Layer.tolerance` for the inputs that the layer had: a float sum in another order, or contracted."""
 
 
 class KernelCompiler(Protocol):
@@ -150,6 +160,13 @@ class Target(ABC):
             return self.lowerings[type(layer)].unsupported(layer, self.variant)
         kernels = sorted({name for operator in self.lowerings for _, name in operator.ONNX})
         return "; ".join(filter(None, (f"it has kernels for {' and '.join(kernels)} only", self.restriction)))
+
+    def claim(self, layer: Layer) -> Claim:  # noqa: ARG002 - targets override it
+        """Return the equality with the specification that this target promises for `layer`.
+
+        BOUNDED is refused for a layer without a tolerance, because it has one right value.
+        """
+        return Claim.EXACT
 
     @abstractmethod
     def folders(self) -> tuple[Path, ...]:

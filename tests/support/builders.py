@@ -51,6 +51,19 @@ def make_model(
     return model
 
 
+def float_sums() -> onnx.ModelProto:
+    """Two float Gemms, 8 to 12 to 4, with a Relu between."""
+    rng = np.random.default_rng(5)
+    shapes = {"w1": (8, 12), "b1": 12, "w2": (12, 4), "b2": 4}
+    constants = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("Gemm", ["x", "w1", "b1"], ["sums"], name="dense_1"),
+        helper.make_node("Relu", ["sums"], ["positive"], name="relu_1"),
+        helper.make_node("Gemm", ["positive", "w2", "b2"], ["scores"], name="dense_2"),
+    ]
+    return make_model(nodes, constants, {"scores": ("float32", 4)}, width=8)
+
+
 def random_network(
     rng: np.random.Generator,
     widths: Sequence[int],

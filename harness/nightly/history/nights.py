@@ -179,12 +179,12 @@ def confirmed(night: Night, runs: Mapping[str, Run]) -> Night:
 
 def _confirmed(night: Night, result: Result, run: Run | None) -> Result:
     entry = next((one for one in night.entries if one.number == result.number), None)
-    if entry is None or (result.ending.outcome.final and not result.ending.outcome.good):
+    if entry is None or (result.ending.outcome.final and not result.ending.outcome.sound):
         return result
     if run and _is_of(run, entry) and (run.differs_so_far or _is_wrong(run)):
         told = f"the night reports {result.ending}, but runs/{run.name} differs: {run.reason}"
         return replace(result, ending=Ending(Outcome.DIFFERS, told))
-    if not result.ending.outcome.good or (run and _is_of(run, entry) and run.verdict == result.ending.outcome):
+    if not result.ending.outcome.sound or (run and _is_of(run, entry) and run.verdict == result.ending.outcome):
         return result
     told = f"the night reports {result.ending}, but {_lacking(result, run, entry)}"
     return replace(result, ending=Ending(Outcome.INCONCLUSIVE, told, "tool"))
@@ -195,7 +195,7 @@ def _is_of(run: Run, entry: Entry) -> bool:
 
 
 def _is_wrong(run: Run) -> bool:
-    return run.verdict in {*Outcome} and Outcome(run.verdict).final and not Outcome(run.verdict).good
+    return run.verdict in {*Outcome} and Outcome(run.verdict).final and not Outcome(run.verdict).sound
 
 
 def _lacking(result: Result, run: Run | None, entry: Entry) -> str:

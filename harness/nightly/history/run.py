@@ -16,6 +16,8 @@ from harness.core.document import Content
 from harness.core.errors import HarnessError
 from harness.core.outcome import PARTS, Outcome
 from harness.core.safe_io import read_document
+from harness.core.strict_json import number
+from harness.core.text import plural
 from harness.nightly.history.run_record import Part, Run, State
 from harness.runs import DOCUMENT, REQUEST
 from harness.runs.entries import AnyDocument, PartEntry
@@ -44,7 +46,7 @@ def _finished(folder: Path, document: AnyDocument) -> Run:
     found = digest(folder.name, document)
     if found.content_sha256 and found.content_sha256 != content_sha256(document.files):
         raise ValueError("its content_sha256 is not that of its files")
-    if Outcome(found.verdict).good and differs_so_far(folder):
+    if Outcome(found.verdict).sound and differs_so_far(folder):
         raise ValueError(f"its verdict is {found.verdict}, but a chunk, a proof or an output differs")
     return found
 
@@ -60,7 +62,7 @@ def digest(name: str, content: Content) -> Run:
     board, model, bundle = document.board, document.model, document.bundle
     measured = document.measured
     verdict = Outcome(document.verdict)
-    if verdict.good and (why := ", ".join(_speaks_against(document))):
+    if verdict.sound and (why := ", ".join(_speaks_against(document))):
         raise ValueError(f"its verdict is {verdict}, but {why}")
     return Run(
         name=_plain(name),
@@ -109,8 +111,12 @@ def _speaks_against(document: AnyDocument) -> Iterator[str]:
 
 def _unlike_the_reference(document: AnyDocument) -> Iterator[str]:
     layers, proof, traces = document.layers, document.proof, document.conformance
-    if document.verdict != Outcome.IDENTICAL or not layers:
+    if document.verdict not in {Outcome.IDENTICAL, Outcome.WITHIN_BOUND} or not layers:
         yield "nothing was compared"
+    bounded = [(layer.name, number(layer.bounded.ratio)) for layer in layers if layer.bounded]
+    if bool(bounded) is (document.verdict == Outcome.IDENTICAL):
+        yield f"it has {plural(len(bounded), 'bounded layer')}"
+    yield from (f"layer {_text(name)} is beyond its bound" for name, ratio in bounded if not ratio <= 1)
     yield from (f"layer {_text(layer.name)} differs" for layer in layers if layer.differing)
     yield from (f"layer {_text(layer.name)} was not compared" for layer in layers if layer.kept and not layer.compared)
     if proof and not proof.holds:

@@ -11,6 +11,7 @@ from harness.core.outcome import Outcome
 
 TONES = {
     Outcome.IDENTICAL: "good",
+    Outcome.WITHIN_BOUND: "bound",
     Outcome.MEASURED: "measured",
     Outcome.DIFFERS: "bad",
     Outcome.VARIES: "bad",
@@ -18,7 +19,7 @@ TONES = {
     Outcome.INCONCLUSIVE: "unsure",
     Outcome.NOT_RUN: "idle",
 }
-SIGNS = {"good": "=", "measured": "~", "bad": "≠", "unsure": "?", "idle": "-"}
+SIGNS = {"good": "=", "bound": "≈", "measured": "~", "bad": "≠", "unsure": "?", "idle": "-"}
 
 
 def moment(time_s: float) -> datetime:

@@ -217,6 +217,8 @@ def _tone(night: Night) -> str:
     if found:
         return "unsure"
     tones = {TONES[ending.outcome] for _, ending in _ended(night)}
+    if "bound" in tones:
+        return "bound"
     return "idle" if not tones else "measured" if tones == {"measured"} else "good"
 
 
@@ -229,7 +231,7 @@ def _colour(entry: Entry, ending: Ending) -> str:
     """Return the colour of an outcome; only an unexpected verdict is highlighted."""
     tone = TONES[ending.outcome]
     if ending.outcome is entry.expect:
-        return tone if tone in {"good", "measured"} else "expected"
+        return tone if tone in {"good", "bound", "measured"} else "expected"
     return "bad" if ending.outcome.final else tone
 
 

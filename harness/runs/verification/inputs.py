@@ -21,6 +21,7 @@ from harness.reference.coverage_search import Search
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.runs.chunks import cut
 from harness.runs.document import (
+    accepted,
     graph_document,
     launches_document,
     memory_document,
@@ -71,6 +72,8 @@ def request(evidence: Evidence, made: Plan) -> str:
     asked = {"kind": document["kind"], "board": evidence.request["board"], "bundle": document["bundle"]}
     said["attempts"], asked["attempts"] = run.get("attempts", []), kept.attempts()
     if not evidence.measured:
+        said["accepted"] = run.get("accepted")
+        asked["accepted"] = accepted(evidence.request.get("accept"), run["verdict"]).get("accepted")
         said |= {key: run[key] for key in ("chunk", "fetch")}
         asked |= {key: evidence.request[key] for key in ("chunk", "fetch")}
     require_equal(RUN, said, asked)

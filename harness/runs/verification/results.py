@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from harness import targets
+from harness.analysis import local
 from harness.analysis.compare import compare
+from harness.analysis.local import LocalResult
 from harness.core.arrays import Array
 from harness.core.safe_io import load_array
 from harness.core.text import plural
@@ -28,6 +31,9 @@ from harness.runs.document import Shown, changed_vectors, results
 from harness.runs.folder import ChunkRecord, RunFolder
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
+
+LAST_DIGITS = 1e-9
+"""Ratios are computed in float64 sums, whose order is that of the processor's library."""
 
 
 @dataclass(frozen=True)
@@ -91,22 +97,35 @@ def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
 
 
 def again(outputs: Outputs, progress: Progress) -> str:
-    """Compare every dump in the folder with its reference; the others are compared by their hashes."""
+    """Compare every dump in the folder with its reference; the others are compared by their hashes.
+
+    If the plan has bounded layers, the specification is evaluated again for the inputs that each layer had.
+    """
     activations = files = 0
+    comparison = local.of_plan(outputs.plan)
     with progress("comparing dumps again", outputs.vectors.count) as bar:
         for record in outputs.evidence.records:
             expected, actual = outputs.kept("reference", record), outputs.kept("target", record)
             _require_kept(outputs, record, expected, actual)
+            near = None
+            if comparison:
+                vectors, references = outputs.vectors.chunk(record.start, record.stop), list(expected.values())
+                right, near = comparison.judge(vectors, references, actual, record.start)
+                expected = dict(enumerate(right))
             for layer, dump in actual.items():
                 found = compare(expected[layer], dump, record.start)
                 recorded = dataclasses.asdict(record.layers[layer]) | {"own": 0}
                 require_equal(f"chunk {record.index}, layer {layer},", recorded, dataclasses.asdict(found))
                 activations += dump.size
+            require_equal(f"chunk {record.index}, local,", _entries(record.local), _entries(near), close=LAST_DIGITS)
             files += len(actual)
             bar.advance(record.stop - record.start)
-    return (
-        f"{files:,} dumps, {activations:,} activations, differ from the reference's exactly where the chunks state it"
-    )
+    where = "the specification's for their own inputs, but for their bounds," if comparison else "the reference's"
+    return f"{files:,} dumps, {activations:,} activations, differ from {where} exactly where the chunks state it"
+
+
+def _entries(result: LocalResult | None) -> dict[str, Any] | None:
+    return None if result is None else dataclasses.asdict(result)
 
 
 def _require_kept(
@@ -120,7 +139,7 @@ def _require_kept(
         same = record.reference_sha256[layer] == record.target_sha256[layer]
         if layer in outputs.layers and layer not in actual and (outputs.evidence.run["fetch"] == "all" or not same):
             raise ContradictionError(f"chunk {record.index}: the dumps of layer {layer} are not here")
-        if same and result.differing:
+        if same and result.differing and record.local is None:
             raise ContradictionError(f"chunk {record.index}: layer {layer} differs, yet its dumps have one hash")
     _require_deployed(outputs, record)
 
@@ -178,8 +197,10 @@ def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, acti
     hashes = (sha256, record.target_sha256)
     actual = outputs.kept("target", record)
     found = chunks.recorded(outputs.plan, outputs.vectors.count, chunk, vectors, activations, actual, hashes)
-    # The hash in deployment mode was compared with the reference's; the ratios are those of the machine of the run.
-    found = dataclasses.replace(found, deployed=record.deployed, ratios=record.ratios, whole=record.whole)
+    # The hash in deployment mode was compared with the reference's; the ratios are those of the machine of the run, and
+    # those of bounded layers were compared with the dumps.
+    believed = {key: getattr(record, key) for key in ("deployed", "ratios", "whole", "local")}
+    found = dataclasses.replace(found, **believed)
     require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
 
 
@@ -232,6 +253,9 @@ def _require_first_vectors(outputs: Outputs, traced: Array) -> None:
 def failing(outputs: Outputs) -> str:
     """Check that the smallest failing case is of the first layer that differs, and its expected output."""
     said = outputs.evidence.run["failing"]
+    if targets.bounded(outputs.plan):
+        require_equal(f"{RUN}, failing,", said, None)
+        return "none is searched, because the plan has bounded layers"
     first = first_difference(outputs.evidence.records)
     path = outputs.evidence.path / FILE
     if said is None or first is None:

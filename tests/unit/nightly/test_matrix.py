@@ -76,6 +76,21 @@ def test_the_same_text_has_the_same_hash(read: Any) -> None:
     assert read(GOOD).sha256 == read(GOOD).sha256 != read(GOOD + "# more\n").sha256
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, Outcome.IDENTICAL),
+        ({"accept": "bound"}, Outcome.WITHIN_BOUND),
+        ({"accept": "bound", "expect": "identical"}, Outcome.IDENTICAL),
+        ({"expect": "within bound"}, Outcome.WITHIN_BOUND),
+    ],
+)
+def test_what_accepts_a_bound_expects_it(read: Any, keys: dict[str, str], expected: Outcome) -> None:
+    [entry] = read(cell(**keys)).entries
+    assert entry.expect is expected
+    assert entry.options == (("--accept=bound",) if "accept" in keys else ())
+
+
 def cell(**changes: str) -> str:
     lines = {"boards": "[host]", "models": "[acas_coc]"} | changes
     return "matrices:\n" + "".join(
@@ -101,7 +116,7 @@ def cell(**changes: str) -> str:
         (cell(models="[]"), "n.yaml:3", "at least 1 must be given", ""),
         (cell(boards="host"), "n.yaml:2", "boards: Input should be a list, as [one, another], found 'host'", ""),
         (cell(action="rum"), "n.yaml:4", "'run', 'prove' or 'measure', found 'rum'", ""),
-        (cell(vektors="5"), "n.yaml:4", "unknown key 'vektors'", "did you mean vectors? valid choices: action, "),
+        (cell(vektors="5"), "n.yaml:4", "unknown key 'vektors'", "did you mean vectors? valid choices: accept, "),
         (cell(samples="5"), "n.yaml:4", "unknown key 'samples'", ""),
         (cell(resume="x"), "n.yaml:4", "unknown key 'resume'", ""),
         (cell(json="true"), "n.yaml:4", "unknown key 'json'", ""),
@@ -120,7 +135,7 @@ def cell(**changes: str) -> str:
         (cell(limit="90"), "n.yaml:4", "write a time with its unit, such as 90s, 30m or 8h, found 90", ""),
         (cell(limit="0s"), "n.yaml:4", "write a time with its unit", ""),
         (cell(expect="fine"), "n.yaml:4", "'identical'", ""),
-        (cell(expect="measured"), "n.yaml:4", "run never ends with 'measured'", "valid choices: identical, differs"),
+        (cell(expect="measured"), "n.yaml:4", "run never ends with 'measured'", "identical, within bound, differs"),
         (cell(expect="inconclusive"), "n.yaml:4", "run never ends with 'inconclusive'", ""),
         (cell(action="measure", expect="regressed"), "n.yaml:5", "regressed needs a base to compare with", "against"),
         (cell(against="2"), "n.yaml:4", "run has no former run to compare with", "action: measure"),

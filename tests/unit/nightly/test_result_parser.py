@@ -26,19 +26,27 @@ def attempt(said: Said, *, differs_so_far: bool = False) -> Ending:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "code"), [("identical", 0), ("measured", 0), ("differs", 1), ("varies", 1), ("regressed", 1)]
+    ("verdict", "code"),
+    [("identical", 0), ("measured", 0), ("within bound", 1), ("differs", 1), ("varies", 1), ("regressed", 1)],
 )
 def test_a_verdict_is_taken_as_it_is(verdict: str, code: int) -> None:
     assert attempt(said(code, verdict=verdict, reason="why")) == Ending(Outcome(verdict), "why")
 
 
 @pytest.mark.parametrize(
-    ("verdict", "code"), [("identical", 1), ("differs", 0), ("identical", 3), ("inconclusive", 0), ("fine", 0)]
+    ("verdict", "code"),
+    [("identical", 1), ("within bound", 0), ("differs", 0), ("identical", 3), ("inconclusive", 0), ("fine", 0)],
 )
 def test_a_verdict_that_its_exit_code_contradicts_is_none(verdict: str, code: int) -> None:
     ending = attempt(said(code, "noted", verdict=verdict, reason="why"))
     assert ending.part == "tool"
     assert ending.reason == f"harness reported {verdict} and ended with exit code {code}, last output: noted"
+
+
+def test_the_exit_code_of_an_accepted_verdict_is_0() -> None:
+    document = {"verdict": "within bound", "reason": "all hold", "accepted": "within bound"}
+    assert attempt(said(0, **document)) == Ending(Outcome.WITHIN_BOUND, "all hold")
+    assert attempt(said(1, **document)).part == "tool"
 
 
 @pytest.mark.parametrize(

@@ -127,10 +127,18 @@ def leave_out(document: dict[str, Any]) -> None:
     document["layers"][3]["compared"] = 0
 
 
+def exceed(document: dict[str, Any]) -> None:
+    document["verdict"] = "within bound"
+    document["layers"][3]["bounded"] = {"ratio": "Infinity", "unequal": 1}
+
+
 CONTRADICTIONS = {
     "a layer": (differ_behind, "layer dense_3 differs"),
     "nothing compared": (leave_out, "layer dense_3 was not compared"),
     "no layers": (lambda run: run.update(layers=[]), "nothing was compared"),
+    "a bound": (lambda run: run["layers"][3].update(bounded={"ratio": 0.5, "unequal": 1}), "it has 1 bounded layer"),
+    "no bound": (lambda run: run.update(verdict="within bound"), "it has 0 bounded layers"),
+    "beyond its bound": (exceed, "layer dense_3 is beyond its bound"),
     "a proof": (lambda run: run.update(proof={"holds": False}), "its proof fails"),
     "traces": (lambda run: run.update(conformance={"conforms": False}), "its traces are out of order"),
     "no measurement": (lambda run: run.update(verdict="measured"), "nothing was compared"),
