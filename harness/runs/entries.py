@@ -111,7 +111,11 @@ class ItemEntry(Entries):
 
 
 class TaskEntry(Entries):
-    """A task of the plan; `offset` is the first byte of its buffer in the arena, if it shares bytes with others."""
+    """A task of the plan; `offset` is the first byte of its buffer in the arena, if it shares bytes with others.
+
+    `columns` are the first, the first behind them and, if it computes them in each of several runs, as rows of all
+    channels, the number of the runs.
+    """
 
     name: str
     layer: str

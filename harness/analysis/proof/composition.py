@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.analysis.proof.answers import differing_output
 from harness.analysis.proof.claims import Effort, Note, Question, Side
@@ -288,17 +289,17 @@ def _last_alone(whole: Whole) -> Question:
     )
 
 
-def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
-    """Ask whether a source of `reader` that several items compute has every column in its place."""
+def merging(reader: Layer, stage: Stage, places: npt.NDArray[np.intp], probe: Probe | None) -> Question:
+    """Ask whether a source of `reader` that is brought together has every column, from its place, in its place."""
     return Question(
         ProofStep.COMPOSITION,
         Side.BOARD,
         reader.name,
-        "the columns that several items compute are brought together, each in its place",
+        "the columns that it reads of what items compute are brought together, each in its place",
         "every byte of every column takes all 256 values, each in an order of its own",
         256 * stage.input_width,
         complete=True,
         answer=lambda note: differing_output(
-            stage, every_byte(stage.input_width, stage.input_dtype), lambda values: values, probe, note
+            stage, every_byte(stage.input_width, stage.input_dtype), lambda values: values[:, places], probe, note
         ),
     )

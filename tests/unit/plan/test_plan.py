@@ -385,7 +385,12 @@ NO_SPLITS = {
     "layer_1..quantize=network": ("quantize comes before layer_1 in the model", "quantize..layer_1"),
     "..layer_0=network": ("says nothing", "FIRST..LAST=ITEM"),
     " parallel": ("says nothing", "no blanks"),
-    "quantize=prepost+network": ("layer quantize (QuantizeLinear) cannot be split", "quantize=ITEM"),
+    "advisory=prepost+network": ("layer advisory (ArgMax) cannot be split", "possible: advisory=ITEM"),
+    "layer_0=prepost+network:rows": ("layer layer_0 (QGemm) cannot be split by rows", "layer_0=ITEM+ITEM for"),
+    "layer_0=prepost+network:row": ("no layer is divided by 'row'", "by channels or rows"),
+    "layer_0=prepost:rows": ("rows for prepost alone", "ITEM+ITEM:rows"),
+    "branches=prepost+network:rows": ("no layer is divided by 'rows'", "LAYER=ITEM+ITEM:rows"),
+    "parallel=prepost+network:rows": ("no layer of network can be split over 2 items", "a row at least"),
     "layer_0=network+network": ("item network is named twice", "once"),
     "branches": ("network has no parallel branches for 2 items", "pipeline"),
     "parallel=network": ("there is only network to split over", "two items"),
@@ -409,7 +414,7 @@ def test_a_split_that_cannot_be_is_refused_by_name(
 
 def test_more_items_than_columns_are_refused(spare: Profile) -> None:
     narrow = parse(builders.random_network(np.random.default_rng(1), (3, 2)))
-    with pytest.raises(RequestError, match="layer layer_0 has 2 columns, too few for 3 items"):
+    with pytest.raises(RequestError, match=r"layer layer_0 \(QGemm\) has 2 columns, too few for 3 items"):
         plan.make(narrow, spare, split=["layer_0=prepost+network+spare"])
 
 
