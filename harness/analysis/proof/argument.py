@@ -20,6 +20,7 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import ProofStep, StageKind
+from harness.operators.region import Region
 from harness.operators.tensor import FLOAT32
 from harness.plan.plan import Plan
 from harness.targets import LayerCode
@@ -37,7 +38,8 @@ class Subject:
 
     `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.  Without a
     `probe` no program is asked: its answers are the right ones.  `merges` are the places in the inputs of merging
-    stages of the values that they give, by the stages' names.
+    stages of the values that they give, by the stages' names; `regions` are the columns of the parts, by default side
+    by side.
     """
 
     network: Network
@@ -46,13 +48,15 @@ class Subject:
     probe: Probe | None
     abandoned: Event = field(default_factory=Event)
     merges: Mapping[str, npt.NDArray[np.intp]] = field(default_factory=dict)
+    regions: Sequence[Region] = ()
 
     @classmethod
     def of(cls, program: Program, probe: Probe | None) -> Subject:
         """Return the subject of a proof of `program`."""
         plan = program.plan
         parts = [plan.part(task) for task in plan.tasks]
-        return cls(plan.network, parts, program.tasks, probe, merges=merged_places(plan))
+        regions = [task.region for task in plan.tasks]
+        return cls(plan.network, parts, program.tasks, probe, merges=merged_places(plan), regions=regions)
 
     def abandon(self) -> None:
         """End running steps on the board and in the reference with an error."""
@@ -123,7 +127,7 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
     `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes;
     `random_vectors` pass through every sum of products.
     """
-    yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe)
+    yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe, subject.regions)
     for layer in subject.network.layers:
         if layer.sweep() is not None:
             yield answers.reference_agrees(subject.network, layer, subject.abandoned)
