@@ -131,6 +131,10 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
     for layer in subject.network.layers:
         if layer.sweep() is not None:
             yield answers.reference_agrees(subject.network, layer, subject.abandoned)
+        of_layer = zip(subject.regions, subject.parts, strict=False)
+        parts = [each for each in of_layer if each[1].output.name == layer.output.name and each[1] is not layer]
+        if parts:
+            yield composition.dividing(layer, parts)
     for part, code in zip(subject.parts, subject.codes, strict=True):
         merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
         yield from (composition.merging(part, each, subject.merges[each.name], subject.probe) for each in merges)

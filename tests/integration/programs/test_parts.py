@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.analysis import proof
 from harness.boards.profile import Profile
 from harness.model.network import Network
 from harness.operators.region import WAYS
 from harness.operators.window import Window
-from harness.plan import conformance, plan
+from harness.plan import conformance, plan, plan_check
+from harness.plan.nnef import folder
 from harness.plan.plan import Sync
 from harness.targets import codegen
 from tests.integration.programs.test_split import BLOCK, Subject, board, differing, replayed
@@ -47,6 +49,29 @@ def chain() -> Network:
         node("AveragePool", "sum", output="mean", kernel_shape=[2, 1], pads=[0, 0, 1, 0]),
     ]
     return images.image_network(nodes, constants, "float32", 2 * 15 * 5)
+
+
+def listing_2() -> Network:
+    """The paper's listing 2: o1 and two branches of convolutions, the second of which share their weights."""
+    rng = np.random.default_rng(6)
+    constants = {
+        "image": np.array([-1, 1, 9, 7], np.int64),
+        **{name: rng.normal(size=shape).astype(np.float32) for name, shape in
+           {"v1": (4, 1, 3, 3), "v2": (4,), "v3": (3, 4, 2, 3), "v4": (3,), "v5": (2, 3, 3, 2), "v6": (2,),
+            "v7": (3, 4, 2, 3), "v8": (3,), "v9": (48, 5), "v10": (5,)}.items()},
+    }  # fmt: skip
+    nodes = [
+        node("Reshape", "x", "image", output="e1"),
+        node("Conv", "e1", "v1", "v2", output="o1"),
+        node("Conv", "o1", "v3", "v4", output="o2"),
+        node("Conv", "o2", "v5", "v6", output="o3"),
+        node("Conv", "o1", "v7", "v8", output="o4"),
+        node("Conv", "o4", "v5", "v6", output="o5"),
+        node("Concat", "o3", "o5", output="o6", axis=1),
+        node("Flatten", "o6", output="o7"),
+        node("Gemm", "o7", "v9", "v10", output="out"),
+    ]
+    return images.image_network(nodes, constants, "float32", 9 * 7)
 
 
 NETWORKS: dict[str, Callable[[], Network]] = {
@@ -125,11 +150,36 @@ def test_a_halo_can_be_larger_than_a_part(board: Profile, objects: Path, tmp_pat
     assert differing(build_patched(made, board, tmp_path / "b", objects=objects), subject, tmp_path / "run") == []
 
 
-@pytest.mark.parametrize("ways", [("rows",), ("rows", "channels")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("e1..out=first", "o4..o5=second"),
+        ("e1..out=first", "o1..o5=first+second:rows", "out=second+first"),
+    ],
+    ids=["branches", "rows"],
+)
+def test_listing_2_runs_on_two_items(board: Profile, objects: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    subject = Subject.of(listing_2())
+    made = plan.make(subject.network, board, block=BLOCK, split=words)
+    assert [item.name for item in made.items] == ["first", "second"]
+    assert plan_check.assess(made).objections == ()
+    folder.write(made, tmp_path / "plan")
+    assert folder.read(tmp_path / "plan").tasks == made.tasks
+    program = build_patched(made, board, tmp_path / "bundle", objects=objects)
+    assert differing(program, subject, tmp_path / "run", "--random-delay", "100:1") == []
+    assert replayed(made, tmp_path / "run").violations == ()
+
+
+@pytest.mark.parametrize("ways", [("rows",), pytest.param(("rows", "channels"), marks=pytest.mark.campaign)])
 def test_the_proof_of_shared_images_holds(board: Profile, objects: Path, tmp_path: Path, ways: tuple[str, ...]) -> None:
     network = images.every_operator("int8", "conv", "largest", "mean")
     trial = Workshop(board, objects, tmp_path).trial(network, block=7, split=everything(network, *ways))
     assert trial.refuted() == {}
+    assert all(claim.holds for claim in trial.launched())
+    asked = proof.questions(trial.subject, all_floats=False)
+    claims = [question.ask() for question in asked if "are the layer" in question.statement]
+    assert [claim.question.layer for claim in claims] == ["q", "conv", "largest", *["mean"] * (len(ways) - 1)]
+    assert all(claim.holds for claim in claims)
 
 
 MISTAKES = {
@@ -172,5 +222,8 @@ def test_a_wrong_window_is_found(
 
     monkeypatch.setattr(Window, "part", part)
     made = plan.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
+    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
+    [claim] = [question.ask() for question in asked if "are the layer" in question.statement]
+    assert claim.counterexample.startswith("conv_1, vector 0: column ")
     program = build_patched(made, board, tmp_path / "b", objects=objects)
     assert "conv" in differing(program, subject, tmp_path / "run")
