@@ -58,7 +58,7 @@ def listing_2() -> Network:
         "image": np.array([-1, 1, 9, 7], np.int64),
         **{name: rng.normal(size=shape).astype(np.float32) for name, shape in
            {"v1": (4, 1, 3, 3), "v2": (4,), "v3": (3, 4, 2, 3), "v4": (3,), "v5": (2, 3, 3, 2), "v6": (2,),
-            "v7": (3, 4, 2, 3), "v8": (3,), "v9": (48, 5), "v10": (5,)}.items()},
+            "v7": (3, 4, 2, 3), "v8": (3,), "v9": (32, 5), "v10": (5,)}.items()},
     }  # fmt: skip
     nodes = [
         node("Reshape", "x", "image", output="e1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Compute, Cross, HandOver, Item, Plan, Step, Sync, Task
-from tests.support import builders
+from tests.support import builders, float_images, images
 from tests.support.programs.board_program import parse
 
 
@@ -410,6 +411,36 @@ def test_a_split_that_cannot_be_is_refused_by_name(
     assert caught.value.message.startswith("split ")
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+NO_IMAGES = {
+    "conv=prepost+network+spare": (
+        "has 2 groups of channels, too few for 3",
+        "conv=ITEM+ITEM for 2 groups of channels",
+    ),
+    "mean=prepost+network:rows": ("(QLinearGlobalAveragePool) cannot be split by rows", "ITEM+ITEM for 4 channels"),
+    "transposed=prepost+network": ("(Transpose) cannot be split", "possible: transposed=ITEM"),
+    "largest=prepost+network+spare:columns": ("no layer is divided by 'columns'", "by channels or rows"),
+    "most=prepost+network:rows": ("(GlobalMaxPool) has 1 row, too few for 2", "most=ITEM+ITEM for 9 channels"),
+}
+
+
+@pytest.mark.parametrize(("word", "said"), NO_IMAGES.items(), ids=NO_IMAGES)
+def test_a_split_of_images_that_cannot_be_is_refused(spare: Profile, word: str, said: tuple[str, str]) -> None:
+    message, hint = said
+    net = float_images.every_operator("most") if word.startswith("most") else images.every_operator("uint8")
+    with pytest.raises(RequestError, match=re.escape(message)) as caught:
+        plan.make(net, spare, split=[word])
+    assert hint in caught.value.hint
+
+
+def test_parallel_divides_the_rows_or_channels_of_layers_with_weights(spare: Profile) -> None:
+    net = images.every_operator("int8", "conv", "largest", "mean", "columns")
+    names = {"rows": ["conv"], "channels": ["conv", "mean", "columns"]}
+    for way, divided in names.items():
+        made = plan.make(net, spare, split=[f"parallel=prepost+network:{way}"])
+        assert [layer.name for index, layer in enumerate(net.layers) if len(made.tasks_of(index)) > 1] == divided
+        assert [task.runs for task in made.tasks if task.name == "conv_1"] == [6 if way == "rows" else 1]
 
 
 def test_more_items_than_columns_are_refused(spare: Profile) -> None:
