@@ -117,7 +117,7 @@ def of_plan(plan: Plan) -> LocalComparison | None:
     for task, claim in zip(plan.tasks, targets.claims(plan), strict=True):
         if claim is Claim.BOUNDED:
             of_layer = columns.setdefault(task.layer, np.zeros(plan.network.layers[task.layer].size, bool))
-            of_layer[task.start : task.stop] = True
+            of_layer[task.region.indices(of_layer.size)] = True
     return LocalComparison(plan, columns) if columns else None
 
 

@@ -16,15 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.fault_models import FaultModel, Single, other_sums
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
+from harness.operators.region import Region
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
+from harness.operators.windowed import Windowed
 
 FRAGMENT = Fragment(
     "average_pool_float32",
@@ -44,18 +46,16 @@ ORDER = "the values of the window are added row by row from 0 on, then divided b
 
 
 @dataclass(frozen=True, eq=False)
-class AveragePool(Layer):
+class AveragePool(Windowed):
     """The float32 mean of each window; `count` has one divisor for each position, float32 (positions,)."""
 
     ONNX = (("", "AveragePool"), ("", "GlobalAveragePool"))
-    elementwise = False
     formula = """\
 s = 0, then s = s + x for the values of a window in the image, row by row       in float32, each operation rounded
 y = s / count                                                        count: values in the image, or with its padding"""
     roles = ("x",)
     fragments = (FRAGMENT,)
 
-    window: Window
     count: Single
 
     @classmethod
@@ -79,6 +79,14 @@ y = s / count                                                        count: valu
         bound = largest * (1 + gamma(1)) / float(count.min()) if largest < LARGEST else np.inf
         written = fields(node, [source], shape, FLOAT32, bound, negative_zero=True)
         return cls(**written, window=window, count=count.astype(np.float32))
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the windows and the divisors of some rows."""
+        found = super().of_region(region)
+        if not found:
+            return found
+        counts = np.broadcast_to(self.count, (self.output.shape[0], self.window.positions)).reshape(-1)
+        return {**found, "count": counts[region.indices(self.size)][: found["window"].positions]}
 
     def constants(self) -> Constants:
         """Return the window and the divisors."""

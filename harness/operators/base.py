@@ -33,6 +33,7 @@ from harness.operators.obligations import (
     of_comparisons,
 )
 from harness.operators.product import Product
+from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import INT64, Tensor
@@ -86,6 +87,8 @@ class Layer(ABC):
     """True if it sums products with weights, of whatever type."""
     elementwise: ClassVar[bool] = True
     """True if a value of the output depends only on the values at the same place of the inputs."""
+    uniform: ClassVar[bool] = False
+    """True if each value is computed alike from those at its place, so that any channels or rows are a layer too."""
     selects: ClassVar[bool] = False
     """True if it chooses among the values of a vector."""
     piecewise_monotone: ClassVar[bool] = False
@@ -392,14 +395,29 @@ class Layer(ABC):
         """
         return
 
-    def slice(self, start: int, stop: int, name: str) -> Self | None:  # noqa: ARG002 - operators override it
-        """Return the layer `name` that computes values `start` to `stop` of the output, None if it cannot be split."""
-        return None
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
+        alike = self.uniform and all(tensor.shape == self.output.shape for tensor in self.inputs)
+        return pieces(self.output.shape, way) if alike else None
 
-    @property
-    def splittable(self) -> bool:
-        """True if several items can compute parts of the output."""
-        return self.slice(0, self.size, self.name) is not None
+    def divisible(self, region: Region) -> bool:
+        """Return whether an item can compute this region of the output: all of it, or whole pieces."""
+        found = (self.pieces(way) for way in WAYS)
+        return region == Region(0, self.size) or any(each.compose(region) for each in found if each)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        """Return the values of each input that a `divisible` region of the output is computed from."""
+        alike = self.uniform and region != Region(0, self.size)
+        return tuple(region if alike else Region(0, tensor.size) for tensor in self.inputs)
+
+    def slice(self, region: Region, name: str) -> Self:
+        """Return the layer `name` that computes a `divisible` region of the output from the values that it `needs`."""
+        inputs = tuple(part(tensor, need) for tensor, need in zip(self.inputs, self.needs(region), strict=True))
+        return replace(self, name=name, inputs=inputs, output=part(self.output, region), **self.of_region(region))
+
+    def of_region(self, region: Region) -> dict[str, Any]:  # noqa: ARG002 - operators override it
+        """Return the fields that differ in the layer of a region, but for its tensors."""
+        return {}
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -460,6 +478,7 @@ class Selection(Layer):
 class Comparison(Layer):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
 
+    uniform = True
     piecewise_monotone = True
 
     def slopes_within(self, at: Perturbed) -> Array:

@@ -30,6 +30,7 @@ from harness.operators.obligations import (
     every_code,
     mixed_parts,
 )
+from harness.operators.region import Region
 from harness.operators.tensor import INT8, UINT8
 
 BYTES_AT_ONCE = 1 << 25
@@ -64,6 +65,7 @@ class CodePairs(CodeFunction):
 
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
+    uniform = True
     operand_role: ClassVar[str]
     """The name of the constant."""
 
@@ -111,6 +113,10 @@ class CodePairs(CodeFunction):
     def check_table(self, table: Array) -> tuple[int, str]:
         """Compare the outputs for all pairs, by the code of the first activation, then by the other code."""
         return super().check_table(self.by_activation(table))
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the values of a constant operand."""
+        return {"operand": None if self.operand is None else self.operand[region.indices(self.size)]}
 
     def require_int32(self, node: Node) -> None:
         """Refuse results that ONNX Runtime cannot convert to int32."""

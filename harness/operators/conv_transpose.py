@@ -22,6 +22,7 @@ from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, in_order, read_finite
 from harness.operators.float_convolution import FloatConvolution, read_bias
 from harness.operators.node import Node
+from harness.operators.region import Pieces, Way
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -84,6 +85,10 @@ y[m, row, column] = acc                                  row = p * stride - pad 
             group_count=groups,
         )
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
+
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return the channels; a row reads inputs of several windows."""
+        return super().pieces(way) if way == "channels" else None
 
     def views(self, images: Array, padding: float) -> Array:
         """Return the input of each place of the kernel, (n, channels, *image y, *kernel), `padding` without one."""

@@ -12,8 +12,9 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.linear import Linear
 from harness.operators.node import Node
+from harness.operators.region import Region, span
 from harness.operators.tensor import Tensor
-from harness.operators.window import Window
+from harness.operators.windowed import Windowed
 
 WINDOWS = "windows, channels and groups as ONNX says"
 BYTES_OF_PATCHES = 1 << 25
@@ -21,16 +22,23 @@ BYTES_OF_PATCHES = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution(Linear):
+class Convolution(Windowed, Linear):
     """Sums over windows; a channel has weights for the inputs of its group, by channel, row and column."""
 
-    window: Window
     group_count: int
 
     @property
     def groups(self) -> int:
         """The attribute group."""
         return self.group_count
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the constants and the groups of some channels, or the windows of some rows."""
+        axis, first, last = span(self.output.shape, region)
+        if axis == 1:
+            return super().of_region(region)
+        groups = max(self.groups * (last - first) // self.output.shape[0], 1)
+        return {**self.of_channels(slice(first, last)), "group_count": groups}
 
     def summary_of_window(self) -> str:
         """Return kernel, stride and groups for people."""

@@ -76,6 +76,7 @@ class DequantizeLinear(Layer):
     formula = "y = float32(x - zero_point) * scale                            in float32"
     roles = ("x", "scale", "zero_point")
     piecewise_monotone = True
+    uniform = True
     fragments = (FRAGMENT,)
 
     scale: np.float32

@@ -51,6 +51,7 @@ class Function(Layer):
     """A layer with a function of one float32 value; the fields of a subclass are its attributes in ONNX."""
 
     roles = ("x",)
+    uniform = True
     defaults: ClassVar[Mapping[str, float]] = {}
     """The attributes, which must be finite, with the values that ONNX gives them."""
     interval: ClassVar[tuple[float, float]]

@@ -60,6 +60,7 @@ class LeakyRelu(Layer):
     formula = f"{'y[n] = alpha * x[n] if x[n] < 0, else x[n]':62} in float32; alpha is 0.01 if not given"
     roles = ("x",)
     piecewise_monotone = True
+    uniform = True
     fragments = (FRAGMENT,)
 
     alpha: np.float32

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
+from harness.operators.region import Pieces, Region, Way
 
 SINGLE_THREADED_TERMS = 1 << 18
 """numpy's OpenBLAS starts its threads above this number of multiplications."""
@@ -49,13 +50,13 @@ class Linear(Layer):
         """Return the fields with one value or column for each channel, of these channels alone."""
         return {"weights": self.weights[:, taken]}
 
-    def slice(self, start: int, stop: int, name: str) -> Self | None:
-        """Return whole channels of a layer of one group; None for parts of channels and for groups."""
-        if self.groups > 1 or start % self.positions or stop % self.positions:
-            return None
-        taken = slice(start // self.positions, stop // self.positions)
-        shape = (taken.stop - taken.start, *self.output.shape[1:])
-        return replace(self, name=name, output=replace(self.output, shape=shape), **self.of_channels(taken))
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return the channels."""
+        return Pieces(self.size // self.positions, self.positions) if way == "channels" else None
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the constants of the channels."""
+        return self.of_channels(slice(region.start // self.positions, region.stop // self.positions))
 
     def by_channel(self, values: Array) -> Array:
         """Return values (n, size) with the channels as columns, (n * positions, N); those of a vector are adjacent."""

@@ -85,6 +85,7 @@ class Lookup(CodeFunction):
     """A layer with a function of one real number between two quantisations."""
 
     roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
+    uniform = True
     x: Affine
     y: Affine
 

@@ -18,6 +18,7 @@ from harness.operators.base import fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
 from harness.operators.node import Node
+from harness.operators.region import Pieces, Way
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -71,9 +72,9 @@ y[r, n] = acc                                            for each row r of the l
         """Yield all channels and the rows, (n * rows, K)."""
         yield slice(None), values.reshape(-1, len(self.weights))
 
-    def slice(self, start: int, stop: int, name: str) -> Self | None:
-        """Return some columns of one row; None for several rows, as their columns are not adjacent."""
-        return super().slice(start, stop, name) if self.positions == 1 else None
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return the columns of one row; None for several rows, as their columns are not adjacent."""
+        return super().pieces(way) if self.positions == 1 else None
 
     def by_channel(self, values: Array) -> Array:
         """Return the values with their columns, (n * rows, N)."""

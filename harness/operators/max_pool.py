@@ -36,6 +36,7 @@ from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
+from harness.operators.windowed import Windowed
 
 CODES = 256
 
@@ -68,16 +69,13 @@ OF_FLOATS = _fragment(
 
 
 @dataclass(frozen=True, eq=False)
-class MaxPool(Selection):
+class MaxPool(Windowed, Selection):
     """The largest value of each window; ONNX Runtime may give another sign of zero."""
 
     ONNX = (("", "MaxPool"), ("", "GlobalMaxPool"))
-    elementwise = False
     formula = "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen"
     roles = ("x",)
     fragments = (FRAGMENT, OF_FLOATS)
-
-    window: Window
 
     @classmethod
     def read(cls, node: Node) -> Self:

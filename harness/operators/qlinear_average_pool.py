@@ -39,6 +39,7 @@ from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePo
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 from harness.operators.window import DEFAULTS, Window
+from harness.operators.windowed import Windowed
 
 FRAGMENT = Fragment(
     "qlinear_average_pool",
@@ -67,7 +68,7 @@ ORDER = "float32((x - x_zero_point) * x_scale) are added row by row, each sum ro
 
 
 @dataclass(frozen=True, eq=False)
-class QLinearAveragePool(Layer):
+class QLinearAveragePool(Windowed):
     """The float32 mean of each window, quantised.
 
     A node whose only window is the whole image is read as QLinearGlobalAveragePool, as ONNX Runtime computes it.
@@ -76,7 +77,6 @@ class QLinearAveragePool(Layer):
     """
 
     ONNX = (("com.microsoft", "QLinearAveragePool"),)
-    elementwise = False
     formula = """\
 s = sum of (X - x_zero_point) * x_scale over a window, row by row       in float32, each operation rounded
 v = s / count / y_scale + y_zero_point                         in float32; count: values in the image, or of the kernel
@@ -84,7 +84,6 @@ y = round_half_even(v)                                         clamped to uint8 
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     fragments = (FRAGMENT,)
 
-    window: Window
     count_include_pad: bool
     x: Affine
     y: Affine

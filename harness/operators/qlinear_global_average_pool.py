@@ -24,6 +24,7 @@ from harness.operators.contraction import Contraction, Scales
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.node import Node
+from harness.operators.region import Region
 from harness.operators.tensor import INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
@@ -182,6 +183,10 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
         images = values.reshape(len(values), self.groups, self.image)
         for channel in range(self.groups):
             yield slice(channel, channel + 1), images[:, channel]
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        """Return the images of the channels."""
+        return (Region.of(region.start * self.image, region.stop * self.image, 1, self.input.size),)
 
     def terms(self) -> npt.NDArray[np.intp]:
         """Return the position of each value in its channel."""

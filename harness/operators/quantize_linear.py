@@ -82,6 +82,7 @@ class QuantizeLinear(Layer):
     formula = FORMULA
     roles = ("x", "scale", "zero_point")
     piecewise_monotone = True
+    uniform = True
     fragments = (FRAGMENT,)
 
     scale: np.float32

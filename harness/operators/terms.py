@@ -19,6 +19,7 @@ from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, 
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
+from harness.operators.region import Pieces, Way
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
@@ -121,6 +122,7 @@ class BinaryLayer(Layer):
 
     roles = ("A", "B")
     parameters = (0, 1)
+    uniform = True
     symbol: ClassVar[str]
     operation: ClassVar[str]
     """The noun for the operation."""
@@ -136,6 +138,11 @@ class BinaryLayer(Layer):
     """True if a term can be infinite; infinite terms of both signs, which give a NaN, have no specified result."""
     constant_roles: ClassVar[tuple[str, ...]]
     """The field that takes the place of B, after that of A if A can be constant too."""
+
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return channels or rows of terms of one shape; None with a constant of several values."""
+        alike = all(term is None or term.size == 1 for term in self.terms)
+        return super().pieces(way) if alike else None
 
     def constants(self) -> Constants:
         """Return the constant term, flat, if there is one; with broadcasting, the sizes of both terms."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -152,6 +152,25 @@ class Window:
         """Return the place in the images of each value of each window, (channels, positions, size); -1 for padding."""
         numbers = np.arange(channels * self.shape[0] * self.shape[1]).reshape(1, channels, -1)
         return self.views(numbers, -1).reshape(channels, self.positions, self.size)
+
+    def part(self, axis: int, first: int, last: int) -> tuple[Window, int, int]:
+        """Return the windows `first` to `last` along an axis over the part of the image that they read.
+
+        Also return the first row or column of that part, and the one after its last.  Windows in the padding alone get
+        one of the image, which lies behind all of them.
+        """
+        begin = first * self.stride[axis] - self.before[axis]
+        length = (last - 1 - first) * self.stride[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
+        low, high = max(begin, 0), min(begin + length, self.shape[axis])
+        before = max(-begin, 0)
+        if low >= high:
+            low, high, before = 0, 1, length
+        values = {"shape": high - low, "before": before, "output": last - first}
+        changed = {
+            name: (*getattr(self, name)[:axis], value, *getattr(self, name)[axis + 1 :])
+            for name, value in values.items()
+        }
+        return replace(self, **changed), low, high
 
     def inside(self) -> npt.NDArray[np.bool_]:
         """Return which values of each window are in the image, bool (*output, *kernel)."""

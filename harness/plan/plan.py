@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from harness.core.errors import RequestError
 from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.region import Region
+from harness.operators.tensor import Tensor
 from harness.plan import arena
 from harness.plan.split import Share, Split, parse
 
@@ -54,8 +55,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Task:
-    """The part of a layer that one item computes: columns `start` to `stop`, in the pipeline's stage `stage`.
+    """The part of a layer that one item computes, in the pipeline's stage `stage`.
 
+    These are columns `start` to `stop` of each of `runs` runs of the layer's columns: of all, which are one run, or of
+    every channel.
     `buffers` is how many copies its buffer has: more than 1 only where a task of a later stage reads it.
     `offset` is where its buffer begins in the arena, in bytes per vector of a block; None if it has bytes of its own.
     """
@@ -68,6 +71,35 @@ class Task:
     stage: int = 0
     buffers: int = 1
     offset: int | None = None
+    runs: int = 1
+
+    @property
+    def region(self) -> Region:
+        """The values of the layer's output that it computes."""
+        return Region(self.start, self.stop, self.runs)
+
+    @property
+    def size(self) -> int:
+        """The number of these values."""
+        return self.region.size
+
+
+@dataclass(frozen=True)
+class Source:
+    """The values that a task reads of a tensor: this region, from the buffers of `writers`.
+
+    The network's input has no writer.
+    """
+
+    tensor: Tensor
+    region: Region
+    writers: tuple[Task, ...]
+
+    @property
+    def is_joined(self) -> bool:
+        """True if the values are not exactly those of one buffer, so that the task copies them into one of its own."""
+        given = [writer.region for writer in self.writers] or [Region(0, self.tensor.size)]
+        return given != [self.region]
 
 
 @dataclass(frozen=True)
@@ -126,11 +158,13 @@ class Plan:
         """The number of executions at the same time: the stages of the pipeline, 1 without one."""
         return 1 + max(task.stage for task in self.tasks)
 
-    def sources(self, task: Task) -> tuple[tuple[Task, ...], ...]:
-        """Return for every tensor that the layer of `task` reads the tasks that write it; no task writes the input."""
-        layers = self.network.layers
-        writer = {layer.output.name: index for index, layer in enumerate(layers)}
-        return tuple(self.tasks_of(writer[name]) if name in writer else () for name in layers[task.layer].sources)
+    def sources(self, task: Task) -> tuple[Source, ...]:
+        """Return what `task` reads of every tensor that its layer reads."""
+        return self._sources[task]
+
+    @cached_property
+    def _sources(self) -> dict[Task, tuple[Source, ...]]:
+        return dict(zip(self.tasks, sources(self.network.layers, self.tasks), strict=True))
 
     @cached_property
     def reads(self) -> tuple[tuple[int, ...], ...]:
@@ -164,9 +198,7 @@ class Plan:
     def part(self, task: Task) -> Layer:
         """Return the layer that `task` computes: the network's, or one of some of its columns by the task's name."""
         layer = self.network.layers[task.layer]
-        if task.stop - task.start == layer.size:
-            return layer
-        return layer.slice(task.start, task.stop, task.name) or layer
+        return layer if task.size == layer.size else layer.slice(task.region, task.name)
 
     def tasks_of(self, layer: int) -> tuple[Task, ...]:
         """Return the tasks that make up a layer, by their columns."""
@@ -249,7 +281,7 @@ def _readers(plan: Plan) -> list[list[int]]:
 
 def _bytes(network: Network, task: Task) -> int:
     """Return the bytes of one copy of the task's buffer for each vector of a block."""
-    return (task.stop - task.start) * network.layers[task.layer].dtype.itemsize
+    return task.size * network.layers[task.layer].dtype.itemsize
 
 
 def span(network: Network, task: Task) -> range | None:
@@ -271,9 +303,8 @@ def buffer_bytes(network: Network, tasks: Sequence[Task]) -> int:
     """Return the bytes that the buffers of activations take on the board for each vector of a block."""
     own = sum(task.buffers * _bytes(network, task) for task in tasks if task.offset is None)
     outputs = own + arena_bytes(network, tasks)
-    writers = Counter(network.layers[task.layer].output.name for task in tasks)
-    sources = [source for task in tasks for source in network.layers[task.layer].inputs]
-    merged = sum(source.size * source.dtype.itemsize for source in sources if writers[source.name] > 1)
+    read = (source for of_task in sources(network.layers, tasks) for source in of_task if source.is_joined)
+    merged = sum(source.region.size * source.tensor.dtype.itemsize for source in read)
     return network.input.size * network.input.dtype.itemsize + outputs + merged
 
 
@@ -338,7 +369,7 @@ def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pi
     for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
         for number, share in enumerate(parts):
             name = layer.name if len(parts) == 1 else unused(f"{layer.name}_{number}", taken)
-            tasks.append(Task(name, index, share.item, share.start, share.stop))
+            tasks.append(Task(name, index, share.item, share.start, share.stop, runs=share.runs))
     return _staged(layers, tasks) if pipeline else tuple(tasks)
 
 
@@ -350,15 +381,30 @@ def unused(name: str, taken: set[str]) -> str:
     return name
 
 
+def sources(layers: Sequence[Layer], tasks: Sequence[Task]) -> list[tuple[Source, ...]]:
+    """Return for every task what it reads of each tensor, from those tasks alone whose values it needs."""
+    writer = {layer.output.name: index for index, layer in enumerate(layers)}
+    parts: dict[int, list[Task]] = {}
+    for task in tasks:
+        parts.setdefault(task.layer, []).append(task)
+
+    def source(tensor: Tensor, region: Region) -> Source:
+        written = parts[writer[tensor.name]] if tensor.name in writer else ()
+        return Source(tensor, region, tuple(task for task in written if task.region.meets(region)))
+
+    found = []
+    for task in tasks:
+        layer = layers[task.layer]
+        needs = layer.needs(task.region)
+        found.append(tuple(source(tensor, region) for tensor, region in zip(layer.inputs, needs, strict=True)))
+    return found
+
+
 def reads(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
     """Return for every task the indices of those whose buffers it reads, source by source."""
-    writer = {layer.output.name: index for index, layer in enumerate(layers)}
-    parts: dict[int, list[int]] = {}
-    for index, task in enumerate(tasks):
-        parts.setdefault(task.layer, []).append(index)
+    index = {task: number for number, task in enumerate(tasks)}
     return tuple(
-        tuple(part for source in layers[task.layer].sources if source in writer for part in parts[writer[source]])
-        for task in tasks
+        tuple(index[writer] for source in of_task for writer in source.writers) for of_task in sources(layers, tasks)
     )
 
 

@@ -4,8 +4,9 @@ Each word is one choice; later ones override earlier ones for the layers that th
 
     LAYER=ITEM            offload: this layer on that item
     FIRST..LAST=ITEM      offload: these layers, in the order of the model
-    LAYER=ITEM+ITEM       parallel layer: the columns of a QGemm, as evenly as can be; also of a range
-    parallel=ITEM+ITEM    parallel layer: every QGemm that is wide enough
+    LAYER=ITEM+ITEM       parallel layer: its channels or columns, as evenly as can be; also of a range
+    LAYER=ITEM+ITEM:rows  parallel layer: the rows of all its channels
+    parallel=ITEM+ITEM    parallel layer: every layer with weights that has enough channels; with `:rows` enough rows
     branches=ITEM+ITEM    branches: layers that read the same tensor are assigned to different items
     pipeline              pipeline: an item works on one execution while the next item works on the one before
 
@@ -14,25 +15,35 @@ Each word is one choice; later ones override earlier ones for the layers that th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from harness.core.errors import RequestError, unknown_name
+from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.region import WAYS, Region, Way
 
 PIPELINE, PARALLEL, BRANCHES = "pipeline", "parallel", "branches"
-FORMS = "LAYER=ITEM, FIRST..LAST=ITEM, LAYER=ITEM+ITEM, parallel[=ITEM+...], branches[=ITEM+...], pipeline"
+FORMS = (
+    "LAYER=ITEM, FIRST..LAST=ITEM, LAYER=ITEM+ITEM[:rows], parallel[=ITEM+...[:rows]], branches[=ITEM+...], pipeline"
+)
 
 
 @dataclass(frozen=True)
 class Share:
-    """Columns `start` to `stop` of a layer, for the item with this index in the profile."""
+    """Columns `start` to `stop` of each of `runs` runs of a layer's columns, for the item with this index."""
 
     item: int
     start: int
     stop: int
+    runs: int = 1
+
+    @classmethod
+    def of(cls, item: int, region: Region) -> Share:
+        """Return the share of a region."""
+        return cls(item, region.start, region.stop, region.runs)
 
 
 @dataclass(frozen=True)
@@ -55,20 +66,30 @@ def parse(words: Sequence[str], network: Network, items: Sequence[str]) -> Split
 
 
 def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tuple[Share, ...]]:
-    what, separator, who = word.partition("=")
+    what, separator, given = word.partition("=")
+    who, colon, way = given.partition(":")
     if not what or (separator and not who) or not (separator or what in {PARALLEL, BRANCHES}):
         _refuse_form(word)
+    if colon and (way not in WAYS or what == BRANCHES):
+        raise RequestError(
+            f"split {word}: no layer is divided by {way!r}", f"by {' or '.join(WAYS)}: LAYER=ITEM+ITEM:rows"
+        )
+    by: Way = way if way in WAYS else WAYS[0]
     chosen = [_item(word, name, items) for name in who.split("+")] if separator else list(range(len(items)))
     _require_distinct(word, chosen, items)
+    if colon and len(chosen) < 2:
+        raise RequestError(
+            f"split {word}: {way} for {items[chosen[0]]} alone", f"name two items or more: ITEM+ITEM:{way}"
+        )
     if what in {PARALLEL, BRANCHES} and len(chosen) < 2:
         raise RequestError(
             f"split {word}: there is only {items[chosen[0]]} to split over", "it takes two items or more"
         )
     if what == PARALLEL:
-        return _parallel(word, network, chosen)
+        return _parallel(word, network, chosen, by)
     if what == BRANCHES:
         return _branches(word, network, chosen)
-    return {index: _even(word, network.layers[index], chosen) for index in _range(word, what, network)}
+    return {index: _even(word, network.layers[index], chosen, by) for index in _range(word, what, network)}
 
 
 def _refuse_form(word: str) -> NoReturn:
@@ -76,7 +97,7 @@ def _refuse_form(word: str) -> NoReturn:
 
 
 def _named(word: str) -> list[str]:
-    return [name for name in word.partition("=")[2].split("+") if name]
+    return [name for name in word.partition("=")[2].partition(":")[0].split("+") if name]
 
 
 def _item(word: str, name: str, items: Sequence[str]) -> int:
@@ -108,33 +129,56 @@ def _range(word: str, what: str, network: Network) -> range:
     return found
 
 
-def _even(word: str, layer: Layer, chosen: Sequence[int]) -> tuple[Share, ...]:
-    """Return a layer for each of the items, its columns as evenly as can be."""
+def _even(word: str, layer: Layer, chosen: Sequence[int], way: Way) -> tuple[Share, ...]:
+    """Return a layer for each of the items, its channels or rows as evenly as can be."""
     count = len(chosen)
-    if count > 1 and not layer.splittable:
+    if count == 1:
+        return (Share(chosen[0], 0, layer.size),)
+    pieces = layer.pieces(way)
+    if pieces is None or count > pieces.count:
+        cannot = "cannot be split" if all(layer.pieces(each) is None for each in WAYS) else f"cannot be split by {way}"
+        few = f"has {_counted(layer, way)}, too few for {count} items"
         raise RequestError(
-            f"split {word}: layer {layer.name} ({layer.operator}) cannot be split",
-            f"give the layer to one item: {layer.name}=ITEM",
+            f"split {word}: layer {layer.name} ({layer.operator}) {few if pieces else cannot}",
+            f"possible: {'; '.join(_choices(layer))}",
         )
-    if count > layer.size:
-        raise RequestError(
-            f"split {word}: layer {layer.name} has {layer.size} columns, too few for {count} items",
-            "each item needs a column at least",
-        )
-    edges = [layer.size * part // count for part in range(count + 1)]
-    return tuple(Share(item, *edges[part : part + 2]) for part, item in enumerate(chosen))
+    edges = [pieces.count * part // count for part in range(count + 1)]
+    regions = (pieces.region(*edges[part : part + 2]) for part in range(count))
+    return tuple(Share.of(item, region) for item, region in zip(chosen, regions, strict=True))
 
 
-def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, tuple[Share, ...]]:
+def _counted(layer: Layer, way: Way) -> str:
+    """Return the number of pieces of a layer with their noun; empty if it cannot be divided in this way."""
+    pieces, (first, *others) = layer.pieces(way), layer.output.shape
+    if pieces is None:
+        return ""
+    if way == "rows":
+        return plural(pieces.count, "row")
+    if pieces.count < first:
+        return plural(pieces.count, "group of channels", "groups of channels")
+    return plural(pieces.count, "channel" if others else "column")
+
+
+def _choices(layer: Layer) -> Iterator[str]:
+    """Yield the ways to assign a layer to items."""
+    yield f"{layer.name}=ITEM"
+    for way in WAYS:
+        pieces = layer.pieces(way)
+        if pieces and pieces.count > 1:
+            suffix = "" if way == WAYS[0] else f":{way}"
+            yield f"{layer.name}=ITEM+ITEM{suffix} for {_counted(layer, way)}"
+
+
+def _parallel(word: str, network: Network, chosen: Sequence[int], way: Way) -> dict[int, tuple[Share, ...]]:
     wide = {
-        index: _even(word, layer, chosen)
+        index: _even(word, layer, chosen, way)
         for index, layer in enumerate(network.layers)
-        if layer.splittable and layer.size >= len(chosen)
+        if layer.weighted and (pieces := layer.pieces(way)) and pieces.count >= len(chosen)
     }
     if not wide:
         raise RequestError(
             f"split {word}: no layer of {network.name} can be split over {len(chosen)} items",
-            "name fewer items: each needs a column at least",
+            f"name fewer items: each needs a {'row' if way == 'rows' else 'channel or column'} at least",
         )
     return wide
 

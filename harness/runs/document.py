@@ -340,7 +340,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
             name=task.name,
             layer=made.network.layers[task.layer].name,
             item=made.items[task.item].name,
-            columns=[task.start, task.stop],
+            columns=[task.start, task.stop, *([task.runs] if task.runs > 1 else [])],
             stage=task.stage,
             buffers=task.buffers,
             **_optional(made, task, claim if stated else None),
@@ -490,7 +490,8 @@ def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, Any]:
     tasks = plan.tasks_of(layer)
     if len(tasks) == 1:
         return {}
-    task = next(task for task in tasks if task.start <= difference.unit < task.stop)
+    width = plan.network.layers[layer].size
+    task = next(task for task in tasks if task.region.has(difference.unit, width))
     return {"part": f"{task.name} of {plan.items[task.item].name}"}
 
 

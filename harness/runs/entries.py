@@ -113,7 +113,8 @@ class ItemEntry(Entries):
 class TaskEntry(Entries):
     """A task of the plan; `offset` is the first byte of its buffer in the arena, if it shares bytes with others.
 
-    `claim` is that of its target, see `harness.targets.Claim`.
+    `columns` are the first, the first behind them and, if it computes them in each of several runs, as rows of all
+    channels, the number of the runs.  `claim` is that of its target, see `harness.targets.Claim`.
     """
 
     name: str

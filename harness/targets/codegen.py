@@ -6,16 +6,20 @@ Its comments name the ONNX node of every task, so that a person can walk from a 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from harness import targets
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
-from harness.plan.plan import Compute, HandOver, Plan, Step, Task
+from harness.operators.region import Region
+from harness.plan.items.description import columns_text
+from harness.plan.plan import Compute, HandOver, Plan, Source, Step, Task
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
 
 ARENA = "arena"
@@ -204,7 +208,7 @@ def _printable(name: str) -> str:
 
 
 def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
-    merges = (_merge_stage(task, plan.part(task), index) for index, _ in _split_sources(plan, task))
+    merges = (merge.stage for merge in _merges_of(plan, task))
     return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
 
 
@@ -215,12 +219,12 @@ def _storage(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[T
         part, forward = plan.part(task), f"{task.name}_forward"
         sizes[_array(task)] = task.buffers * plan.block * part.size * part.dtype.itemsize
         read = [_array(other) for other in _read(plan, of_launch)]
-        if any(not writers for other in of_launch for writers in plan.sources(other)):
+        if any(not source.writers for other in of_launch for source in plan.sources(other)):
             read.append("input")
         for other in of_launch:
-            for stage, merged, _ in _merges_of(plan, other):
-                sizes[merged] = plan.block * stage.input_width * stage.input_dtype.itemsize
-                read.append(merged)
+            for merge in _merges_of(plan, other):
+                sizes[merge.buffer] = plan.block * merge.stage.output_width * merge.stage.output_dtype.itemsize
+                read.append(merge.buffer)
         for name in (_array(task), *read):
             users.setdefault(name, set()).add(forward)
         for table in code.tables:
@@ -236,7 +240,7 @@ def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[
     arrays = {_output(task): _array(task) for task in plan.tasks}
     for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
         merges = tuple(
-            (stage.name, (None, merged)) for other in of_launch for stage, merged, _ in _merges_of(plan, other)
+            (merge.stage.name, (None, merge.buffer)) for other in of_launch for merge in _merges_of(plan, other)
         )
         own = [stage for stage in code.stages if stage.part is not StageKind.MERGE]
         sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
@@ -266,7 +270,7 @@ def _launches_of(plan: Plan, item: int) -> list[list[Task]]:
 
 
 def _sources(plan: Plan, launch: Sequence[Task]) -> tuple[Task | None, ...]:
-    sources = (source or (None,) for task in launch for source in plan.sources(task))
+    sources = (source.writers or (None,) for task in launch for source in plan.sources(task))
     read = dict.fromkeys(writer for writers in sources for writer in writers)
     return tuple(writer for writer in read if writer is None or writer not in launch)
 
@@ -277,15 +281,15 @@ def _is_output(plan: Plan, task: Task, launch: Sequence[Task], readers: Mapping[
 
 
 def _merges_any(plan: Plan, task: Task, of: Sequence[Task]) -> bool:
-    """Return whether one of these tasks writes some columns of a source of `task`."""
-    return any(writer in of for _, writers in _split_sources(plan, task) for writer in writers)
+    """Return whether `task` joins a source with columns that one of these tasks writes."""
+    return any(writer in of for source in plan.sources(task) if source.is_joined for writer in source.writers)
 
 
 def _readers(plan: Plan) -> dict[str, list[Task]]:
     """Return by the name of a task those that read its output."""
     readers: dict[str, list[Task]] = {task.name: [] for task in plan.tasks}
     for task in plan.tasks:
-        for writer in dict.fromkeys(writer for writers in plan.sources(task) for writer in writers):
+        for writer in dict.fromkeys(writer for source in plan.sources(task) for writer in source.writers):
             readers[writer.name].append(task)
     return readers
 
@@ -298,13 +302,15 @@ def _served(plan: Plan, launches: Sequence[PlannedLaunch]) -> list[Sequence[Task
 
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
     """Return the names of the buffers of the task's sources in its code."""
-    return [_source_buffer(task, index, writers) for index, writers in enumerate(plan.sources(task))]
+    return [
+        _merged(task, index) if source.is_joined else _written(source)[0]
+        for index, source in enumerate(plan.sources(task))
+    ]
 
 
-def _source_buffer(task: Task, index: int, writers: tuple[Task, ...]) -> str:
-    if not writers:
-        return "input"
-    return _output(writers[0]) if len(writers) == 1 else _merged(task, index)
+def _written(source: Source) -> list[str]:
+    """Return the buffers that hold the values of a source."""
+    return [_output(writer) for writer in source.writers] or ["input"]
 
 
 def _output(task: Task) -> str:
@@ -323,34 +329,66 @@ def _merged(task: Task, source: int) -> str:
 def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) -> str:
     """Return the buffer of a task, its code, and its function for the schedule."""
     whole, part = plan.network.layers[task.layer], plan.part(task)
-    columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.size}"
+    columns = "" if part is whole else f", {columns_text(task.region)} of {whole.size}"
     tensors = f"reads {' and '.join(map(_printable, part.sources))}, writes {_printable(part.output.name)}"
     lines = [
         f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
         _buffer(task, part),
         *_buffers_ahead(plan, task, served),
-        *(_merge_code(plan, *merge) for other in served for merge in _merges_of(plan, other)),
+        *(_merge_code(plan, merge) for other in served for merge in _merges_of(plan, other)),
         *([code.definitions] if code.definitions else []),
         f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task, served)})\n{{",
         *_copies(plan, task, served),
-        *(_merge(*merge) for other in served for merge in _merges_of(plan, other)),
+        *(_merge(merge) for other in served for merge in _merges_of(plan, other)),
         f"{code.forward}\n}}",
     ]
     return "\n".join(lines)
 
 
-def _merges_of(plan: Plan, task: Task) -> list[tuple[Stage, str, tuple[Task, ...]]]:
-    """Return the stages that merge sources of `task`, the buffers that they write, the tasks that they read."""
-    part = plan.part(task)
-    return [
-        (_merge_stage(task, part, index), _merged(task, index), writers)
-        for index, writers in _split_sources(plan, task)
-    ]
+@dataclasses.dataclass(frozen=True)
+class _Merge:
+    """A source of a task that is brought together in a buffer: the stage that does it, and the tensor's values.
+
+    The stage reads the buffers of the writers side by side, or that of the network's input.
+    """
+
+    stage: Stage
+    buffer: str
+    source: Source
+
+    @property
+    def written(self) -> list[Region]:
+        """The regions of the tensor that the buffers hold."""
+        return [writer.region for writer in self.source.writers] or [Region(0, self.source.tensor.size)]
+
+    @property
+    def starts(self) -> list[int]:
+        """The first value of each buffer in a vector of the stage."""
+        return list(itertools.accumulate((region.size for region in self.written), initial=0))[:-1]
+
+    def places(self) -> npt.NDArray[np.intp]:
+        """Return the place of each value of the source in a vector of the stage."""
+        size = self.source.tensor.size
+        places = np.zeros(size, np.intp)
+        places[np.concatenate([region.indices(size) for region in self.written])] = np.arange(self.stage.input_width)
+        return places[self.source.region.indices(size)]
 
 
-def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]:
-    """Return the sources of `task` that several tasks write, by their positions."""
-    return [(index, writers) for index, writers in enumerate(plan.sources(task)) if len(writers) > 1]
+def merged_places(plan: Plan) -> dict[str, npt.NDArray[np.intp]]:
+    """Return by the name of each merging stage the places in its input of the values that it gives, (width,)."""
+    return {merge.stage.name: merge.places() for task in plan.tasks for merge in _merges_of(plan, task)}
+
+
+def _merges_of(plan: Plan, task: Task) -> list[_Merge]:
+    """Return the sources of `task` that are brought together."""
+    found = []
+    for index, source in enumerate(plan.sources(task)):
+        if source.is_joined:
+            name, dtype, width = _merged(task, index), source.tensor.dtype, source.region.size
+            given = sum(writer.size for writer in source.writers) or source.tensor.size
+            stage = Stage(StageKind.MERGE, f"{name}_{StageKind.MERGE.value}", dtype, given, dtype, width)
+            found.append(_Merge(stage, name, source))
+    return found
 
 
 def _buffer(task: Task, part: Layer) -> str:
@@ -399,27 +437,48 @@ def _place(task: Task) -> tuple[int, int]:
 
 def _read(plan: Plan, served: Sequence[Task]) -> list[Task]:
     """Return the tasks outside a launch whose buffers it reads; what it writes itself it has on its device."""
-    writers = (writer for other in served for of_source in plan.sources(other) for writer in of_source)
+    writers = (writer for other in served for source in plan.sources(other) for writer in source.writers)
     return [writer for writer in dict.fromkeys(writers) if writer not in served]
 
 
-def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
+def _merge_code(plan: Plan, merge: _Merge) -> str:
     """Return the buffer in which a source is merged, and the stage that does it, for the schedule and the proof."""
-    c_type, width = C_TYPES[stage.input_dtype.name], stage.input_width
+    stage, writers = merge.stage, merge.source.writers
+    c_type, given, width = C_TYPES[stage.input_dtype.name], stage.input_width, stage.output_width
+    origins = [f"by item {plan.items[writer.item].name}" for writer in writers] or ["the network's input"]
+    places = merge.places()
+    buffers = np.searchsorted(merge.starts, places, side="right") - 1
     copies = "\n".join(
-        f"    memcpy(&out[{writer.start}], in[{number}], {writer.stop - writer.start} * sizeof *out); "
-        f"/* by item {plan.items[writer.item].name} */"
-        for number, writer in enumerate(writers)
+        _copy(np.flatnonzero(buffers == number), (places - start)[buffers == number], number, origin)
+        for number, (start, origin) in enumerate(zip(merge.starts, origins, strict=True))
+        if (buffers == number).any()
     )
-    parts = ", ".join(f"&in[v * {width} + {writer.start}]" for writer in writers)
+    parts = ", ".join(f"&in[v * {given} + {start}]" for start in merge.starts)
     return (
-        f"static {c_type} {merged}[BLOCK][{width}] __attribute__((aligned(64)));\n"
+        f"static {c_type} {merge.buffer}[BLOCK][{width}] __attribute__((aligned(64)));\n"
         f"static ONE_CODE void {stage.name}(const {c_type} *const *in, {c_type} *out)\n{{\n{copies}\n}}\n"
         f"static void {stage.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
         f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
         f"    for (size_t v = 0; v < vectors; ++v)\n"
         f"        {_merge_call(stage, parts, f'&out[v * {width}]')}\n}}"
     )
+
+
+def _copy(to: npt.NDArray[np.intp], places: npt.NDArray[np.intp], buffer: int, origin: str) -> str:
+    """Return the statement that copies the values at `places` of a buffer to `to`: runs of one length, evenly apart."""
+    [ends] = np.nonzero((np.diff(to) != 1) | (np.diff(places) != 1))
+    length, count = int(ends[0]) + 1 if len(ends) else len(to), len(ends) + 1
+    target, source = (str(int(each[0])) for each in (to, places))
+    loop = ""
+    if count > 1:
+        steps = int(to[length] - to[0]), int(places[length] - places[0])
+        grid = [first + np.add.outer(np.arange(count) * step, np.arange(length)).reshape(-1)
+                for first, step in zip((to[0], places[0]), steps, strict=True)]  # fmt: skip
+        if not all(np.array_equal(*pair) for pair in zip(grid, (to, places), strict=True)):
+            raise ValueError(f"the values of buffer {buffer} that are copied are no runs evenly apart")
+        loop = f"    for (size_t run = 0; run < {count}; ++run)\n    "
+        target, source = f"{target} + run * {steps[0]}", f"{source} + run * {steps[1]}"
+    return f"{loop}    memcpy(&out[{target}], &in[{buffer}][{source}], {length} * sizeof *out); /* {origin} */"
 
 
 def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
@@ -431,24 +490,18 @@ def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     """Return the declarations of the copies for the execution, under the names that the code uses."""
     layers = plan.network.layers
     return [
-        f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
+        f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.size}] = "
         f"{_array(other)}[execution % {other.buffers}];"
         for other in [*_read(plan, served), task]
         if other.buffers > 1
     ]
 
 
-def _merge(stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
-    """Return the reader brings together what several items have computed."""
-    outputs = ", ".join(f"{_output(writer)}[v]" for writer in writers)
-    return (
-        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n        {_merge_call(stage, outputs, f'{merged}[v]')}"
-    )
-
-
-def _merge_stage(task: Task, part: Layer, source: int) -> Stage:
-    dtype, width = part.input.dtype, part.input.size
-    return Stage(StageKind.MERGE, f"{_merged(task, source)}_{StageKind.MERGE.value}", dtype, width, dtype, width)
+def _merge(merge: _Merge) -> str:
+    """Return the loop in which a reader brings a source together."""
+    given = ", ".join(f"{buffer}[v]" for buffer in _written(merge.source))
+    call = _merge_call(merge.stage, given, f"{merge.buffer}[v]")
+    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n        {call}"
 
 
 def _merge_call(stage: Stage, parts: str, merged: str) -> str:
@@ -457,7 +510,7 @@ def _merge_call(stage: Stage, parts: str, merged: str) -> str:
 
 def _task_table(plan: Plan) -> str:
     rows = [
-        f'    {{"{task.name}", {task.stop - task.start}, {_array(task)}, {task.buffers}, {task.stage}, '
+        f'    {{"{task.name}", {task.size}, {task.runs}, {_array(task)}, {task.buffers}, {task.stage}, '
         f"{task.layer}, {task.name}_forward}},"
         for task in plan.tasks
     ]

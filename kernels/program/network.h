@@ -15,7 +15,8 @@ struct options;
 #define ONE_CODE __attribute__((noipa))
 #endif
 
-/* Some columns of a layer, or all of them, computed by one item.
+/* Some columns of a layer, or all of them, computed by one item: the same ones of each of `runs` runs of the layer's
+ * columns, such as the rows of every channel.
  *
  * The buffer has `copies` of (block capacity, width) elements, one behind the other: execution e writes copy
  * e % copies.  Nobody else writes it.
@@ -23,6 +24,7 @@ struct options;
 struct task {
     const char *name;
     size_t width;         /* columns */
+    size_t runs;          /* into which they are divided evenly, one behind the other */
     void *buffer;
     size_t copies;
     size_t stage;         /* of the pipeline: at tick t it works on execution t - stage */
@@ -30,7 +32,7 @@ struct task {
     void (*forward)(size_t vectors, size_t execution);
 };
 
-/* One operator of the model; its activations are those of its tasks, side by side. */
+/* One operator of the model; its activations are those of its tasks, side by side in every run. */
 struct layer {
     const char *name;             /* the stem of its dump: <index>_<name>.npy */
     const char *descr;            /* NumPy's name of the element type, e.g. "|u1" */

@@ -136,14 +136,15 @@ static void put(const struct layer *layer, struct output *dump, struct execution
     dump->again |= dump->at == 0;
 }
 
-/* The columns of all tasks side by side, one vector behind the other. */
+/* The columns of all tasks side by side in every run, one vector behind the other. */
 static void put_merged(const struct layer *layer, struct output *dump, struct execution execution)
 {
-    for (size_t v = 0; v < execution.vectors; ++v)
+    const size_t runs = layer->tasks->runs; /* the same of all its tasks */
+    for (size_t run = 0; run < execution.vectors * runs; ++run)
         for (size_t i = 0; i < layer->task_count; ++i) {
             const struct task *task = &layer->tasks[i];
-            const size_t bytes = task->width * layer->element_size;
-            put(layer, dump, execution, copy_of(task, layer->element_size, execution.index) + v * bytes, bytes);
+            const size_t bytes = task->width / runs * layer->element_size;
+            put(layer, dump, execution, copy_of(task, layer->element_size, execution.index) + run * bytes, bytes);
         }
 }
 

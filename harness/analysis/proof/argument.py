@@ -9,6 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 
+import numpy as np
+import numpy.typing as npt
+
 from harness import targets
 from harness.analysis.proof import answers, composition, constants
 from harness.analysis.proof.claims import Claim, Question, Side
@@ -17,10 +20,11 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import ProofStep, StageKind
+from harness.operators.region import Region
 from harness.operators.tensor import FLOAT32
 from harness.plan.plan import Plan
 from harness.targets import LayerCode
-from harness.targets.codegen import Program
+from harness.targets.codegen import Program, merged_places
 
 Advance = Callable[[int], object]
 
@@ -33,7 +37,9 @@ class Subject:
     """Subject of a proof: a network, the tasks with the code of their targets, the program's probe.
 
     `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.  Without a
-    `probe` no program is asked: its answers are the right ones.
+    `probe` no program is asked: its answers are the right ones.  `merges` are the places in the inputs of merging
+    stages of the values that they give, by the stages' names; `regions` are the columns of the parts, by default side
+    by side.
     """
 
     network: Network
@@ -41,12 +47,16 @@ class Subject:
     codes: Sequence[LayerCode]
     probe: Probe | None
     abandoned: Event = field(default_factory=Event)
+    merges: Mapping[str, npt.NDArray[np.intp]] = field(default_factory=dict)
+    regions: Sequence[Region] = ()
 
     @classmethod
     def of(cls, program: Program, probe: Probe | None) -> Subject:
         """Return the subject of a proof of `program`."""
         plan = program.plan
-        return cls(plan.network, [plan.part(task) for task in plan.tasks], program.tasks, probe)
+        parts = [plan.part(task) for task in plan.tasks]
+        regions = [task.region for task in plan.tasks]
+        return cls(plan.network, parts, program.tasks, probe, merges=merged_places(plan), regions=regions)
 
     def abandon(self) -> None:
         """End running steps on the board and in the reference with an error."""
@@ -117,13 +127,17 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
     `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes;
     `random_vectors` pass through every sum of products.
     """
-    yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe)
+    yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe, subject.regions)
     for layer in subject.network.layers:
         if layer.sweep() is not None:
             yield answers.reference_agrees(subject.network, layer, subject.abandoned)
+        of_layer = zip(subject.regions, subject.parts, strict=False)
+        parts = [each for each in of_layer if each[1].output.name == layer.output.name and each[1] is not layer]
+        if parts:
+            yield composition.dividing(layer, parts)
     for part, code in zip(subject.parts, subject.codes, strict=True):
         merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
-        yield from (composition.merging(part, stage, subject.probe) for stage in merges)
+        yield from (composition.merging(part, each, subject.merges[each.name], subject.probe) for each in merges)
         stages = {stage.part: stage for stage in code.stages}
         for obligation in part.obligations(all_floats=all_floats, random_vectors=random_vectors):
             yield answers.question(obligation, part, stages[obligation.part], subject.probe)

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from harness.analysis import compare
 from harness.analysis.proof.answers import differing_output
 from harness.analysis.proof.claims import Effort, Note, Question, Side
 from harness.boards.hashes import hashes_of
@@ -31,6 +33,7 @@ from harness.execution.program import Deployed
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import ProofStep, every_byte
+from harness.operators.region import Region
 from harness.plan import conformance
 from harness.plan.plan import Plan
 from harness.reference import generated
@@ -288,17 +291,53 @@ def _last_alone(whole: Whole) -> Question:
     )
 
 
-def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
-    """Ask whether a source of `reader` that several items compute has every column in its place."""
+def merging(reader: Layer, stage: Stage, places: npt.NDArray[np.intp], probe: Probe | None) -> Question:
+    """Ask whether a source of `reader` that is brought together has every column, from its place, in its place."""
     return Question(
         ProofStep.COMPOSITION,
         Side.BOARD,
         reader.name,
-        "the columns that several items compute are brought together, each in its place",
+        "the columns that it reads of what items compute are brought together, each in its place",
         "every byte of every column takes all 256 values, each in an order of its own",
         256 * stage.input_width,
         complete=True,
         answer=lambda note: differing_output(
-            stage, every_byte(stage.input_width, stage.input_dtype), lambda values: values, probe, note
+            stage, every_byte(stage.input_width, stage.input_dtype), lambda values: values[:, places], probe, note
         ),
+    )
+
+
+def dividing(layer: Layer, parts: Sequence[tuple[Region, Layer]]) -> Question:
+    """Ask whether the specifications of the parts, for these columns, together are that of the layer."""
+    vectors = 256
+
+    def wrong(note: Note) -> str:
+        rng = np.random.default_rng(SEED)
+        given = [
+            rng.normal(size=(vectors, tensor.size)).astype(tensor.dtype)
+            if tensor.dtype == np.float32
+            else every_byte(tensor.size, tensor.dtype)
+            for tensor in layer.inputs
+        ]
+        whole = layer.prepare()(*given)
+        for region, part in parts:
+            needs = zip(given, layer.needs(region), strict=True)
+            found = part.prepare()(*(values[:, need.indices(values.shape[1])] for values, need in needs))
+            columns = region.indices(layer.size)
+            different = np.argwhere(compare.bits(found) != compare.bits(whole[:, columns]))
+            if len(different):
+                vector, column = map(int, different[0])
+                return f"{part.name}, vector {vector}: column {columns[column]} is {found[vector, column]}"
+            note(dumps.sha256(found))
+        return ""
+
+    return Question(
+        ProofStep.COMPOSITION,
+        Side.REFERENCE,
+        layer.name,
+        "the parts that several items compute are the layer, each for the values that it reads",
+        f"{vectors} vectors, in which every byte takes all 256 values, or random float32",
+        vectors * layer.size,
+        complete=False,
+        answer=wrong,
     )

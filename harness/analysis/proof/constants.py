@@ -22,6 +22,7 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import ProofStep
+from harness.operators.region import Region
 from harness.targets import LayerCode, Table
 
 DERIVED = (
@@ -42,11 +43,16 @@ ROLES = {
 
 
 def questions(
-    network: Network, parts: Sequence[Layer], codes: Sequence[LayerCode], probe: Probe | None
+    network: Network,
+    parts: Sequence[Layer],
+    codes: Sequence[LayerCode],
+    probe: Probe | None,
+    regions: Sequence[Region] = (),
 ) -> Iterator[Question]:
     """Yield the questions about constants: those in the program's tables and those that the specification uses.
 
-    `parts` are whole layers, or columns of one side by side, each with the code of its target.
+    `parts` are whole layers, or parts of them, each with the code of its target; `regions` are the columns that they
+    compute, by default side by side.
     """
     nodes = expected_tables.nodes(network.onnx_bytes)
     yield Question(
@@ -58,7 +64,7 @@ def questions(
         DERIVED,
         sum(table.values.size for code in codes for table in code.tables),
         complete=True,
-        answer=lambda note: wrong_table(nodes, parts, codes, probe, note),
+        answer=lambda note: wrong_table(nodes, parts, codes, probe, note, regions),
     )
     yield Question(
         ProofStep.CONSTANTS,
@@ -86,14 +92,19 @@ def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequen
 
 
 def wrong_table(
-    nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode], probe: Probe | None, note: Note
+    nodes: Mapping[str, Node],
+    parts: Sequence[Layer],
+    codes: Sequence[LayerCode],
+    probe: Probe | None,
+    note: Note,
+    regions: Sequence[Region] = (),
 ) -> str:
     """Describe the first table that does not follow from the model; without a probe, of the generated tables."""
     tables = [table for code in codes for table in code.tables]
     expected: dict[str, Array] = {}
-    columns = expected_tables.columns_of([(part.output.name, part.size) for part in parts])
-    for part, code, (start, stop) in zip(parts, codes, columns, strict=True):
-        of_part = expected_tables.of_part(nodes[part.output.name].columns(start, stop), part.name, code.target)
+    columns = regions or expected_tables.columns_of([(part.output.name, part.size) for part in parts])
+    for part, code, region in zip(parts, codes, columns, strict=True):
+        of_part = expected_tables.of_part(nodes[part.output.name].columns(region), part.name, code.target)
         if of_part is None:
             return (
                 f"the tables of target {code.target} are not derived from the model: RULES in "

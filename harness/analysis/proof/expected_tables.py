@@ -24,6 +24,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.contraction import Scales
 from harness.operators.exact import fused
+from harness.operators.region import Region
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
 INFINITY = 0x7F800000
@@ -67,7 +68,7 @@ class Shaped:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A node of the ONNX file with its constants, or some columns of a QGemm.
+    """A node of the ONNX file with its constants, or those of some of its columns.
 
     `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
     `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and
@@ -98,15 +99,23 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     constant_first: bool = False
 
-    def columns(self, start: int, stop: int) -> Node:
-        """Return the node with these columns of a QGemm alone; of other operators the node itself."""
-        if self.operator not in (*DENSE, *FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
-            return self
-        positions = self.width // self.constants["weights"].shape[1]
-        channels = slice(start // positions, stop // positions)
-        per_channel = ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
-        cut = {name: self.constants[name][..., channels] for name in per_channel if name in self.constants}
-        return replace(self, width=stop - start, constants={**self.constants, **cut})
+    def columns(self, region: Region) -> Node:
+        """Return the node with these columns alone: whole channels, or rows, which have all weights."""
+        cut, (start, stop) = dict(self.constants), (region.start, region.stop)
+        channels = self.constants["weights"].shape[1] if "weights" in cut else 1
+        positions = self.width // channels
+        if channels > 1 and region.runs == 1:
+            taken = slice(start // positions, stop // positions)
+            per_channel = ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
+            cut |= {name: cut[name][..., taken] for name in per_channel if name in cut}
+            if "groups" in cut:
+                cut["groups"] = np.maximum(cut["groups"] * (taken.stop - taken.start) // channels, 1)
+        if np.size(cut.get("count", ())) == self.width // region.runs:  # one for each window of a channel
+            cut["count"] = cut["count"][start:stop]
+        for name in ("addend", "factor"):
+            if np.size(cut.get(name, ())) == self.width:
+                cut[name] = cut[name].reshape(-1)[region.indices(self.width)]
+        return replace(self, width=region.size, constants=cut)
 
     @property
     def centred(self) -> Array:
@@ -1115,8 +1124,8 @@ def _least(reached: Callable[[Array], Array], low: Array, high: Array) -> Array:
     return low
 
 
-def columns_of(widths: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Yield for each part of a layer its first column and the one after its last.
+def columns_of(widths: Sequence[tuple[str, int]]) -> Iterator[Region]:
+    """Yield the columns of each part of a layer.
 
     `widths` are the output tensor and the width of every part, those of one layer in the order of their columns.
     """
@@ -1124,4 +1133,4 @@ def columns_of(widths: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
     for output, width in widths:
         start = done.get(output, 0)
         done[output] = start + width
-        yield start, start + width
+        yield Region(start, start + width)

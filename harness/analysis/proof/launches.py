@@ -84,8 +84,11 @@ class Trial:
         part = self.plan.part(self.tasks[0])
         extreme = part.extremes()
         if extreme is not None and len(given) == 1:
-            chosen = rng.permutation(len(extreme))[: self._room]
-            given = {name: np.concatenate([values, extreme[chosen]]) for name, values in given.items()}
+            [(name, values)], [source] = given.items(), self.plan.sources(self.tasks[0])
+            chosen = extreme[rng.permutation(len(extreme))[: self._room]]
+            rows = np.resize(values, (len(chosen), values.shape[1]))
+            rows[:, source.region.indices(source.tensor.size)] = chosen
+            given = {name: np.concatenate([values, rows])}
         return given
 
     def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
@@ -111,7 +114,7 @@ class Trial:
         """Return the bytes of the launch's sources, concatenated, uint8 (n, bytes)."""
         layers, network = self.plan.network.layers, self.plan.network
         parts = [
-            self.given[layers[task.layer].output.name][:, task.start : task.stop]
+            self.given[layers[task.layer].output.name][:, task.region.indices(layers[task.layer].size)]
             if task
             else self.given[network.input.name]
             for task in self.launch.sources
@@ -125,12 +128,15 @@ class Trial:
         for task in self.tasks:
             layer, part = self.plan.network.layers[task.layer], self.plan.part(task)
             operate = part.prepare()
-            terms = [written[source] for source in layer.sources]
+            read = self.plan.sources(task)
+            terms = [written[source.tensor.name][:, source.region.indices(source.tensor.size)] for source in read]
             pieces = range(0, len(terms[0]), exact.BLOCK)
             found[task] = np.concatenate(
                 [operate(*(term[at : at + exact.BLOCK] for term in terms)) for at in pieces]
             ).astype(part.dtype)
-            written[layer.output.name] = found[task]
+            whole = np.array(written.get(layer.output.name, np.zeros((len(terms[0]), layer.size), part.dtype)))
+            whole[:, task.region.indices(layer.size)] = found[task]
+            written[layer.output.name] = whole
         return found
 
     @cached_property
@@ -213,14 +219,14 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
         "else",
         f"{rows:,} vectors of activations, extreme, random and equal values at its inputs, in {found.executions:,} "
         f"blocks of 1 to {block} vectors; inputs and the rest of all buffers are compared afterwards",
-        rows * sum(task.stop - task.start for task in trial.tasks),
+        rows * sum(task.size for task in trial.tasks),
         complete=False,
         answer=lambda note: trial.wrong(probe, options, found.executions, trial.tasks, note),
     )
 
 
 def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequence[Table]) -> Question:
-    rows, outputs = trial.count, sum(task.stop - task.start for task in trial.launch.outputs)
+    rows, outputs = trial.count, sum(task.size for task in trial.launch.outputs)
     block = min(REPEATED_BLOCK, max(OUTPUTS_OF_A_BLOCK // max(outputs, 1), 2), trial.plan.block)
     found = generated.passes(rows, block, SEED, executions)
     options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]

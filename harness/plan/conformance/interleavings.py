@@ -134,7 +134,7 @@ def _shared_bytes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
 def _place(plan: Plan, task: Task) -> tuple[int, int]:
     """Return the first byte per vector in the arena, and the one after the last."""
     start = task.offset or 0
-    return start, start + (task.stop - task.start) * plan.network.layers[task.layer].dtype.itemsize
+    return start, start + task.size * plan.network.layers[task.layer].dtype.itemsize
 
 
 def _copies(count: int) -> str:

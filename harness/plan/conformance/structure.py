@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from harness.plan.arena import PERIOD
 from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
@@ -35,16 +37,22 @@ def malformed(plan: Plan) -> tuple[PlanDefect, ...]:
 
 
 def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """Return for every task the indices of those that write its sources, by the tensors that the network names.
+    """Return for every task the indices of those that write values of its sources that it needs.
 
-    Derived from the network alone, so that a mistake of `Plan.reads` is detected.
+    Derived from the network alone, value by value, so that a mistake of `Plan.reads` is detected.
     """
     layers = plan.network.layers
-    writers: dict[str, list[int]] = {}
+    writers = {layer.output.name: np.zeros(layer.size, np.intp) for layer in layers}
     for index, task in enumerate(plan.tasks):
-        writers.setdefault(layers[task.layer].output.name, []).append(index)
+        layer = layers[task.layer]
+        writers[layer.output.name][task.region.indices(layer.size)] = index
     return tuple(
-        tuple(writer for tensor in layers[task.layer].sources for writer in writers.get(tensor, []))
+        tuple(
+            int(writer)
+            for tensor, need in zip(layers[task.layer].inputs, layers[task.layer].needs(task.region), strict=True)
+            if tensor.name in writers
+            for writer in np.unique(writers[tensor.name][need.indices(tensor.size)])
+        )
         for task in plan.tasks
     )
 
@@ -98,9 +106,17 @@ def _columns(plan: Plan) -> Iterator[str]:
         for task in tasks:
             if not 0 <= task.start < task.stop:
                 yield f"task {task.name} computes columns {task.start} to {task.stop}"
-        if len(tasks) > 1 and not layer.splittable:
-            yield f"layer {layer.name} is a {layer.operator}, whose columns cannot be split, but has {len(tasks)} tasks"
-        yield from _cover(plan, layer.name, layer.size, tasks)
+            elif task.stop * task.runs <= layer.size and not layer.divisible(task.region):
+                yield f"task {task.name} computes {_told(task)} of {layer.name}, a {layer.operator} not divided there"
+        runs = {task.runs for task in tasks}
+        if len(runs) > 1:
+            yield f"tasks of layer {layer.name} compute columns of {' and '.join(map(str, sorted(runs)))} runs"
+        else:
+            yield from _cover(plan, layer.name, layer.size // max(runs, default=1), tasks)
+
+
+def _told(task: Task) -> str:
+    return f"columns {task.start} to {task.stop}{f' of {task.runs} runs' if task.runs > 1 else ''}"
 
 
 def _cover(plan: Plan, layer: str, width: int, tasks: Sequence[Task]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 The network is one graph of whole layers.  Every item has a graph of its own: it declares the input and the parameters
 that it needs, computes its tasks in the order of its schedule, sends a result directly after the task that computes it,
 and gets another item's result right before the first task that reads it.  A result goes by the same name in all items.
-Where several items compute columns of one layer, a reader takes the list of them: side by side they are the layer.
+Where several items compute columns of one layer, a reader takes the list of them: side by side they are the layer, or
+in each of its channels if they computed rows.  An item that computes a part takes only the values that it needs.
 
 Tensors are called after layers and tasks, parameters after their task (`dense_1__weights`), shared variables after
 what they carry (`vsync_dense_1`).  All constants of a layer appear, numbers as attributes and tables as parameters,
@@ -21,6 +22,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.region import Region
 from harness.operators.tensor import INT64
 from harness.plan.items.graphs import (
     Description,
@@ -29,28 +31,34 @@ from harness.plan.items.graphs import (
     Graph,
     Instruction,
     ItemGraph,
+    Join,
+    Operand,
     Operation,
+    Part,
     Send,
     Shared,
     Value,
     Variable,
 )
-from harness.plan.plan import Compute, Plan, Task, unused
+from harness.plan.plan import Compute, Plan, Source, Task, unused
 
 PARAMETERS = "parameters"
 """The folder of the parameters: the first part of every label."""
 
 COLUMNS = "columns"
-"""The constant of an operation that says which columns of its layer it computes, if the layer can be split."""
+"""The constant of an operation that says which columns of its layer it computes, if its fragment has it.
+
+The first, and the first behind them; for columns of each of several runs, as of the rows of channels, their number too.
+"""
 
 KEYWORDS = frozenset(
     {
         "version", "extension", "graph", "fragment", "tensor", "integer", "scalar", "logical", "string", "true",
         "false", "for", "in", "if", "else", "yield", "length_of", "shape_of", "range_of", "graphitem", "variablesync",
-        "concat",
+        "concat", "join", "part",
     }
 )  # fmt: skip
-"""The reserved words of NNEF and its extension by items, and the one that can denote a tensor."""
+"""The reserved words of NNEF and its extension by items, and those that can denote a tensor."""
 
 
 def describe(plan: Plan) -> Description:
@@ -67,7 +75,7 @@ def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
     tensors = {layer.output.name: identifier(layer.name) for layer in network.layers}
     sources = {network.input.name: input_identifier(network)} | tensors
     steps = [
-        _step(layer, tensors[layer.output.name], [sources[name] for name in layer.sources], (0, layer.size))
+        step(layer, tensors[layer.output.name], [sources[name] for name in layer.sources], Region(0, layer.size))
         for layer in network.layers
     ]
     return _graph(network, steps, [tensors[name] for name in _outputs(network)]), _parameters(steps)
@@ -83,11 +91,17 @@ def traces(plan: Plan) -> dict[str, str]:
     layers = plan.network.layers
     origins = {layer.name: f"{layer.operator}, ONNX node {layer.node!a}" for layer in layers}
     parts = {
-        task.name: f"{origins[layers[task.layer].name]}, columns {task.start} to {task.stop - 1}"
+        task.name: f"{origins[layers[task.layer].name]}, {columns_text(task.region)}"
         for task in plan.tasks
         if task.name not in origins
     }
     return {identifier(name): origin for name, origin in (origins | parts).items()}
+
+
+def columns_text(region: Region) -> str:
+    """Return the columns of a region for people."""
+    text = f"columns {region.start} to {region.stop - 1}"
+    return text if region.runs == 1 else f"{text} of each of {region.runs} runs"
 
 
 def identifier(name: str) -> str:
@@ -114,38 +128,48 @@ def input_identifier(network: Network) -> str:
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """One operation, with its parameters by the variables that it reads."""
 
     operation: Operation
     tables: dict[str, Array]
 
 
-def _task_steps(plan: Plan) -> list[_Step]:
+def _task_steps(plan: Plan) -> list[Step]:
     """Return the operation of every task; it reads a tensor of several parts as their list."""
-    return [
-        _step(plan.part(task), identifier(task.name), _sources(plan, task), (task.start, task.stop))
-        for task in plan.tasks
-    ]
+    return [step(plan.part(task), identifier(task.name), _sources(plan, task), task.region) for task in plan.tasks]
 
 
-def _sources(plan: Plan, task: Task) -> list[str | tuple[str, ...]]:
-    """Return the sources of a task, by name."""
-    named = (tuple(identifier(writer.name) for writer in writers) for writers in plan.sources(task))
-    return [names if len(names) > 1 else names[0] if names else input_identifier(plan.network) for names in named]
+def _sources(plan: Plan, task: Task) -> list[Operand]:
+    return [_operand(source, input_identifier(plan.network)) for source in plan.sources(task)]
 
 
-def _step(layer: Layer, output: str, sources: Sequence[str | tuple[str, ...]], columns: tuple[int, int]) -> _Step:
+def _operand(source: Source, network_input: str) -> Operand:
+    """Return the values of a source, from the tensors of those that wrote them."""
+    names = tuple(identifier(writer.name) for writer in source.writers) or (network_input,)
+    regions = [writer.region for writer in source.writers] or [Region(0, source.tensor.size)]
+    first, runs = regions[0].start, regions[0].runs
+    joined: Operand = names[0] if len(names) == 1 else names if runs == 1 else Join(names, runs)
+    wanted, whole = source.region, Region.of(first, regions[-1].stop, runs, source.tensor.size)
+    if wanted == whole:
+        return joined
+    if whole.size < source.tensor.size:
+        wanted = Region(wanted.start - first, wanted.stop - first, runs)
+    return Part(joined, wanted)
+
+
+def step(layer: Layer, output: str, sources: Sequence[Operand], columns: Region) -> Step:
+    """Return the operation that gives the tensor `output` from its `sources`, these columns of a layer."""
     tables = {f"{output}__{role}": table for role, table in _tables(layer).items()}
     if layer.side_by_side:
-        sources = [_joined(sources)]
+        sources = [_side_by_side(sources)]
     inputs = (*sources, *tables)
-    return _Step(Operation(output, layer.fragment.name, inputs, tuple(_attributes(layer, columns).items())), tables)
+    return Step(Operation(output, layer.fragment.name, inputs, tuple(_attributes(layer, columns).items())), tables)
 
 
-def _joined(sources: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
-    names = tuple(name for source in sources for name in ((source,) if isinstance(source, str) else source))
-    return names if len(names) > 1 else names[0]
+def _side_by_side(sources: Sequence[Operand]) -> Operand:
+    each = tuple(one for source in sources for one in (source if isinstance(source, tuple) else (source,)))
+    return each if len(each) > 1 else each[0]
 
 
 def _tables(layer: Layer) -> dict[str, Array]:
@@ -154,25 +178,26 @@ def _tables(layer: Layer) -> dict[str, Array]:
     return {role: table if table.ndim == 2 else table.reshape(1, -1) for role, table in tables.items()}
 
 
-def _attributes(layer: Layer, columns: tuple[int, int]) -> dict[str, Value]:
+def _attributes(layer: Layer, columns: Region) -> dict[str, Value]:
     """Return the constants that are numbers; then the columns, where the fragment has them, and type of the result."""
     numbers: dict[str, Value] = {
         role: float(value) if isinstance(value, np.float32) else value
         for role, value in layer.constants().items()
         if not isinstance(value, np.ndarray)
     }
-    return numbers | ({COLUMNS: columns} if layer.fragment.states_columns else {}) | {"type": layer.dtype.name}
+    stated = (columns.start, columns.stop, *([columns.runs] if columns.runs > 1 else []))
+    return numbers | ({COLUMNS: stated} if layer.fragment.states_columns else {}) | {"type": layer.dtype.name}
 
 
 def _label(variable: str) -> str:
     return f"{PARAMETERS}/{variable}"
 
 
-def _parameters(steps: Iterable[_Step]) -> dict[str, Array]:
+def _parameters(steps: Iterable[Step]) -> dict[str, Array]:
     return {_label(variable): table for step in steps for variable, table in step.tables.items()}
 
 
-def _variables(steps: Iterable[_Step]) -> Iterator[Variable]:
+def _variables(steps: Iterable[Step]) -> Iterator[Variable]:
     for step in steps:
         for variable, table in step.tables.items():
             yield Variable(variable, table.shape, _label(variable))
@@ -201,7 +226,7 @@ def _title(network: Network) -> str:
     return name if name[:1].isalpha() else f"NETWORK_{name}".rstrip("_")
 
 
-def _graph(network: Network, steps: Sequence[_Step], outputs: Iterable[str]) -> Graph:
+def _graph(network: Network, steps: Sequence[Step], outputs: Iterable[str]) -> Graph:
     external = _external(network)
     instructions: tuple[Instruction, ...] = (external, *_variables(steps), *(step.operation for step in steps))
     return Graph(_title(network), (external.output,), tuple(outputs), instructions)
@@ -229,7 +254,7 @@ class _Exchange:
         """Return the declaration of a task's shared variable."""
         work = self.plan.tasks[task]
         kind = "integer" if self.plan.network.layers[work.layer].dtype == INT64 else "scalar"
-        return Shared(self.names[task], (1, work.stop - work.start), kind)
+        return Shared(self.names[task], (1, work.size), kind)
 
     def send(self, task: int) -> Send:
         """Return the instruction of the task's own item."""
@@ -241,7 +266,7 @@ class _Exchange:
         return Get(identifier(work.name), self._item(work.item), self.names[task])
 
 
-def _item(plan: Plan, item: int, steps: Sequence[_Step], exchange: _Exchange) -> ItemGraph:
+def _item(plan: Plan, item: int, steps: Sequence[Step], exchange: _Exchange) -> ItemGraph:
     """Return the graph of one item, from its schedule."""
     tasks = [step.task for step in plan.schedules[item] if isinstance(step, Compute)]
     got: dict[int, None] = {}

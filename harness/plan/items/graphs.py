@@ -8,10 +8,12 @@ implementation", ERTS 2024, sections II.B and IV.A.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.core.arrays import Array
+from harness.operators.region import Region
 
 Value: TypeAlias = "float | int | str | tuple[Value, ...]"
 """The value of an attribute: a number, a text, or a list of these."""
@@ -35,22 +37,55 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Join:
+    """`join([tensors...], runs = ...)`: tensors side by side in each of `runs` runs, such as the rows of channels."""
+
+    tensors: tuple[str, ...]
+    runs: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """`part(whole, runs = ..., begin = ..., end = ...)`: the values of a region."""
+
+    whole: Operand
+    region: Region
+
+
+Operand: TypeAlias = "str | tuple[Operand, ...] | Join | Part"
+"""The tensor that an operation reads: one with a name, several side by side (`concat`), or what these two make."""
+
+
+def names(operand: Operand) -> Iterator[str]:
+    """Yield the tensors of an operand, each as often as it has them."""
+    match operand:
+        case str():
+            yield operand
+        case Join():
+            yield from operand.tensors
+        case Part():
+            yield from names(operand.whole)
+        case tuple():
+            for each in operand:
+                yield from names(each)
+
+
+@dataclass(frozen=True)
 class Operation:
     """`output = operation(inputs..., attributes...)`: computes one tensor from others.
 
-    `inputs` are tensors, or lists of tensors that are one side by side (a source that several items compute);
     `attributes` are constants by name, in the order of their appearance.
     """
 
     output: str
     operation: str
-    inputs: tuple[str | tuple[str, ...], ...]
+    inputs: tuple[Operand, ...]
     attributes: tuple[tuple[str, Value], ...] = ()
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """All tensors that it reads, each as often as it does."""
-        return tuple(name for given in self.inputs for name in (given if isinstance(given, tuple) else (given,)))
+        return tuple(name for given in self.inputs for name in names(given))
 
 
 @dataclass(frozen=True)

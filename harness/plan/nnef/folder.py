@@ -108,7 +108,7 @@ def read(folder: Path) -> Plan:
     graphs = {str(folder / GRAPH): graph} | dict(zip(files.values(), items, strict=True))
     description = Description(graph, items, _read_parameters(folder, graphs))
     composition.require_network(description, *describe_network(network), str(folder / GRAPH))
-    return _plan(settings, network, composition.check(description, files), files)
+    return _plan(settings, network, composition.check(description, files, network.layers), files)
 
 
 def _clear(folder: Path) -> None:
@@ -208,7 +208,7 @@ def _plan(settings: _Settings, network: Network, works: Iterable[Work], files: d
     for work in sorted(works, key=lambda work: work.columns.start):
         by_layer.setdefault(work.columns.layer, []).append(work)
     in_order = [by_layer[identifier(layer.name)] for layer in network.layers]
-    shares = [[Share(index[w.item], w.columns.start, w.columns.stop) for w in works] for works in in_order]
+    shares = [[Share.of(index[work.item], work.columns.region) for work in works] for works in in_order]
     tasks = tasks_from(network.layers, shares, pipeline=settings.pipeline)
     _require_names(tasks, [work for works in in_order for work in works], files)
     made = compose(settings.board, network, settings.block, settings.sync, items, tasks)

@@ -26,6 +26,26 @@ fragment send_var<? = scalar>(dest: graphitem[], data: scalar) -> (output: varia
 }
 """The operations by which items exchange data (the paper's syntax 2 to 4), by name."""
 
+PARTS = {
+    "join": """\
+# Tensors side by side in each of the runs into which each of them is divided evenly: rows of the channels of an image.
+fragment join(x: tensor<scalar>[], runs: integer) -> (y: tensor<scalar>)
+{
+    inner = [for each in x yield reshape(each, shape = [0, runs, -1])];
+    y = reshape(concat(inner, axis = 2), shape = [0, -1]);
+}
+""",
+    "part": """\
+# The columns begin to end - 1 of each of the runs into which a tensor is divided evenly.
+fragment part(x: tensor<scalar>, runs: integer, begin: integer, end: integer) -> (y: tensor<scalar>)
+{
+    inner = slice(reshape(x, shape = [0, runs, -1]), axes = [2], begin = [begin], end = [end]);
+    y = reshape(inner, shape = [0, -1]);
+}
+""",
+}
+"""The operations within operands, by name: parts of results, and results of parts."""
+
 
 def known() -> dict[str, Fragment]:
     """Return the fragments of all operators by name, each after those that it uses."""

@@ -17,19 +17,23 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
+from harness.operators.region import Region
 from harness.plan.items.graphs import (
     External,
     Get,
     Graph,
     Instruction,
     ItemGraph,
+    Join,
+    Operand,
     Operation,
+    Part,
     Send,
     Shared,
     Value,
     Variable,
 )
-from harness.plan.nnef.fragments import EXCHANGE, known
+from harness.plan.nnef.fragments import EXCHANGE, PARTS, known
 from harness.plan.nnef.scanner import Cursor, Token, TokenKind
 
 T = TypeVar("T")
@@ -59,7 +63,7 @@ def parse_graph(text: str, file: str) -> Graph:
 
 def parse_item(text: str, file: str) -> ItemGraph:
     """Return the item of a `graphitem` file; `file` is what messages call it."""
-    return _Document(text, file, EXCHANGE).item()
+    return _Document(text, file, EXCHANGE | PARTS).item()
 
 
 class _Document:
@@ -236,16 +240,44 @@ class _Document:
         self._give(target, signature.result)
         return Operation(target.text, operation.text, tuple(inputs), tuple(constants.items()))
 
-    def _argument(self, kind: str, name: str) -> str | tuple[str, ...]:
-        """Return a tensor, or `concat([...], axis = 1)` of several."""
+    def _argument(self, kind: str, name: str) -> Operand:
+        """Return a tensor, `concat([...], axis = 1)` or `join([...], ...)` of several, or `part(...)` of these."""
+        word = self.cursor.token
+        if word.text in PARTS and self.exchange:
+            if word.text not in self.signatures:
+                self._refuse_undefined(word)
+            return self._part(kind, name) if word.text == "part" else self._join(kind, name)
         if not self.cursor.at("concat"):
             return self._tensor(kind, name)
         self.cursor.expect("concat", "(")
-        parts = self._list("[", "]", lambda: self._tensor(kind, name))
+        parts = self._list("[", "]", lambda: self._argument(kind, name))
         self.cursor.expect(",", "axis", "=")
         self.cursor.match(TokenKind.INTEGER, "1", ", the axis of the columns")
         self.cursor.expect(")")
         return tuple(parts) if len(parts) > 1 else parts[0]
+
+    def _join(self, kind: str, name: str) -> Join:
+        self.cursor.expect("join", "(")
+        tensors = self._list("[", "]", lambda: self._tensor(kind, name))
+        runs = self._number("runs", 1)
+        self.cursor.expect(")")
+        return Join(tuple(tensors), runs)
+
+    def _part(self, kind: str, name: str) -> Part:
+        self.cursor.expect("part", "(")
+        whole = self._argument(kind, name)
+        runs, begin, end = self._number("runs", 1), self._number("begin", 0), self._number("end", 1)
+        self.cursor.expect(")")
+        return Part(whole, Region(begin, end, runs))
+
+    def _number(self, name: str, least: int) -> int:
+        """Read `, name = integer`."""
+        self.cursor.expect(",", name, "=")
+        word = self.cursor.token
+        value = self._integer(name)
+        if value < least:
+            self.cursor.refuse_at(word, f"{least} or more for {name}, found {value}")
+        return value
 
     def _tensor(self, kind: str, what: str) -> str:
         name = self.cursor.take(TokenKind.NAME, f"a tensor for {what}")

@@ -17,13 +17,16 @@ from harness.plan.items.graphs import (
     Graph,
     Instruction,
     ItemGraph,
+    Join,
+    Operand,
     Operation,
+    Part,
     Send,
     Shared,
     Value,
     Variable,
 )
-from harness.plan.nnef.fragments import EXCHANGE, needed
+from harness.plan.nnef.fragments import EXCHANGE, PARTS, needed
 from harness.plan.nnef.parser import EXTENSIONS, VERSION
 
 WIDTH = 120
@@ -61,6 +64,8 @@ def _document(
     operations = [entry.operation for entry in graph.instructions if isinstance(entry, Operation)]
     fragments = [fragment.text for fragment in needed(operations)]
     fragments += EXCHANGE.values() if isinstance(graph, ItemGraph) else []
+    read = [_tensor(given) for entry in graph.instructions if isinstance(entry, Operation) for given in entry.inputs]
+    fragments += [text for name, text in PARTS.items() if any(f"{name}(" in each for each in read)]
     head = [f"version {VERSION};\n", "".join(f"extension {name};\n" for name in EXTENSIONS), *fragments]
     body = [_declarations(graph.instructions, parameters, shared), *_steps(graph.instructions, traces)]
     interface = f"{title}({', '.join(graph.inputs)}) -> ({', '.join(graph.outputs)})\n"
@@ -126,8 +131,15 @@ def _filled(arguments: Sequence[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def _tensor(given: str | tuple[str, ...]) -> str:
-    return given if isinstance(given, str) else f"concat([{', '.join(given)}], axis = 1)"
+def _tensor(given: Operand) -> str:
+    match given:
+        case str():
+            return given
+        case Join():
+            return f"join([{', '.join(given.tensors)}], runs = {given.runs})"
+        case Part(whole, region):
+            return f"part({_tensor(whole)}, runs = {region.runs}, begin = {region.start}, end = {region.stop})"
+    return f"concat([{', '.join(map(_tensor, given))}], axis = 1)"
 
 
 def _value(value: Value) -> str:

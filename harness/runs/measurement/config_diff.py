@@ -27,7 +27,8 @@ def _core(item: ItemEntry) -> str:
 
 def _tasks(document: AnyDocument) -> str:
     return "; ".join(
-        f"{one.layer} {one.columns[0]}..{one.columns[1]} by {one.item} in stage {one.stage}"
+        f"{one.layer} {'..'.join(map(str, one.columns[:2]))}{f' of {one.columns[2]} runs' if one.columns[2:] else ''} "
+        f"by {one.item} in stage {one.stage}"
         for one in document.plan.tasks
     )
 

@@ -105,7 +105,7 @@ def test_matmul_computes_each_row(shape: tuple[int, ...]) -> None:
         expected = expected + x[..., k, None] * weights[k]
     assert layer.output.shape == (*shape, 4)
     assert layer.prepare()(x.reshape(3, -1)).tobytes() == expected.tobytes()
-    assert layer.slice(0, 4, "part") is None
+    assert layer.pieces("channels") is None
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -14,7 +14,6 @@ import pytest
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.operators.contraction import Contraction
-from harness.operators.qlinear_mat_mul import QLinearMatMul
 from harness.reference import exhaustive
 from tests.support.codes import (
     COUNTS,
@@ -27,7 +26,6 @@ from tests.support.codes import (
     random_scales,
     random_zero_points,
     runtime,
-    specified,
 )
 from tests.support.images import every_operator
 
@@ -140,14 +138,6 @@ def test_sums_beyond_int32_are_refused() -> None:
     given = CONFIGURATIONS[0] | {"b": np.full((70_000, 1), -128, np.int8), "zb": np.int8(127)}
     with pytest.raises(RequestError, match="accumulator of column 0 can reach"):
         layer_of(NODE, given, {"a": np.zeros((1, 70_000), np.uint8)})
-
-
-def test_parts_of_the_columns_are_the_layer() -> None:
-    layer = layer_of(NODE, CONFIGURATIONS[3], {"a": X})
-    parts = [layer.slice(start, stop, "part") for start, stop in ((0, 1), (1, 4))]
-    assert all(isinstance(part, QLinearMatMul) for part in parts)
-    found = np.concatenate([part.prepare()(X) for part in parts if part], axis=1)
-    assert (found == specified(layer, {"a": X})).all()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Compute, Cross, HandOver, Item, Plan, Step, Sync, Task
-from tests.support import builders
+from tests.support import builders, float_images, images
 from tests.support.programs.board_program import parse
 
 
@@ -385,7 +386,12 @@ NO_SPLITS = {
     "layer_1..quantize=network": ("quantize comes before layer_1 in the model", "quantize..layer_1"),
     "..layer_0=network": ("says nothing", "FIRST..LAST=ITEM"),
     " parallel": ("says nothing", "no blanks"),
-    "quantize=prepost+network": ("layer quantize (QuantizeLinear) cannot be split", "quantize=ITEM"),
+    "advisory=prepost+network": ("layer advisory (ArgMax) cannot be split", "possible: advisory=ITEM"),
+    "layer_0=prepost+network:rows": ("layer layer_0 (QGemm) cannot be split by rows", "layer_0=ITEM+ITEM for"),
+    "layer_0=prepost+network:row": ("no layer is divided by 'row'", "by channels or rows"),
+    "layer_0=prepost:rows": ("rows for prepost alone", "ITEM+ITEM:rows"),
+    "branches=prepost+network:rows": ("no layer is divided by 'rows'", "LAYER=ITEM+ITEM:rows"),
+    "parallel=prepost+network:rows": ("no layer of network can be split over 2 items", "a row at least"),
     "layer_0=network+network": ("item network is named twice", "once"),
     "branches": ("network has no parallel branches for 2 items", "pipeline"),
     "parallel=network": ("there is only network to split over", "two items"),
@@ -407,9 +413,39 @@ def test_a_split_that_cannot_be_is_refused_by_name(
     assert hint in caught.value.hint
 
 
+NO_IMAGES = {
+    "conv=prepost+network+spare": (
+        "has 2 groups of channels, too few for 3",
+        "conv=ITEM+ITEM for 2 groups of channels",
+    ),
+    "mean=prepost+network:rows": ("(QLinearGlobalAveragePool) cannot be split by rows", "ITEM+ITEM for 4 channels"),
+    "transposed=prepost+network": ("(Transpose) cannot be split", "possible: transposed=ITEM"),
+    "largest=prepost+network+spare:columns": ("no layer is divided by 'columns'", "by channels or rows"),
+    "most=prepost+network:rows": ("(GlobalMaxPool) has 1 row, too few for 2", "most=ITEM+ITEM for 9 channels"),
+}
+
+
+@pytest.mark.parametrize(("word", "said"), NO_IMAGES.items(), ids=NO_IMAGES)
+def test_a_split_of_images_that_cannot_be_is_refused(spare: Profile, word: str, said: tuple[str, str]) -> None:
+    message, hint = said
+    net = float_images.every_operator("most") if word.startswith("most") else images.every_operator("uint8")
+    with pytest.raises(RequestError, match=re.escape(message)) as caught:
+        plan.make(net, spare, split=[word])
+    assert hint in caught.value.hint
+
+
+def test_parallel_divides_the_rows_or_channels_of_layers_with_weights(spare: Profile) -> None:
+    net = images.every_operator("int8", "conv", "largest", "mean", "columns")
+    names = {"rows": ["conv"], "channels": ["conv", "mean", "columns"]}
+    for way, divided in names.items():
+        made = plan.make(net, spare, split=[f"parallel=prepost+network:{way}"])
+        assert [layer.name for index, layer in enumerate(net.layers) if len(made.tasks_of(index)) > 1] == divided
+        assert [task.runs for task in made.tasks if task.name == "conv_1"] == [6 if way == "rows" else 1]
+
+
 def test_more_items_than_columns_are_refused(spare: Profile) -> None:
     narrow = parse(builders.random_network(np.random.default_rng(1), (3, 2)))
-    with pytest.raises(RequestError, match="layer layer_0 has 2 columns, too few for 3 items"):
+    with pytest.raises(RequestError, match=r"layer layer_0 \(QGemm\) has 2 columns, too few for 3 items"):
         plan.make(narrow, spare, split=["layer_0=prepost+network+spare"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -265,10 +266,11 @@ def test_a_task_that_is_none_is_found(host: Profile, changes: dict[str, int], te
 
 def test_a_split_of_what_cannot_be_split_is_found(host: Profile) -> None:
     made = make(chain(), host, "layer_0=left+right")
-    tasks = [dataclasses.replace(made.tasks[0], stop=1), dataclasses.replace(made.tasks[0], name="rest", start=1)]
-    assert texts(dataclasses.replace(made, tasks=(*tasks, *made.tasks[1:])))[0] == (
-        "structure: layer quantize is a QuantizeLinear, whose columns cannot be split, but has 2 tasks"
-    )
+    half = made.tasks[1].stop // 2
+    assert texts(with_task(made, "layer_0_0", stop=half, runs=2)) == [
+        f"structure: task layer_0_0 computes columns 0 to {half} of 2 runs of layer_0, a QGemm not divided there",
+        "structure: tasks of layer layer_0 compute columns of 1 and 2 runs",
+    ]
 
 
 def test_tasks_in_another_order_or_of_one_layer_in_two_stages_are_found(host: Profile) -> None:
@@ -285,7 +287,10 @@ def test_a_plan_of_100_layers_on_8_items_is_checked_at_once() -> None:
     layers = [plans.dense(0, "x"), *(plans.dense(number, f"t{number - 1}") for number in range(1, 100))]
     edges = [plans.WIDTH * part for part in range(9)]
     layers = [
-        dataclasses.replace(layer, output=dataclasses.replace(layer.output, shape=(edges[-1],))) for layer in layers
+        dataclasses.replace(
+            layer, weights=np.tile(layer.weights, 8), output=dataclasses.replace(layer.output, shape=(edges[-1],))
+        )
+        for layer in layers
     ]
     shares = [[Share(item, *edges[item : item + 2]) for item in range(8)]] * 100
     tasks = plan.tasks_from(layers, shares, pipeline=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import tempfile
 from collections.abc import Callable
@@ -19,7 +20,10 @@ from harness.core.installation import ROOT
 from harness.model import load
 from harness.model.network import Network
 from harness.plan import plan
-from harness.plan.nnef import folder
+from harness.plan.items import composition
+from harness.plan.items.description import describe
+from harness.plan.items.graphs import Description
+from harness.plan.nnef import folder, parser, printer
 from harness.plan.plan import Item, Plan, compose, tasks_from
 from harness.plan.split import Share
 from tests.support import codes, dags, images
@@ -43,11 +47,84 @@ def test_a_plan_of_every_operator_comes_back_the_same(net: Network, tmp_path: Pa
     assert plans.same(folder.read(tmp_path), made)
 
 
-def test_a_plan_whose_items_share_a_convolution_comes_back_the_same(tmp_path: Path) -> None:
+def images_of(*words: str) -> Plan:
+    """LeNet-5, whose images the items share."""
     net, host = load(ROOT / "models" / "lenet5_int8.onnx"), profile.load(ROOT / "boards.yaml", {}).board("host")
-    made = plan.make(net, host, block=4, split=["conv_1=prepost+network", "dense_3=prepost+network"])
+    return plan.make(net, host, block=4, split=words)
+
+
+PARTS = {
+    "channels": ("conv_1=prepost+network", "dense_3=prepost+network"),
+    "channels of several layers": ("conv_1..pool_2=prepost+network",),
+    "rows": ("quantize_input..pool_2=network+prepost:rows",),
+    "rows, then channels": ("quantize_input..conv_1=prepost+network:rows", "pool_1..conv_2=prepost+network"),
+    "channels, then rows": ("conv_1=prepost+network", "pool_1..pool_2=prepost+network:rows"),
+}
+
+
+@pytest.mark.parametrize("words", PARTS.values(), ids=PARTS)
+def test_a_plan_whose_items_share_images_comes_back_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
+    made = images_of(*words)
     folder.write(made, tmp_path)
     assert plans.same(folder.read(tmp_path), made)
+
+
+POOLS = "[pool_1_0, pool_1_1]"
+READ = f"part(join({POOLS}, runs = 6), runs = 6, begin = 48, end = 144)"
+COLUMNS = "columns = [32, 64, 16]"
+WRONG_PARTS = [
+    (READ, f"part(join({POOLS}, runs = 6), runs = 6, begin = 60, end = 144)", "conv_2_1 reads columns 60 to 143"),
+    (READ, f"part(join({POOLS}, runs = 6), runs = 3, begin = 48, end = 144)", "conv_2_1 reads columns 48 to 143"),
+    (READ, f"part(join({POOLS}, runs = 6), runs = 6, begin = 48, end = 145)", "are no part of columns 0 to 863"),
+    (READ, f"part(join({POOLS}, runs = 3), runs = 6, begin = 48, end = 144)", "are not side by side in 3 runs"),
+    (READ, f"part(join({POOLS}, runs = 0), runs = 6, begin = 48, end = 144)", "1 or more for runs, found 0"),
+    (READ, f"part(concat({POOLS}, axis = 1), runs = 6, begin = 48, end = 144)", "which are not one result"),
+    (READ, f"join({POOLS}, runs = 6)", "conv_2_1 reads columns 0 to 863 of pool_1"),
+    (READ, "part(part(pool_1_1, runs = 6, begin = 0, end = 72), runs = 6, begin = 0, end = 72)", "reads columns 72 to"),
+    (READ, "part(conv_2_1__weights, runs = 6, begin = 0, end = 1)", "tensor<integer>"),
+    (POOLS, "[pool_1_1, pool_1_0]", "are not side by side in 6 runs"),
+    (COLUMNS, "columns = [32, 63, 16]", "cannot be computed alone"),
+    (COLUMNS, "columns = [32, 64, 8]", "cannot be computed alone"),
+    (COLUMNS, "columns = [32, 56, 16]", "nothing computes columns 56 to 63 of each of 16 runs of conv_2"),
+    (COLUMNS, "columns = [24, 64, 16]", "computes columns 24 to 31 of each of 16 runs of conv_2 a second time"),
+    (COLUMNS, "columns = [512, 1024]", "computes columns 512 to 1023 of conv_2, others columns of 16 runs"),
+    ("fragment join(", "fragment joined(", "a fragment of this harness"),
+    ("conv_2_1__window,", "pool_2_1__window,", "pool_2_1__window"),
+]
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Plan, Description, str]:
+    """LeNet-5 by rows, and the text of one of its items."""
+    made = images_of("conv_1..pool_2=prepost+network:rows")
+    told = describe(made)
+    [item] = [each for each in told.items if each.item == "network"]
+    return made, told, printer.item_text(item, told.parameters, {})
+
+
+def check(made: Plan, told: Description, text: str) -> None:
+    item = parser.parse_item(text, "network.nnef")
+    items = tuple(item if each.item == "network" else each for each in told.items)
+    files = {each.item: f"{each.item}.nnef" for each in items}
+    composition.check(dataclasses.replace(told, items=items), files, made.network.layers)
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), WRONG_PARTS, ids=[message for *_, message in WRONG_PARTS])
+def test_a_wrong_part_is_refused(rows: tuple[Plan, Description, str], right: str, wrong: str, message: str) -> None:
+    """A halo that is a row short, exchanged parts, columns of nobody, the window of another layer."""
+    made, told, text = rows
+    assert text.count(right) == 1
+    check(made, told, text)
+    with pytest.raises(RequestError, match=re.escape(message)):
+        check(made, told, text.replace(right, wrong))
+
+
+def test_a_window_that_pads_an_inner_border_is_refused(rows: tuple[Plan, Description, str]) -> None:
+    made, told, text = rows
+    label = "parameters/conv_2_1__window"
+    window = told.parameters[label] + np.array([[0], [0], [0], [0], [1], [0]], np.int32)
+    with pytest.raises(RequestError, match=rf"conv_2_1__window \({label}.dat\) is at \[4, 0\] 1, but in the network 0"):
+        check(made, dataclasses.replace(told, parameters=told.parameters | {label: window}), text)
 
 
 @pytest.mark.slow
