@@ -304,7 +304,9 @@ def _chunk(request: Request, network: Network, vectors: int) -> int:
     return request.chunk
 
 
-def _require_space(request: Request, workspace: Workspace, network: Network, vectors: int, *, needs_all: bool) -> None:
+def _require_space(
+    request: Request, workspace: Workspace, network: Network, vectors: int, *, needs_all: bool = False
+) -> None:
     """Raise RequestError if the disk has no room for the inputs and the dumps of a run, which may need all dumps."""
     of_vector = network.input.size * network.input.dtype.itemsize
     needed = vectors * (vector_bytes(network) if request.fetch == "all" else of_vector)

@@ -135,3 +135,6 @@ def test_a_run_that_the_disk_has_no_room_for_is_refused(
     with pytest.raises(RequestError, match=r"takes 1 MiB for 1,000 vectors, and .* has 0 MiB free$") as caught:
         job._require_space(request, Workspace(*[tmp_path] * 4), net, 1000)
     assert caught.value.hint == hint
+    with pytest.raises(RequestError) as caught:
+        job._require_space(request, Workspace(*[tmp_path] * 4), net, 1000, needs_all=True)
+    assert caught.value.hint == hint.replace(" or --fetch mismatch", "")
