@@ -55,9 +55,9 @@ def test_a_name_of_no_variant_is_answered_with_the_choices(name: str) -> None:
 
 
 def resized(layer: QGemm, depth: int, width: int) -> QGemm:
-    """The layer with these sizes, its constants as they are."""
-    read = dataclasses.replace(layer.input, shape=(depth,))
-    return dataclasses.replace(layer, inputs=(read,), output=dataclasses.replace(layer.output, shape=(width,)))
+    """The layer with these sizes; its weights are repeated, its other constants are as they are."""
+    read, made = dataclasses.replace(layer.input, shape=(depth,)), dataclasses.replace(layer.output, shape=(width,))
+    return dataclasses.replace(layer, inputs=(read,), output=made, weights=np.resize(layer.weights, (depth, width)))
 
 
 @pytest.mark.parametrize("name", ["c", *VARIANTS])
