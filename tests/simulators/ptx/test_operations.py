@@ -343,6 +343,17 @@ def test_extremes_of_floats() -> None:
     assert special("abs.f32", -1.5) == 0x3FC00000
 
 
+def test_a_fused_multiply_add_rounds_once() -> None:
+    """The sum of a product that is half way between two numbers, and a term of which float64 keeps nothing."""
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.normal(0, 1, 20000).astype(np.float32) for _ in range(3))
+    c *= np.float32(2) ** rng.integers(-40, 20, len(c)).astype(np.float32)
+    a[:3], b[:3], c[:3] = np.float32(1 + 2**-12), np.float32(1 + 2**-12), [2.0**-80, -(2.0**-80), 0]
+    exact = [Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)) for x, y, z in zip(a, b, c, strict=True)]
+    right = [rounded(value, negative_zero=False) for value in exact]
+    assert evaluate("fma.rn.f32", "float32", a, b, c).view(np.uint32).tolist() == right
+
+
 def test_float_to_integer() -> None:
     """Half to even; beyond int32 its ends; NaN is 0."""
     ties = {0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, -2.5: -2, 0.49999997: 0, 0.50000006: 1, 8388607.5: 8388608}
