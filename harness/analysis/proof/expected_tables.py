@@ -699,8 +699,6 @@ def _in_statements(node: Node) -> dict[str, Array]:
 
 def _by_columns(node: Node) -> dict[str, Array]:
     """Return tables of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
-    if node.operator in FLOAT_CONVOLUTIONS:
-        return {name: node.constants[name] for name in ("weights", "bias")}
     if node.operator == "QLinearConv":
         return _of_convolution(node)
     if node.operator not in DENSE:
@@ -992,7 +990,7 @@ def _pairs(node: Node) -> Array:
 def _of_elements(node: Node) -> dict[str, Array]:
     """Return the tables of an operator that is no QGemm."""
     names = {"zero_point": "zero"}
-    return {names.get(name, name): values for name, values in node.constants.items() if name != "last"}
+    return {names.get(name, name): values for name, values in node.constants.items() if name not in ("last", "groups")}
 
 
 def _of_columns(node: Node, zero_points: Array) -> dict[str, Array]:

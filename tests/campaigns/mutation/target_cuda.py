@@ -8,7 +8,7 @@ scales.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
@@ -64,9 +64,9 @@ def past_the_inspection() -> Iterator[list[ToolError]]:
     refusals: list[ToolError] = []
     inspect = ptx.inspect
 
-    def noting(text: str) -> None:
+    def noting(text: str, fusing: Collection[str] = ()) -> None:
         try:
-            inspect(text)
+            inspect(text, fusing)
         except ToolError as refusal:
             refusals.append(refusal)
 
