@@ -52,9 +52,9 @@ module window #(
     wire signed [15:0] column = 16'(x * STRIDE_COLUMNS + j * DILATION_COLUMNS - BEFORE_COLUMNS);
     wire is_inside = row >= 0 && row < HEIGHT && column >= 0 && column < COLUMNS;
 
-    // The rows that the windows of row y reach; behind the last row of windows all.
+    // The rows that the windows of row y reach; a row of windows behind the last would reach past the image.
     wire signed [15:0] behind = 16'(y * STRIDE_ROWS + (KERNEL_ROWS - 1) * DILATION_ROWS - BEFORE_ROWS + 1);
-    wire filling = filled < (y == HEIGHT_OUT || behind > HEIGHT ? 16'(HEIGHT) : behind);
+    wire filling = filled < (behind > HEIGHT ? 16'(HEIGHT) : behind);
 
     wire move = !out_valid || out_ready;
     wire leaves = !filling && move;

@@ -79,7 +79,7 @@ MUTANTS = {
     "stride of columns": ("x * STRIDE_COLUMNS", "x"),
     "padding is the code 0": ("outside ? ZERO_POINT", "outside ? 8'd0"),
     "code dropped while the next waits": ("!out_valid || out_ready;", "1'b1;"),
-    "the rest of an image kept": ("(y == HEIGHT_OUT || behind", "(behind"),
+    "the rest of an image taken for the next": ("HEIGHT_OUT - 1 && filled == HEIGHT", "HEIGHT_OUT - 1"),
 }
 
 
