@@ -478,7 +478,8 @@ def _copy(to: npt.NDArray[np.intp], places: npt.NDArray[np.intp], buffer: int, o
             raise ValueError(f"the values of buffer {buffer} that are copied are no runs evenly apart")
         loop = f"    for (size_t run = 0; run < {count}; ++run)\n    "
         target, source = f"{target} + run * {steps[0]}", f"{source} + run * {steps[1]}"
-    return f"{loop}    memcpy(&out[{target}], &in[{buffer}][{source}], {length} * sizeof *out); /* {origin} */"
+    given = f"in[{buffer}]" if source == "0" else f"&in[{buffer}][{source}]"
+    return f"{loop}    memcpy(&out[{target}], {given}, {length} * sizeof *out); /* {origin} */"
 
 
 def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
