@@ -1,19 +1,24 @@
-"""Rounding of sums by thresholds, as layer.hpp has it, for all contractions."""
+"""Circuits of all contractions: sums, and their rounding by thresholds as layer.hpp has it."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
 from harness.operators.exact import CACHED_LAYERS
-from harness.targets.generated import Table, initialiser
+from harness.targets.contraction import origin_of_multiplier, stages
+from harness.targets.generated import Stage, Table, initialiser
 from harness.targets.vitis import resources, rtl
-from harness.targets.vitis.circuit import bind, table
+from harness.targets.vitis.circuit import Circuit, bind, table
 from harness.targets.vitis.resources import Resources
+
+C = TypeVar("C", bound=Contraction)
 
 
 def centred(layer: Contraction) -> Array:
@@ -70,3 +75,39 @@ def area(layer: Contraction) -> Resources:
     """Return the memories of the levels, which no folding changes."""
     levels = [table.values.reshape(-1, 1) for table in rounding(layer)[:-1]]
     return resources.total(resources.memory(level, in_bram=resources.level_in_bram(len(level))) for level in levels)
+
+
+class ContractionCircuit(Circuit[C]):
+    """A stage that adds products, and one that rounds the sums."""
+
+    @property
+    @abstractmethod
+    def sums(self) -> tuple[Table, ...]:
+        """The constants of the sums."""
+
+    @cached_property
+    def rounding(self) -> tuple[Table, ...]:
+        """Levels and lowest code, or nothing."""
+        return rounding(self.layer)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All constants."""
+        return (*self.sums, *self.rounding)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Sums, and their rounding."""
+        return stages(self.layer)
+
+    @property
+    def multiplier(self) -> Table | None:
+        """The factors of accumulators for a float32 output."""
+        layer = self.layer
+        if layer.dtype != np.float32:
+            return None
+        return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
+
+    def thresholds(self) -> Array | None:
+        """Return the thresholds of all columns."""
+        return to_try(self.layer)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, TypeVar
 
-import numpy as np
-
-from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
 from harness.operators.window import Window
-from harness.targets.contraction import origin_of_multiplier, stages
 from harness.targets.generated import C_TYPES, Stage, Table, compute_stage
 from harness.targets.vitis import contraction, resources, rtl
 from harness.targets.vitis.circuit import Circuit, channels_of, rows_type
@@ -138,7 +133,7 @@ class ImageCircuit(Circuit[L]):
         return ImageGeometry(record, kept, self.compute_cycles, self.layer.size, ACCUMULATE_CYCLES)
 
 
-class SumsCircuit(ImageCircuit[C]):
+class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
     """Processes `split`, one that writes rows of `lanes` sums, and `round_rows`.
 
     Rows are of `part` channels, then of the next; of the last row of a part not all sums may be channels.
@@ -155,38 +150,6 @@ class SumsCircuit(ImageCircuit[C]):
     def rows(self) -> int:
         """The rows of a vector."""
         return self.layer.size // self.lanes
-
-    @property
-    @abstractmethod
-    def sums(self) -> tuple[Table, ...]:
-        """The constants of the sums."""
-
-    @cached_property
-    def rounding(self) -> tuple[Table, ...]:
-        """Levels and lowest code, or nothing."""
-        return contraction.rounding(self.layer)
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """All constants."""
-        return (*self.sums, *self.rounding)
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Sums, and their rounding."""
-        return stages(self.layer)
-
-    @property
-    def multiplier(self) -> Table | None:
-        """The factors of accumulators for a float32 output."""
-        layer = self.layer
-        if layer.dtype != np.float32:
-            return None
-        return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
-
-    def thresholds(self) -> Array | None:
-        """Return the thresholds of all channels."""
-        return contraction.to_try(self.layer)
 
     @property
     def sizes(self) -> Mapping[str, int]:

@@ -8,13 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.operators.window import Window
-from harness.targets.contraction import origin_of_multiplier, reaches_sentinel, stages, too_deep
-from harness.targets.generated import Stage, Table, initialiser
+from harness.targets.contraction import reaches_sentinel, too_deep
+from harness.targets.generated import Table, initialiser
 from harness.targets.vitis import contraction, resources, rtl
 from harness.targets.vitis.circuit import Circuit, VitisLowering, bind, integer_type, rows_type, table
 from harness.targets.vitis.contraction import centred
@@ -26,7 +25,7 @@ POSITION = Window((1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1))
 """The window of an image with one position."""
 
 
-class QGemmCircuit(Circuit[QGemm]):
+class QGemmCircuit(contraction.ContractionCircuit[QGemm]):
     """Processes `sum_up`, which multiplies an element by all weights of its row at once, and `finish` (layer.hpp)."""
 
     passes_ahead = True
@@ -41,33 +40,6 @@ class QGemmCircuit(Circuit[QGemm]):
             table(layer, "bias", layer.bias),
             table(layer, "input_zero_point", np.array([layer.a_zero_point])),
         )
-
-    @cached_property
-    def rounding(self) -> tuple[Table, ...]:
-        """Levels and lowest code, or nothing."""
-        return contraction.rounding(self.layer)
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """All constants."""
-        return (*self.sums, *self.rounding)
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Sums, and their rounding."""
-        return stages(self.layer)
-
-    @property
-    def multiplier(self) -> Table | None:
-        """The factors of accumulators for a float32 output."""
-        layer = self.layer
-        if layer.dtype != np.float32:
-            return None
-        return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
-
-    def thresholds(self) -> Array | None:
-        """Return the thresholds of all columns."""
-        return contraction.to_try(self.layer)
 
     @property
     def definitions(self) -> str:
