@@ -246,7 +246,7 @@ def _step(layer: Layer, sources: tuple[int, ...]) -> Step | None:
     if window is None:
         return Step(kind, sources, shape) if kind else None
     after = [max(r - b - s, 0) for r, b, s in zip(window.reach, window.before, window.shape, strict=True)]
-    kind = "depthwise" if getattr(layer, "groups", 1) > 1 else kind
+    kind = "depthwise" if kind == "conv" and getattr(layer, "groups", 1) > 1 else kind
     return Step(kind, sources, shape, window.kernel, window.stride[0], (*window.before, *after))
 
 

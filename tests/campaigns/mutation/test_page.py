@@ -20,6 +20,7 @@ SAME_KERNELS = (
     MPU,  # those of C7X, registered by the program itself
     "c:generic",
     "c:inlined",
+    *(f"vitis:fold{fold}" for fold in (2, 4, 8, 16)),  # products that share a multiplier in time
     "c:unrolled",  # the formulas of c in other shapes, see tests/integration/programs/test_c_variants.py
 )
 NAMES = [mutant.name for mutant in MUTANTS]

@@ -131,7 +131,7 @@ def test_a_profile_that_cannot_serve_is_refused(user: User, change: str, message
 def test_a_layer_too_wide_for_the_fused_kernel_is_refused_when_it_is_planned(user: User) -> None:
     model = builders.random_network(np.random.default_rng(7), (2100, 3))
     onnx.save_model(model, user.folder / "net.onnx")
-    ended = user.harness(*arguments(user, "run", "fused"))
+    ended = user.harness(*arguments(user, "run", "fused", "--split", "layer_0=network"))
     assert ended.code == 2
     assert (
         "target cuda:fused cannot compute layer layer_0 (QGemm): 2100 inputs, but the fused kernel holds" in ended.err

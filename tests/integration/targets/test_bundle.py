@@ -235,12 +235,10 @@ def test_an_unknown_target_is_answered_with_the_choices(net: Network, board: Pro
     assert caught.value.hint == f"did you mean c? valid choices: {', '.join(targets.names())}"
 
 
-def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: Profile, tmp_path: Path) -> None:
-    wide = dataclasses.replace(net.layers[1].input, shape=(DEPTH_LIMIT + 1,))
-    deep = dataclasses.replace(net.layers[1], inputs=(wide,))
-    layers = (net.layers[0], deep, *net.layers[2:])
+def test_a_layer_that_the_target_cannot_compute_is_refused(board: Profile, tmp_path: Path) -> None:
+    deep = parse(builders.random_network(np.random.default_rng(5), (DEPTH_LIMIT + 1, 2)))
     with pytest.raises(RequestError) as caught:
-        bundle.build(codegen.generate(plan.make(dataclasses.replace(net, layers=layers), board)), board, tmp_path)
+        bundle.build(codegen.generate(plan.make(deep, board)), board, tmp_path)
     assert caught.value.message.startswith("target c cannot compute layer layer_0 (QGemm): 33026 inputs")
     assert "--items" in caught.value.hint
 
@@ -299,6 +297,7 @@ def test_a_command_with_a_target_without_add_ends_with_2(modest: Path, tmp_path:
     onnx.save_model(model, tmp_path / "residual.onnx")
     user = User(tmp_path, tmp_path / "cache")
     arguments = ("--board", "host", "--model", str(tmp_path / "residual.onnx"), "--items", "c,modest")
+    arguments += ("--split", "layer_0_sum_2=network")
     ended = user.harness(*command, *arguments, PYTHONPATH=str(modest))
     assert ended.code == 2
     assert "target modest cannot compute layer layer_0_sum_2 (Add): it has no float32 unit" in ended.err

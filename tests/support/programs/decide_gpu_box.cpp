@@ -47,7 +47,7 @@ extern "C" uint64_t decide_box(const DecideNetwork *network, const DecideBox *bo
     void *const parameters[] = {&job};
     static std::mutex gpu; /* jobs run in threads */
     const std::lock_guard<std::mutex> alone(gpu);
-    if (!simulated_launch(kernel, {BLOCKS, 1, 1}, {THREADS, 1, 1}, parameters))
+    if (!simulated_launch(kernel, {BLOCKS, 1, 1}, {THREADS, 1, 1}, 0, parameters))
         return 0;
     for (int64_t i = 0; i < size; ++i)
         regions->regions[i] |= ((uint8_t *)sets.data())[i];
