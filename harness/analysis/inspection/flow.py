@@ -249,6 +249,24 @@ class Analysis:
         whole = sum(each.size for each in decoded) == function.size
         return whole and all(each.text.split()[0] in {"nop", "int3", "udf"} or " nop" in each.text for each in decoded)
 
+    def is_veneers(self, function: Symbol) -> bool:
+        """Return whether code without a name is what linkers add for the erratum 843419 of Cortex-A53.
+
+        A jump leads over it; then an instruction of a function, and a jump back to the next one, for each such place.
+        """
+        first, *others = self.decoded(function).values() or (None,)
+        unnamed = function.name == f"code at {function.address:#x}"
+        if not unnamed or first is None or first.flow != "jump" or first.target is None:
+            return False
+        code = [each for each in others if each.text.split()[0] not in {"nop", "udf"}]
+        pairs = list(zip(code[::2], code[1::2], strict=False))
+        return (
+            function.address < first.target < function.end
+            and len(code) == 2 * len(pairs) > 0
+            and all(moved.flow == "" and back.flow == "jump" and back.target is not None for moved, back in pairs)
+            and all(not function.address <= (back.target or 0) < function.end for _, back in pairs)
+        )
+
     # for _Function
 
     @property
@@ -456,6 +474,8 @@ class _Function:
         return self._code.get(address)
 
     def _is_part(self, other: Symbol) -> bool:
+        if self._analysis.is_veneers(other):
+            return True
         return other.name == f"{self._symbol.name}.cold" or self._symbol.name == f"{other.name}.cold"
 
     def _next(self, instruction: Instruction) -> list[int]:

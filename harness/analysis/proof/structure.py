@@ -299,7 +299,8 @@ def _users(found: Inspected, symbol: Symbol) -> str:
 
 def _all(found: Inspected) -> Iterator[tuple[str, Facts]]:
     for function in found.analysis.functions:
-        if not (function.name.startswith("code at") and found.analysis.is_padding(function)):
+        unnamed = function.name.startswith("code at")
+        if not (unnamed and (found.analysis.is_padding(function) or found.analysis.is_veneers(function))):
             name = found.analysis.name(function)
             yield name, found.analysis.facts(name)
 
