@@ -88,7 +88,8 @@ class GpuEngine(Engine):
             job.box = engine.box(low, extent)
             job.batches = math.prod(-(-size // part) for size, part in zip(extent, batch, strict=False))
             regions = np.zeros(shape, np.uint8)
-            place = work.put(np.zeros(-(-regions.size // 4) * 4, np.uint8))
+            found = np.zeros(-(-regions.size // 4) * 4, np.uint8)  # the kernel changes whole words
+            place = work.put(found)
             job.regions.regions = place
             for axis, segment in enumerate(segments):
                 job.regions.segment[axis] = work.put(np.ascontiguousarray(segment, np.uint16))
@@ -96,7 +97,7 @@ class GpuEngine(Engine):
             job.planes = work.put(np.array([_planes(step) for step in self._steps], np.int32))
             job.count = work.put(np.zeros(1, np.uint64))
             work.launch(job, min(job.batches, BLOCKS_OF_A_MULTIPROCESSOR * self._gpu.multiprocessors))
-            found, counted = np.zeros(-(-regions.size // 4) * 4, np.uint8), np.zeros(1, np.uint64)
+            counted = np.zeros(1, np.uint64)
             work.get(found, place)
             work.get(counted, job.count)
         if int(counted[0]) != math.prod(extent):
