@@ -87,7 +87,7 @@ def measure_convolution(layer: QLinearConv, family: str) -> Layer:
 
 
 def cells(files: Mapping[str, str], script: str) -> dict[str, int]:
-    """How many cells of each type a script of yosys makes of files in its folder."""
+    """Return the number of cells of each type that a script of yosys makes of files in its folder."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text)

@@ -322,7 +322,7 @@ class WholeOutputEntry(Entries):
 
 
 class BoundedEntry(Entries):
-    """How near a bounded layer came to its bound; see `harness.analysis.local.Bounded`."""
+    """The distance of a bounded layer from the specification; see `harness.analysis.local.Bounded`."""
 
     ratio: Activation
     unequal: int

@@ -15,7 +15,7 @@ PARTS = ("OFFSET", "ZERO_POINTS", "TABLE", "MULTIPLIER", "WEIGHTS", "WINDOW", "C
 """The parts in the order of `enum part`."""
 HEAD = "version, depth, width, flip, low, bytes of the parts"
 FLIP = 128
-"""What makes an int8 code a uint8 one, 128 more, and the reverse."""
+"""The bit that turns an int8 code into a uint8 code, 128 more, and back."""
 SIZE_LIMIT = (1 << 32) - 1
 """Bytes of an object of TIOVX, which counts them with 32 bits.  Tensors here have two axes, of the four allowed."""
 

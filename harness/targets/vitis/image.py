@@ -125,7 +125,7 @@ class ImageCircuit(Circuit[L]):
 
     @property
     def memories(self) -> Resources:
-        """What the operator takes."""
+        """The memories of the operator."""
         return NOTHING
 
     def geometry(self, record: int, kept: int) -> ImageGeometry:

@@ -106,7 +106,7 @@ def _launch(
     carried: int,
     lanes: int | None = None,
 ) -> None:
-    """As kernels/cuda/gpu.c does; only a kernel of several layers is told which of them is meant."""
+    """Launch a kernel as kernels/cuda/gpu.c does; only a kernel of several layers is told which of them is meant."""
     x, threads = (THREADS, count * kernel.outputs) if kernel.outputs else (min(carried, code.carried), count)
     arguments = [count, *arrays, *(asked[:-1] if kernel.outputs else asked)]
     module.launch(

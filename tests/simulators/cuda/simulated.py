@@ -71,7 +71,7 @@ def compiled(arch: str, code: DeviceCode) -> nvrtc.Compiled:
 
 @dataclass(frozen=True)
 class Launch:
-    """How driver.c sends vectors through kernels: threads of a block, how often a graph is replayed, shared bytes."""
+    """A launch of kernels by driver.c: threads of a block, replays of a graph, bytes of shared memory."""
 
     kernels: tuple[str, ...]
     threads: tuple[int, int] = (128, 1)

@@ -212,7 +212,7 @@ def test_the_build_refuses_every_contracted_sum(host: Profile) -> None:
 @pytest.mark.campaign
 @pytest.mark.usefixtures("few_samples")
 def test_the_proof_finds_every_contracted_sum(host: Profile, objects: Path, tmp_path: Path) -> None:
-    """Where the build does not refuse it; the self-test of a GPU refuses an exp that is contracted."""
+    """Sums that the build would refuse are refuted; the self-test of a GPU refuses an exp that is contracted."""
     wrong = [each for each in CONTRACTED if each[0] != ELEMENTARY]
     patches = [Patch(f"kernels/cuda/{file}", old, new) for file, old, new, _ in wrong]
     with past_the_inspection() as refusals:

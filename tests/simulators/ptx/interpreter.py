@@ -54,7 +54,7 @@ class Module:
             self._code[function.name] = translate(function, self._code, self._layouts)
 
     def _shared(self, asked: int) -> Layout:
-        """Where shared variables lie: last the one of the bytes that a launch asks for."""
+        """Return the places of shared variables; the last one has the bytes that a launch asks for."""
         return Layout.of(self._own["shared"] | dict.fromkeys(self._of_launch, asked))
 
     def launch(

@@ -201,7 +201,7 @@ test_image_layers.check(simulated.load(launch, Path(sys.argv[1]), 3), 1)
 
 
 def is_wrong(name: str, folder: Path) -> bool:
-    """Whether the check of the kernel in `folder` fails by its values, or a stream ends the simulation."""
+    """Return whether the check of the kernel in `folder` fails by its values, or a stream ends the simulation."""
     command = [sys.executable, "-c", CODE, str(folder), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 or "AssertionError" in done.stderr or "a stream has" in done.stderr, done.stderr

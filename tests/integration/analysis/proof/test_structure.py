@@ -196,7 +196,7 @@ def test_nothing_is_said_against_a_convolutional_network(
 def test_nothing_is_said_against_the_processor_s_part_of_a_right_program_for_a_device(
     host: Profile, device: str, tmp_path: Path, objects: Path
 ) -> None:
-    """On the DSP, a table of thresholds is a file, which begins at a multiple of 64 bytes."""
+    """A table of thresholds for the DSP is a file, which begins at a multiple of 64 bytes."""
     made = plan.make(WIDE if device.startswith("tiovx") else CHAIN, host, ("c", device), block=16)
     assert counterexamples(made, build(made, host, tmp_path / "bundle", objects)) == []
 
@@ -232,7 +232,7 @@ def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
 
 
 VENEER = """__asm__("b .Lover\\n nop\\n .Lmoved: {moved}\\n b .Lback\\n .word 0\\n .Lover: nop");"""
-"""What linkers add for the erratum 843419 of Cortex-A53: an instruction in another place."""
+"""Code that linkers add for the erratum 843419 of Cortex-A53: an instruction in another place."""
 
 
 @pytest.mark.parametrize(("moved", "understood"), [("add w10, w10, #1", True), ("add w10, w10, #1\\n nop; ret", False)])

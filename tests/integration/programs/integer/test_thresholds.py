@@ -55,7 +55,7 @@ def counts_are_right(integer: Integer) -> bool:
 
 
 def side_by_side_is_right(integer: Integer) -> bool:
-    """Whether codes of 1 to 16 values are the lowest code, 128, and more, with one table for all and one for each."""
+    """Return whether 1 to 16 values have right codes: the lowest is 128; with one table for all, and one for each."""
     every, rng = np.array(tables()), np.random.default_rng(4)
     for lanes in (1, 7, 15, 16, 16):
         own = every[rng.integers(0, len(every), lanes)]
