@@ -24,7 +24,6 @@ from harness.core.text import duration
 
 if TYPE_CHECKING:
     from harness.model.network import Network
-    from harness.runs.decision.bounded import Job as BoundsJob
     from harness.runs.decision.entries import BoundsDocument, DecisionDocument
     from harness.runs.decision.job import Job
 
@@ -73,6 +72,7 @@ def command(
     Exit code: 0 the property holds in every box, 1 it is violated in some, 2 the request is invalid, 3 a part failed,
     or --bounds left a box undecided.
     """
+    from harness.report import decision as page
     from harness.runs.decision import job as decision
 
     console = Console.open(as_json=as_json)
@@ -93,7 +93,7 @@ def command(
             job = decision.new(job, network, file)
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
-    write_page(job, document)
+    write_page(job.path, page.html(job, document))
     console.show(*summary(job, document))
     console.document(document.to_json() | {"run": str(job.path)})
     return EXIT_DIFFERS if document.counts.violated else EXIT_DONE
@@ -109,21 +109,10 @@ def _beside(model: Path) -> Path:
     return path
 
 
-def write_page(job: Job, document: DecisionDocument) -> Path:
+def write_page(folder: Path, html: str) -> Path:
     """Write the page of a finished decision into its folder, and return its path."""
-    from harness.report import decision as page
-
-    path = job.path / REPORT
-    path.write_text(page.html(job, document), encoding="utf-8")
-    return path
-
-
-def write_page_of_bounds(job: BoundsJob, document: BoundsDocument) -> Path:
-    """Write the page of a finished decision by bounds into its folder, and return its path."""
-    from harness.report import decision as page
-
-    path = job.path / REPORT
-    path.write_text(page.html_of_bounds(job, document), encoding="utf-8")
+    path = folder / REPORT
+    path.write_text(html, encoding="utf-8")
     return path
 
 
@@ -158,6 +147,7 @@ def feasibility(job: Job) -> str:
 
 def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count: int, console: Console) -> int:
     """Bound the decisions in each box, show the result, and return the exit code."""
+    from harness.report import decision as page
     from harness.runs.decision import bounded
     from harness.runs.decision import job as decision
 
@@ -169,7 +159,7 @@ def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count:
     job = bounded.new(job, network, stated)
     document = bounded.run(job, pool, WAITING_FOR_EACH * count, console.progress)
     decision.write(job, document)
-    write_page_of_bounds(job, document)
+    write_page(job.path, page.html_of_bounds(job, document))
     verdict = f"{document.property.kind}: {document.verdict}"
     console.show(results(document), Text(verdict, style="bold"), Text(f"evidence: {job.path}"))
     console.document(document.to_json() | {"run": str(job.path)})

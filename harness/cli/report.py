@@ -55,16 +55,17 @@ def command(space: Workspace, /, as_json: bool, decision: Path | None, site: Pat
 
 def report_of_decision(path: Path) -> Path:
     """Write the page of a finished decision anew, and return its path; RequestError if the folder has none."""
-    from harness.cli.decide import write_page, write_page_of_bounds
+    from harness.cli.decide import write_page
+    from harness.report import decision as page
     from harness.runs.decision import bounded, job
     from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 
     if job.is_by_bounds(path) and (path / job.DOCUMENT).is_file():
-        return write_page_of_bounds(bounded.opened(path), BoundsDocument.read(path / job.DOCUMENT))
+        return write_page(path, page.html_of_bounds(bounded.opened(path), BoundsDocument.read(path / job.DOCUMENT)))
     opened = job.opened(path)
     if not (path / job.DOCUMENT).is_file():
         raise RequestError(f"{path}: no finished decision", f"continue it: harness decide --resume {path}")
-    return write_page(opened, DecisionDocument.read(path / job.DOCUMENT))
+    return write_page(path, page.html(opened, DecisionDocument.read(path / job.DOCUMENT)))
 
 
 def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:
