@@ -23,6 +23,8 @@ Each target computes exactly the bits of the specification, which ONNX Runtime m
 every bit or within the tolerance of [float operators](float-operators.md); otherwise the run is inconclusive. The last
 column says whether `prove` covers an operator; its result tells which steps try every case and which try samples. A
 model with other operators is refused, with the workaround for each node; see [Bring a network](bring-a-network.md).
+A target may refuse some layers of an operator, and names the reason: `tiovx` and `vitis` refuse float32 inputs, except
+those of QuantizeLinear, which `tiovx` computes.
 
 """
 
