@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.proof import constants, expected_tables
+from harness.analysis.proof import constants, expected_nodes
 from harness.boards.profile import Profile
 from tests.support.images import every_operator
 from tests.support.programs.arm_instructions import with_compiler
@@ -63,7 +63,7 @@ def test_the_proof_holds(target: str, dtype: str, host: Profile, objects: Path, 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_specification_has_the_constants_of_the_file(dtype: str) -> None:
     net = every_operator(dtype)
-    assert constants._wrong_constant(net.layers, expected_tables.nodes(net.onnx_bytes)) == ""
+    assert constants._wrong_constant(net.layers, expected_nodes.nodes(net.onnx_bytes)) == ""
 
 
 POOL, MEANS = "qlinear_global_average_pool.h", "qlinear_average_pool.h"
