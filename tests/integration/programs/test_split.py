@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
@@ -26,6 +26,7 @@ from harness.reference import Reference
 from harness.reference.stimuli import stimuli
 from tests.support.conformance.plans import without
 from tests.support.dags import listing_2, random_dag
+from tests.support.examples import examples
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, parse, run_sanitized, with_flags
 
 VECTORS, BLOCK = 130, 10
@@ -112,7 +113,7 @@ def allocations(draw: st.DrawFn, net: Network) -> tuple[str, ...]:
     return (*words, "pipeline") if staged else tuple(words)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), seed=st.integers(0, 10_000), sync=st.sampled_from(SYNCS))
 def test_whatever_the_network_and_the_split_the_bits_stay_and_the_trace_conforms(
     board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync
