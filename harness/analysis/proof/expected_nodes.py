@@ -17,9 +17,9 @@ from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators.contraction import Scales
 from harness.operators.exact import fused
 from harness.operators.region import Region
+from harness.operators.scaled_sum import Scales
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
 OMITTED = 9  # inputs that a node may not have

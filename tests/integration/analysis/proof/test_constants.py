@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from harness.analysis.proof import Claim, ProofStep, Question, Side, constants
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.contraction import Scales
 from harness.operators.qgemm import QGemm
+from harness.operators.scaled_sum import Scales
 from harness.targets import codegen
 from tests.support import builders
 from tests.support.examples import examples
