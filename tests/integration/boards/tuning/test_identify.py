@@ -18,11 +18,8 @@ from harness.boards.session import Board
 from harness.boards.ssh import SshBoard
 from harness.boards.tuning.identify import identify, require_same_boot, this_boot_id
 from harness.core.errors import BoardError
-from tests.integration.boards.conftest import server, ssh_board
 from tests.support.boards import sshd
 from tests.support.boards.posing import hide_machine, posing, session, set_machine_id
-
-__all__ = ["server", "ssh_board"]  # fixtures
 
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
 ID = "0123456789abcdef0123456789abcdef"
