@@ -27,10 +27,11 @@ test: setup-dev labgrid other-runtime
 suite:
 	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-# What takes hours: the tests that `make test` leaves out, and every wrong program, forgery, fault and foreign file.
+# What takes hours: the tests that `make test` leaves out, all examples of every property, and every wrong program,
+# forgery, fault and foreign file.
 campaigns: setup-dev labgrid other-runtime
 	tools/system-packages --tests
-	.venv/bin/pytest -n 2 --dist loadfile -m campaign
+	HARNESS_EXAMPLES=all .venv/bin/pytest -n 2 --dist loadfile -m 'campaign or hypothesis'
 	.venv/bin/python -m tests.campaigns.security
 	.venv/bin/python -m tests.campaigns.forgeries
 	.venv/bin/python -m tests.campaigns.faults

@@ -15,6 +15,7 @@ from harness.boards import profile
 from harness.boards.profile import BoardProfiles, Profile
 from harness.core.installation import ROOT
 from harness.targets import toolchain
+from tests.support import examples
 from tests.support import objects as object_files
 from tests.support.objects import identified_once, kept, share_with_all_sessions
 
@@ -23,8 +24,9 @@ from tests.support.objects import identified_once, kept, share_with_all_sessions
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# The profile without deadlines and luck; --hypothesis-profile=default draws other examples.
-hypothesis.settings.load_profile("ci")
+# As the profile without deadlines and luck; --hypothesis-profile=default draws other examples.
+hypothesis.settings.register_profile("tests", hypothesis.settings.get_profile("ci"), max_examples=examples.count(100))
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", autouse=True)

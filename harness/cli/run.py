@@ -204,9 +204,10 @@ def _run_chunks(
     from harness.cli import _steps
     from harness.execution import program
     from harness.runs import chunks, counterexample
-    from harness.runs.proof import prove
 
     if job.request.floats and job.folder.read_proof() is None:
+        from harness.runs.proof import prove  # imports a disassembler, which takes as long as a small run
+
         proof = prove(job, deployed, console)
         program.require_unchanged(deployed)
         job.folder.write_proof(proof)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +29,15 @@ from harness.operators.fault_models import (
     toward_zero,
     wrong_roundings,
 )
+from harness.operators.scaled_sum import ScaledSum, Scales
 from harness.operators.softfloat import Integers
-
-if TYPE_CHECKING:
-    from harness.operators.contraction import Contraction, Scales
 
 PRODUCT = "float32(acc) * m, rounded to float32"
 SUM = "bias + sum of (a - a_zero_point) * (weight - weight_zero_point)"
 INSIDE_SUM = "the bias is part of the integer sum"
 
 
-def fault_models(layer: Contraction, inputs: Array) -> Iterator[FaultModel]:
+def fault_models(layer: ScaledSum, inputs: Array) -> Iterator[FaultModel]:
     """Yield the fault models of the whole layer for its input codes (vectors, K)."""
     yield from finishing_fault_models(layer, layer.accumulate()(inputs))
     groups = [
@@ -62,7 +59,7 @@ class _Sums:
     a_zero_point: int
 
     @classmethod
-    def of(cls, layer: Contraction, channels: slice) -> _Sums:
+    def of(cls, layer: ScaledSum, channels: slice) -> _Sums:
         return cls(
             layer.weights[:, channels],
             layer.weights_zero_point[channels],
@@ -75,13 +72,13 @@ class _Sums:
         return len(self.weights)
 
 
-def finishing_fault_models(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
+def finishing_fault_models(layer: ScaledSum, acc: Integers) -> Iterator[FaultModel]:
     """Yield the fault models of the steps after the sum, for accumulators int64 (vectors, size)."""
     for model in _wrong_finishes(layer, layer.by_channel(acc)):
         yield model._replace(output=layer.arranged(model.output))
 
 
-def _wrong_finishes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
+def _wrong_finishes(layer: ScaledSum, acc: Integers) -> Iterator[FaultModel]:
     """Yield them for accumulators int64 (n, N), one channel a column."""
     if layer.dtype != np.float32:
         yield from wrong_roundings(product(layer, acc), _codes(layer))
@@ -100,28 +97,28 @@ def _wrong_finishes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
     yield FaultModel("the bytes of m are in the other order", "little endian", _scaled(layer, swapped))
 
 
-def product(layer: Contraction, acc: Integers) -> Single:
+def product(layer: ScaledSum, acc: Integers) -> Single:
     """Return the number v = float32(acc) * m, for one channel a column."""
     v: Single = acc.astype(np.float32) * layer.multiplier
     return v
 
 
-def clamped_product(layer: Contraction, acc: Integers) -> Single:
+def clamped_product(layer: ScaledSum, acc: Integers) -> Single:
     """Return the same, clamped to the range of the output's codes."""
     return layer.arranged(_codes(layer).clamp(product(layer, layer.by_channel(acc))))
 
 
-def finish(layer: Contraction, acc: Integers) -> Array:
+def finish(layer: ScaledSum, acc: Integers) -> Array:
     """Return the output as specified for accumulators of any size, wrapped to int32."""
     wrapped = acc.astype(np.int32).astype(np.int64)
     return layer.arranged(_scaled(layer, product(layer, layer.by_channel(wrapped))))
 
 
-def _codes(layer: Contraction) -> Codes:
+def _codes(layer: ScaledSum) -> Codes:
     return Codes(layer.y_zero_point, layer.dtype)
 
 
-def _scaled(layer: Contraction, v: Array) -> Array:
+def _scaled(layer: ScaledSum, v: Array) -> Array:
     """Return the output for the product v; NaN becomes the lowest code."""
     if layer.dtype == np.float32:
         return v.astype(np.float32)
@@ -135,7 +132,7 @@ def _wrong_multipliers(scales: Scales) -> Iterator[tuple[str, Single]]:
     yield "m is a float16", exact.astype(np.float16).astype(np.float32)
 
 
-def _wrong_products_to_codes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
+def _wrong_products_to_codes(layer: ScaledSum, acc: Integers) -> Iterator[FaultModel]:
     for cause, codes in _real_products(layer, acc):
         yield FaultModel(cause, PRODUCT, codes)
     for cause, v in _products_in_other_steps(layer, acc):
@@ -146,7 +143,7 @@ def _wrong_products_to_codes(layer: Contraction, acc: Integers) -> Iterator[Faul
         yield FaultModel(cause, PRODUCT, _codes(layer).saturate(rounded.astype(np.float64)))
 
 
-def _real_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Array]]:
+def _real_products(layer: ScaledSum, acc: Integers) -> Iterator[tuple[str, Array]]:
     """Yield products that are not rounded to float32 before they are rounded to a code."""
     codes = _codes(layer)
     exact = acc.astype(np.float64) * layer.multiplier
@@ -163,14 +160,14 @@ def _real_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Arr
     yield cause, codes.saturate(half_away(double))
 
 
-def _products_in_other_steps(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Single]]:
+def _products_in_other_steps(layer: ScaledSum, acc: Integers) -> Iterator[tuple[str, Single]]:
     y_scale = _y_scale(layer)
     real = acc.astype(np.float32) * _real_scale(layer.scales)
     yield "the sum is dequantised, then divided by y_scale", real / y_scale
     yield "the sum is dequantised, then multiplied by 1 / y_scale", real * (np.float32(1) / y_scale)
 
 
-def _late_biases(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Single]]:
+def _late_biases(layer: ScaledSum, acc: Integers) -> Iterator[tuple[str, Single]]:
     """Yield outputs with the bias added in float32 after the scaling."""
     before: Single = (acc - layer.bias).astype(np.float32)
     bias: Single = layer.bias.astype(np.float32)
@@ -189,13 +186,13 @@ def _real_scale(scales: Scales) -> Single:
     return (scales.alpha * scales.a) * scales.b
 
 
-def _y_scale(layer: Contraction) -> np.float32:
+def _y_scale(layer: ScaledSum) -> np.float32:
     if layer.scales.y is None:
         raise ValueError(f"layer {layer.name} has a float32 output, which is not scaled")
     return layer.scales.y
 
 
-def _integer_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Integers]]:
+def _integer_products(layer: ScaledSum, acc: Integers) -> Iterator[tuple[str, Integers]]:
     single, exact = layer.multiplier.astype(np.float64), layer.scales.exact()
     cause = "the product is Q31 fixed point with a single rounding, half up (TFLite), m from double precision"
     yield cause, _single_rounding(acc, exact, 31)
@@ -205,7 +202,7 @@ def _integer_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, 
     yield "the product is Q15 fixed point (a 16-bit multiplier)", _single_rounding(acc, exact, 15)
 
 
-def _wrong_products(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
+def _wrong_products(layer: ScaledSum, acc: Integers) -> Iterator[FaultModel]:
     """Yield the fault models of a float32 output."""
     exact = acc.astype(np.float64) * layer.multiplier
     yield FaultModel("the accumulator is not rounded to float32 before the product", PRODUCT, exact.astype(np.float32))

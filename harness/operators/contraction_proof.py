@@ -10,7 +10,6 @@ intermediate that is too narrow for any part, such as int16 pairs of products, s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +31,7 @@ from harness.operators.obligations import (
     Steps,
     mixed_parts,
 )
-
-if TYPE_CHECKING:
-    from harness.operators.contraction import Contraction
+from harness.operators.scaled_sum import ScaledSum
 
 CODES = 256
 BYTES_AT_ONCE = 1 << 26
@@ -43,13 +40,13 @@ NEIGHBOURS = 2
 EVENLY = 1024
 
 
-def obligations(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
+def obligations(layer: ScaledSum, random_vectors: int) -> Iterator[Obligation]:
     """Yield those of the sums, then those of the steps after them."""
     yield from _of_sums(layer, random_vectors)
     yield from _of_finish(layer)
 
 
-def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
+def _of_sums(layer: ScaledSum, random_vectors: int) -> Iterator[Obligation]:
     low, high = layer.accumulator_bounds()
     yield Obligation(
         ProofStep.ACCUMULATION,
@@ -82,7 +79,7 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
     yield _of_pairs(layer, random_vectors)
 
 
-def _of_pairs(layer: Contraction, random_vectors: int) -> Obligation:
+def _of_pairs(layer: ScaledSum, random_vectors: int) -> Obligation:
     exact, statement = layer.accumulate(), "the term of an input does not depend on another input"
     step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
     vectors = _pair_vectors(layer)
@@ -104,24 +101,24 @@ def _of_pairs(layer: Contraction, random_vectors: int) -> Obligation:
     return Obligation(step, part, statement, method, (vectors + drawn) * layer.size, inputs)
 
 
-def _pair_vectors(layer: Contraction) -> int:
+def _pair_vectors(layer: ScaledSum) -> int:
     """Return the number of vectors of `_pairs_in_windows` without the random ones."""
     sums = _sums_of_alignments(layer)
     return len(np.flatnonzero(sums)) * _vectors_of_alignment(layer, sums)
 
 
-def _sums_of_alignments(layer: Contraction) -> list[int]:
+def _sums_of_alignments(layer: ScaledSum) -> list[int]:
     """Return the number of sums of each alignment that have all their terms."""
     return [int(whole.max()) + 1 for whole in layer.whole_sums()]
 
 
-def _vectors_of_alignment(layer: Contraction, sums: list[int]) -> int:
+def _vectors_of_alignment(layer: ScaledSum, sums: list[int]) -> int:
     """Return the number of vectors of each alignment in which these sums take all rows of the arrays."""
     rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
     return -(-rows // max(sum(sums), 1))
 
 
-def _pairs_in_windows(layer: Contraction, random_vectors: int) -> Iterator[Array]:
+def _pairs_in_windows(layer: ScaledSum, random_vectors: int) -> Iterator[Array]:
     """Yield vectors whose sums without a common input each have a row of an orthogonal array; then random vectors."""
     size, depth = layer.input.size, len(layer.weights)
     arrays = np.concatenate([orthogonal_array.pairs(depth, each) for each in orthogonal_array.arrangements(depth)])
@@ -140,7 +137,7 @@ def _pairs_in_windows(layer: Contraction, random_vectors: int) -> Iterator[Array
         yield drawn.view(layer.input.dtype)
 
 
-def _of_finish(layer: Contraction) -> Iterator[Obligation]:
+def _of_finish(layer: ScaledSum) -> Iterator[Obligation]:
     sweep, to_float, finish = layer.sweep(), layer.dtype == np.float32, layer.finish()
     through = "its column" if layer.positions == 1 else "one position of its channel"
     yield Obligation(
@@ -168,7 +165,7 @@ def _of_finish(layer: Contraction) -> Iterator[Obligation]:
     )
 
 
-def _mixed_accumulators(layer: Contraction) -> Iterator[Array]:
+def _mixed_accumulators(layer: ScaledSum) -> Iterator[Array]:
     """Yield equal and different accumulators, within the bounds of each column."""
     rng = np.random.default_rng(0)
     low, high = layer.accumulator_bounds()
@@ -180,7 +177,7 @@ def _mixed_accumulators(layer: Contraction) -> Iterator[Array]:
         yield np.clip(drawn, low, high).astype(np.int32)
 
 
-def notable_accumulators(layer: Contraction) -> Array:
+def notable_accumulators(layer: ScaledSum) -> Array:
     """Return accumulators within their bounds, int64 (n, size): neighbours of thresholds, and evenly spread ones."""
     low, high = layer.accumulator_bounds()
     evenly: Array = np.linspace(low, high, EVENLY).astype(np.int64)
@@ -197,7 +194,7 @@ def _overflow(low: Array, high: Array) -> str:
     return f"column {columns[0]}: {low[columns[0]]:,} to {high[columns[0]]:,}" if len(columns) else ""
 
 
-def single_codes(layer: Contraction) -> Scaled:
+def single_codes(layer: ScaledSum) -> Scaled:
     """Return the vectors in which one input of each sum has each code, and all others are at the zero point."""
     depth, bytes_of_vector = len(layer.weights), layer.input.size + 8 * layer.size
     term, at_once = layer.terms()[0], max(BYTES_AT_ONCE // (CODES * bytes_of_vector), 1)
@@ -209,7 +206,7 @@ def single_codes(layer: Contraction) -> Scaled:
     return Scaled(directions, layer.input.dtype, layer.a_zero_point, layer.accumulate())
 
 
-def extremes(layer: Contraction) -> Array:
+def extremes(layer: ScaledSum) -> Array:
     """Return codes (n, input size) at which each sum and each part of it is largest and smallest; and random ones.
 
     The sums are those of the specified terms, and those of products of the stored weights, with or without the 128 that
@@ -220,7 +217,7 @@ def extremes(layer: Contraction) -> Array:
     return np.concatenate(list(_extreme_parts(layer, _signs(layer))))
 
 
-def _signs(layer: Contraction) -> npt.NDArray[np.int8]:
+def _signs(layer: ScaledSum) -> npt.NDArray[np.int8]:
     """Return the signs of the terms of all groups, (n, K, groups), that bring some channels to their bounds."""
     stored = layer.weights.astype(np.int32)
     shifts = [layer.weights_zero_point, np.array(0), np.array(128 if layer.weights.dtype == np.uint8 else 0)]
@@ -231,7 +228,7 @@ def _signs(layer: Contraction) -> npt.NDArray[np.int8]:
     return found
 
 
-def _extreme_parts(layer: Contraction, signs: npt.NDArray[np.int8]) -> Iterator[Array]:
+def _extreme_parts(layer: ScaledSum, signs: npt.NDArray[np.int8]) -> Iterator[Array]:
     """Yield the vectors of `extremes` in parts that fit into memory."""
     limits, size, rng = np.iinfo(layer.input.dtype), layer.input.size, np.random.default_rng(0)
     bounds = np.array([layer.a_zero_point, limits.max, limits.min], layer.input.dtype)

@@ -20,8 +20,9 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators.base import ALONE, fields
 from harness.operators.code_sums import CodeSums
-from harness.operators.contraction import Contraction, Scales, output_quantisation, weight_quantisation
+from harness.operators.contraction import Contraction, output_quantisation, weight_quantisation
 from harness.operators.node import Node
+from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 

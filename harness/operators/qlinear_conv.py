@@ -22,10 +22,11 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators import contraction_faults
 from harness.operators.base import ALONE, Constants, fields
-from harness.operators.contraction import Contraction, Scales
+from harness.operators.contraction import Contraction
 from harness.operators.convolution import WINDOWS, Convolution, read_weights
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
+from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 from harness.operators.window import DEFAULTS, Window

@@ -20,11 +20,12 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, softfloat
 from harness.operators.base import ALONE, Constants, fields, limits
-from harness.operators.contraction import Contraction, Scales
+from harness.operators.contraction import Contraction
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.node import Node
 from harness.operators.region import Region
+from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 

@@ -17,9 +17,10 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators.base import ALONE
-from harness.operators.contraction import Scales, weight_quantisation
+from harness.operators.contraction import weight_quantisation
 from harness.operators.node import Node
 from harness.operators.qgemm import QGemm, read_weights
+from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8
 
 ALONE_ZERO_POINT = "alone/zero_point"

@@ -1,0 +1,12 @@
+"""Campaigns: every wrong program, fault, forgery and hostile file; most write a page of docs/."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from harness.core.installation import revision
+
+
+def today() -> str:
+    """Return the day and the revision of the sources, which a page of a campaign states."""
+    return f"{datetime.now(UTC):%Y-%m-%d}, revision {revision()}"

@@ -152,6 +152,7 @@ def test_peers_of_a_float_network(cache: Path, tmp_path: Path) -> None:
     assert "lenet5" in [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
 
 
+@pytest.mark.campaign
 def test_a_peer_that_cannot_be_measured_is_a_row_that_says_why(cache: Path, tmp_path: Path) -> None:
     worker = tmp_path / "worker.py"
     worker.write_text(FAKE_WORKER)
@@ -206,7 +207,8 @@ def test_outputs_are_judged_before_anything_is_timed(contest: Any, tmp_path: Pat
             contest.judge(case, computes, outputs)
 
 
-@pytest.mark.parametrize("name", ["lenet5_int8", pytest.param("resnet8", marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", ["lenet5_int8", "resnet8"])
 def test_ours_computes_a_convolutional_network(contest: Any, name: str, tmp_path: Path) -> None:
     shop = importlib.import_module("run_peers").workshop("", name, tmp_path, {})
     ours = sys.modules["peers.competitors"].roster(["c:vector"], {})[:1]
@@ -269,6 +271,7 @@ def test_a_simulated_laboratory(cache: Path) -> None:
     assert 0 < found["simulated"]["scheduler_s"] < found["simulated"]["boards_s"]
 
 
+@pytest.mark.campaign
 def test_the_page_of_a_simulated_laboratory(cache: Path) -> None:
     found = run(cache, "laboratory_site.py", *("--boards", "2", "--nights", "2", "--repetitions", "1"))
     assert found["runs"] == 20

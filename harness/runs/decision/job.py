@@ -409,14 +409,17 @@ def write(job: Stated, document: StatedDocument) -> None:
 
 
 def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
-    """Return the code vectors that one core, or the GPU, decides in a second, measured on boxes of the domain."""
+    """Return the code vectors that one core, or the GPU, decides in a second, measured on boxes of the domain.
+
+    The measurement ends after `codes` vectors, after as many as the domain has, or after MEASURED_S.
+    """
     engine, random = slabs.engine_of(job.network, job.stated.rule, on_gpu=job.on_gpu), np.random.default_rng(0)
     counts = np.array([codes.count for codes in job.partition.codes])
     side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / max(1, len(counts) - 1)))))
     side[job.axis] = 1
     clock = time.monotonic if job.on_gpu else time.thread_time
-    done, took_s = 0, 0.0
-    while done < codes and took_s < MEASURED_S:
+    done, took_s, enough = 0, 0.0, min(codes, job.partition.code_vectors)
+    while done < enough and took_s < MEASURED_S:
         low = [
             each.low + int(random.integers(0, room + 1))
             for each, room in zip(job.partition.codes, counts - side, strict=True)

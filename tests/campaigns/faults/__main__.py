@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.boards import workspace
 from harness.core.console import Console
+from tests.campaigns import today
 from tests.campaigns.faults.campaign import Cell, attempt, undisturbed
 from tests.campaigns.faults.faults import FAULTS, Fault, Untried
 from tests.campaigns.faults.laboratory import Laboratory
@@ -37,7 +37,7 @@ def main() -> int:
         for fault in faults:
             cells += _strike(lab, fault, expected, untried, console)
             bar.advance(len(fault.steps))
-    asked.output.write_text(page(cells, untried, f"{datetime.now(UTC):%Y-%m-%d}."), encoding="utf-8")
+    asked.output.write_text(page(cells, untried, f"{today()}."), encoding="utf-8")
     console.note(f"written: {asked.output}")
     return int(any(cell.complaints for cell in cells))
 

@@ -258,7 +258,6 @@ def _cut_host_power(lab: Laboratory, scene: Scene) -> None:
 
 
 OF_A_LINK = r"^network: .*(connection was cut|no sign of life|Connection refused|handshake|not answer|reach)"
-OF_A_HANG = r"(writing \S+|/inference) on \S+ (did not end within|has come no further)"
 OF_A_DISK = r"No space left on device"
 WHILE_NEEDED = tuple(step for step in Step if step is not Step.END)
 """The steps at which something of the board is still needed."""

@@ -8,11 +8,11 @@ import platform
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.boards import workspace
 from harness.core.console import Console
+from tests.campaigns import today
 from tests.campaigns.forgeries.bases import BASES, Bases
 from tests.campaigns.forgeries.campaign import Outcome, attempt, once, verified
 from tests.campaigns.forgeries.forgeries import FORGERIES
@@ -36,7 +36,7 @@ def main() -> int:
         limits = _attempt_all(bases, LIMITS, Path(scratch), console)
         with_key = [dataclasses.replace(forgery, needs_key=True) for forgery in LIMITS]
         keyed = _attempt_all(bases, with_key, Path(scratch), console)
-    where = f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}:"
+    where = f"{today()}, {platform.machine()}:"
     asked.output.write_text(page(outcomes, list(zip(limits, keyed, strict=True)), where), encoding="utf-8")
     console.note(f"written: {asked.output}")
     return int(not all(outcome.rejected for outcome in (*outcomes, *keyed)))

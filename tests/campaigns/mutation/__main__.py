@@ -14,7 +14,6 @@ import re
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from datetime import UTC, datetime
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -24,6 +23,7 @@ from harness.boards.profile import Profile
 from harness.core.console import Console
 from harness.core.installation import ROOT
 from harness.targets import toolchain
+from tests.campaigns import today
 from tests.campaigns.mutation import hidden_page
 from tests.campaigns.mutation.campaign import Workshop, attempt
 from tests.campaigns.mutation.faults import FAULTS
@@ -149,7 +149,7 @@ def _where(here: Profile) -> str:
     compiler = toolchain.find(here).identity.partition(" [")[0]
     flags = " ".join(here.toolchain.flags)
     processor = model[1] if model else platform.machine()
-    return f"{datetime.now(UTC):%Y-%m-%d}, {compiler} `{flags}`, {processor}."
+    return f"{today()}, {compiler} `{flags}`, {processor}."
 
 
 if __name__ == "__main__":

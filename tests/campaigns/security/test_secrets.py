@@ -18,6 +18,7 @@ import pytest
 
 from harness.boards.ssh import Address, Limits, SshBoard
 from harness.core.errors import ConnectionFailed, HarnessError
+from tests.integration.boards.conftest import server
 from tests.support import builders
 from tests.support.boards import sshd
 from tests.support.cli.command import User
@@ -26,13 +27,7 @@ SECRET = "corr3ct-h0rse-battery-staple"  # noqa: S105 - planted
 WEIRD = "wo'rk $(touch pwned) `touch pwned`; touch pwned | touch pwned & "
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Server]:
-    executable = sshd.program()
-    if executable is None:
-        pytest.skip("no SSH server here: apt-get install --no-install-recommends openssh-server")
-    with sshd.serving(executable, tmp_path_factory.mktemp("sshd")) as running:
-        yield running
+__all__ = ["server"]  # a fixture
 
 
 @pytest.fixture(scope="module")

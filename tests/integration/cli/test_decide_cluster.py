@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ import pytest
 from tests.support.cli.command import User
 from tests.support.decide.domains import random_domain
 
-pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+# Its import takes half a second, in each process that collects tests.
+pytestmark = pytest.mark.skipif(not find_spec("distributed"), reason="the extra `cluster` is not installed")
 START_S = 60
 
 

@@ -136,15 +136,25 @@ def test_a_run_on_this_machine_does_not_go_on_by_an_address(user: User, model: P
         (("toolchain", "flags"), ["-O2"], 'toolchain.flags: ["-O3", "-mcpu=cortex-a53"] -> ["-O2"]'),
         (("cores",), 3, "cores: 4 -> 3"),
         (("block",), 50, "block: 1000 -> 50"),
-        (("emulator", "cpu"), "cortex-a53", 'emulator.cpu: "cortex-a72" -> "cortex-a53"'),
         (("soc",), "another", 'soc: "AMD Kria KV260 (4x Cortex-A53, K26 fabric)" -> "another"'),
     ],
 )
 def test_a_profile_that_was_changed_is_refused_with_the_list(
-    user: User, begun: Path, key: tuple[str, ...], value: Any, told: str
+    user: User, begun_on_hardware: Path, endpoint: Endpoint, key: tuple[str, ...], value: Any, told: str
 ) -> None:
-    changed = entry(soc="AMD Kria KV260 (4x Cortex-A53, K26 fabric)")
-    inner = changed
+    refuse_a_change(user, begun_on_hardware, by_address(endpoint), key, value, told)
+
+
+@pytest.mark.campaign
+def test_so_is_another_processor_of_an_emulated_board(user: User, begun: Path) -> None:
+    told = 'emulator.cpu: "cortex-a72" -> "cortex-a53"'
+    refuse_a_change(user, begun, entry(), ("emulator", "cpu"), "cortex-a53", told)
+
+
+def refuse_a_change(
+    user: User, begun: Path, board: dict[str, Any], key: tuple[str, ...], value: Any, told: str
+) -> None:
+    changed = inner = board | {"soc": "AMD Kria KV260 (4x Cortex-A53, K26 fabric)"}
     for part in key[:-1]:
         inner = inner[part]
     inner[key[-1]] = value
@@ -172,9 +182,8 @@ def test_how_long_to_wait_for_a_board_may_change(user: User, begun: Path) -> Non
     assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
 
 
-def test_a_run_of_a_version_that_kept_no_board_is_not_resumed(user: User, begun: Path) -> None:
-    give(user, entry())
-    folder = Path(shutil.copytree(begun, user.folder / "begun"))
+def test_a_run_of_a_version_that_kept_no_board_is_not_resumed(user: User, on_hardware: Path) -> None:
+    folder = on_hardware
     request = json.loads((folder / "request.json").read_text())
     kept = {key: value for key, value in request.items() if key not in {"schema", "profile", "board"}}
     (folder / "request.json").write_text(json.dumps(kept))

@@ -42,6 +42,7 @@ def recipes(build: Path, rng: np.random.Generator) -> list[Recipe]:
     return [Recipe(Parameters(previous=previous)) for previous in range(5)]
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("build")
 def test_a_table_is_whole_when_every_pair_is_solved() -> None:
     assert recipe.is_whole()

@@ -13,6 +13,7 @@ from harness.boards.profile import Profile
 from harness.targets import KERNELS
 from harness.targets.toolchain import find
 from tests.support.codes import every_operator
+from tests.support.examples import first_of_each
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
 from tests.support.programs.c_variants import (
@@ -159,7 +160,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", first_of_each(WRONG))
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]
     path = file if file == "network.c" else f"kernels/c/{file}"

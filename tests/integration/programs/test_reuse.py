@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harness import targets
@@ -21,6 +21,7 @@ from harness.targets import codegen
 from tests.integration.programs.test_questions import ask, rows
 from tests.integration.programs.test_split import LISTING_2, SPLITS, SYNCS, Subject, allocations, board, disturbances
 from tests.support.dags import listing_2, random_dag
+from tests.support.examples import alternating, examples
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, parse
 
 __all__ = ["board"]  # a fixture
@@ -50,8 +51,7 @@ def differing(made: Plan, program: BoardProgram, subject: Subject, folder: Path,
     return [layer.name for layer, actual, right, kept in layers if kept and actual.tobytes() != right.tobytes()]
 
 
-@pytest.mark.parametrize("sync", SYNCS)
-@pytest.mark.parametrize("split", [("e1..advisory=first",), *SPLITS.values()], ids=["one item", *SPLITS])
+@pytest.mark.parametrize(("split", "sync"), alternating({"one item": ("e1..advisory=first",)} | SPLITS, SYNCS))
 def test_the_bits_stay_whichever_item_is_slower(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
@@ -62,7 +62,7 @@ def test_the_bits_stay_whichever_item_is_slower(
         assert differing(made, program, listing, tmp_path / str(number), *options) == [], options
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), seed=st.integers(0, 10_000), sync=st.sampled_from(SYNCS))
 def test_the_bits_stay_whatever_the_network_and_the_split(
     board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync

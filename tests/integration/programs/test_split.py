@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
@@ -26,6 +26,7 @@ from harness.reference import Reference
 from harness.reference.stimuli import stimuli
 from tests.support.conformance.plans import without
 from tests.support.dags import listing_2, random_dag
+from tests.support.examples import alternating, examples
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, parse, run_sanitized, with_flags
 
 VECTORS, BLOCK = 130, 10
@@ -86,8 +87,7 @@ def disturbances(made: Plan) -> Iterator[tuple[str, ...]]:
     yield from (("--delay", f"{item.name}:300") for item in made.items)
 
 
-@pytest.mark.parametrize("sync", SYNCS)
-@pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, SYNCS))
 def test_a_split_network_is_the_network_and_its_traces_conform(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
@@ -112,7 +112,7 @@ def allocations(draw: st.DrawFn, net: Network) -> tuple[str, ...]:
     return (*words, "pipeline") if staged else tuple(words)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), seed=st.integers(0, 10_000), sync=st.sampled_from(SYNCS))
 def test_whatever_the_network_and_the_split_the_bits_stay_and_the_trace_conforms(
     board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync
@@ -135,15 +135,7 @@ def test_the_code_of_a_split_compiles_without_a_warning(
     build_patched(made, board, tmp_path / "bundle", flags=flags, objects=objects)
 
 
-@pytest.mark.parametrize(
-    ("split", "sync"),
-    [
-        # Each split has one way to hand over in `make test`, and both in `make campaigns`.
-        pytest.param(SPLITS[name], sync, id=f"{name}, {sync}", marks=() if (number + way) % 2 else pytest.mark.campaign)
-        for number, name in enumerate(SPLITS)
-        for way, sync in enumerate(SYNCS)
-    ],
-)
+@pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, SYNCS))
 def test_the_thread_sanitizer_finds_no_race_between_items(
     listing: Subject, board: Profile, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:

@@ -14,6 +14,7 @@ from harness.reference import SpecificationReference
 from harness.targets import codegen
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
+from tests.support.examples import alternating
 from tests.support.programs.board_program import assert_same, build_patched, parse, uniform_vectors
 
 
@@ -29,19 +30,17 @@ def two_branches() -> Network:
     return parse(graph.model())
 
 
-@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
-@pytest.mark.parametrize(
-    ("network", "launch"),
-    [
-        (["a1", "b1"], ["a2", "b2", "sum", "c"]),
-        (["q", "a1", "a2", "b1"], ["q", "a1", "a2", "b1"]),
-    ],
-    ids=["a source that is defined below", "an output with copies that the launch reads itself"],
-)
+LAUNCHES = {
+    "a source that is defined below": (["a1", "b1"], ["a2", "b2", "sum", "c"]),
+    "an output with copies that the launch reads itself": (["q", "a1", "a2", "b1"], ["q", "a1", "a2", "b1"]),
+}
+
+
+@pytest.mark.parametrize(("layers", "target"), alternating(LAUNCHES, ["cuda:layerwise", "cuda:fused"]))
 def test_a_launch_reads_and_writes_the_copies_of_its_execution(
-    network: list[str], launch: list[str], target: str, host: Profile, objects: Path, tmp_path: Path
+    layers: tuple[list[str], list[str]], target: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
-    net = two_branches()
+    net, (network, launch) = two_branches(), layers
     owners = [f"{layer.name}={'network' if layer.name in network else 'prepost'}" for layer in net.layers]
     made = plan.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
     names = [[task.name for task in each.tasks] for each in codegen.planned_launches(made)]

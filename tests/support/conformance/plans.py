@@ -12,8 +12,8 @@ from harness.boards.profile import ItemProfile, Profile
 from harness.model.network import Network
 from harness.operators.add import Add
 from harness.operators.base import Layer
-from harness.operators.contraction import Scales
 from harness.operators.qgemm import QGemm
+from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.plan import plan
 from harness.plan.plan import Cross, Item, Plan, Sync

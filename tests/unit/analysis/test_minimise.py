@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.minimise import ALL_SUBSETS, Fails, Vectors, minimise
+from tests.support.examples import examples
 
 
 class Asked:
@@ -40,7 +41,7 @@ def test_what_does_not_fail_is_not_minimised() -> None:
     assert asked.batches == [1]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data())
 def test_up_to_twelve_inputs_are_left_at_the_fewest_that_fail(data: st.DataObject) -> None:
     """Any failure whatever: a table of the subsets that fail."""

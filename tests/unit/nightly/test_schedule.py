@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.outcome import PARTS, Ending, Outcome
@@ -301,7 +301,6 @@ def test_what_is_begun_anew_needs_time_for_it() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True)
 @given(st.data())
 def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObject) -> None:
     """Whatever fails, in whatever order things end."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -24,6 +24,7 @@ from harness.operators import softfloat
 from harness.operators.exact import bits_of
 from harness.operators.tensor import LARGEST
 from tests.support.builders import make_model
+from tests.support.examples import examples
 
 Array = npt.NDArray[Any]
 Nodes = list[onnx.NodeProto]
@@ -110,7 +111,7 @@ SHAPES = (st.integers(1, 70), st.integers(1, 40), st.integers(0, 1 << 32))
 # Relu, LeakyRelu and Clip.
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(*SHAPES)
 def test_relu(width: int, count: int, seed: int) -> None:
     assert_same(network([node("Relu", "x")], width), finite(np.random.default_rng(seed), (count, width)))
@@ -119,7 +120,7 @@ def test_relu(width: int, count: int, seed: int) -> None:
 ALPHAS = st.sampled_from([None, -LARGEST, -0.5, -0.0, 0.0, 1e-45, 1e-30, 0.3, 1.0, 3.0, LARGEST])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(*SHAPES, ALPHAS)
 def test_leaky_relu(width: int, count: int, seed: int, alpha: float | None) -> None:
     attributes = {} if alpha is None else {"alpha": alpha}
@@ -136,7 +137,7 @@ def test_leaky_relu_of_infinities() -> None:
 BOUNDS = st.sampled_from([-LARGEST, -2.5, -1e-45, -0.0, 0.0, 1e-45, 1.0, 6.0, LARGEST])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(*SHAPES, st.tuples(BOUNDS, BOUNDS), st.sampled_from(["both", "min", "max", "none"]))
 def test_clip(width: int, count: int, seed: int, bounds: tuple[float, float], given_: str) -> None:
     low, high = sorted(bounds)
@@ -170,7 +171,7 @@ def between(limit: float, *names: str) -> tuple[Nodes, dict[str, Any]]:
     return [negate, *clips], {"low": np.float32(-limit), "high": np.float32(limit), "zero": np.float32(0)}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(*SHAPES, st.sampled_from(["Add", "Sub", "Mul"]), st.booleans(), st.sampled_from(["one", "row", "all"]))
 def test_with_a_constant(width: int, count: int, seed: int, operator: str, swapped: bool, shape: str) -> None:
     rng = np.random.default_rng(seed)
@@ -184,7 +185,7 @@ def test_with_a_constant(width: int, count: int, seed: int, operator: str, swapp
     assert_same(network([node(operator, *inputs)], width, c=constant), finite(rng, (count, width)))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(*SHAPES, st.sampled_from(["Add", "Sub", "Mul"]))
 def test_of_two_activations(width: int, count: int, seed: int, operator: str) -> None:
     clips, constants = between(1e30, "a", "b")
@@ -214,7 +215,7 @@ def test_products_of_all_special_values_with_infinities_and_sums_of_finite_ones(
         assert softfloat.product(bits_of(np.float32([np.inf])), bits_of(np.float32([-np.inf]))) == 0xFF800000
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 1 << 32))
 def test_products_are_those_of_this_machine(seed: int) -> None:
     a, b = finite(np.random.default_rng(seed), (2, 20_000))
@@ -360,7 +361,6 @@ def leaky(x: Array, alpha: np.float32) -> Array:
 
 
 X = finite(np.random.default_rng(1), (400, 5))
-CLIPPED = np.clip(X, np.float32(-1e30), np.float32(1e30))
 ROW = np.float32([0.1, -3.0, 1e-20, 7e-39, 1.0])
 double = np.float64
 WRONG: dict[str, tuple[Nodes, dict[str, Any], Callable[[Array], Array]]] = {

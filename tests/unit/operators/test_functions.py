@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -28,6 +28,7 @@ from harness.operators.softmax import Softmax
 from harness.operators.tensor import LARGEST
 from harness.reference import Reference
 from tests.support.builders import make_model
+from tests.support.examples import examples
 from tests.support.functions import CROSS, NATIVE, PLAIN, Build, compiled
 
 Array = npt.NDArray[Any]
@@ -102,7 +103,7 @@ KINDS: dict[str, dict[str, st.SearchStrategy[float]]] = {
 
 
 @pytest.mark.parametrize("operator", KINDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(width=st.integers(1, 70), count=st.integers(1, 60), seed=st.integers(0, 1 << 32), data=st.data())
 def test_onnx_runtime_is_within_the_tolerance(
     operator: str, width: int, count: int, seed: int, data: st.DataObject
@@ -194,7 +195,7 @@ def test_elu_keeps_small_numbers_and_zeros() -> None:
 # Softmax.
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(1, 300), st.integers(1, 3), st.integers(1, 30), st.integers(0, 1 << 32), st.sampled_from([1, 20, 0]))
 def test_softmax_is_within_the_tolerance(length: int, rows: int, count: int, seed: int, scale: int) -> None:
     shape = (length,) if rows == 1 else (rows, length)
@@ -242,7 +243,7 @@ def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     assert re.search(hint, caught.value.hint)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(-3, 3), st.integers(0, 1 << 32))
 def test_softmax_along_any_axis_is_within_the_tolerance(shape: list[int], axis: int, seed: int) -> None:
     if axis % (len(shape) + 1) == 0 or not -len(shape) <= axis <= len(shape):

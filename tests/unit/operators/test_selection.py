@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -20,6 +20,7 @@ from harness.model.network import Network
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
 from tests.support.builders import make_model
+from tests.support.examples import examples
 
 Array = npt.NDArray[Any]
 KINDS = st.sampled_from(["uint8", "int8", "float32", "int64"])
@@ -62,7 +63,7 @@ def vectors(seed: int, count: int, width: int) -> Array:
     return x
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(KINDS, st.lists(st.integers(0, 1), min_size=1, max_size=5), st.sampled_from([1, -1]), st.integers(0, 1 << 32))
 def test_concat(kind: str, order: list[int], axis: int, seed: int) -> None:
     nodes, constants, names = of_kind(kind)
@@ -77,7 +78,7 @@ def test_concat(kind: str, order: list[int], axis: int, seed: int) -> None:
 SHAPES = [[-1, 6], [0, 6], [0, -1], [-1, 2, 3], [0, 2, -1], [-1, 0], [0, 0], [-1, 3, 1, 2]]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(KINDS, st.sampled_from(SHAPES), st.booleans(), st.integers(0, 1 << 32))
 def test_reshape_and_flatten(kind: str, shape: list[int], flattened: bool, seed: int) -> None:
     nodes, constants, names = of_kind(kind)

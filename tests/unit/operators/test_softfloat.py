@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.operators import softfloat
+from tests.support.examples import examples
 
 Array = npt.NDArray[Any]
 
@@ -101,7 +102,7 @@ def assert_sums_are_the_processors(a: Array, b: Array) -> Array:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.one_of(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case import node as onnx_cases
@@ -26,6 +26,7 @@ from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
 from tests.support.builders import make_model, random_network
+from tests.support.examples import examples
 
 Array = npt.NDArray[Any]
 
@@ -61,7 +62,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(OPTIONS, st.integers(0, 2**32))
 def test_random_networks_agree_on_every_byte(options: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -92,7 +93,7 @@ RESIDUAL_OPTIONS = st.fixed_dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(RESIDUAL_OPTIONS, st.integers(0, 2**32))
 def test_residual_networks_agree_on_every_byte(options: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -344,7 +345,7 @@ def test_thresholds_are_int32_ascending_and_within_one_of_the_bounds() -> None:
     assert (steps <= high[:, None] + 1).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.integers(-2000, 2000), min_size=1, max_size=255),
     st.integers(0, 3000),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.network import Network
@@ -16,6 +16,7 @@ from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.operators.sweeps import FLOATS, StepFunction, Sweep
 from tests.support import builders
+from tests.support.examples import examples
 from tests.support.programs.board_program import parse
 from tests.support.programs.chains import chain, qgemm, quantize
 
@@ -59,7 +60,7 @@ SPECIAL_BITS += [bits + (1 << 31) for bits in SPECIAL_BITS]
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(quantizations(), st.integers(0, 2**32 - 1))
 def test_the_staircase_of_floats_is_quantize_linear(layer: QuantizeLinear, seed: int) -> None:
     stairs = layer.step_function()
@@ -72,7 +73,7 @@ def test_the_staircase_of_floats_is_quantize_linear(layer: QuantizeLinear, seed:
     assert np.array_equal(layer.prepare()(inputs)[:, 0], right)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(quantizations())
 def test_the_staircase_of_floats_starts_at_0_and_has_no_idle_step(layer: QuantizeLinear) -> None:
     stairs = layer.step_function()
@@ -93,7 +94,7 @@ def requantized(layer: QGemm, accumulators: Array, column: int) -> Array:
     return np.clip(np.rint(v).astype(np.int64) + layer.y_zero_point, codes.min, codes.max).astype(layer.dtype)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]),
@@ -149,7 +150,7 @@ def _layer(weights: Array, bias: Array, scale: float) -> QGemm:
 
 
 @given(st.integers(1, 300_000))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_float_sweep_passes_every_float_once(columns: int) -> None:
     sweep = sweeps.float_sweep(columns)
     assert len(sweep.start) == len(sweep.count) == columns

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import targets
@@ -18,6 +18,7 @@ from harness.plan.plan import Plan, buffer_bytes, overlap, span
 from harness.targets import bundle, codegen
 from tests.support.conformance import plans
 from tests.support.conformance.exhaustive import goes_wrong
+from tests.support.examples import examples
 
 
 def reused(made: Plan, block: int = 256) -> Plan:
@@ -52,7 +53,7 @@ def test_the_largest_buffer_is_placed_first_and_gaps_are_filled() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(plans.plans(layers=6, items=3))
 def test_no_interleaving_overwrites_what_is_still_to_be_read(made: Plan) -> None:
     found = reused(made)
@@ -62,7 +63,7 @@ def test_no_interleaving_overwrites_what_is_still_to_be_read(made: Plan) -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(plans.plans(layers=4, items=3), st.data())
 def test_the_check_of_offsets_agrees_with_all_interleavings(made: Plan, data: st.DataObject) -> None:
     """Compare them at offsets that no planner has chosen.
@@ -79,7 +80,7 @@ def test_the_check_of_offsets_agrees_with_all_interleavings(made: Plan, data: st
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(plans.plans(layers=6, items=3))
 def test_a_layer_is_kept_exactly_if_no_later_task_writes_over_it(made: Plan) -> None:
     found = reused(made)

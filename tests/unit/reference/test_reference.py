@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -21,6 +21,7 @@ from harness.reference import Defect, HostCheck, Reference
 from harness.reference.stimuli import stimuli
 from tests.support.builders import make_model, random_network
 from tests.support.dags import random_float_graph
+from tests.support.examples import examples
 from tests.unit.model.test_network import a_sum_where_fusing_matters
 
 RNG = np.random.default_rng(9)
@@ -110,7 +111,7 @@ def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.integers(0, 1 << 32), st.integers(1, 12))
 def test_random_float_graphs_are_computed_as_their_files_have_them(seed: int, count: int) -> None:
     """Whatever ONNX Runtime leaves out or fuses in an accepted model changes no bit.

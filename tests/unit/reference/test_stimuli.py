@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -20,6 +20,7 @@ from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, VectorKind, from_file, stimuli, tie_bank
 from tests.support.builders import make_model, random_network
+from tests.support.examples import examples
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +46,7 @@ def whole() -> Array:
     return stimuli(POWERS, 3 * BLOCK - 5, seed=7).chunk(0, 3 * BLOCK - 5)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 3 * BLOCK), st.integers(0, 3 * BLOCK))
 def test_any_slice_is_made_again_identically(whole: Array, one: int, other: int) -> None:
     start, stop = sorted((one, other))

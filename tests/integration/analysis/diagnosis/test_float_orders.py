@@ -10,6 +10,7 @@ from onnx import helper
 
 from harness.analysis.diagnosis import cases, diagnose
 from harness.boards.profile import Profile
+from harness.core.arrays import Array
 from harness.plan import plan
 from harness.reference.stimuli import stimuli
 from tests.support.builders import make_model
@@ -40,7 +41,6 @@ NET = parse(
 )
 COUNT = 400
 VECTORS = stimuli(NET, COUNT, 1).chunk(0, COUNT)
-RIGHT = references(NET, VECTORS)
 
 LOOPS = """        for (size_t c = 0; c < inputs; ++c)
             for (size_t i = 0; i < v->kernel_height; ++i)
@@ -110,14 +110,21 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope="module")
+def right() -> tuple[Array, ...]:
+    return references(NET, VECTORS)
+
+
 @pytest.mark.parametrize("name", WRONG)
-def test_another_order_is_found_and_named_alone(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+def test_another_order_is_found_and_named_alone(
+    name: str, right: tuple[Array, ...], host: Profile, objects: Path, tmp_path: Path
+) -> None:
     patch, layer, cause = WRONG[name]
     made = plan.make(NET, with_flags(host, "-O1", "-march=native"), block=100)
     program = build_patched(made, with_flags(host, "-O1", "-march=native"), tmp_path / "p", [patch], objects=objects)
     dumps = dict(enumerate(program.activations(VECTORS, tmp_path / "out", "--block", 100)))
-    starts = [tuple(task.start for task in made.tasks_of(index)) for index in range(len(RIGHT))]
-    found = [each for each in cases(NET, VECTORS, RIGHT, dumps, 0, 100, starts) if each.own]
+    starts = [tuple(task.start for task in made.tasks_of(index)) for index in range(len(right))]
+    found = [each for each in cases(NET, VECTORS, right, dumps, 0, 100, starts) if each.own]
     [diagnosis] = map(diagnose, found)
     assert NET.layers[diagnosis.layer].name == layer
     assert causes(diagnosis) == [cause]

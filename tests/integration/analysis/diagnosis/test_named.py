@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.diagnosis import diagnose_finish
@@ -21,6 +21,7 @@ from harness.operators import contraction_faults
 from harness.operators.qgemm import QGemm
 from tests.support.diagnosis.layers import causes, codes, found, network, qgemm, quantize
 from tests.support.diagnosis.mutants import Mutants
+from tests.support.examples import examples
 
 EXACT = "the product is not rounded to float32 before rounding to a code"
 FIXED = "the product is Q31 fixed point"
@@ -151,7 +152,7 @@ def test_every_function_is_expected_by_a_name(mutants: Mutants) -> None:
         assert set(others) == set(names)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     seed=st.integers(0, 1000),
     shape=st.sampled_from(SHAPES),
@@ -171,7 +172,7 @@ def test_what_is_wrong_behind_the_sum_is_named(
             assert cause.format(top=info.max - 1, bottom=info.min + 1) in causes(diagnosis), name
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     seed=st.integers(0, 1000),
     shape=st.sampled_from(SHAPES),
@@ -195,7 +196,7 @@ def test_wrong_sums_are_named(mutants: Mutants, seed: int, shape: tuple[int, int
             assert cause.format(**words) in causes(found(layer, inputs, actual)), name
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=st.integers(0, 1000), alpha=st.sampled_from([1.0, 0.7]), per_column=st.booleans())
 def test_wrong_float_outputs_are_named(mutants: Mutants, seed: int, alpha: float, *, per_column: bool) -> None:
     layer = qgemm(network((27, 22), seed, float_output=True, alpha=alpha, per_column=per_column))

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.analysis.proof import Claim, ProofStep, Question, Side, constants
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.contraction import Scales
 from harness.operators.qgemm import QGemm
+from harness.operators.scaled_sum import Scales
 from harness.targets import codegen
 from tests.support import builders
+from tests.support.examples import examples
 from tests.support.programs.board_program import Patch, parse
 from tests.support.programs.chains import Node, chain, qgemm, quantize
 from tests.support.proof.trials import Trial, Workshop
@@ -108,7 +109,7 @@ def _float(bits: int) -> float:
 scales = st.one_of(st.floats(2.0**-20, 2.0**10, width=32), st.integers(0x00800000, 0x7F7FFFFF).map(_float))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(scales, scales, st.lists(scales, min_size=1, max_size=3), st.one_of(st.none(), scales))
 def test_the_bits_of_a_multiplier(alpha: float, a: float, b: list[float], y: float | None) -> None:
     """As numpy's float32 has them, products that are subnormal on the way included."""

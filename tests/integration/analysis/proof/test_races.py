@@ -15,6 +15,7 @@ from harness.plan.plan import Plan, Sync
 from harness.targets import bundle, codegen
 from tests.support.conformance.plans import chain, without
 from tests.support.dags import listing_2
+from tests.support.examples import alternating
 from tests.support.programs.board_program import Patch, parse
 
 pytestmark = pytest.mark.usefixtures("kept_objects")
@@ -53,8 +54,7 @@ def made(board: Profile, split: Sequence[str], sync: Sync = "barrier") -> Plan:
     return plan.make(LISTING, board, block=10, split=split, sync=sync)
 
 
-@pytest.mark.parametrize("sync", ["barrier", "flag"])
-@pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, ["barrier", "flag"]))
 def test_a_right_plan_has_no_race(board: Profile, split: Sequence[str], sync: Sync, tmp_path: Path) -> None:
     assert race(made(board, split, sync), board, tmp_path) == ""
 

@@ -9,6 +9,7 @@ import pytest
 
 from harness.boards import workspace
 from harness.boards.connect import EMULATED_WORK, Connection, reach
+from harness.boards.keys import GUEST_KEYS, host_fingerprint
 from harness.boards.profile import Emulator, Profile
 from harness.boards.tuning import differences, facts, failure_notes, loaded, measuring_state, take, throttled, unseen
 from harness.boards.tuning.restore_journal import NAME
@@ -49,6 +50,12 @@ def test_the_board_tells_what_it_is(connection: Connection) -> None:
     assert found["processor"] == "implementer 0x41, part 0xd03, variant 0x0, revision 4"  # a Cortex-A53
     assert found["virtual_machine"] == found["board"] == "linux,dummy-virt"
     assert found["items_on_isolated_cores"] == "no: 0"
+
+
+def test_the_board_states_its_mark(connection: Connection, cache: Path) -> None:
+    found = connection.identity
+    assert (found.kind, found.machine_id) == ("emulated", "harness.name=statebench")
+    assert found.host_key == host_fingerprint(cache / GUEST_KEYS)
 
 
 def test_the_board_counts_what_happens_on_each_core(connection: Connection) -> None:

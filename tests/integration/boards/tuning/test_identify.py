@@ -1,4 +1,4 @@
-"""What a board is, read from real sessions: this machine, this machine by SSH, an emulated board, one that poses."""
+"""What a board is, read from real sessions: this machine, this machine by SSH, an emulated board that poses."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards import profile, workspace
+from harness.boards import workspace
 from harness.boards.connect import reach
 from harness.boards.emulator import Endpoint, Machine
-from harness.boards.keys import GUEST_KEYS, host_fingerprint
 from harness.boards.local import LocalBoard
 from harness.boards.profile import Address, Profile
 from harness.boards.session import Board
 from harness.boards.ssh import SshBoard
 from harness.boards.tuning.identify import identify, require_same_boot, this_boot_id
 from harness.core.errors import BoardError
-from tests.integration.boards.conftest import server, ssh_board
 from tests.support.boards import sshd
 from tests.support.boards.posing import hide_machine, posing, session, set_machine_id
-
-__all__ = ["server", "ssh_board"]  # fixtures
 
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
 ID = "0123456789abcdef0123456789abcdef"
@@ -35,9 +31,9 @@ def endpoint() -> Iterator[Endpoint]:
         yield found
 
 
-def found_at(endpoint: Endpoint, emulator_key: str | None = None) -> tuple[str, str]:
+def found_at(endpoint: Endpoint) -> tuple[str, str]:
     with session(endpoint) as board:
-        found = identify(board, "xavier", board.address.stated, board.host_key, emulator_key)
+        found = identify(board, "xavier", board.address.stated, board.host_key, None)
     return found.kind, found.machine_id
 
 
@@ -60,16 +56,6 @@ def test_this_machine_stays_this_machine_by_ssh(server: sshd.Server, host: Profi
     assert found.host_key == sshd.fingerprint(folder / "host_key.pub")
 
 
-def test_an_emulated_board_states_its_mark(host: Profile) -> None:
-    cache = workspace.cache_folder()
-    emulator = {"cpu": "cortex-a72", "cores": 2, "memory_mib": 512, "disk_mib": 64}  # as above
-    board = profile.restored(host.kept() | {"reached_by": "emulator", "local": False, "emulator": emulator})
-    with reach(board, cache, print) as connection:
-        found = connection.identity
-    assert (found.kind, found.machine_id) == ("emulated", "harness.name=host")
-    assert found.host_key == host_fingerprint(cache / GUEST_KEYS)
-
-
 @pytest.mark.campaign
 def test_a_virtual_machine_is_no_hardware(endpoint: Endpoint) -> None:
     assert found_at(endpoint) == ("virtual machine", "hostname:(none)")
@@ -81,11 +67,11 @@ def test_a_virtual_machine_is_no_hardware(endpoint: Endpoint) -> None:
     assert found_at(endpoint) == ("hardware", "hostname:(none)")
 
 
-def test_the_host_key_of_emulated_boards_is_not_that_of_another_board(endpoint: Endpoint) -> None:
-    with session(endpoint) as board:
-        key = board.host_key
+def test_the_host_key_of_emulated_boards_is_not_that_of_another_board(ssh_board: SshBoard) -> None:
+    key = ssh_board.host_key
+    assert key
     with pytest.raises(BoardError, match="has the host key of the emulated boards of this machine"):
-        found_at(endpoint, emulator_key=key)
+        identify(ssh_board, "xavier", ssh_board.address.stated, key, emulator_key=key)
 
 
 @pytest.mark.parametrize("how", ["local", "ssh"])

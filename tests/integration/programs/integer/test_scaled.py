@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.arrays import Array
 from harness.operators import softfloat
 from tests.integration.programs.integer.compiled import COMPILERS, HERE, Integer, build, compile_quietly
+from tests.support.examples import examples
 
 PAIRS = 20_000_000
 LEAST = -(2**31)
@@ -95,7 +96,7 @@ def test_products_of_normal_numbers_are_those_of_the_specification(integer: Inte
     st.integers(LEAST, 2**31 - 1),
     st.integers(0, 2**32 - 1).filter(lambda bits: bits >> 23 & 255 != 255),
 )
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_any_product_is_that_of_ieee_754(integer: Integer, acc: int, m: int) -> None:
     one_acc, one_m = np.array([acc], np.int32), np.array([m], np.uint32)
     assert integer.scaled(one_acc, one_m)[0] == by_machine(one_acc, one_m)[0]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.arrays import Array
 from tests.integration.programs.integer.compiled import COMPILERS, Integer, build
+from tests.support.examples import examples
 
 THRESHOLDS = 255
 LEAST, GREATEST = -(2**31), 2**31 - 1
@@ -98,7 +99,7 @@ def test_thresholds_are_counted_and_floats_ordered(name: str, tmp_path: Path) ->
 
 
 @given(st.lists(st.integers(LEAST, GREATEST), min_size=255, max_size=255), st.integers(LEAST, GREATEST - 1))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_any_table_is_counted_as_numpy_counts_it(integer: Integer, table: list[int], x: int) -> None:
     thresholds = np.array(sorted(table), np.int32)
     found = integer.counts(thresholds, np.array([x], np.int32))[0]

@@ -12,7 +12,6 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given as for_all
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from harness import model
@@ -29,6 +28,7 @@ from harness.targets.vitis.resources import K26, Resources
 from harness.targets.vitis.rtl import LayerGeometry
 from tests.simulators.vitis.rtl_simulation import build_chain, write_constants
 from tests.support import builders
+from tests.support.examples import examples
 from tests.support.programs.board_program import parse
 from tests.unit.targets.vitis.test_records import launches
 
@@ -69,7 +69,7 @@ def test_a_chain_takes_the_cycles_of_the_simulated_core(widths: tuple[int, ...],
 
 
 @for_all(st.lists(st.integers(1, 60), min_size=2, max_size=8), st.booleans())
-@settings(max_examples=20)
+@examples(20)
 def test_the_formula_of_records_is_that_of_a_chain(widths: list[int], floats: bool) -> None:
     layers = [LayerGeometry(*pair, codes=True) for pair in itertools.pairwise(widths)]
     layers[-1] = replace(layers[-1], codes=not floats)

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.timing import NotGiven
 from harness.analysis.timing.sample import Tick, Times, resolution, tick
+from tests.support.examples import examples
 from tests.support.timing import synthetic
 
 
@@ -46,7 +47,7 @@ def test_few_values_tell_nothing() -> None:
 
 
 @given(st.integers(1, 5000), st.integers(0, 10**6), st.integers(0, 2**32))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_step_scales_with_the_times(scale: int, shift: int, seed: int) -> None:
     times = synthetic.normal(200, seed)
     assert resolution(scale * times + shift) == scale * resolution(times)

@@ -4,13 +4,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from harness.analysis.timing import Comparison, Interval, NotGiven, Shift, Verdict, compare
 from harness.analysis.timing.comparison import _judge, beyond_maximum, cliffs_delta, hodges_lehmann, noise, tail_test
 from harness.analysis.timing.sample import Times
+from tests.support.examples import examples
 from tests.support.timing import synthetic
 
 SMALL = st.lists(st.integers(0, 60), min_size=2, max_size=25).map(lambda values: np.array(values, np.int64))
@@ -212,7 +213,7 @@ def test_the_p_value_is_mann_and_whitneys() -> None:
 
 
 @given(SMALL, SMALL)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_shift_is_the_median_of_all_differences(base: Times, new: Times) -> None:
     found, interval = hodges_lehmann(base, new, 0.95)
     assert found == np.median([y - x for x, y in product(base, new)])
@@ -220,7 +221,7 @@ def test_the_shift_is_the_median_of_all_differences(base: Times, new: Times) -> 
 
 
 @given(SMALL, SMALL)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_cliffs_delta_is_the_dominance_of_all_pairs(base: Times, new: Times) -> None:
     signs = np.sign(new[None] - base[:, None])
     found, interval = cliffs_delta(base, new, 0.95)
@@ -277,7 +278,7 @@ def test_unchanged_series_are_seldom_called_slower() -> None:
 
 
 @given(SMALL, SMALL, st.integers(1, 50), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_shift_stretches_with_the_times(base: Times, new: Times, scale: int, offset: int) -> None:
     one, two = hodges_lehmann(base, new, 0.9), hodges_lehmann(scale * base + offset, scale * new + offset, 0.9)
     assert two[0] == scale * one[0]
@@ -286,7 +287,7 @@ def test_the_shift_stretches_with_the_times(base: Times, new: Times, scale: int,
 
 
 @given(SMALL, SMALL)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_other_way_round_has_the_opposite_sign(base: Times, new: Times) -> None:
     one, two = hodges_lehmann(base, new, 0.95), hodges_lehmann(new, base, 0.95)
     assert one[0] == -two[0]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +21,7 @@ from harness.analysis.timing.laws import (
     stretch_slope,
 )
 from harness.analysis.timing.sample import Floats
+from tests.support.examples import examples
 
 # Annual maximum sea levels at Port Pirie, 1923 to 1987, in m (Coles 2001, section 3.4.1).
 PORT_PIRIE = np.array([
@@ -118,7 +119,7 @@ def test_the_scores_are_the_likelihoods_slopes(law: type[Law], shape: float) -> 
 
 
 @given(st.floats(-0.4, 0.4), st.floats(-3, 8))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_standard_variate_and_the_time_are_inverse(shape: float, variate: float) -> None:
     r = np.array([variate])
     assert reduce(stretch(r, shape), shape) == pytest.approx(r, rel=1e-5, abs=1e-5)

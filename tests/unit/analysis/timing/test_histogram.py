@@ -4,18 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.timing import empirical_tail, histogram
 from harness.analysis.timing.sample import Times
+from tests.support.examples import examples
 from tests.support.timing import synthetic
 
 SERIES = st.lists(st.integers(0, 10**7), min_size=1, max_size=300).map(lambda values: np.array(values, np.int64))
 
 
 @given(SERIES, st.integers(1, 200))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_every_execution_is_in_one_bin(times: Times, bins: int) -> None:
     found = histogram(times, bins=bins)
     assert sum(found.counts) == times.size
@@ -47,7 +48,7 @@ def test_no_bins_are_said() -> None:
 
 
 @given(SERIES)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_the_tail_is_that_of_the_series(times: Times) -> None:
     found = empirical_tail(times)
     assert found[0].share == 1

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from harness.analysis.timing import Interval, NotGiven, summarise
 from harness.analysis.timing.sample import Times
 from harness.analysis.timing.summary import executions_needed, mean_interval, order_statistic, quantile_ranks
+from tests.support.examples import examples
 from tests.support.timing import synthetic
 
 SERIES = st.lists(st.integers(0, 10**9), min_size=1, max_size=400).map(lambda values: np.array(values, np.int64))
@@ -109,7 +110,7 @@ def test_the_share_that_is_longer_than_the_maximum() -> None:
 
 
 @given(SERIES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_numbers_are_in_order_and_were_measured(times: Times) -> None:
     found = summarise(times, probabilities=(0.5, 0.9, 0.99))
     values = [quantile.value_ns for quantile in found.quantiles if quantile.value_ns is not None]
@@ -123,7 +124,7 @@ def test_the_numbers_are_in_order_and_were_measured(times: Times) -> None:
 
 
 @given(SERIES, st.integers(1, 1000), st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_scale_and_shift_carry_through(times: Times, scale: int, shift: int) -> None:
     one, two = summarise(times), summarise(scale * times + shift)
     assert two.max_ns == scale * one.max_ns + shift
@@ -134,7 +135,7 @@ def test_scale_and_shift_carry_through(times: Times, scale: int, shift: int) -> 
 
 
 @given(SERIES, st.randoms())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_no_order_of_the_executions_changes_a_quantile(times: Times, random: object) -> None:
     shuffled = times.copy()
     np.random.default_rng(hash(random) % 2**32).shuffle(shuffled)
@@ -148,7 +149,7 @@ def test_the_maximum_is_of_single_executions() -> None:
 
 
 @given(SERIES, st.floats(0.01, 0.99))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_order_statistic_is_numpys(times: Times, probability: float) -> None:
     found = order_statistic(np.sort(times), probability)
     assert found == np.quantile(times, probability, method="inverted_cdf")

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto
 
 from harness.model import importer
 from harness.model.float_network import DenseNetwork, to_onnx
 from harness.model.importer import FloatImport
+from tests.support.examples import examples
 from tests.support.importer.graphs import Array, model, node, refusal, run, saved
 
 F = np.float32
@@ -168,7 +169,7 @@ def test_constants_at_the_vector_are_folded_and_named(tmp_path: Path, case: str)
     assert greatest_difference(found.network, onnx_bytes, [1, 5]) <= 2e-5
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 2**32),
     inputs=st.integers(1, 6),
@@ -211,7 +212,7 @@ def test_gemm_with_any_attributes(
     assert bool(found.folded) == (alpha != 1 or (beta != 1 and bias != "none"))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     seed=st.integers(0, 2**32),
     widths=st.lists(st.integers(1, 7), min_size=2, max_size=5),

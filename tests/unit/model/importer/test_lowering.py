@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from onnx import TensorProto
 
+from tests.support.examples import examples
 from tests.support.importer.graphs import Array, model, node, refusal, run
 from tests.support.importer.quantised import Product, built, draw, matmul_integer, named
 from tests.unit.model.importer.test_quantised import quantised
@@ -47,7 +48,7 @@ def constants(
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     codes=st.sampled_from(["uint8", "int8"]),

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from onnx import TensorProto
 
 from harness.model import importer
 from harness.model.importer import NetworkImport
 from harness.operators.qgemm import QGemm
+from tests.support.examples import examples
 from tests.support.importer.graphs import Array, model, node, refusal, run, saved
 from tests.support.importer.quantised import (
     QUANTIZE_INPUT,
@@ -83,7 +84,7 @@ NOTATIONS: dict[str, tuple[Callable[[], Nodes], int]] = {
 }
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     widths=st.tuples(st.integers(1, 6), st.integers(2, 9), st.integers(2, 5)),
@@ -134,7 +135,7 @@ def test_qdq_of_int8_codes_with_float_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     scales=st.tuples(*[st.integers(0x20000000, 0x4B000000)] * 3),
     weights=st.sampled_from(["int8", "uint8"]),

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import RequestError
@@ -20,6 +20,7 @@ from harness.model.importer.steps import (
     evaluate,
     of_layers,
 )
+from tests.support.examples import examples
 
 DOUBLE = np.dtype(np.float64)
 SINGLE = np.dtype(np.float32)
@@ -56,7 +57,7 @@ def in_float32(steps: list[Step], vector: np.ndarray) -> np.ndarray:
     return x
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 2**32), widths=st.lists(st.integers(1, 9), min_size=2, max_size=5), large=st.booleans())
 def test_the_bound_holds_and_is_near(seed: int, widths: list[int], large: bool) -> None:
     random = np.random.default_rng(seed)
@@ -155,7 +156,7 @@ def test_constants_beyond_float32_are_refused() -> None:
         dense_layers([Scaling("big", np.array([1e30])), product([[1e30]])], 1, "n")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 2**32), width=st.integers(1, 6), order=st.lists(st.sampled_from("psfr"), max_size=9))
 def test_layers_have_the_value_of_their_steps(seed: int, width: int, order: list[str]) -> None:
     random = np.random.default_rng(seed)

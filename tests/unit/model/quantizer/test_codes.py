@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -30,7 +30,6 @@ def through_onnxruntime(codes: Codes, values: np.ndarray) -> np.ndarray:
     return session.run(None, {"x": values})[0]
 
 
-@settings(deadline=None)
 @given(bounds, bounds)
 def test_codes_span_the_bounds_and_zero_within_half_a_step(one: float, other: float) -> None:
     low, high = sorted((one, other))

@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import model as networks
@@ -24,6 +24,7 @@ from harness.model.quantizer import (
     to_onnx,
 )
 from harness.reference import Reference
+from tests.support.examples import examples
 from tests.support.quantizer.networks import random_layers, random_network
 
 INPUT = Codes(np.float32(0.01), 100)
@@ -119,7 +120,7 @@ def test_the_selection_gives_way_to_them(names: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 2**32),
     widths=st.lists(st.integers(1, 40), min_size=2, max_size=5),

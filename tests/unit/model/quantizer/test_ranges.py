@@ -4,11 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.float_network import activations
 from harness.model.quantizer import FRESH, bounds, calibrate, calibration_vectors, drawn, ranges
+from tests.support.examples import examples
 from tests.support.quantizer.networks import dense, random_network
 
 
@@ -16,7 +17,7 @@ def corners(box: np.ndarray) -> np.ndarray:
     return np.array(list(itertools.product(*box.T)), np.float32)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 12), min_size=2, max_size=5), st.data())
 def test_bounds_hold_for_corners_and_for_vectors_within(seed: int, widths: list[int], data: st.DataObject) -> None:
     widths[0] = min(widths[0], 6)

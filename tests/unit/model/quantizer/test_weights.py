@@ -4,10 +4,11 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.quantizer import Term, WeightKind, column_scales, expand
+from tests.support.examples import examples
 
 KINDS = get_args(WeightKind)
 kinds = st.sampled_from(KINDS)
@@ -23,7 +24,7 @@ def errors(weight: np.ndarray, terms: tuple[Term, ...]) -> list[float]:
     return [float(np.abs(weight.astype(np.float64) - total).max()) for total in sums]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32), kinds, st.integers(1, 9), st.integers(1, 9), st.floats(-20, 20))
 def test_the_greatest_error_falls_exponentially_with_the_order(
     seed: int, kind: WeightKind, inputs: int, outputs: int, magnitude: float

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -16,6 +16,7 @@ from harness import operators
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from tests.support.builders import random_network
+from tests.support.examples import examples
 from tests.support.text.texts import changed, description_of, read_back, without_hashes
 
 options = st.fixed_dictionaries(
@@ -46,7 +47,7 @@ def small() -> onnx.ModelProto:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 32), options)
 def test_a_network_comes_back_with_its_bytes(seed: int, asked: dict[str, Any]) -> None:
     content = network_of(seed, **asked).SerializeToString()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import json
 import os
 from pathlib import Path
@@ -20,7 +19,9 @@ from tests.support.history.laboratory import make_wrong, run_document
 from tests.support.identities import HOST
 from tests.support.measurement import documents
 
-TIMED = documents.timed(documents.gumbel(1000))
+
+def timed() -> dict[str, Any]:
+    return documents.timed(documents.gumbel(1000))
 
 
 def write(folder: Path, text: str) -> Path:
@@ -111,7 +112,7 @@ def miss(document: dict[str, Any]) -> None:
     ("change", "why"), [(emulate, "no times"), (stand_in, "no times"), (miss, "3 outputs are not")]
 )
 def test_what_is_no_met_is_never_called_so_whatever_the_document_says(change: Any, why: str) -> None:
-    document = copy.deepcopy(TIMED)
+    document = timed()
     assert digest("a", document).met
     change(document)
     found = digest("a", document)
@@ -189,7 +190,7 @@ def test_what_cannot_be_read_is_listed_as_such(tmp_path: Path, name: str) -> Non
 
 
 def replaced(*path: str, by: Any) -> str:
-    document = copy.deepcopy(TIMED)
+    document = timed()
     inner = document
     for key in path[:-1]:
         inner = inner[key]

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
@@ -18,6 +18,7 @@ from harness.plan.split import Share
 from tests.support.conformance import plans
 from tests.support.conformance.exhaustive import goes_wrong
 from tests.support.conformance.plans import branches, chain, make, with_task, without
+from tests.support.examples import examples
 
 
 def texts(made: Plan) -> list[str]:
@@ -41,14 +42,14 @@ def test_a_plan_of_branches_is_in_order(host: Profile, split: tuple[str, ...], s
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(plans.plans(layers=10, items=4))
 def test_every_plan_that_is_made_is_in_order(made: Plan) -> None:
     assert check(made) == ()
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(plans.plans(layers=4, items=3), st.data())
 def test_the_check_agrees_with_all_interleavings(made: Plan, data: st.DataObject) -> None:
     """Of plans as they are made, and of such whose steps, stages or buffers were changed."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
@@ -19,6 +19,7 @@ from harness.plan.split import Share
 from tests.support.conformance import plans
 from tests.support.conformance.plans import branches, chain, make
 from tests.support.conformance.simulator import moved, simulate, step_of
+from tests.support.examples import examples
 
 
 def found(made: Plan, events: Sequence[Event], executions: int) -> list[str]:
@@ -30,7 +31,7 @@ def task_of(events: Sequence[Event], item: str, name: str, execution: int) -> Ev
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plans.plans(layers=8, items=4), st.integers(0, 2**32), st.integers(1, 6))
 def test_what_keeps_to_the_schedule_conforms(made: Plan, seed: int, executions: int) -> None:
     events = simulate(made, executions, np.random.default_rng(seed), longest_ns=30)
@@ -38,7 +39,7 @@ def test_what_keeps_to_the_schedule_conforms(made: Plan, seed: int, executions: 
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plans.plans(layers=8, items=3))
 def test_the_net_of_the_description_has_the_places_that_the_network_needs(made: Plan) -> None:
     read = sorted({(source, task) for task, sources in enumerate(source_tasks(made)) for source in sources})

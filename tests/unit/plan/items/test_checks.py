@@ -3,11 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.plan.items.checks import Examination, examine
 from harness.plan.items.graphs import External, Get, Graph, Instruction, ItemGraph, Operation, Send, Variable
+from tests.support.examples import examples
 from tests.support.items.examples import SHAPE, as_printed, distributions, op, replaced, shared, three_items
 
 Case = tuple[Graph, tuple[ItemGraph, ...]]
@@ -195,7 +196,7 @@ def test_nets_with_conflicts_are_decided_by_their_markings_or_not_at_all() -> No
     assert "not decided" in found(examine(twice, limit=5))["final marking"][0]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(distributions())
 def test_every_distribution_is_sound(case: Case) -> None:
     examination = examine(case[1])
@@ -207,7 +208,7 @@ def exchanges(items: tuple[ItemGraph, ...], kind: type[Send | Get]) -> list[tupl
     return [(item, at) for item in items for at, each in enumerate(item.instructions) if isinstance(each, kind)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(distributions(), st.data())
 def test_a_dropped_send_is_found(case: Case, data: st.DataObject) -> None:
     sends = exchanges(case[1], Send)
@@ -221,7 +222,7 @@ def test_a_dropped_send_is_found(case: Case, data: st.DataObject) -> None:
     assert says["final marking"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(distributions(), st.data())
 def test_a_get_from_the_wrong_item_is_found(case: Case, data: st.DataObject) -> None:
     gets = exchanges(case[1], Get)
@@ -239,7 +240,7 @@ def test_a_get_from_the_wrong_item_is_found(case: Case, data: st.DataObject) -> 
     assert says["final marking"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(distributions(), st.data())
 def test_a_second_writer_is_found(case: Case, data: st.DataObject) -> None:
     sends = exchanges(case[1], Send)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.plan.items.checks import examine
 from harness.plan.items.equivalence import Equivalence, compare, equivalent
 from harness.plan.items.graphs import External, Graph, ItemGraph, Operation
 from harness.plan.petri.net import Net, Tokens, Transition
+from tests.support.examples import examples
 from tests.support.items.examples import (
     BRANCHES,
     LENET,
@@ -125,7 +126,7 @@ def closure(sources: Sequence[Sequence[int]]) -> list[set[int]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_equal_exactly_if_the_data_order_the_same(data: st.DataObject) -> None:
     """Two networks of the same operations, one of them distributed; often but one dependency apart."""
@@ -143,7 +144,7 @@ def test_equal_exactly_if_the_data_order_the_same(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(distributions())
 def test_every_distribution_is_equivalent(case: Case) -> None:
     network, items = case

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from harness.core.errors import RequestError
 from harness.plan.items.graphs import External, Get, Graph, ItemGraph, Operation, Send
@@ -11,6 +11,7 @@ from harness.plan.items.translation import fixed_places, permit, translate, tran
 from harness.plan.petri.net import Net, Tokens
 from harness.plan.petri.reachability import explore
 from harness.plan.petri.structure import conflicts
+from tests.support.examples import examples
 from tests.support.items.examples import (
     BRANCHES,
     LENET,
@@ -154,7 +155,7 @@ def test_items_need_different_names() -> None:
         translate_items([first, replace(second, item="ITEM1")])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(distributions())
 def test_every_distribution_has_a_net_in_which_nobody_takes_from_others(
     case: tuple[Graph, tuple[ItemGraph, ...]],

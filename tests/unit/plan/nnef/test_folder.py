@@ -11,7 +11,7 @@ from pathlib import Path
 import nnef
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards import profile
@@ -27,6 +27,7 @@ from harness.plan.nnef import folder, parser, printer
 from harness.plan.plan import Item, Plan, compose, tasks_from
 from harness.plan.split import Share
 from tests.support import codes, dags, images
+from tests.support.examples import examples
 from tests.support.nnef import plans
 from tests.support.programs.board_program import parse
 
@@ -128,7 +129,7 @@ def test_a_window_that_pads_an_inner_border_is_refused(rows: tuple[Plan, Descrip
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 1 << 32), pipeline=st.booleans())
 def test_any_distribution_of_any_network_comes_back_the_same(seed: int, pipeline: bool) -> None:
     rng = np.random.default_rng(seed)

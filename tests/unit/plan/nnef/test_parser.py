@@ -7,13 +7,14 @@ import re
 import nnef
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import RequestError
 from harness.plan.items.description import describe, traces
 from harness.plan.items.graphs import External, Get, ItemGraph, Operation, Send, Shared
 from harness.plan.nnef import parser, printer
+from tests.support.examples import examples
 from tests.support.nnef import plans
 
 
@@ -69,7 +70,7 @@ def test_indices_are_handed_over_as_integers() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_decimal_is_read_as_the_bits_it_was_written_from(value: float) -> None:
     """By this parser and by the Khronos one, which also reads a double and rounds it."""

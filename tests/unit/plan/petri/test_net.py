@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.plan.petri.net import Net, Tokens, Transition
+from tests.support.examples import examples
 from tests.support.petri.nets import counted, nets, successors
 
 HAND_ON = Net(
@@ -41,7 +42,7 @@ def test_kinds_colours_and_neighbours_follow_from_the_arcs() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(nets(), st.data())
 def test_packed_markings_fire_as_dictionaries_do(net: Net, data: st.DataObject) -> None:
     marking = net.start

@@ -4,12 +4,13 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from harness.plan.items.graphs import Graph, ItemGraph
 from harness.plan.items.translation import fixed_places, translate, translate_items
 from harness.plan.petri.net import Net, Tokens, Transition
 from harness.plan.petri.picture import draw, svg
+from tests.support.examples import examples
 from tests.support.items.examples import BRANCHES, LENET, as_printed, distributions, three_items
 
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -62,7 +63,7 @@ def test_an_operation_stands_right_of_all_that_come_before_it() -> None:
     assert bars["o1"].y == bars["o6"].y < bars["o2"].y == bars["o3"].y < bars["o4"].y
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(distributions())
 def test_nothing_stands_on_anything_else(case: tuple[Graph, tuple[ItemGraph, ...]]) -> None:
     picture = draw(translate_items(case[1]))

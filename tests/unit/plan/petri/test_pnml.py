@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from harness.plan.items.translation import translate, translate_items
 from harness.plan.petri import pnml
 from harness.plan.petri.net import Net, Tokens, Transition
+from tests.support.examples import examples
 from tests.support.items.examples import BRANCHES, three_items
 from tests.support.petri.nets import nets
 
@@ -76,7 +77,7 @@ def test_places_are_unfolded_by_colour() -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(nets())
 def test_random_nets_come_back(net: Net) -> None:
     back = read(pnml.write(net))

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from harness.plan.petri.net import Net, Tokens, Transition
 from harness.plan.petri.reachability import explore
+from tests.support.examples import examples
 from tests.support.petri.nets import counted, nets, reachable, successors
 
 
@@ -28,7 +29,7 @@ def test_the_limit_is_kept_and_told() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(nets())
 def test_all_markings_are_found_with_a_path_to_each(net: Net) -> None:
     expected = reachable(net, 50)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 
 from harness.plan.items.graphs import Graph
 from harness.plan.items.translation import translate
 from harness.plan.petri.net import Net, Tokens, Transition
 from harness.plan.petri.reachability import explore
 from harness.plan.petri.structure import blockages, conflicts, precedence, repeatable, run
+from tests.support.examples import examples
 from tests.support.items.examples import LENET, networks
 from tests.support.petri.nets import tidy_nets
 
@@ -57,7 +58,7 @@ def test_a_blockage_is_a_cycle_or_what_nobody_puts() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(150, suppress_health_check=[HealthCheck.filter_too_much])
 @given(tidy_nets())
 def test_conflict_free_nets_end_where_one_run_ends(net: Net) -> None:
     assume(not conflicts(net))
@@ -67,7 +68,7 @@ def test_conflict_free_nets_end_where_one_run_ends(net: Net) -> None:
     assert len(found.path(found.dead[0])) == len(run(net).path)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(networks(6))
 def test_precedence_is_what_holds_on_every_path(graph: Graph) -> None:
     net = translate(graph)
