@@ -158,7 +158,7 @@ def _images(settings: CudaSettings, kernels: Sequence[DeviceCode]) -> str:
 
 def _registry(kernels: Sequence[DeviceCode]) -> str:
     """Return the tables in which the driver's simulator finds kernels and tables by name."""
-    functions = [(kernel.name, kernel.outputs == 0) for code in kernels for kernel in code.kernels]
+    functions = [(kernel.name, kernel.has_barriers) for code in kernels for kernel in code.kernels]
     rows = [
         f"    SIMULATED_KERNEL({name}, {str(barriers).lower()}),"
         for name, barriers in [("self_test", False), *functions]

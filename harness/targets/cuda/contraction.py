@@ -24,14 +24,7 @@ class ContractionLowering(CudaLowering[K]):
 
     def body(self, task: TaskView) -> list[str]:
         """Accumulate and finish, or one of both for the proof."""
-        layer, source, made = task.layer, task.sources[0], output(task.layer)
-        name, x, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
-        return [
-            f"const {x} *const a = part == ACCUMULATE ? (const {x} *)given : {source};",
-            f"{y} *const y = part == FINISH ? ({y} *)made : {made};",
-            "int32_t *const sums = (int32_t *)(part == FINISH ? given : made);",
-            f"contract<{layer.input.size}, {layer.size}>(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
-        ]
+        return contracting(task, f"contract<{task.layer.input.size}, {task.layer.size}>")
 
     def steps(self, task: FusedTask) -> list[str]:
         """Compute from tile to tile, or for a stage from given sums, or to sums."""
@@ -48,19 +41,34 @@ class ContractionLowering(CudaLowering[K]):
         return "1, 1"
 
 
+def contracting(task: TaskView, contract: str) -> list[str]:
+    """Return statements that call a function template, `contract`, for the whole layer or for one of its stages."""
+    layer, source, made = task.layer, task.sources[0], output(task.layer)
+    name, x, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
+    return [
+        f"const {x} *const a = part == ACCUMULATE ? (const {x} *)given : {source};",
+        f"{y} *const y = part == FINISH ? ({y} *)made : {made};",
+        "int32_t *const sums = (int32_t *)(part == FINISH ? given : made);",
+        f"{contract}(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
+    ]
+
+
 def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
     """Return the functions of output n; `scale` is the place of its multiplier."""
-    name, a, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
+    head = f"ONE_CODE int32_t {layer.name}_accumulate(const {c_type(layer.input.dtype)} *a, unsigned n)"
+    return f"{head}\n{{\n    return {accumulate};\n}}\n\n{finish_one(layer, scale)}"
+
+
+def finish_one(layer: Contraction, scale: str = "n") -> str:
+    """Return the function that finishes output n; `scale` is the place of its multiplier."""
+    name, y = layer.name, c_type(layer.dtype)
     multiplier, of = f"{name}_multiplier[{scale}]", " n" if "n" in scale else ""
     finish = (
         f"scale_accumulator(acc, {multiplier})"
         if layer.dtype == np.float32
         else f"requantize<{y}>(acc, {multiplier}, {name}_output_zero_point[0])"
     )
-    return (
-        f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n    return {accumulate};\n}}\n\n"
-        f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned{of})\n{{\n    return {finish};\n}}"
-    )
+    return f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned{of})\n{{\n    return {finish};\n}}"
 
 
 def finish_four(layer: Contraction, multiplier: str = "") -> str:
