@@ -81,10 +81,11 @@ static inline unsigned simulated_element(unsigned lane, unsigned i)
     return (lane * 8 + i) * 77 % 256;
 }
 
-/* The place of element e: 165 * 77 = 1 modulo 256. */
+/* Where element e lies: at place 8 * lane + i. */
+static_assert(133 * 77 % 256 == 1, "the inverse");
 static inline unsigned simulated_place(unsigned e)
 {
-    return e * 165 % 256;
+    return e * 133 % 256;
 }
 
 static inline void simulated_load(uint32_t (&registers)[2], const uint4 *lines)

@@ -14,7 +14,7 @@ from harness.boards.profile import Profile
 from harness.operators.base import Layer
 from harness.targets.base import HARDWARE, KERNELS, KernelCompiler, Target
 from harness.targets.cuda import fused, host, layerwise, tensor
-from harness.targets.cuda.build import COMPILER
+from harness.targets.cuda.build import COMPILER, with_tensor_cores
 from harness.targets.cuda.code import CudaLowering, LayerKernel
 from harness.targets.cuda.settings import CudaSettings
 from harness.targets.generated import ItemCode, Launch, TaskView
@@ -72,6 +72,12 @@ class Cuda(Target):
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""
         return COMPILER
+
+    def check_profile(self, profile: Profile) -> None:
+        """Refuse also tensor cores that no GPU of the board has."""
+        super().check_profile(profile)
+        if self.variant == "tensor":
+            with_tensor_cores(profile, profile.settings("cuda", CudaSettings))
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the simulation."""

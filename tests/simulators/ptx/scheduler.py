@@ -83,9 +83,7 @@ class Run:
             groups.update({at: place[members] for at, members in groups.items()})
 
     def _open_barrier(self) -> None:
-        """All threads of a block must be there."""
-        if not self._code.function.is_entry:
-            raise PtxError(f"{self._code.function.name} waits at a barrier, which is known of kernels only")
+        """All threads of a block must be there; in a function, they have called it together."""
         block, blocks = self._frame.threads.block, self._machine.blocks
         there = np.zeros(blocks, np.bool_)
         for at, places in self._waiting.items():
