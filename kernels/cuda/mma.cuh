@@ -28,6 +28,7 @@ enum : unsigned {
     CHUNKS = 4, /* of a step: one for each of the four threads that share a row of a fragment */
     STEP = CHUNKS * CHUNK,
     WARP_ROWS = 16,
+    SCRATCH = 16 * 16, /* sums */
 };
 
 /* Between two chunks of that many rows: the threads of a quarter of a warp read different memory banks. */
@@ -140,13 +141,13 @@ template <typename A, unsigned COLUMNS> struct WarpSums {
         }
     }
 
-    /* Row by row, `pitch` apart. */
-    __device__ void write(int32_t *to, unsigned pitch) const
+    /* action(r, n, sum) for every sum of the warp, by some thread of it. */
+    template <typename Action> __device__ void each(int32_t *, const Action &action) const
     {
         const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
         for (unsigned n = 0; n < COLUMNS / 8; ++n)
             for (unsigned i = 0; i < 4; ++i)
-                to[(g + i / 2 * 8) * pitch + 8 * n + 2 * t + i % 2] = sums[n][i];
+                action(g + i / 2 * 8, 8 * n + 2 * t + i % 2, sums[n][i]);
     }
 };
 
@@ -184,10 +185,16 @@ template <typename A, unsigned COLUMNS> struct WarpSums {
         }
     }
 
-    __device__ void write(int32_t *to, unsigned pitch) const
+    /* Through `scratch`, shared memory of the warp; all threads of the block have to be here. */
+    template <typename Action> __device__ void each(int32_t *scratch, const Action &action) const
     {
-        for (unsigned n = 0; n < COLUMNS / 16; ++n)
-            wmma_store(&to[16 * n], sums[n], pitch);
+        for (unsigned n = 0; n < COLUMNS / 16; ++n) {
+            wmma_store(scratch, sums[n], 16);
+            __syncthreads();
+            for (unsigned i = threadIdx.x % 32; i < SCRATCH; i += 32)
+                action(i / 16, 16 * n + i % 16, scratch[i]);
+            __syncthreads();
+        }
     }
 };
 

@@ -55,31 +55,31 @@ def contracting(task: TaskView, contract: str) -> list[str]:
 
 def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
     """Return the functions of output n; `scale` is the place of its multiplier."""
-    head = f"ONE_CODE int32_t {layer.name}_accumulate(const {c_type(layer.input.dtype)} *a, unsigned n)"
-    return f"{head}\n{{\n    return {accumulate};\n}}\n\n{finish_one(layer, scale)}"
-
-
-def finish_one(layer: Contraction, scale: str = "n") -> str:
-    """Return the function that finishes output n; `scale` is the place of its multiplier."""
-    name, y = layer.name, c_type(layer.dtype)
+    name, a, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
     multiplier, of = f"{name}_multiplier[{scale}]", " n" if "n" in scale else ""
     finish = (
         f"scale_accumulator(acc, {multiplier})"
         if layer.dtype == np.float32
         else f"requantize<{y}>(acc, {multiplier}, {name}_output_zero_point[0])"
     )
-    return f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned{of})\n{{\n    return {finish};\n}}"
+    return (
+        f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n    return {accumulate};\n}}\n\n"
+        f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned{of})\n{{\n    return {finish};\n}}"
+    )
 
 
-def finish_four(layer: Contraction, multiplier: str = "") -> str:
-    """Return the function that finishes four channels; `multiplier` is the text of theirs, if no table has them."""
-    name, of = layer.name, "" if multiplier else " g"
+def finish_four(layer: Contraction, multiplier: str = "", parameter: str = "") -> str:
+    """Return the function that finishes four outputs, by default those of channels.
+
+    `multiplier` is the text of theirs if no table has them, and `parameter` the name of what that depends on.
+    """
+    name, of = layer.name, f" {parameter}" if multiplier else " g"
     multiplier = multiplier or f"four<float4>({name}_multiplier, g)"
     requantize = f"requantize_four<{c_type(layer.dtype)}>(acc, {multiplier}, {name}_output_zero_point[0])"
     made, finish = (
         ("float4", f"scale_four(acc, {multiplier})") if layer.dtype == np.float32 else ("uint32_t", requantize)
     )
-    return f"ONE_CODE {made} {name}_finish(int4 acc, unsigned{of})\n{{\n    return {finish};\n}}"
+    return f"ONE_CODE {made} {name}_finish(int4 acc, unsigned{of.rstrip()})\n{{\n    return {finish};\n}}"
 
 
 def zero_points(layer: Contraction, *names: str) -> tuple[Table, ...]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
-from harness.targets.contraction import origin_of_multiplier, origin_of_weights, signed_weights
+from harness.targets.contraction import offset, origin_of_multiplier, origin_of_weights, signed_weights
 from harness.targets.cuda.code import LayerKernel, c_type
-from harness.targets.cuda.contraction import contracting, finish_one, zero_points
+from harness.targets.cuda.contraction import contracting, finish_four, padded, zero_points
 from harness.targets.generated import Table, TaskView
 
 HEADER = "tensor.cuh"
@@ -17,7 +17,7 @@ LEAST = 16
 """Products of a sum, and outputs or channels, of a wide layer: an instruction computes 16 or more of each."""
 TILES = (16, 32, 64)
 """Columns of a tile."""
-THREADS, ROWS, CHUNKS, STEP = 128, 64, 4, 64  # in tensor.cuh and mma.cuh
+THREADS, ROWS, CHUNKS, STEP, SCRATCH = 128, 64, 4, 64, 1024  # in tensor.cuh and mma.cuh
 POINT = "Window<1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1>"
 """The window of a dense layer, whose inputs are channels."""
 
@@ -39,22 +39,25 @@ def kernel(task: TaskView, window: str, inputs: int) -> LayerKernel:
     rows = np.pad(_by_place(weights, inputs).T, ((0, tiles * columns - width), (0, -depth % STEP)))
     origin = f"{origin_of_weights(layer)}: one row a column of a tile, by place of the window, then by channel"
     total = weights.sum(axis=0, dtype=np.int64) - depth * zero_points_of_weights
+    room = (0, len(rows) - width)
     tables = (
         Table(f"{name}_weights", rows, origin, computed=True),
-        Table(f"{name}_total", total.astype(np.int32), "sum of weights less zero points", computed=True),
-        *((Table(f"{name}_weights_zero_point", zero_points_of_weights.astype(np.int32), computed=True),) * centred),
-        Table(f"{name}_bias", layer.bias, computed=True),
-        Table(f"{name}_multiplier", layer.multiplier, origin_of_multiplier(layer), computed=True),
+        Table(f"{name}_offset", np.pad(offset(layer), room), "bias - za * total, modulo 2^32", computed=True),
+        Table(f"{name}_total", np.pad(total.astype(np.int32), room), "sum of weights less zb", computed=True),
+        *((Table(f"{name}_weights_zero_point", np.pad(zero_points_of_weights, room), computed=True),) * centred),
+        Table(f"{name}_multiplier", padded(layer.multiplier), origin_of_multiplier(layer), computed=True),
         *zero_points(layer, "input", "output"),
     )
-    given = f"{name}_total, {f'{name}_weights_zero_point' if centred else 'nullptr'}, {name}_bias"
+    given = f"{name}_offset, {name}_total, {f'{name}_weights_zero_point' if centred else 'nullptr'}"
+    same = f"{name}_multiplier[n]"
+    finish = finish_four(layer, *([f"make_float4({', '.join([same] * 4)})", "n"] if layer.positions > 1 else []))
     text = (
-        f"ONE_CODE void {name}_accumulate(const {c_type(layer.input.dtype)} *a, size_t rows, size_t tile)\n{{\n"
-        f"    sum_tile<{products}, {width}, {columns}>(a, rows, tile, &{name}_weights[0][0], {given},\n"
-        f"        {name}_input_zero_point[0]);\n}}\n\n{finish_one(layer)}"
+        f"ONE_CODE void {name}_accumulate(const {c_type(layer.input.dtype)} *a, unsigned vectors, size_t tile)\n{{\n"
+        f"    sum_tile<{products}, {width}, {columns}>(a, vectors, tile, &{name}_weights[0][0], {given},\n"
+        f"        {name}_input_zero_point[0]);\n}}\n\n{finish}"
     )
     body = contracting(task, f"contract_tiles<{products}, {width}, {columns}>")
-    return LayerKernel(tables, text, body, layer.positions * tiles * THREADS // ROWS, _words(columns))
+    return LayerKernel(tables, text, body, layer.positions * tiles * THREADS // ROWS, _words(columns, is_dense=layer.positions == 1))
 
 
 def _by_place(weights: Array, inputs: int) -> Array:
@@ -63,7 +66,8 @@ def _by_place(weights: Array, inputs: int) -> Array:
     return weights.reshape(inputs, depth // inputs, width).transpose(1, 0, 2).reshape(depth, width)
 
 
-def _words(columns: int) -> int:
-    """Return the words of shared memory of a block: the factors of a step, or the sums, and sums of codes."""
+def _words(columns: int, *, is_dense: bool) -> int:
+    """Return the words of shared memory of a block: struct Tile of tensor.cuh."""
     staged = 4 * CHUNKS * (ROWS + 2 + columns + 2)
-    return max(staged, ROWS * (columns + 8)) + ROWS
+    along, across = (columns, ROWS) if is_dense else (ROWS, columns)
+    return max(staged, SCRATCH + across * (along + 4)) + ROWS
