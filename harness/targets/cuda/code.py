@@ -28,7 +28,7 @@ class Kernel:
     Further arguments select a part of one of its `layers` for the proof, see kernels/cuda/gpu.h.
     It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of `threads` that carry vectors through
     it.  A block has `tile_words` of shared memory for each vector that it carries, and `other_words`, of four bytes
-    each; threads that share memory wait for each other at barriers.
+    each.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Kernel:
 
     @property
     def has_barriers(self) -> bool:
-        """Return whether its threads share memory."""
-        return self.tile_words + self.other_words > 0
+        """Return whether its threads wait for each other, as those that share memory do."""
+        return self.outputs == 0 or self.other_words > 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ INT32 = np.iinfo(np.int32)
 
 # What computes values: nothing of it may stand in a kernel, which only calls.
 ARITHMETIC = re.compile(
-    r"(mul|add|sub|div|sqrt)\.rn\.f32|cvt\.(rn\.f32|rni\.s32)\.\w+|(min|max|setp\.\w+|selp)\.f32|dp4a\..*"
+    r"(mul|add|sub|div|sqrt)\.rn\.f32|cvt\.(rn\.f32|rni\.s32)\.\w+|(min|max|setp\.\w+|selp)\.f32|dp4a\..*|w?mma\..*"
 )
 
 
