@@ -182,7 +182,8 @@ class CudaLowering(Lowering[L]):
 
     def own_kernel(self, task: TaskView) -> LayerKernel:
         """Return the layer's own kernel, a thread for each output."""
-        return LayerKernel(self.tables(task.layer), self.function(task.layer), self.body(task), task.layer.size)
+        layer: Any = task.layer
+        return LayerKernel(self.tables(layer), self.function(layer), self.body(task), layer.size)
 
     def tensor_kernel(self, task: TaskView) -> LayerKernel:
         """Return the layer's own kernel for a GPU with tensor cores; the same for all but wide layers."""

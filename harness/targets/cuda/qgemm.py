@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from harness.core.arrays import Array
@@ -49,8 +51,7 @@ class QGemmLowering(ContractionLowering[QGemm]):
 
     def tensor_kernel(self, task: TaskView) -> LayerKernel:
         """Compute tiles of vectors and outputs."""
-        layer = task.layer
-        assert isinstance(layer, QGemm)
+        layer: Any = task.layer
         if not tensor.is_wide(layer):
             return self.own_kernel(task)
         return tensor.kernel(task, tensor.POINT, layer.input.size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from harness.core.arrays import Array
@@ -24,13 +26,12 @@ POINT = "Window<1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1>"
 
 def is_wide(layer: Contraction) -> bool:
     """Return whether tensor cores compute a layer, of which each output is a sum over all channels."""
-    return min(layer.weights.shape) >= LEAST
+    return bool(min(layer.weights.shape) >= LEAST)
 
 
 def kernel(task: TaskView, window: str, inputs: int) -> LayerKernel:
     """Return the kernel of a layer that reads `inputs` channels at each place of a window, of the type `window`."""
-    layer = task.layer
-    assert isinstance(layer, Contraction)
+    layer: Any = task.layer
     name, (depth, width) = layer.name, layer.weights.shape
     columns = next((columns for columns in TILES if columns >= width), TILES[-1])
     tiles, products = -(-width // columns), f"Products<{window}, {inputs}>"
@@ -57,7 +58,9 @@ def kernel(task: TaskView, window: str, inputs: int) -> LayerKernel:
         f"        {name}_input_zero_point[0]);\n}}\n\n{finish}"
     )
     body = contracting(task, f"contract_tiles<{products}, {width}, {columns}>")
-    return LayerKernel(tables, text, body, layer.positions * tiles * THREADS // ROWS, _words(columns, is_dense=layer.positions == 1))
+    return LayerKernel(
+        tables, text, body, layer.positions * tiles * THREADS // ROWS, _words(columns, is_dense=layer.positions == 1)
+    )
 
 
 def _by_place(weights: Array, inputs: int) -> Array:

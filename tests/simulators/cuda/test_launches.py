@@ -29,7 +29,9 @@ def two_branches() -> Network:
     return parse(graph.model())
 
 
-@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+@pytest.mark.parametrize(
+    "target", ["cuda:layerwise", "cuda:fused", pytest.param("cuda:tensor", marks=pytest.mark.campaign)]
+)
 @pytest.mark.parametrize(
     ("network", "launch"),
     [

@@ -311,7 +311,9 @@ def test_a_warp_multiplies_together_or_the_launch_fails(
     assert found.tolist() == [1000 * (thread + 2) + 2 for thread in range(64)]
     assert gpu.launch(gpu.function("multiplies"), [ctypes.c_uint(31), y], block=(64, 1, 1)) == 0
     assert gpu.synchronize() == LAUNCH_FAILED
-    assert re.search(r"multiplies, block \(0, 0, 0\): the barrier at \S+mma_on_cpu\.h:\d+ is not", capfd.readouterr().err)
+    assert re.search(
+        r"multiplies, block \(0, 0, 0\): the barrier at \S+mma_on_cpu\.h:\d+ is not", capfd.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

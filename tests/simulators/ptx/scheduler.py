@@ -43,6 +43,7 @@ class Run:
         while at == begin or at not in self._meeting:
             step = steps[at]
             at += 1
+            self._code.executed += len(places)
             if isinstance(step, Branch):
                 return self._branch(step, at, places, lanes)
             if isinstance(step, Barrier):

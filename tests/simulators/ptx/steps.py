@@ -73,13 +73,17 @@ class Slot:
 
 @dataclass
 class Code:
-    """A function's steps, as many registers as they use, and the parts of parameters that it reads and writes."""
+    """A function's steps, as many registers as they use, and the parts of parameters that it reads and writes.
+
+    `executed` counts the steps of all threads.
+    """
 
     function: Function
     steps: list[Step | Branch | Barrier | Return] = field(default_factory=list)
     registers: int = 0
     read: list[Slot] = field(default_factory=list)
     written: list[Slot] = field(default_factory=list)
+    executed: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ ADDRESSES = {f"cvta.{space}.u64": _window(space, 1) for space in WINDOWS} | {
     f"cvta.to.{space}.u64": _window(space, -1) for space in WINDOWS
 }
 COMPUTING = OPERATIONS | ADDRESSES
-KNOWN = COMPUTING.keys() | LOADS.keys() | STORES.keys() | PRODUCTS.keys() | TRANSFERS.keys() | CONTROL
+WARP_OPCODES = PRODUCTS.keys() | TRANSFERS.keys()
+KNOWN = COMPUTING.keys() | LOADS.keys() | STORES.keys() | WARP_OPCODES | CONTROL
 
 
 def translate(function: Function, known: Mapping[str, Code], layouts: Mapping[str, Layout]) -> Code:
@@ -165,11 +170,12 @@ class _Translator:
             return self._load(LOADS[opcode], *operands)
         if opcode in STORES:
             return self._store(STORES[opcode], *operands)
+        return self._of_warp(opcode, operands) if opcode in WARP_OPCODES else self._control(opcode, operands)
+
+    def _of_warp(self, opcode: str, operands: tuple[Operand, ...]) -> Step:
         if opcode in PRODUCTS:
             return self._multiply(PRODUCTS[opcode], *operands)
-        if opcode in TRANSFERS:
-            return self._transfer(TRANSFERS[opcode], *operands)
-        return self._control(opcode, operands)
+        return self._transfer(TRANSFERS[opcode], *operands)
 
     def _control(self, opcode: str, operands: tuple[Operand, ...]) -> Step | Barrier | Return:
         if opcode in {"call", "call.uni"}:

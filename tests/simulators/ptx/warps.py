@@ -1,7 +1,7 @@
 """Instructions that the 32 threads of a warp execute together: matrix products of codes by tensor cores.
 
-Where the elements of a matrix lie among the threads is NVIDIA's "Parallel Thread Execution ISA", 9.7.14, in the words of
-its figures: groupID is lane / 4, threadID_in_group is lane % 4.  wmma leaves it open, so that here it is one of many.
+NVIDIA's "Parallel Thread Execution ISA", 9.7.14, says where the elements of a matrix lie among the threads: groupID is
+lane / 4, threadID_in_group is lane % 4.  wmma leaves it open, so that here it is one of many.
 """
 
 from __future__ import annotations
