@@ -119,11 +119,14 @@ template <typename W, unsigned INPUTS> struct Products {
             for (unsigned w = 0; w < 4; ++w)
                 words[w] = less<LESS>(words[w]);
         } else {
+            unsigned place = first / INPUTS, channel = first % INPUTS, from = at(position, place);
             for (unsigned i = 0; i < CHUNK; ++i) {
-                const unsigned k = first + i, place = at(position, k / INPUTS);
-                if (k < DEPTH) {
-                    const int32_t code = place != OUTSIDE ? vector[k % INPUTS * W::IMAGE + place] : za;
+                const int32_t code = from != OUTSIDE ? vector[channel * W::IMAGE + from] : za;
+                if (first + i < DEPTH)
                     words[i / 4] |= ((uint8_t)code ^ LESS) << (8 * (i % 4));
+                if (++channel == INPUTS) {
+                    channel = 0;
+                    from = at(position, ++place);
                 }
             }
         }
@@ -152,7 +155,8 @@ __device__ inline void sum_tile(const A *a, unsigned vectors, size_t number, con
     WarpSums<A, COLUMNS> sums;
     sums.clear();
     for (unsigned step = 0; step < P::STEPS; ++step) {
-        for (unsigned i = threadIdx.x; i < CHUNKS * TILE_ROWS; i += TILE_THREADS) {
+        for (unsigned j = 0; j < CHUNKS * TILE_ROWS / TILE_THREADS; ++j) {
+            const unsigned i = j * TILE_THREADS + threadIdx.x;
             /* Neighbouring threads read neighbouring bytes: those of a vector, or those of positions. */
             const unsigned c = P::POSITIONS == 1 ? i % CHUNKS : i / TILE_ROWS;
             const unsigned r = P::POSITIONS == 1 ? i / CHUNKS : i % TILE_ROWS;
@@ -217,12 +221,13 @@ __device__ inline void contract_tiles(unsigned vectors, const A *a, Y *y, part p
         const Of tile(number);
         if (part != FINISH)
             accumulate(a, vectors, number);
-        for (unsigned i = threadIdx.x; i < Of::FOURS; i += TILE_THREADS) {
+        for (unsigned j = 0; j < Of::FOURS / TILE_THREADS; ++j) {
+            const unsigned i = j * TILE_THREADS + threadIdx.x;
             const unsigned along = 4 * (i % (Of::ALONG / 4)), across = i / (Of::ALONG / 4);
             const unsigned r = DENSE ? across : along, c = DENSE ? along : across, n = tile.first_column + c;
-            const auto place = [&](unsigned j, size_t &at) {
-                const Row row = tile.row(DENSE ? r : r + j);
-                const unsigned column = DENSE ? n + j : n;
+            const auto place = [&](unsigned each, size_t &at) {
+                const Row row = tile.row(DENSE ? r : r + each);
+                const unsigned column = DENSE ? n + each : n;
                 at = row.vector * (WIDTH * P::POSITIONS) + column * P::POSITIONS + row.position;
                 return row.vector < vectors && column < WIDTH;
             };
@@ -243,13 +248,13 @@ __device__ inline void contract_tiles(unsigned vectors, const A *a, Y *y, part p
                 acc = make_int4(sums[at], place(1, at) ? sums[at] : 0, place(2, at) ? sums[at] : 0,
                                 place(3, at) ? sums[at] : 0);
             const Made made = part == ACCUMULATE ? Made() : finish(acc, DENSE ? n / 4 : n);
-            for (unsigned j = 0; j < 4; ++j) {
-                if (!place(j, at))
+            for (unsigned each = 0; each < 4; ++each) {
+                if (!place(each, at))
                     continue;
                 if (part == ACCUMULATE)
-                    sums[at] = of_four<int32_t>(acc, j);
+                    sums[at] = of_four<int32_t>(acc, each);
                 else
-                    y[at] = of_four<Y>(made, j);
+                    y[at] = of_four<Y>(made, each);
             }
         }
         __syncthreads();

@@ -730,7 +730,7 @@ def _in_fours(node: Node) -> dict[str, Array]:
 
 
 def _in_tiles(node: Node) -> dict[str, Array]:
-    """Return tables of cuda:tensor: wide layers have a row a column, by place of the window (kernels/cuda/tensor.cuh)."""
+    """Return tables of cuda:tensor: of wide layers a row a column, by place of the window (kernels/cuda/tensor.cuh)."""
     is_sum = node.operator == "QLinearConv" or node.operator in DENSE
     if not is_sum or node.attributes.get("group", 1) > 1 or min(node.signed.shape) < TILE_COLUMNS[0]:
         return _by_columns(node)

@@ -69,9 +69,9 @@ def wide_images(dtype: str) -> Network:
         "sx": np.float32(0.9), "sy": np.float32(0.37), "sw": np.float32(0.01), "sc": np.float32(2.3),
         "zx": np.array(100 + shift, dtype), "zy": np.array(141 + shift, dtype), "z0": np.int8(0), "z3": np.int8(3),
         "few_w": weights(16, 3, 3, 3), "many_w": weights(40, 16, 3, 2), "point_w": weights(70, 40, 1, 1),
-        "deep_w": weights(70 * 20, 19), "flat_w": weights(19, 64), "z64": rng.integers(-9, 10, 64).astype(np.int8),
-        "s64": np.full(64, 0.01, np.float32),
-        "b16": bias(16), "b40": bias(40), "b70": bias(70),
+        "deep_w": weights(70 * 20, 19), "flat_w": weights(19, 130), "z130": rng.integers(-9, 10, 130).astype(np.int8),
+        "s130": rng.uniform(0.004, 0.02, 130).astype(np.float32),
+        "s70": rng.uniform(0.004, 0.02, 70).astype(np.float32), "z70": np.zeros(70, np.int8), "b16": bias(16), "b40": bias(40), "b70": bias(70),
     }  # fmt: skip
     x, y, w = ["sx", "zx"], ["sy", "zy"], ["sw", "z0"]
     nodes = [
@@ -80,10 +80,10 @@ def wide_images(dtype: str) -> Network:
         node("QLinearConv", "q", *x, "few_w", "sw", "z3", *y, "b16", output="few", pads=[1, 1, 1, 1]),
         node("QLinearConv", "few", *y, "many_w", *w, *x, "b40", output="many", strides=[2, 1], dilations=[1, 3],
              pads=[1, 0, 1, 0]),
-        node("QLinearConv", "many", *x, "point_w", *w, "sc", "zy", "b70", output="point"),
+        node("QLinearConv", "many", *x, "point_w", "s70", "z70", "sc", "zy", "b70", output="point"),
         node("Flatten", "point", output="flat"),
         node("QLinearMatMul", "flat", "sc", "zy", "deep_w", *w, *x, output="deep"),
-        node("QLinearMatMul", "deep", *x, "flat_w", "s64", "z64", "sc", "zy", output="made"),
+        node("QLinearMatMul", "deep", *x, "flat_w", "s130", "z130", "sc", "zy", output="made"),
         node("Unsqueeze", "made", "places", output="made_image"),
     ]  # fmt: skip
     return images.image_network(nodes, constants, dtype, 3 * 9 * 7)
