@@ -76,7 +76,7 @@ def count(net: Network, board: Profile, kernels: str, arch: str, vectors: int) -
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.argument("model", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--shape", "widths", default="64-64", show_default=True, callback=parse_shape, help="Without a model.")
-@click.option("--kernels", multiple=True, type=click.Choice(KERNELS), default=KERNELS, show_default=True)
+@click.option("--kernels", multiple=True, type=click.Choice(KERNELS), default=("fused", "tensor"), show_default=True)
 @click.option("--arch", default="sm_87", show_default=True)
 @click.option("--vectors", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")

@@ -71,7 +71,8 @@ def wide_images(dtype: str) -> Network:
         "few_w": weights(16, 3, 3, 3), "many_w": weights(40, 16, 3, 2), "point_w": weights(70, 40, 1, 1),
         "deep_w": weights(70 * 20, 19), "flat_w": weights(19, 130), "z130": rng.integers(-9, 10, 130).astype(np.int8),
         "s130": rng.uniform(0.004, 0.02, 130).astype(np.float32),
-        "s70": rng.uniform(0.004, 0.02, 70).astype(np.float32), "z70": np.zeros(70, np.int8), "b16": bias(16), "b40": bias(40), "b70": bias(70),
+        "s70": rng.uniform(0.004, 0.02, 70).astype(np.float32), "z70": np.zeros(70, np.int8),
+        "b16": bias(16), "b40": bias(40), "b70": bias(70),
     }  # fmt: skip
     x, y, w = ["sx", "zx"], ["sy", "zy"], ["sw", "z0"]
     nodes = [
