@@ -11,7 +11,7 @@
 
 SIMULATED_PER_THREAD uint3 threadIdx;
 uint3 blockIdx, blockDim, gridDim;
-__attribute__((aligned(16))) unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];
+__attribute__((aligned(32))) unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];
 
 /* All shared memory, by its section, which the linker delimits. */
 extern "C" SIMULATED_HIDDEN char __start_simulated_shared[], __stop_simulated_shared[];
