@@ -30,7 +30,7 @@ enum : unsigned {
 };
 
 /* A row of a tile. */
-struct Row {
+struct TileRow {
     size_t vector;
     unsigned position;
 };
@@ -57,7 +57,7 @@ template <unsigned POSITIONS, unsigned WIDTH, unsigned COLUMNS> struct Tile {
           first_column((unsigned)(number % SIDE_BY_SIDE) * COLUMNS)
     {
     }
-    __device__ Row row(unsigned r) const
+    __device__ TileRow row(unsigned r) const
     {
         return {first_vector + (first_position + r) / POSITIONS, (first_position + r) % POSITIONS};
     }
@@ -160,7 +160,7 @@ __device__ inline void sum_tile(const A *a, unsigned vectors, size_t number, con
             /* Neighbouring threads read neighbouring bytes: those of a vector, or those of positions. */
             const unsigned c = P::POSITIONS == 1 ? i % CHUNKS : i / TILE_ROWS;
             const unsigned r = P::POSITIONS == 1 ? i / CHUNKS : i % TILE_ROWS;
-            const Row row = tile.row(r);
+            const TileRow row = tile.row(r);
             uint4 chunk = make_uint4(0, 0, 0, 0);
             if (row.vector < vectors)
                 chunk = P::chunk(&a[row.vector * P::VECTOR], row.position, step * STEP + c * CHUNK, za);
@@ -226,7 +226,7 @@ __device__ inline void contract_tiles(unsigned vectors, const A *a, Y *y, part p
             const unsigned along = 4 * (i % (Of::ALONG / 4)), across = i / (Of::ALONG / 4);
             const unsigned r = DENSE ? across : along, c = DENSE ? along : across, n = tile.first_column + c;
             const auto place = [&](unsigned each, size_t &at) {
-                const Row row = tile.row(DENSE ? r : r + each);
+                const TileRow row = tile.row(DENSE ? r : r + each);
                 const unsigned column = DENSE ? n + each : n;
                 at = row.vector * (WIDTH * P::POSITIONS) + column * P::POSITIONS + row.position;
                 return row.vector < vectors && column < WIDTH;

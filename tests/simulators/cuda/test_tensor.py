@@ -16,6 +16,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
+from harness.operators.contraction import Contraction
 from harness.plan import plan
 from harness.reference.specification import SpecificationReference
 from harness.targets import bundle
@@ -128,8 +129,12 @@ def patch(header: str, old: str, new: str) -> Patch:
 
 
 def simulated_activations(net: Network, board: Profile, folder: Path, vectors: Array, *wrong: Patch) -> list[Array]:
-    """What the program computes with the simulation in which each thread of a warp has its registers."""
-    made = plan.make(net, board, [TARGET] * len(board.items), block=7)
+    """What the program computes with the simulation in which each thread of a warp has its registers.
+
+    What is not a sum has another kind of kernels, whose headers are beside those of tensor cores.
+    """
+    owners = [f"{layer.name}={'network' if isinstance(layer, Contraction) else 'prepost'}" for layer in net.layers]
+    made = plan.make(net, board, ["cuda:fused", TARGET], block=7, split=owners)
     program = build_patched(made, board, folder / "bundle", wrong, flags=FLAGS)
     return list(program.activations(vectors, folder / "out"))
 
