@@ -14,41 +14,36 @@
 
 #include "block.h"
 
-/* The factors that each thread of the block has given to an instruction: those of a first, then those of b. */
-constexpr unsigned SIMULATED_FACTORS = 6;
-static uint32_t simulated_factors[1024][SIMULATED_FACTORS];
+/* The factors of a warp, element by element: each thread puts there what it has in registers. */
+struct simulated_factors {
+    int32_t a[16][32]; /* rows */
+    int32_t b[16][32]; /* columns */
+};
+static simulated_factors simulated_of_warps[1024 / SIMULATED_WARP];
 
-static inline const uint32_t *simulated_lane(unsigned lane)
+static inline simulated_factors &simulated_of_warp()
 {
-    return simulated_factors[(simulated_thread() & ~(SIMULATED_WARP - 1)) + lane];
+    return simulated_of_warps[simulated_thread() / SIMULATED_WARP];
 }
 
-template <typename T> static inline int32_t simulated_byte(uint32_t word, unsigned i)
+/* The four bytes of a register. */
+template <typename T> static inline void simulated_put(int32_t *elements, uint32_t word)
 {
-    return (T)(word >> (8 * i));
+    for (unsigned i = 0; i < 4; ++i)
+        elements[i] = (T)(word >> (8 * i));
 }
 
-/* Sum of the products of a row and a column, whose elements the layouts find. */
-template <typename A>
-static inline uint32_t simulated_products(unsigned depth, unsigned row, unsigned column, unsigned registers_of_a)
+/* sum + the products of a row and a column */
+static inline int32_t simulated_products(int32_t sum, const int32_t *row, const int32_t *column, unsigned depth)
 {
-    uint32_t sum = 0;
-    for (unsigned k = 0; k < depth; ++k) {
-        const unsigned t = k % 16 / 4;
-        const uint32_t a = simulated_lane(row % 8 * 4 + t)[row / 8 + k / 16 * 2];
-        const uint32_t b = simulated_lane(column * 4 + t)[registers_of_a + k / 16];
-        sum += (uint32_t)(simulated_byte<A>(a, k % 4) * simulated_byte<int8_t>(b, k % 4));
-    }
-    return sum;
+    uint32_t total = (uint32_t)sum;
+    for (unsigned k = 0; k < depth; ++k)
+        total += (uint32_t)(row[k] * column[k]);
+    return (int32_t)total;
 }
 
-static inline void simulated_give(unsigned count, const uint32_t *factors)
-{
-    memcpy(simulated_factors[simulated_thread()], factors, count * sizeof *factors);
-    simulated_warp_barrier({__FILE__, __LINE__});
-}
-
-static inline void simulated_taken()
+/* All threads of the warp have given their factors, or have taken all that they need. */
+static inline void simulated_meet()
 {
     simulated_warp_barrier({__FILE__, __LINE__});
 }
@@ -57,22 +52,30 @@ template <typename A>
 static inline void mma_16_8_32(int32_t (&sums)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                                uint32_t b1)
 {
-    const uint32_t factors[] = {a0, a1, a2, a3, b0, b1};
-    const unsigned lane = simulated_thread() % SIMULATED_WARP;
-    simulated_give(6, factors);
+    const unsigned g = simulated_thread() % SIMULATED_WARP / 4, t = simulated_thread() % 4;
+    simulated_factors &factors = simulated_of_warp();
+    simulated_put<A>(&factors.a[g][4 * t], a0);
+    simulated_put<A>(&factors.a[g + 8][4 * t], a1);
+    simulated_put<A>(&factors.a[g][4 * t + 16], a2);
+    simulated_put<A>(&factors.a[g + 8][4 * t + 16], a3);
+    simulated_put<int8_t>(&factors.b[g][4 * t], b0);
+    simulated_put<int8_t>(&factors.b[g][4 * t + 16], b1);
+    simulated_meet();
     for (unsigned i = 0; i < 4; ++i)
-        sums[i] = (int32_t)((uint32_t)sums[i] + simulated_products<A>(32, lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2, 4));
-    simulated_taken();
+        sums[i] = simulated_products(sums[i], factors.a[g + i / 2 * 8], factors.b[2 * t + i % 2], 32);
+    simulated_meet();
 }
 
 template <typename A> static inline void mma_8_8_16(int32_t &sum0, int32_t &sum1, uint32_t a, uint32_t b)
 {
-    const uint32_t factors[] = {a, b};
-    const unsigned lane = simulated_thread() % SIMULATED_WARP;
-    simulated_give(2, factors);
-    sum0 = (int32_t)((uint32_t)sum0 + simulated_products<A>(16, lane / 4, lane % 4 * 2, 1));
-    sum1 = (int32_t)((uint32_t)sum1 + simulated_products<A>(16, lane / 4, lane % 4 * 2 + 1, 1));
-    simulated_taken();
+    const unsigned g = simulated_thread() % SIMULATED_WARP / 4, t = simulated_thread() % 4;
+    simulated_factors &factors = simulated_of_warp();
+    simulated_put<A>(&factors.a[g][4 * t], a);
+    simulated_put<int8_t>(&factors.b[g][4 * t], b);
+    simulated_meet();
+    sum0 = simulated_products(sum0, factors.a[g], factors.b[2 * t], 16);
+    sum1 = simulated_products(sum1, factors.a[g], factors.b[2 * t + 1], 16);
+    simulated_meet();
 }
 
 /* Of a matrix of 16 times 16 elements, that which is the ith of a thread, row by row. */
@@ -81,16 +84,9 @@ static inline unsigned simulated_element(unsigned lane, unsigned i)
     return (lane * 8 + i) * 77 % 256;
 }
 
-/* Where element e lies: at place 8 * lane + i. */
-static_assert(133 * 77 % 256 == 1, "the inverse");
-static inline unsigned simulated_place(unsigned e)
-{
-    return e * 133 % 256;
-}
-
 static inline void simulated_load(uint32_t (&registers)[2], const uint4 *lines)
 {
-    simulated_warp_barrier({__FILE__, __LINE__});
+    simulated_meet();
     registers[0] = registers[1] = 0;
     for (unsigned i = 0; i < 8; ++i) {
         const unsigned e = simulated_element(simulated_thread() % SIMULATED_WARP, i);
@@ -110,24 +106,24 @@ static inline void wmma_load_b(uint32_t (&b)[2], const uint4 *columns)
 
 static inline void wmma_multiply(int32_t (&sums)[8], const uint32_t (&a)[2], const uint32_t (&b)[2])
 {
-    const uint32_t factors[] = {a[0], a[1], b[0], b[1]};
-    simulated_give(4, factors);
+    const unsigned lane = simulated_thread() % SIMULATED_WARP;
+    simulated_factors &factors = simulated_of_warp();
     for (unsigned i = 0; i < 8; ++i) {
-        const unsigned e = simulated_element(simulated_thread() % SIMULATED_WARP, i);
-        uint32_t sum = (uint32_t)sums[i];
-        for (unsigned k = 0; k < 16; ++k) {
-            const unsigned in_a = simulated_place(e / 16 * 16 + k), in_b = simulated_place(e % 16 * 16 + k);
-            const uint32_t x = simulated_lane(in_a / 8)[in_a % 8 / 4], y = simulated_lane(in_b / 8)[2 + in_b % 8 / 4];
-            sum += (uint32_t)(simulated_byte<int8_t>(x, in_a % 4) * simulated_byte<int8_t>(y, in_b % 4));
-        }
-        sums[i] = (int32_t)sum;
+        const unsigned e = simulated_element(lane, i);
+        factors.a[e / 16][e % 16] = (int8_t)(a[i / 4] >> (8 * (i % 4)));
+        factors.b[e / 16][e % 16] = (int8_t)(b[i / 4] >> (8 * (i % 4)));
     }
-    simulated_taken();
+    simulated_meet();
+    for (unsigned i = 0; i < 8; ++i) {
+        const unsigned e = simulated_element(lane, i);
+        sums[i] = simulated_products(sums[i], factors.a[e / 16], factors.b[e % 16], 16);
+    }
+    simulated_meet();
 }
 
 static inline void wmma_store(int32_t *to, const int32_t (&sums)[8], unsigned pitch)
 {
-    simulated_warp_barrier({__FILE__, __LINE__});
+    simulated_meet();
     for (unsigned i = 0; i < 8; ++i) {
         const unsigned e = simulated_element(simulated_thread() % SIMULATED_WARP, i);
         to[e / 16 * pitch + e % 16] = sums[i];
