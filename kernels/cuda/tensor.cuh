@@ -225,9 +225,9 @@ __device__ inline void contract_tiles(unsigned vectors, const A *a, Y *y, part p
             const unsigned i = j * TILE_THREADS + threadIdx.x;
             const unsigned along = 4 * (i % (Of::ALONG / 4)), across = i / (Of::ALONG / 4);
             const unsigned r = DENSE ? across : along, c = DENSE ? along : across, n = tile.first_column + c;
-            const auto place = [&](unsigned each, size_t &at) {
-                const TileRow row = tile.row(DENSE ? r : r + each);
-                const unsigned column = DENSE ? n + each : n;
+            const auto place = [&](unsigned k, size_t &at) {
+                const TileRow row = tile.row(DENSE ? r : r + k);
+                const unsigned column = DENSE ? n + k : n;
                 at = row.vector * (WIDTH * P::POSITIONS) + column * P::POSITIONS + row.position;
                 return row.vector < vectors && column < WIDTH;
             };
@@ -244,17 +244,21 @@ __device__ inline void contract_tiles(unsigned vectors, const A *a, Y *y, part p
                     *(Made *)&y[at] = finish(acc, DENSE ? n / 4 : n);
                 continue;
             }
-            if (part == FINISH)
-                acc = make_int4(sums[at], place(1, at) ? sums[at] : 0, place(2, at) ? sums[at] : 0,
-                                place(3, at) ? sums[at] : 0);
+            if (part == FINISH) {
+                int32_t each[4] = {0, 0, 0, 0};
+                for (unsigned k = 0; k < 4; ++k)
+                    if (place(k, at))
+                        each[k] = sums[at];
+                acc = make_int4(each[0], each[1], each[2], each[3]);
+            }
             const Made made = part == ACCUMULATE ? Made() : finish(acc, DENSE ? n / 4 : n);
-            for (unsigned each = 0; each < 4; ++each) {
-                if (!place(each, at))
+            for (unsigned k = 0; k < 4; ++k) {
+                if (!place(k, at))
                     continue;
                 if (part == ACCUMULATE)
-                    sums[at] = of_four<int32_t>(acc, each);
+                    sums[at] = of_four<int32_t>(acc, k);
                 else
-                    y[at] = of_four<Y>(made, each);
+                    y[at] = of_four<Y>(made, k);
             }
         }
         __syncthreads();

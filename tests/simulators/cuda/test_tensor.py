@@ -24,7 +24,6 @@ from harness.targets.cuda import build, ptx
 from harness.targets.cuda.code import DeviceCode
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors
 from tests.simulators.cuda import interpreted
-from tests.simulators.cuda.test_code_operators import trial
 from tests.simulators.cuda.test_stages import inlined
 from tests.simulators.ptx.errors import PtxError
 from tests.simulators.test_accelerator_programs import FLAGS
@@ -37,8 +36,10 @@ from tests.support.programs.board_program import (
     parse,
     references,
     uniform_vectors,
+    with_flags,
 )
 from tests.support.programs.convolutions import random_convolutions
+from tests.support.proof.trials import Workshop
 
 TARGET = "cuda:tensor"
 ARCHS = ("sm_72", "sm_75", "sm_87")
@@ -310,10 +311,13 @@ def test_each_missing_barrier_is_a_race(arch: str, file: str, barrier: int, host
 
 @pytest.mark.campaign
 def test_the_proof_holds_and_refutes_wrong_sums(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """The last layer has outputs that do not fill words."""
     net = parse(builders.random_network(np.random.default_rng(3), (16, 20, 17), zero_points=True, per_column=True))
-    assert trial(net, "tensor", host, objects, tmp_path / "right").refuted() == {}
+    items = {name: item.model_copy(update={"target": TARGET}) for name, item in host.items.items()}
+    workshop = Workshop(with_flags(host.model_copy(update={"items": items}), "-O2"), objects, tmp_path)
+    assert workshop.trial(net, block=7).refuted() == {}
     wrong = patch(*WRONG["no zero point of the weights"][1:])
-    assert trial(net, "tensor", host, objects, tmp_path / "wrong", [wrong]).refuted()
+    assert workshop.trial(net, [wrong], block=7).refuted("layer_0")
 
 
 def test_a_gpu_without_tensor_cores_is_refused(host: Profile) -> None:
