@@ -44,13 +44,14 @@ from harness.plan.plan import Plan
 from harness.reference import SpecificationReference
 from harness.targets import STAND_INS, bundle, codegen
 from harness.targets.bundle import Bundle
-from harness.targets.cuda import nvrtc
+from harness.targets.cuda import fused, nvrtc
 from harness.targets.cuda.code import VECTORS_LIMIT, DeviceCode, Kernel, output
 from tests.campaigns.gpu import device
 from tests.campaigns.gpu.device import Device, Driver, NoGpu
 from tests.support import builders
 
-WAYS = ("fused", "layerwise")
+WAYS = ("fused", "layerwise", "tensor")
+BOUNDS = {"fused": ("dp4a", "shared memory"), "layerwise": ("dp4a",), "tensor": ()}  # beside that of memory
 WAITS = ("spin", "yield")
 ONE_ARCH = "sm_90"
 SEED = 1
@@ -197,7 +198,8 @@ def capture(driver: Driver, code: DeviceCode, vectors: int, buffers: Mapping[str
     for kernel in code.kernels:
         blocks, threads = shape(kernel, vectors, code.carried, multiprocessors)
         given = [ctypes.c_uint32(vectors), *(buffers[name] for name in kernel.arguments), *NO_QUESTION]
-        done(kernel.name, driver.launch(functions[kernel.name], given, blocks, threads))
+        shared = 4 * (kernel.tile_words * fused.stride(code.carried) + kernel.other_words)
+        done(kernel.name, driver.launch(functions[kernel.name], given, blocks, threads, shared))
     graph = ctypes.c_uint64()
     driver.do("cuStreamEndCapture", driver.stream, ctypes.byref(graph))
     executable = driver.make("cuGraphInstantiateWithFlags", graph.value, 0)
@@ -287,9 +289,7 @@ def bounds_us(net: Network, kernels: str, vectors: int, driver: Driver) -> dict[
         "shared memory": vectors * shared_bytes(net) / (128 * clocks_us),
         "memory": vectors * memory_bytes(net, kernels) / memory_bytes_us,
     }
-    if kernels != "fused":
-        del limits["shared memory"]
-    return limits
+    return {name: limit for name, limit in limits.items() if name == "memory" or name in BOUNDS[kernels]}
 
 
 def groups_and_words(layer: QGemm) -> tuple[int, int]:

@@ -188,6 +188,12 @@ class Target(ABC):
         """Return the compiler of its kernels; None if the C compiler compiles them."""
         return None
 
+    def check_profile(self, profile: Profile) -> None:
+        """Raise RequestError if the board lacks what the target needs, or its profile says too little."""
+        compiler = self.compiler()
+        if compiler is not None:
+            compiler.identity(profile)
+
     def check_device(self, profile: Profile, device: str) -> str | None:  # noqa: ARG002 - targets override it
         """Return why `environment` is wrong for an item whose function `device` returns this name; None if right."""
         return None

@@ -196,9 +196,7 @@ def check_targets(plan: Plan, profile: Profile) -> None:
                 f"item {item.name} is to run on core {item.core}, but board {profile.name} has {profile.cores} cores",
                 f"choose one of 0 to {profile.cores - 1}, or none",
             )
-        compiler = targets.find(item.target).compiler()
-        if compiler is not None:
-            compiler.identity(profile)  # refuses a profile that says too little
+        targets.find(item.target).check_profile(profile)
     codegen.require_lowerings(plan)
     _check_memory(plan, profile)
     _check_resources(plan, profile)

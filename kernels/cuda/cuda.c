@@ -82,7 +82,8 @@ static const struct gpu_image *choose_image(int arch, const char *name)
     for (size_t i = 0; i < gpu_image_count; ++i)
         if (gpu_images[i].ptx ? gpu_images[i].arch <= arch : gpu_images[i].arch == arch)
             return &gpu_images[i];
-    fail(EXIT_SYSTEM, "%s is sm_%d, for which the program holds no code: add sm_%d to cuda.archs of the board's profile",
+    fail(EXIT_SYSTEM, "%s is sm_%d, for which the program holds no code: add sm_%d to cuda.archs of the board's profile "
+         "(cuda:tensor has none before sm_72)",
          name, arch, arch);
 }
 

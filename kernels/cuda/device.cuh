@@ -15,8 +15,8 @@ using uint32_t = unsigned int;
 using int64_t = long long;
 using size_t = unsigned long;
 
-/* The shared memory of a block, as much as the launch asks for. */
-extern __shared__ uint4 shared_memory[];
+/* The shared memory of a block, as much as the launch asks for; aligned for matrices of tensor cores. */
+extern __shared__ __align__(32) uint4 shared_memory[];
 #endif
 
 /* The code between its inputs and outputs is one piece of machine code: not inlined, and called by one kernel alone, as

@@ -175,12 +175,6 @@ __device__ inline void store(Carried vectors, const uint32_t *tile, void *memory
     __syncthreads();
 }
 
-/* Elements 4g to 4g + 3 of a table, whose length is a multiple of four. */
-template <typename Four, typename T> __device__ inline const Four &four(const T *table, unsigned g)
-{
-    return ((const Four *)table)[g];
-}
-
 __device__ inline int4 as_signed(uint4 acc)
 {
     return make_int4((int32_t)acc.x, (int32_t)acc.y, (int32_t)acc.z, (int32_t)acc.w);
@@ -214,22 +208,6 @@ __device__ inline int4 accumulate_four(const uint32_t *a, const uint4 *b, uint4 
     if (zb != nullptr)
         acc = make_uint4(acc.x - zb->x * sum_a, acc.y - zb->y * sum_a, acc.z - zb->z * sum_a, acc.w - zb->w * sum_a);
     return as_signed(acc);
-}
-
-/* A word of four codes. */
-template <typename Code> __device__ inline uint32_t requantize_four(int4 acc, float4 m, int32_t zero_point)
-{
-    const uint32_t x = (uint8_t)requantize<Code>(acc.x, m.x, zero_point);
-    const uint32_t y = (uint8_t)requantize<Code>(acc.y, m.y, zero_point);
-    const uint32_t z = (uint8_t)requantize<Code>(acc.z, m.z, zero_point);
-    const uint32_t w = (uint8_t)requantize<Code>(acc.w, m.w, zero_point);
-    return x | y << 8 | z << 16 | w << 24;
-}
-
-__device__ inline float4 scale_four(int4 acc, float4 m)
-{
-    return make_float4(scale_accumulator(acc.x, m.x), scale_accumulator(acc.y, m.y), scale_accumulator(acc.z, m.z),
-                       scale_accumulator(acc.w, m.w));
 }
 
 /* What finishing group g gives, to its place in the tile: one word of codes, or up to four values. */

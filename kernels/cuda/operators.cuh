@@ -1,4 +1,4 @@
-/* What both kinds of kernels share beside the rounding: operators that read many values of `x`, which gives them by x[n].
+/* What kernels share beside the rounding: operators that read many values of `x`, which gives them by x[n]; four outputs.
  */
 #ifndef OPERATORS_CUH
 #define OPERATORS_CUH
@@ -70,6 +70,28 @@ __device__ inline Code softmax_codes(const Values &x, const float *table, float 
     for (unsigned k = 0; k < WIDTH; ++k)
         sum = add(sum, table[255 + x[k] - highest]);
     return share<Code>(table[255 + x[n] - highest], inverse, sum, zy);
+}
+
+/* Elements 4g to 4g + 3 of a table, whose length is a multiple of four. */
+template <typename Four, typename T> __device__ inline const Four &four(const T *table, unsigned g)
+{
+    return ((const Four *)table)[g];
+}
+
+/* A word of four codes. */
+template <typename Code> __device__ inline uint32_t requantize_four(int4 acc, float4 m, int32_t zero_point)
+{
+    const uint32_t x = (uint8_t)requantize<Code>(acc.x, m.x, zero_point);
+    const uint32_t y = (uint8_t)requantize<Code>(acc.y, m.y, zero_point);
+    const uint32_t z = (uint8_t)requantize<Code>(acc.z, m.z, zero_point);
+    const uint32_t w = (uint8_t)requantize<Code>(acc.w, m.w, zero_point);
+    return x | y << 8 | z << 16 | w << 24;
+}
+
+__device__ inline float4 scale_four(int4 acc, float4 m)
+{
+    return make_float4(scale_accumulator(acc.x, m.x), scale_accumulator(acc.y, m.y), scale_accumulator(acc.z, m.z),
+                       scale_accumulator(acc.w, m.w));
 }
 
 #endif

@@ -11,7 +11,7 @@
 
 SIMULATED_PER_THREAD uint3 threadIdx;
 uint3 blockIdx, blockDim, gridDim;
-__attribute__((aligned(16))) unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];
+__attribute__((aligned(32))) unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];
 
 /* All shared memory, by its section, which the linker delimits. */
 extern "C" SIMULATED_HIDDEN char __start_simulated_shared[], __stop_simulated_shared[];
@@ -112,8 +112,6 @@ struct Muster {
     }
 };
 
-Muster muster;
-
 #ifdef SIMULATION_THREADS
 
 struct Thread {
@@ -122,40 +120,82 @@ struct Thread {
     jmp_buf end;
 };
 
+/* A barrier of a block or of a warp.  Each has a lock of its own, lest one barrier orders what another does not. */
+struct Meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t all_here;
+    unsigned crossings;
+    Muster muster;
+};
+
 Thread threads[MOST_THREADS];
 __thread Thread *self;
-pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t all_here = PTHREAD_COND_INITIALIZER;
-unsigned crossings;
-bool broken;
+Meeting of_block, of_warps[MOST_THREADS / SIMULATED_WARP];
+unsigned blocked; /* threads that wait or have ended; atomic without an order */
+int broken;       /* atomic, too */
 void *const *arguments;
 
-/* Whoever waits or ends last lets the others go on, or end where they cannot meet. */
-void settle()
+void break_off(const Muster &muster)
 {
-    if (muster.waiting + muster.ended < thread_count() || muster.waiting == 0)
-        return;
-    if (muster.is_broken() && !broken) {
+    if (muster.waiting > 0 && !__atomic_exchange_n(&broken, 1, __ATOMIC_RELAXED))
         muster.complain();
-        broken = true;
+}
+
+/* No thread can move: the barrier of a warp, if one waits, is the reason. */
+void end_all()
+{
+    for (Meeting &meeting : of_warps) {
+        pthread_mutex_lock(&meeting.lock);
+        break_off(meeting.muster);
+        pthread_mutex_unlock(&meeting.lock);
     }
-    muster.waiting = 0;
-    ++crossings;
-    pthread_cond_broadcast(&all_here);
+    pthread_mutex_lock(&of_block.lock);
+    break_off(of_block.muster);
+    pthread_mutex_unlock(&of_block.lock);
+    for (Meeting &meeting : of_warps)
+        pthread_cond_broadcast(&meeting.all_here);
+    pthread_cond_broadcast(&of_block.all_here);
+}
+
+bool nobody_moves()
+{
+    return __atomic_add_fetch(&blocked, 1, __ATOMIC_RELAXED) == thread_count();
+}
+
+void meet(Meeting &meeting, unsigned expected, simulated_site site)
+{
+    pthread_mutex_lock(&meeting.lock);
+    const unsigned before = meeting.crossings;
+    meeting.muster.wait(site);
+    bool stuck = false;
+    if (meeting.muster.waiting == expected && !meeting.muster.elsewhere) {
+        __atomic_sub_fetch(&blocked, expected - 1, __ATOMIC_RELAXED);
+        meeting.muster.waiting = 0;
+        ++meeting.crossings;
+        pthread_cond_broadcast(&meeting.all_here);
+    } else {
+        stuck = nobody_moves();
+    }
+    if (stuck) {
+        pthread_mutex_unlock(&meeting.lock);
+        end_all();
+        pthread_mutex_lock(&meeting.lock);
+    }
+    while (meeting.crossings == before && !__atomic_load_n(&broken, __ATOMIC_RELAXED))
+        pthread_cond_wait(&meeting.all_here, &meeting.lock);
+    pthread_mutex_unlock(&meeting.lock);
+    if (__atomic_load_n(&broken, __ATOMIC_RELAXED))
+        _longjmp(self->end, 1);
 }
 
 void meet(simulated_site site)
 {
-    pthread_mutex_lock(&meeting);
-    const unsigned before = crossings;
-    muster.wait(site);
-    settle();
-    while (crossings == before)
-        pthread_cond_wait(&all_here, &meeting);
-    const bool met = !broken;
-    pthread_mutex_unlock(&meeting);
-    if (!met)
-        _longjmp(self->end, 1);
+    meet(of_block, thread_count(), site);
+}
+
+void meet_warp(simulated_site site)
+{
+    meet(of_warps[self->number / SIMULATED_WARP], SIMULATED_WARP, site);
 }
 
 void *run_thread(void *thread)
@@ -164,10 +204,13 @@ void *run_thread(void *thread)
     threadIdx = thread_at(self->number);
     if (_setjmp(self->end) == 0)
         running->thread(arguments);
-    pthread_mutex_lock(&meeting);
-    ++muster.ended;
-    settle();
-    pthread_mutex_unlock(&meeting);
+    if (__atomic_load_n(&broken, __ATOMIC_RELAXED))
+        return nullptr;
+    pthread_mutex_lock(&of_block.lock);
+    const bool others = ++of_block.muster.ended < thread_count();
+    pthread_mutex_unlock(&of_block.lock);
+    if (nobody_moves() && others)
+        end_all();
     return nullptr;
 }
 
@@ -182,8 +225,11 @@ void start(Thread &thread)
 bool run_together(void *const *parameters)
 {
     arguments = parameters;
-    muster = {};
-    broken = false;
+    of_block.muster = {};
+    for (Meeting &meeting : of_warps)
+        meeting.muster = {};
+    blocked = 0;
+    broken = 0;
     for (unsigned number = 0; number < thread_count(); ++number) {
         threads[number].number = number;
         start(threads[number]);
@@ -203,9 +249,15 @@ struct Thread {
 };
 
 Thread threads[MOST_THREADS];
+Muster muster, of_warp; /* of all threads, and of the current warp: no other one can wait */
 unsigned current, stacks;
 Fibre whole_block; /* returns when all threads have ended, or one waits for ever */
 void *const *arguments;
+
+bool is_broken()
+{
+    return of_warp.waiting > 0 || muster.is_broken();
+}
 
 /* Every thread waits or has ended: the first thread's turn, if all have met. */
 Fibre *next_round()
@@ -217,14 +269,45 @@ Fibre *next_round()
     return &threads[0].fibre;
 }
 
+bool ends_its_warp(unsigned number)
+{
+    return number % SIMULATED_WARP == SIMULATED_WARP - 1 || number + 1 == thread_count();
+}
+
+/* The last thread of a warp goes on only where no other one waits for its warp. */
+Fibre *next_thread()
+{
+    if (ends_its_warp(current) && of_warp.waiting > 0)
+        return &whole_block;
+    return current + 1 < thread_count() ? &threads[++current].fibre : next_round();
+}
+
+void turn_to(Fibre *from, Fibre *to)
+{
+    threadIdx = threads[current].index;
+    if (from != to)
+        switch_fibre(from, to);
+}
+
 /* The next thread's turn, which comes back at the next barrier. */
 void give_way()
 {
     Fibre *const from = &threads[current].fibre;
-    Fibre *const to = current + 1 < thread_count() ? &threads[++current].fibre : next_round();
-    threadIdx = threads[current].index;
-    if (from != to)
-        switch_fibre(from, to);
+    turn_to(from, next_thread());
+}
+
+/* The same within the warp, whose first thread goes on when the last is here. */
+void meet_warp(simulated_site site)
+{
+    Fibre *const from = &threads[current].fibre;
+    of_warp.wait(site);
+    if (of_warp.waiting == SIMULATED_WARP && !of_warp.elsewhere) {
+        of_warp = {};
+        current -= SIMULATED_WARP - 1;
+        turn_to(from, &threads[current].fibre);
+    } else {
+        turn_to(from, next_thread());
+    }
 }
 
 [[noreturn]] void run_thread()
@@ -244,7 +327,7 @@ void meet(simulated_site site)
 bool run_together(void *const *parameters)
 {
     arguments = parameters;
-    muster = {};
+    muster = of_warp = {};
     for (; stacks < thread_count(); ++stacks)
         make_stack(threads[stacks].fibre, stacks);
     for (unsigned number = 0; number < thread_count(); ++number) {
@@ -254,9 +337,9 @@ bool run_together(void *const *parameters)
     current = 0;
     threadIdx = threads[0].index;
     switch_fibre(&whole_block, &threads[0].fibre);
-    if (muster.is_broken())
-        muster.complain();
-    return !muster.is_broken();
+    if (is_broken())
+        (of_warp.waiting > 0 ? of_warp : muster).complain();
+    return !is_broken();
 }
 
 #endif
@@ -282,6 +365,18 @@ void simulated_barrier(simulated_site site)
     if (!running->barriers)
         refuse_barrier(site);
     meet(site);
+}
+
+void simulated_warp_barrier(simulated_site site)
+{
+    if (!running->barriers)
+        refuse_barrier(site);
+    meet_warp(site);
+}
+
+unsigned simulated_thread()
+{
+    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
 
 bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, size_t shared_bytes,

@@ -32,6 +32,11 @@ struct simulated_site {
 /* Returns when all threads of the block are here; never, where they cannot be. */
 SIMULATED_HIDDEN void simulated_barrier(simulated_site site);
 
+/* The same of the 32 threads of a warp, which is no barrier for others. */
+constexpr unsigned SIMULATED_WARP = 32;
+SIMULATED_HIDDEN void simulated_warp_barrier(simulated_site site);
+SIMULATED_HIDDEN unsigned simulated_thread(); /* the number of the thread in its block */
+
 /* The shared memory that a launch asks for, and room behind it that nobody may write. */
 constexpr size_t SIMULATED_MOST_SHARED = 227 * 1024, SIMULATED_GUARD = 4096;
 extern SIMULATED_HIDDEN unsigned char simulated_dynamic_memory[SIMULATED_MOST_SHARED + SIMULATED_GUARD];

@@ -43,6 +43,12 @@ struct __align__(16) float4 {
 /* The shared memory that a launch asks for. */
 #define shared_memory ((uint4 *)simulated_dynamic_memory)
 
+/* The architecture that the code is compiled for, as NVIDIA's compiler has it. */
+#ifndef SIMULATED_ARCH
+#define SIMULATED_ARCH 72
+#endif
+#define __CUDA_ARCH__ (10 * SIMULATED_ARCH)
+
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
     return {x, y, z, w};
@@ -172,5 +178,7 @@ static inline int32_t __float2int_rn(float value)
         return INT32_MAX;
     return value < -2147483648.0f ? INT32_MIN : (int32_t)lrintf(value);
 }
+
+#include "mma_on_cpu.h"
 
 #endif

@@ -68,10 +68,10 @@ def simulated(cache: Path) -> dict[str, Any]:
 
 @pytest.mark.campaign
 def test_a_simulated_gpu_is_marked_and_meets_no_target(simulated: dict[str, Any]) -> None:
-    assert [each["kernels"] for each in simulated["built"]] == ["fused", "layerwise"]
+    assert [each["kernels"] for each in simulated["built"]] == ["fused", "layerwise", "tensor"]
     assert simulated["gpu"]["name"] == "host-simulation of CUDA"
     times = simulated["launches"] + simulated["one_vector"]
-    assert len(times) == 2 + 2
+    assert len(times) == 3 + 3
     assert all(each["simulated"] and each["median_us"] > 0 for each in times)
     assert all(each["bounds_us"] == {} and each["over_bound"] is None for each in simulated["launches"])
     assert simulated["targets"][-1].endswith(": not measured, this is host-simulation of CUDA")

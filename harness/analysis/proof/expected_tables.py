@@ -24,6 +24,7 @@ from harness.operators.region import Region
 
 INFINITY = 0x7F800000
 LANES, QUAD = 16, 4  # columns of a panel, inputs of a group: kernels/c/lanes.h, kernels/c/integer/dot4.h
+TILE_COLUMNS, TILE_PRODUCTS = (16, 32, 64), 64  # kernels/cuda/tensor.cuh: sizes of a tile, products of a step
 LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
 TIOVX_VERSION = 2  # KERNELS_VERSION in kernels/tiovx/protocol.h
 TIOVX_TILE = 1 << 16  # TILE_BYTES in kernels/tiovx/target/windows.h
@@ -133,6 +134,30 @@ def _in_fours(node: Node) -> dict[str, Array]:
     }
     if zero_points.any():
         tables["weights_zero_point"] = _padded(zero_points, QUAD)
+    return tables | _output_zero_point(node)
+
+
+def _in_tiles(node: Node) -> dict[str, Array]:
+    """Return tables of cuda:tensor: of wide layers a row a column, by place of the window (kernels/cuda/tensor.cuh)."""
+    is_sum = node.operator == "QLinearConv" or node.operator in DENSE
+    if not is_sum or node.attributes.get("group", 1) > 1 or min(node.signed.shape) < TILE_COLUMNS[0]:
+        return _by_columns(node)
+    depth, width = node.signed.shape
+    columns = next((columns for columns in TILE_COLUMNS if width <= columns), TILE_COLUMNS[-1])
+    channels = node.window[0] if node.window else depth
+    k = np.full(-(-depth // TILE_PRODUCTS) * TILE_PRODUCTS, depth)
+    k[:depth] = np.arange(depth).reshape(channels, -1).T.reshape(-1)
+    places = np.broadcast_arrays(k, np.arange(-(-width // columns) * columns)[:, None])
+    zero_points = _signed_zero_points(node)
+    tables = {
+        "weights": _placed(node.signed, *places),
+        "offset": _padded(_offset(node), columns),
+        "total": _padded(node.centred.sum(axis=0).astype(np.int32), columns),
+        "multiplier": _padded(node.constants["multiplier"], QUAD),
+        "input_zero_point": node.constants["input_zero_point"],
+    }
+    if zero_points.any():
+        tables["weights_zero_point"] = _padded(zero_points, columns)
     return tables | _output_zero_point(node)
 
 
@@ -298,6 +323,7 @@ RULES: dict[str, Rule] = {
     "c:unrolled": _in_statements,
     "cuda:layerwise": _by_columns,
     "cuda:fused": _in_fours,
+    "cuda:tensor": _in_tiles,
     "tiovx:c7x": _in_parts,
     "tiovx:mpu": _in_parts,
     "vitis": _in_levels,

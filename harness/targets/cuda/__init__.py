@@ -1,21 +1,23 @@
-"""The GPU of a Xavier, an Orin or a PC: every operator in CUDA, in two ways.
+"""The GPU of a Xavier, an Orin or a PC: every operator in CUDA, in three ways.
 
-`cuda:layerwise` has one readable kernel per layer, `cuda:fused` one kernel for all layers of a launch.
+`cuda:layerwise` has one readable kernel per layer, `cuda:fused` one kernel for all layers of a launch.  `cuda:tensor`
+computes the sums of wide layers on tensor cores, and the others as `cuda:layerwise` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.boards.profile import Profile
 from harness.operators.base import Layer
 from harness.targets.base import HARDWARE, KERNELS, KernelCompiler, Target
-from harness.targets.cuda import fused, host, layerwise
-from harness.targets.cuda.build import COMPILER
-from harness.targets.cuda.code import CudaLowering
+from harness.targets.cuda import fused, host, layerwise, tensor
+from harness.targets.cuda.build import COMPILER, with_tensor_cores
+from harness.targets.cuda.code import CudaLowering, LayerKernel
 from harness.targets.cuda.settings import CudaSettings
-from harness.targets.generated import ItemCode, Launch
+from harness.targets.generated import ItemCode, Launch, TaskView
 
 SIMULATION = "host-simulation of CUDA"  # in simulators/cuda/libcuda.cpp, too
 
@@ -24,7 +26,7 @@ class Cuda(Target):
     """The target with one of its kinds of kernels."""
 
     name = "cuda"
-    variants = ("layerwise", "fused")
+    variants = ("layerwise", "fused", "tensor")
     Settings = CudaSettings
     lowering = CudaLowering
     fuses_tasks = True
@@ -53,15 +55,29 @@ class Cuda(Target):
             made, header = fused.generate(launches, self.lowering_of), fused.HEADER
             carried = fused.carried(launches, self.lowering_of)
         else:
-            made, header, carried = layerwise.generate(launches, self.lowering_of), layerwise.HEADER, layerwise.CARRIED
+            made, header = layerwise.generate(launches, self.lowering_of, self._kernel), self._header()
+            carried = layerwise.CARRIED
         fusing = {
             task.layer for launch in launches for task in launch if self.lowering_of(task.layer).fuses_multiply_add
         }
         return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing))
 
+    def _kernel(self, task: TaskView) -> LayerKernel:
+        lowering: CudaLowering[Any] = self.lowering_of(task.layer)
+        return lowering.tensor_kernel(task) if self.variant == "tensor" else lowering.own_kernel(task)
+
+    def _header(self) -> str:
+        return tensor.HEADER if self.variant == "tensor" else layerwise.HEADER
+
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""
         return COMPILER
+
+    def check_profile(self, profile: Profile) -> None:
+        """Refuse also tensor cores that no GPU of the board has."""
+        super().check_profile(profile)
+        if self.variant == "tensor":
+            with_tensor_cores(profile, profile.settings("cuda", CudaSettings))
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the simulation."""

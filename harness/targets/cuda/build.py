@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError, unknown_name
 from harness.targets.base import COMPILED, SIMULATORS, STAND_INS, CompileC, method
-from harness.targets.cuda import nvrtc, ptx
+from harness.targets.cuda import nvrtc, ptx, tensor
 from harness.targets.cuda.code import DeviceCode
 from harness.targets.cuda.settings import CudaSettings
 
@@ -31,7 +31,7 @@ class _Nvrtc:
 
     def sources(self, kernels: Sequence[DeviceCode], profile: Profile) -> dict[str, bytes]:
         """Return the device code of all items as one text; for a simulation also that, and the list of its kernels."""
-        settings = _settings(profile)
+        settings = _settings(profile, kernels)
         made = {SOURCE: source(kernels), IMAGES: _images(settings, kernels)}
         if profile.simulated:
             made[REGISTRY] = _registry(kernels)
@@ -61,7 +61,7 @@ class _Nvrtc:
         compile_c: CompileC,
     ) -> tuple[Path, ...]:
         """Build cubins and PTX; for a simulation the simulator of the driver."""
-        settings = _settings(profile)
+        settings = _settings(profile, kernels)
         text, headers = (bundle / SOURCE).read_bytes(), headers_in(bundle / "kernels" / "cuda")
         compiled = {arch: nvrtc.compile_for(arch, SOURCE, text, headers) for arch in settings.archs}
         (bundle / COMPILED).mkdir(exist_ok=True)
@@ -80,8 +80,11 @@ class _Nvrtc:
 COMPILER = _Nvrtc()
 
 
-def _settings(profile: Profile) -> CudaSettings:
-    """Return the profile's settings of the GPU; raise RequestError if there are none, or no compiler supports them."""
+def _settings(profile: Profile, kernels: Sequence[DeviceCode] = ()) -> CudaSettings:
+    """Return the profile's settings of the GPU, with the architectures that have the instructions of `kernels`.
+
+    RequestError if there are none, or no compiler supports them.
+    """
     if not profile.section("cuda"):
         raise RequestError(
             f"board {profile.name}: target cuda needs to know the GPU",
@@ -97,7 +100,21 @@ def _settings(profile: Profile) -> CudaSettings:
     for arch in settings.archs:
         if arch not in choices:
             raise unknown_name("GPU architecture", arch, choices)
+    if any(code.header == tensor.HEADER for code in kernels):
+        return settings.model_copy(update={"archs": with_tensor_cores(profile, settings)})
     return settings
+
+
+def with_tensor_cores(profile: Profile, settings: CudaSettings) -> tuple[str, ...]:
+    """Return the profile's architectures for which cuda:tensor can be compiled; RequestError if it has none."""
+    found = tuple(arch for arch in settings.archs if int(arch[3:]) >= tensor.OLDEST)
+    if not found:
+        raise RequestError(
+            f"board {profile.name}: cuda:tensor needs tensor cores for int8, which sm_{tensor.OLDEST} and later have, "
+            f"and the board's GPU is {', '.join(settings.archs)}",
+            "choose cuda:layerwise or cuda:fused with --items, or in boards.yaml",
+        )
+    return found
 
 
 def _oldest(settings: CudaSettings) -> str:
@@ -158,7 +175,7 @@ def _images(settings: CudaSettings, kernels: Sequence[DeviceCode]) -> str:
 
 def _registry(kernels: Sequence[DeviceCode]) -> str:
     """Return the tables in which the driver's simulator finds kernels and tables by name."""
-    functions = [(kernel.name, kernel.outputs == 0) for code in kernels for kernel in code.kernels]
+    functions = [(kernel.name, kernel.has_barriers) for code in kernels for kernel in code.kernels]
     rows = [
         f"    SIMULATED_KERNEL({name}, {str(barriers).lower()}),"
         for name, barriers in [("self_test", False), *functions]

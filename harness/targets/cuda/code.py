@@ -27,8 +27,8 @@ class Kernel:
 
     Further arguments select a part of one of its `layers` for the proof, see kernels/cuda/gpu.h.
     It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of `threads` that carry vectors through
-    it and wait for each other at barriers.  Such a block has `tile_words` of shared memory for each vector that there
-    is room for, and `other_words`, of four bytes each.
+    it.  A block has `tile_words` of shared memory for each vector that it carries, and `other_words`, of four bytes
+    each.
     """
 
     name: str
@@ -38,6 +38,11 @@ class Kernel:
     threads: int = VECTORS_LIMIT
     tile_words: int = 0
     other_words: int = 0
+
+    @property
+    def has_barriers(self) -> bool:
+        """Return whether its threads wait for each other, as those that share memory do."""
+        return self.outputs == 0 or self.other_words > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +114,25 @@ def device_table(table: Table) -> str:
     return f"{comment}__device__ __align__(16) {element} {table.name}{sizes} = {initialiser(table.values)};"
 
 
+@dataclass(frozen=True, eq=False)
+class LayerKernel:
+    """What a layer's own kernel consists of: constants, functions and statements.
+
+    It has so many `threads` for a vector, and a block of them so many `words` of shared memory.
+    """
+
+    tables: tuple[Table, ...]
+    text: str
+    body: Sequence[str]
+    threads: int
+    words: int = 0
+
+
 L = TypeVar("L", bound=Layer)
 
 
 class CudaLowering(Lowering[L]):
-    """The code of an operator in both variants; the defaults are those of an operator with one stage.
+    """The code of an operator in all variants; the defaults are those of an operator with one stage.
 
     Such an operator has a function `<layer>_compute` that returns one output.
     """
@@ -160,6 +179,15 @@ class CudaLowering(Lowering[L]):
             f"    return {layer.name}_compute({self.operands(task)});",
             "});",
         ]
+
+    def own_kernel(self, task: TaskView) -> LayerKernel:
+        """Return the layer's own kernel, a thread for each output."""
+        layer: Any = task.layer
+        return LayerKernel(self.tables(layer), self.function(layer), self.body(task), layer.size)
+
+    def tensor_kernel(self, task: TaskView) -> LayerKernel:
+        """Return the layer's own kernel for a GPU with tensor cores; the same for all but wide layers."""
+        return self.own_kernel(task)
 
     def operands(self, task: TaskView) -> str:
         """Return the arguments of `<layer>_compute` for the output `at`."""

@@ -24,14 +24,7 @@ class ContractionLowering(CudaLowering[K]):
 
     def body(self, task: TaskView) -> list[str]:
         """Accumulate and finish, or one of both for the proof."""
-        layer, source, made = task.layer, task.sources[0], output(task.layer)
-        name, x, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
-        return [
-            f"const {x} *const a = part == ACCUMULATE ? (const {x} *)given : {source};",
-            f"{y} *const y = part == FINISH ? ({y} *)made : {made};",
-            "int32_t *const sums = (int32_t *)(part == FINISH ? given : made);",
-            f"contract<{layer.input.size}, {layer.size}>(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
-        ]
+        return contracting(task, f"contract<{task.layer.input.size}, {task.layer.size}>")
 
     def steps(self, task: FusedTask) -> list[str]:
         """Compute from tile to tile, or for a stage from given sums, or to sums."""
@@ -46,6 +39,18 @@ class ContractionLowering(CudaLowering[K]):
     def tiling(self, layer: K) -> str:  # noqa: ARG002 - lowerings override it
         """Return how many groups of four channels, and of how many positions, a thread of a fused kernel computes."""
         return "1, 1"
+
+
+def contracting(task: TaskView, contract: str) -> list[str]:
+    """Return statements that call a function template, `contract`, for the whole layer or for one of its stages."""
+    layer, source, made = task.layer, task.sources[0], output(task.layer)
+    name, x, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
+    return [
+        f"const {x} *const a = part == ACCUMULATE ? (const {x} *)given : {source};",
+        f"{y} *const y = part == FINISH ? ({y} *)made : {made};",
+        "int32_t *const sums = (int32_t *)(part == FINISH ? given : made);",
+        f"{contract}(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
+    ]
 
 
 def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
@@ -63,15 +68,18 @@ def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
     )
 
 
-def finish_four(layer: Contraction, multiplier: str = "") -> str:
-    """Return the function that finishes four channels; `multiplier` is the text of theirs, if no table has them."""
-    name, of = layer.name, "" if multiplier else " g"
+def finish_four(layer: Contraction, multiplier: str = "", parameter: str = "") -> str:
+    """Return the function that finishes four outputs, by default those of channels.
+
+    `multiplier` is the text of theirs if no table has them, and `parameter` the name of what that depends on.
+    """
+    name, of = layer.name, f" {parameter}" if multiplier else " g"
     multiplier = multiplier or f"four<float4>({name}_multiplier, g)"
     requantize = f"requantize_four<{c_type(layer.dtype)}>(acc, {multiplier}, {name}_output_zero_point[0])"
     made, finish = (
         ("float4", f"scale_four(acc, {multiplier})") if layer.dtype == np.float32 else ("uint32_t", requantize)
     )
-    return f"ONE_CODE {made} {name}_finish(int4 acc, unsigned{of})\n{{\n    return {finish};\n}}"
+    return f"ONE_CODE {made} {name}_finish(int4 acc, unsigned{of.rstrip()})\n{{\n    return {finish};\n}}"
 
 
 def zero_points(layer: Contraction, *names: str) -> tuple[Table, ...]:

@@ -36,6 +36,12 @@ _INTRODUCED = {
     """,
     "3.1": "ld.global.nc.{b,s,u}{8,16,32,64} ld.global.nc.{v2,v4}.{b,s,u}{8,16,32} ld.global.nc.v2.{b,s,u}64",
     "5.0": "dp4a.{s32,u32}.{s32,u32}",
+    "6.3": """
+        wmma.load.a.sync.aligned.row.m16n16k16.s8 wmma.load.b.sync.aligned.col.m16n16k16.s8
+        wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32 wmma.store.d.sync.aligned.row.m16n16k16.s32
+    """,
+    "6.5": "mma.sync.aligned.m8n8k16.row.col.s32.{u8,s8}.s8.s32",
+    "7.0": "mma.sync.aligned.m16n8k32.row.col.s32.{u8,s8}.s8.s32",
 }
 
 # The same of every floating-point instruction that rounds once, to nearest even, or not at all, and keeps subnormals.

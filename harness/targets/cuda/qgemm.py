@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
 from harness.targets.contraction import offset, origin_of_multiplier
-from harness.targets.cuda.code import FusedTask, c_type, output, tile, words
+from harness.targets.cuda import tensor
+from harness.targets.cuda.code import FusedTask, LayerKernel, c_type, output, tile, words
 from harness.targets.cuda.contraction import ContractionLowering, finish_four, one_output, padded, zero_points
-from harness.targets.generated import Table
+from harness.targets.generated import Table, TaskView
 
 STAGED = 512  # in fused.cuh, of 16 bytes each
 
@@ -45,6 +48,13 @@ class QGemmLowering(ContractionLowering[QGemm]):
         name = layer.name
         weights = f"&{name}_weights[0][0], {name}_weights_zero_point[n], {name}_bias[n], {name}_input_zero_point[0]"
         return one_output(layer, f"sum_of_products<{layer.input.size}, {layer.size}>(a, {weights}, n)")
+
+    def tensor_kernel(self, task: TaskView) -> LayerKernel:
+        """Compute tiles of vectors and outputs."""
+        layer: Any = task.layer
+        if not tensor.is_wide(layer):
+            return self.own_kernel(task)
+        return tensor.kernel(task, tensor.POINT, layer.input.size)
 
     def fused_tables(self, layer: QGemm) -> tuple[Table, ...]:
         """Return the constants, filled up with zeros to groups of four outputs."""

@@ -5,14 +5,17 @@ Weights are int8: from uint8 weights and their zero point 128 is subtracted.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.contraction import offset, origin_of_multiplier, origin_of_weights, signed_weights
-from harness.targets.cuda.code import FUSED_THREADS, c_type, window
+from harness.targets.cuda import tensor
+from harness.targets.cuda.code import FUSED_THREADS, LayerKernel, c_type, window
 from harness.targets.cuda.contraction import ContractionLowering, finish_four, one_output, padded, zero_points
-from harness.targets.generated import Table
+from harness.targets.generated import Table, TaskView
 
 TILINGS = ((2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
 """Groups of four channels and numbers of positions that a thread can compute, the most products per access first."""
@@ -40,6 +43,13 @@ class QLinearConvLowering(ContractionLowering[QLinearConv]):
         constants = f"&{name}_weights[0][0], {name}_weights_zero_point[0], {name}_bias, {name}_input_zero_point[0]"
         sums = f"sum_of_window<{window(layer.window)}, {outputs}, {inputs}>(a, {constants}, n)"
         return one_output(layer, sums, f"n / {layer.positions}")
+
+    def tensor_kernel(self, task: TaskView) -> LayerKernel:
+        """Compute tiles of positions and channels, unless channels are in groups."""
+        layer: Any = task.layer
+        if layer.groups > 1 or not tensor.is_wide(layer):
+            return self.own_kernel(task)
+        return tensor.kernel(task, window(layer.window), layer.input.shape[0])
 
     def fused_tables(self, layer: QLinearConv) -> tuple[Table, ...]:
         """Return the constants, filled up with zeros to groups of four channels."""

@@ -14,7 +14,8 @@ from tests.campaigns.gpu.device import Device
 from tests.support.cli.command import User
 
 MODELS = [f"acas_{previous}" for previous in ("coc", "sl", "sr", "wl", "wr")]
-KERNELS = ["layerwise", "fused"]
+KERNELS = ["layerwise", "fused", "tensor"]
+IMAGES = ["lenet5_int8", "ds_cnn_int8", "resnet8_int8"]
 # Of the reference only: on processors without VNNI it would be wrong, and the verdict inconclusive.
 
 
@@ -43,9 +44,13 @@ def assert_ran_on(gpu: Device, document: dict[str, Any]) -> None:
 
 @pytest.mark.timeout(1000)
 @pytest.mark.parametrize("kernels", KERNELS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, *IMAGES])
 def test_a_network_is_identical(model: str, kernels: str, gpu: Device, user: User) -> None:
-    vectors = 500 if gpu.simulated else 100_000
+    vectors = 100_000
+    if gpu.simulated:
+        vectors = 20 if model in IMAGES else 500
+    elif model in IMAGES:
+        vectors = 2000
     document = harness(user, "run", gpu, kernels, "--model", model, "--vectors", str(vectors))
     assert_ran_on(gpu, document)
     assert document["vectors"] == vectors

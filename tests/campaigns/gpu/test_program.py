@@ -21,16 +21,18 @@ from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS as SOURCES
 from harness.targets import bundle, codegen
-from harness.targets.cuda import nvrtc
+from harness.targets.cuda import nvrtc, tensor
 from harness.targets.cuda.build import OLDEST
 from tests.campaigns.gpu import device
 from tests.campaigns.gpu.device import Device, narrowed
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
+from tests.simulators.cuda.test_networks import wide_models
 from tests.simulators.cuda.test_self_test import CASES
+from tests.simulators.cuda.test_tensor import wide_images
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, assert_same, parse, references, uniform_vectors
 
-KERNELS = ["cuda:layerwise", "cuda:fused"]
+KERNELS = ["cuda:layerwise", "cuda:fused", "cuda:tensor"]
 
 
 def build(net: Network, board: Profile, target: str, cache: Path, block: int = 64) -> BoardProgram:
@@ -48,7 +50,7 @@ def narrow(board: Profile, gpu: Device) -> Profile:
 @pytest.fixture(scope="session")
 def small(narrow: Profile, cache: Path) -> dict[str, BoardProgram]:
     """The program of a small network with every kind of kernel."""
-    net = parse(builders.random_network(np.random.default_rng(7), (5, 50, 9, 3), dequantize=True, argmax=True))
+    net = parse(builders.random_network(np.random.default_rng(7), (5, 50, 40, 3), dequantize=True, argmax=True))
     return {target: build(net, narrow, target, cache) for target in KERNELS}
 
 
@@ -94,7 +96,7 @@ def test_the_gpu_computes_the_cases_of_the_self_test(target: str, small: dict[st
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("target", KERNELS)
 @settings(COMPILED, max_examples=6)
-@given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
+@given(model=models() | wide_models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, target: str, narrow: Profile, cache: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +104,15 @@ def test_random_networks(
     vectors = half_way_vectors(net, 2003, seed)
     found = build(net, narrow, target, cache, block).activations(vectors, tmp_path / "out")
     assert_same(found, references(net, vectors))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("target", KERNELS)
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_wide_images(dtype: str, target: str, narrow: Profile, cache: Path, tmp_path: Path) -> None:
+    net = wide_images(dtype)
+    vectors = uniform_vectors(net, 203, seed=5)
+    assert_same(build(net, narrow, target, cache).activations(vectors, tmp_path / "out"), references(net, vectors))
 
 
 @pytest.mark.parametrize("target", KERNELS)
@@ -112,10 +123,10 @@ def test_what_the_driver_compiles_from_ptx_computes_the_same(
     if gpu.simulated:
         monkeypatch.setenv("HARNESS_SIMULATED_ARCH", "90")
         monkeypatch.setenv("HARNESS_SIMULATED_DRIVER", "11080")
-    oldest = f"sm_{OLDEST}"
+    oldest = f"sm_{tensor.OLDEST if target == 'cuda:tensor' else OLDEST}"
     if gpu.arch == oldest:
         pytest.skip(f"no GPU older than {oldest} has the instructions that the kernels need")
-    net = parse(builders.random_network(np.random.default_rng(8), (5, 50, 9, 3), dequantize=True, argmax=True))
+    net = parse(builders.random_network(np.random.default_rng(8), (5, 50, 40, 3), dequantize=True, argmax=True))
     program = build(net, narrowed(board, oldest), target, cache)
     assert device_of(program).endswith(f", compiled by the driver from PTX for {oldest}")
     vectors = uniform_vectors(net, 2003, seed=8)

@@ -43,7 +43,7 @@ def completed(lab: Path, line: str, shell: str = "bash") -> list[str]:
         ("harness run --board d", ["desk", "dock", "door"]),
         ("harness run --model acas_w", ["acas_wl", "acas_wr"]),
         ("harness run --model o", ["own"]),
-        ("harness plan --items cuda:", ["cuda:fused", "cuda:layerwise"]),
+        ("harness plan --items cuda:", ["cuda:fused", "cuda:layerwise", "cuda:tensor"]),
         ("harness verify ", ["last", "20260102-000000_dock_own", "20260101-000000_desk_own"]),
         ("harness diff last 2026010", ["20260102-000000_dock_own", "20260101-000000_desk_own"]),
         ("harness run --resume l", ["last"]),

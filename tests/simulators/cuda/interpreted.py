@@ -80,7 +80,19 @@ def activations(
 
     Blocks of threads carry up to `carried` vectors, with as many lanes as the program gives them or so many.
     """
-    module = Module(text)
+    return run(Module(text), net, code, vectors, carried, lanes, asked)
+
+
+def run(
+    module: Module,
+    net: Network,
+    code: DeviceCode,
+    vectors: Array,
+    carried: int = 8,
+    lanes: int | None = None,
+    asked: Sequence[str] | None = None,
+) -> tuple[Array, ...]:
+    """Do what `activations` does with PTX that was read before."""
     outputs = {layer.name: np.zeros((len(vectors), layer.size), layer.dtype) for layer in net.layers}
     wanted = {f"{name}_output": array for name, array in outputs.items() if asked is None or name in asked}
     for kernel in code.kernels:

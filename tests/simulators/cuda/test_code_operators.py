@@ -1,4 +1,4 @@
-"""Operators on codes on a simulated GPU in both variants: bits as the reference has them, their proof, and mutants."""
+"""Operators on codes on a simulated GPU in all variants: bits as the reference has them, their proof, and mutants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NETWORKS = {
     "convolutions": lambda dtype: random_convolutions(np.random.default_rng(2), 2, dtype, dtype, 3),
     "sequences": lambda dtype: random_convolutions(np.random.default_rng(1), 1, dtype, "int8", 2),
 }
-VARIANTS = ("layerwise", "fused")
+VARIANTS = ("layerwise", "fused", "tensor")
 IN_TEST = {("codes", "uint8", "fused"), ("images", "int8", "layerwise"), ("convolutions", "uint8", "fused")}
 EVERY = [
     pytest.param(*each, marks=() if each in IN_TEST else pytest.mark.campaign)

@@ -36,7 +36,11 @@ LAUNCHES = {
 }
 
 
-@pytest.mark.parametrize(("layers", "target"), alternating(LAUNCHES, ["cuda:layerwise", "cuda:fused"]))
+TENSOR = [pytest.param(value, "cuda:tensor", id=f"{name}-tensor", marks=pytest.mark.campaign)
+          for name, value in LAUNCHES.items()]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layers", "target"), [*alternating(LAUNCHES, ["cuda:layerwise", "cuda:fused"]), *TENSOR])
 def test_a_launch_reads_and_writes_the_copies_of_its_execution(
     layers: tuple[list[str], list[str]], target: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ def with_an_item_called_gpu(board: Profile) -> Profile:
     return Profile.model_validate(board.model_dump() | {"items": {"cpu": items["prepost"], "gpu": items["network"]}})
 
 
-@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused", "cuda:tensor"])
 def test_names_of_the_fixed_sources_serve_for_layers_and_items(
     target: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:

@@ -76,6 +76,18 @@ KERNEL parts(unsigned count, uint8_t *y)
     y[threadIdx.x] = 1;
 }
 
+/* The last thread of a warp does not multiply. */
+KERNEL multiplies(unsigned count, uint32_t *y)
+{
+    int32_t first = (int32_t)threadIdx.x, second = 0;
+#ifndef __CUDACC_RTC__ /* the image is for sm_72, which has another instruction */
+    if (threadIdx.x % 32 < count)
+        mma_8_8_16<int8_t>(first, second, threadIdx.x % 4 == 0, 0x02020202u);
+#endif
+    __syncthreads();
+    y[threadIdx.x] = (uint32_t)(1000 * first + second);
+}
+
 KERNEL waits_unlisted(unsigned count, uint8_t *y)
 {
     y[threadIdx.x] = (uint8_t)count;
@@ -127,7 +139,7 @@ KERNEL arithmetic(unsigned count, const float *a, const float *b, float *y)
     y[4 * i + 3] = __int2float_rn((int32_t)__float_as_uint(a[i]));
 }
 """
-BARRIERS = {"reversed", "ends_early", "parts", "reads_unwritten"}
+BARRIERS = {"reversed", "ends_early", "parts", "reads_unwritten", "multiplies"}
 SMALL_CODE = DeviceCode(
     "rounding.cuh",
     SMALL,
@@ -285,6 +297,23 @@ def test_a_barrier_that_all_threads_reach_lets_them_pass(forms: dict[str, Path],
     found = np.zeros(32, np.uint8)
     assert (gpu.get(found, y), gpu.synchronize()) == (0, 0)
     assert found.tolist() == codes[::-1].tolist()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_warp_multiplies_together_or_the_launch_fails(
+    forms: dict[str, Path], small: Compiled, form: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two warps: the only product of each row that is not 0 is 1 * 2."""
+    gpu = Gpu(forms[form]).open(small.cubin)
+    y, found = gpu.allocate(256), np.zeros(64, np.uint32)
+    assert gpu.launch(gpu.function("multiplies"), [ctypes.c_uint(32), y], block=(64, 1, 1)) == 0
+    assert (gpu.get(found, y), gpu.synchronize()) == (0, 0)
+    assert found.tolist() == [1000 * (thread + 2) + 2 for thread in range(64)]
+    assert gpu.launch(gpu.function("multiplies"), [ctypes.c_uint(31), y], block=(64, 1, 1)) == 0
+    assert gpu.synchronize() == LAUNCH_FAILED
+    assert re.search(
+        r"multiplies, block \(0, 0, 0\): the barrier at \S+mma_on_cpu\.h:\d+ is not", capfd.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

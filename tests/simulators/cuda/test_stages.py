@@ -30,13 +30,18 @@ from tests.support.programs.board_program import parse
 from tests.unit.operators.test_specification import sum_network
 from tests.unit.targets.cuda.test_ptx import EXACT, compiled
 
-TARGETS = ["cuda:layerwise", "cuda:fused"]
+TARGETS = ["cuda:layerwise", "cuda:fused", "cuda:tensor"]
+TENSOR = TARGETS[2]
+MACHINE_CODE = [
+    *itertools.product(TARGETS[:2], ("sm_61", "sm_72", "sm_90")),
+    *(pytest.param(TENSOR, arch, marks=pytest.mark.campaign) for arch in ("sm_72", "sm_75", "sm_90")),
+]
 VECTORS = 150
 INT32 = np.iinfo(np.int32)
 
 # What computes values: nothing of it may stand in a kernel, which only calls.
 ARITHMETIC = re.compile(
-    r"(mul|add|sub|div|sqrt)\.rn\.f32|cvt\.(rn\.f32|rni\.s32)\.\w+|(min|max|setp\.\w+|selp)\.f32|dp4a\..*"
+    r"(mul|add|sub|div|sqrt)\.rn\.f32|cvt\.(rn\.f32|rni\.s32)\.\w+|(min|max|setp\.\w+|selp)\.f32|dp4a\..*|w?mma\..*"
 )
 
 
@@ -71,7 +76,21 @@ class Generated:
     text: str
 
 
-@pytest.fixture(scope="module", params=itertools.product(TARGETS, NETWORKS), ids="-".join)
+WIDE = "uint8 by uint8"
+
+
+def marks_of(target: str, name: str) -> Sequence[pytest.MarkDecorator]:
+    """Of the networks on tensor cores one is tested always."""
+    return [pytest.mark.campaign] if target == TENSOR and name != WIDE else []
+
+
+GENERATED = [
+    pytest.param((target, name), id=f"{target}-{name}", marks=marks_of(target, name))
+    for target, name in itertools.product(TARGETS, NETWORKS)
+]
+
+
+@pytest.fixture(scope="module", params=GENERATED)
 def generated(request: pytest.FixtureRequest, host: Profile) -> Generated:
     target, name = request.param
     item = interpreted.item_code(NETWORKS[name], host, target)
@@ -94,8 +113,7 @@ def test_every_function_of_one_code_is_one_which_network_and_proof_call(generate
     assert inlined(text) == []
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("arch", ["sm_61", "sm_72", "sm_90"])
+@pytest.mark.parametrize(("target", "arch"), MACHINE_CODE)
 def test_the_machine_code_has_one_copy_of_every_function(target: str, arch: str, host: Profile, tmp_path: Path) -> None:
     """A kernel's copies of what it calls are symbols named $kernel$function; the assembler's own begin with __."""
     net = NETWORKS["uint8 by int8"]

@@ -53,6 +53,11 @@ class Module:
         for function in module.functions:
             self._code[function.name] = translate(function, self._code, self._layouts)
 
+    @property
+    def executed(self) -> dict[str, int]:
+        """Instructions of all threads in all launches, by function."""
+        return {name: code.executed for name, code in self._code.items()}
+
     def _shared(self, asked: int) -> Layout:
         """Return the places of shared variables; the last one has the bytes that a launch asks for."""
         return Layout.of(self._own["shared"] | dict.fromkeys(self._of_launch, asked))

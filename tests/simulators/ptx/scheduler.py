@@ -43,6 +43,7 @@ class Run:
         while at == begin or at not in self._meeting:
             step = steps[at]
             at += 1
+            self._code.executed += len(places)
             if isinstance(step, Branch):
                 return self._branch(step, at, places, lanes)
             if isinstance(step, Barrier):
@@ -83,9 +84,7 @@ class Run:
             groups.update({at: place[members] for at, members in groups.items()})
 
     def _open_barrier(self) -> None:
-        """All threads of a block must be there."""
-        if not self._code.function.is_entry:
-            raise PtxError(f"{self._code.function.name} waits at a barrier, which is known of kernels only")
+        """All threads of a block must be there; in a function, they have called it together."""
         block, blocks = self._frame.threads.block, self._machine.blocks
         there = np.zeros(blocks, np.bool_)
         for at, places in self._waiting.items():

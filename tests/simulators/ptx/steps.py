@@ -24,6 +24,7 @@ from tests.simulators.ptx.errors import PtxError
 from tests.simulators.ptx.frame import Frame, Lanes, raw
 from tests.simulators.ptx.memory import WINDOWS, AccessError, Layout, SharedMemory, Space
 from tests.simulators.ptx.operations import OPERATIONS, Array, Operation, dtype_of
+from tests.simulators.ptx.warps import PRODUCTS, TRANSFERS, WARP, Product, Transfer, whole_warps
 
 
 class Machine(Protocol):
@@ -72,13 +73,17 @@ class Slot:
 
 @dataclass
 class Code:
-    """A function's steps, as many registers as they use, and the parts of parameters that it reads and writes."""
+    """A function's steps, as many registers as they use, and the parts of parameters that it reads and writes.
+
+    `executed` counts the steps of all threads.
+    """
 
     function: Function
     steps: list[Step | Branch | Barrier | Return] = field(default_factory=list)
     registers: int = 0
     read: list[Slot] = field(default_factory=list)
     written: list[Slot] = field(default_factory=list)
+    executed: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,8 @@ ADDRESSES = {f"cvta.{space}.u64": _window(space, 1) for space in WINDOWS} | {
     f"cvta.to.{space}.u64": _window(space, -1) for space in WINDOWS
 }
 COMPUTING = OPERATIONS | ADDRESSES
-KNOWN = COMPUTING.keys() | LOADS.keys() | STORES.keys() | CONTROL
+WARP_OPCODES = PRODUCTS.keys() | TRANSFERS.keys()
+KNOWN = COMPUTING.keys() | LOADS.keys() | STORES.keys() | WARP_OPCODES | CONTROL
 
 
 def translate(function: Function, known: Mapping[str, Code], layouts: Mapping[str, Layout]) -> Code:
@@ -164,7 +170,12 @@ class _Translator:
             return self._load(LOADS[opcode], *operands)
         if opcode in STORES:
             return self._store(STORES[opcode], *operands)
-        return self._control(opcode, operands)
+        return self._of_warp(opcode, operands) if opcode in WARP_OPCODES else self._control(opcode, operands)
+
+    def _of_warp(self, opcode: str, operands: tuple[Operand, ...]) -> Step:
+        if opcode in PRODUCTS:
+            return self._multiply(PRODUCTS[opcode], *operands)
+        return self._transfer(TRANSFERS[opcode], *operands)
 
     def _control(self, opcode: str, operands: tuple[Operand, ...]) -> Step | Barrier | Return:
         if opcode in {"call", "call.uni"}:
@@ -195,6 +206,50 @@ class _Translator:
             value = np.asarray(compute(*[source(frame, lanes) for source in sources]))
             assert value.dtype.itemsize == result.itemsize, (value.dtype, result)
             frame.write(number, lanes, _extensible(value, result, dtype), dtype)
+
+        return step
+
+    def _multiply(self, product: Product, *operands: Operand) -> Step:
+        """Registers of d, a, b and c."""
+        counts = (product.registers[2], *product.registers)
+        if [len(_each(operand)) for operand in operands] != list(counts):
+            self._refuse(f"has not {counts} registers")
+        targets = [self._destination(operand, "u32", wider=False) for operand in _each(operands[0])]
+        a, b, c = ([self._value(each, "u32") for each in _each(operand)] for operand in operands[1:])
+
+        def step(_: Machine, frame: Frame, lanes: Lanes) -> None:
+            threads = frame.chosen(lanes)
+            whole_warps(threads.block, threads.number)
+            made = product.compute(*(_of_warps(readers, frame, lanes) for readers in (a, b, c)))
+            for number, (register, dtype) in enumerate(targets):
+                frame.write(register, lanes, np.ascontiguousarray(made[..., number]).reshape(-1), dtype)
+
+        return step
+
+    def _transfer(self, transfer: Transfer, *operands: Operand) -> Step:
+        """A matrix between memory and the registers of a warp: each thread accesses its own elements."""
+        registers, address = operands[:2] if not transfer.stores else operands[1::-1]
+        if len(operands) != 3 or len(_each(registers)) != transfer.registers:
+            self._refuse(f"has not {transfer.registers} registers")
+        base, stride = self._address(address), self._value(operands[2], "u32")
+        parts = [_each(registers)[begin : begin + 4] for begin in range(0, transfer.registers, 4)]
+        accesses = [Access("", len(part), "b32") for part in parts]
+        offsets = [np.uint64(16 * number) for number in range(len(parts))]
+        targets = [] if transfer.stores else [self._destination(each, "u32", wider=False) for each in _each(registers)]
+        sources = [[self._value(each, "u32") for each in part] for part in parts] if transfer.stores else []
+
+        def step(machine: Machine, frame: Frame, lanes: Lanes) -> None:
+            threads = frame.chosen(lanes)
+            whole_warps(threads.block, threads.number)
+            strides = np.broadcast_to(stride(frame, lanes), len(threads.number))
+            first = transfer.addresses(base(frame, lanes), strides)
+            for access, offset, readers in zip(accesses, offsets, sources, strict=False):
+                values = np.stack([reader(frame, lanes) for reader in readers])
+                _store(machine, frame, lanes, access, first + offset, values)
+            if not transfer.stores:
+                loaded = _load(machine, frame, lanes, accesses[0], first)
+                for values, (register, dtype) in zip(loaded, targets, strict=True):
+                    frame.write(register, lanes, np.ascontiguousarray(values), dtype)
 
         return step
 
@@ -407,6 +462,12 @@ class _Translator:
 def _extensible(value: Array, dtype: np.dtype[Any], register: np.dtype[Any]) -> Array:
     """The bits of a value as what the register extends rightly: of its own type where the register is wider."""
     return value.view(dtype if register.itemsize > dtype.itemsize else register)
+
+
+def _of_warps(readers: list[Reader], frame: Frame, lanes: Lanes) -> Array:
+    """Registers as (warps, 32, registers)."""
+    values = np.stack([reader(frame, lanes) for reader in readers], axis=-1)
+    return values.reshape(-1, WARP, len(readers))
 
 
 def _each(operand: Operand) -> tuple[Operand, ...]:

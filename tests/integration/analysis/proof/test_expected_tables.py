@@ -86,7 +86,7 @@ def test_the_tables_of_every_target_follow_from_the_file(host: Profile, target: 
     assert target in {made.items[task.item].target for task in made.tasks}
 
 
-@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused", "cuda:tensor"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_tables_of_convolutions_follow_from_the_file(host: Profile, target: str, seed: int) -> None:
     kinds = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")][seed % 3]
