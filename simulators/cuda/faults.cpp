@@ -116,3 +116,13 @@ bool leaks_are_reported()
 {
     return number_from_environment("HARNESS_SIMULATED_LEAKS", 0) != 0;
 }
+
+unsigned stream_seed()
+{
+    return (unsigned)number_from_environment("HARNESS_SIMULATED_STREAMS", 0);
+}
+
+bool unordered_is_allowed()
+{
+    return number_from_environment("HARNESS_SIMULATED_UNORDERED", 0) != 0;
+}

@@ -27,6 +27,7 @@ class Cuda(Target):
     variants = ("layerwise", "fused")
     Settings = CudaSettings
     lowering = CudaLowering
+    device_memory = "GPU"
     fuses_tasks = True
     hardware_checklist = (
         "all that only a GPU can show: run `make test-gpu` on a machine with one, see docs/evidence/README.md",
@@ -57,7 +58,7 @@ class Cuda(Target):
         fusing = {
             task.layer for launch in launches for task in launch if self.lowering_of(task.layer).fuses_multiply_add
         }
-        return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing))
+        return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing), launches)
 
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""
