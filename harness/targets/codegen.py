@@ -73,7 +73,8 @@ class Program:
 
     `items` and `tasks` hold the code of each, in the plan's order, the tasks with the stages that merge their sources.
     `source` is the text of `network.c`, `storage` all its buffers and tables: nothing else of the network may be
-    written when it runs.  `forwards` are those of all tasks, which only the schedule may call.
+    written when it runs.  `forwards` are those of all tasks, which only the schedule may call; `ends` are by item the
+    functions that end an execution, None where the tasks have ended it.
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class Program:
     source: str
     storage: tuple[Storage, ...]
     forwards: tuple[Forward, ...]
+    ends: tuple[Forward | None, ...]
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -108,7 +110,8 @@ def generate(plan: Plan) -> Program:
     tasks = tuple(_with_merges(plan, task, next(of_item[task.item])) for task in plan.tasks)
     served = _served(plan, launches)
     text = _source(plan, items, tasks, launches, served)
-    return Program(plan, items, tasks, launches, text, _storage(plan, items, tasks, served), _forwards(plan, tasks, served))
+    storage, forwards = _storage(plan, items, tasks, served), _forwards(plan, tasks, served)
+    return Program(plan, items, tasks, launches, text, storage, forwards, tuple(_ends(plan, items)))
 
 
 def require_lowerings(plan: Plan) -> None:
@@ -190,9 +193,7 @@ def _is_taken(plan: Plan, task: Task, source: Source) -> bool:
 
 def _reads(plan: Plan, reader: Task, writer: Task, *, taken: bool) -> bool:
     """Return whether a source of `reader` has values of `writer`, in the memory of a device or in the buffer."""
-    return any(
-        _is_taken(plan, reader, source) == taken for source in plan.sources(reader) if writer in source.writers
-    )
+    return any(_is_taken(plan, reader, source) == taken for source in plan.sources(reader) if writer in source.writers)
 
 
 def _source(
@@ -264,7 +265,7 @@ def _storage(
         for name in (_array(task), *read):
             users.setdefault(name, set()).add(forward)
         if items[task.item].finish:
-            users[_array(task)].add(_finish(plan.items[task.item].name))
+            users[_array(task)].add(_end(plan.items[task.item].name))
         for table in code.tables:
             sizes[table.name] = table.values.nbytes
             users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
@@ -289,6 +290,12 @@ def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[
         copies = bool(_copies(plan, task, of_launch))
         found.append(Forward(f"{task.name}_forward", merges, () if code.driver else called, code.driver, copies))
     return tuple(found)
+
+
+def _ends(plan: Plan, items: Sequence[ItemCode]) -> Iterator[Forward | None]:
+    for item, code in zip(plan.items, items, strict=True):
+        driver = tuple(dict.fromkeys(name for task in code.tasks for name in task.driver))
+        yield Forward(_end(item.name), (), (), driver, uses_execution=False) if code.finish else None
 
 
 def _launches_of(plan: Plan, item: int) -> list[list[Task]]:
@@ -582,19 +589,19 @@ def _layer_table(plan: Plan) -> str:
 
 def _item_text(plan: Plan, index: int, code: ItemCode) -> str:
     item, steps = plan.items[index], "\n".join(_step_row(plan, index, step) for step in plan.schedules[index])
-    finish = f"static void {_finish(item.name)}(size_t vectors)\n{{\n{code.finish}\n}}\n\n" if code.finish else ""
+    end = f"static void {_end(item.name)}(size_t vectors)\n{{\n{code.finish}\n}}\n\n" if code.finish else ""
     return (
         f"/* Item {item.name}, target {item.target}. */\n{code.definitions}"
         f"static void {item.name}_init(const struct options *options __attribute__((unused)))\n"
         f"{{\n{code.initialise}\n}}\n\n"
         f"static void {item.name}_close(void)\n{{\n{code.close}\n}}\n\n"
-        f"{finish}"
+        f"{end}"
         f"static const struct step {item.name}_steps[] = {{\n{steps}\n}};"
     )
 
 
-def _finish(item: str) -> str:
-    return f"{item}_finish"
+def _end(item: str) -> str:
+    return f"{item}_end_execution"
 
 
 def _step_row(plan: Plan, item: int, step: Step) -> str:
@@ -652,7 +659,7 @@ def _network_table(plan: Plan, of_items: Sequence[ItemCode], counts: tuple[int, 
     network, (tables, stages, launches) = plan.network, counts
     items = "\n".join(
         f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, '
-        f"{_finish(item.name) if code.finish else 'NULL'}, {code.reread}, {code.device}, "
+        f"{_end(item.name) if code.finish else 'NULL'}, {code.reread}, {code.device}, "
         f"{item.name}_steps, {len(schedule)}}},"
         for item, schedule, code in zip(plan.items, plan.schedules, of_items, strict=True)
     )

@@ -139,11 +139,11 @@ class ItemCode:
 
     `definitions` follow those of the tasks; `initialise` and `close` are bodies of functions, the first of which can
     read `options` (kernels/program/options.h); `device` names a function that returns the name of the device, NULL for
-    the processor.  `finish` is the body of a function of `vectors` that ends an execution, for tasks that do not wait for
-    the device.  `reread` names a function that reads the item's tables again from the device, NULL if the code reads
-    them itself.  `kernels` is passed to the target's own compiler.  `objects` gives the bytes of all variables other
-    than tables and buffers, on 64-bit processors; `awaited`, by the variable of a launch, those
-    of the launches for which it waits on the device, as the variable `<launch>_awaited` lists them.
+    the processor.  `finish` is the body of a function of `vectors` that ends an execution, for tasks that do not wait
+    for the device.  `reread` names a function that reads the item's tables again from the device, NULL if the code
+    reads them itself.  `kernels` is passed to the target's own compiler.  `objects` gives the bytes of all variables
+    other than tables and buffers, on 64-bit processors; `awaited`, by the variable of a launch, those of the launches
+    for which it waits on the device, as the variable `<launch>_awaited` lists them.
     """
 
     tasks: tuple[LayerCode, ...]

@@ -58,7 +58,9 @@ class Cuda(Target):
         fusing = {
             task.layer for launch in launches for task in launch if self.lowering_of(task.layer).fuses_multiply_add
         }
-        return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing), launches)
+        return host.generate(
+            item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing), launches
+        )
 
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""

@@ -20,7 +20,7 @@ from harness.targets.cuda.code import (
 )
 from harness.targets.generated import ItemCode, Launch, LayerCode, Stage, Table
 
-DRIVER = ("gpu_put", "gpu_run", "gpu_get")
+DRIVER = ("gpu_put", "gpu_run", "gpu_get", "gpu_finish")
 # Bytes of the structs of kernels/cuda/gpu.h.
 LAUNCH, ARRAY, KERNEL, STAGE, ITEM, SHARED, POINTER = 152, 40, 64, 104, 56, 16, 8
 
@@ -125,7 +125,7 @@ def _shared(buffer: str) -> str:
 
 
 def _finish(item: str, launches: Sequence[_Launch]) -> str:
-    """Return what ends an execution: the outputs of launches for which no task waits are fetched, if they are dumped."""
+    """Return what ends an execution: it fetches the outputs of launches for which no task waits, if they are dumped."""
     lines = [line for launch in launches if not launch.is_awaited for layer in launch.layers
              for line in [_get(launch, layer)]]  # fmt: skip
     return "\n".join([f"    gpu_finish(&{item}_gpu);", *lines]) if lines else ""
@@ -246,8 +246,9 @@ def _launch_text(launch: _Launch) -> str:
             *kernels,
             f"}};\nstatic struct gpu_launch {name} = {{",
             f'    .name = "{name}", .arrays = {name}_arrays, .array_count = {len(arrays)},',
-            f"    .kernels = {name}_kernels, .kernel_count = {len(kernels)},"
-            f"{f' .awaited = {name}_awaited,' if awaited else ''}\n}};",
+            f"    .kernels = {name}_kernels, .kernel_count = {len(kernels)},",
+            *([f"    .awaited = {name}_awaited,"] if awaited else []),
+            "};",
         ]
     )
 

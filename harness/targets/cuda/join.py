@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,7 @@ def text(join: Join) -> str:
     for number, (writer, width) in enumerate(zip(join.writers, join.widths, strict=True)):
         given = f"((const {kind} *)given + v * {stage.input_width} + {starts[number]})"
         lines.append(f"const {kind} *const x_{number} = part == COMPUTE ? {given} : {writer} + v * {width};")
-    for number, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(starts)):
         inside = (join.places >= start) & (join.places < end)
         for runs in _runs(np.flatnonzero(inside), join.places[inside] - start):
             lines += _copy(runs, number)
@@ -61,7 +62,7 @@ def _copy(runs: _Runs, buffer: int) -> Iterator[str]:
     """Yield the statements that copy value n if it is in these runs."""
     last = runs.target + (runs.count - 1) * runs.target_step + runs.length
     yield f"if (n >= {runs.target} && n < {last}) {{"
-    yield f"    const unsigned run = (n - {runs.target}) / {runs.target_step}, at = (n - {runs.target}) % {runs.target_step};"
+    yield f"    const unsigned m = n - {runs.target}, run = m / {runs.target_step}, at = m % {runs.target_step};"
     yield f"    if (at < {runs.length})"
     yield f"        y[i] = x_{buffer}[{runs.source} + run * {runs.source_step} + at];"
     yield "}"
@@ -70,7 +71,7 @@ def _copy(runs: _Runs, buffer: int) -> Iterator[str]:
 def _runs(targets: npt.NDArray[np.intp], places: npt.NDArray[np.intp]) -> Iterator[_Runs]:
     """Yield the values of one buffer as runs of one length, evenly apart; several groups where they are not."""
     edges = [0, *(np.flatnonzero((np.diff(targets) != 1) | (np.diff(places) != 1)) + 1), len(targets)]
-    pieces = [(int(targets[a]), int(places[a]), int(b - a)) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    pieces = [(int(targets[a]), int(places[a]), int(b - a)) for a, b in pairwise(edges) if b > a]
     while pieces:
         group = _evenly(pieces)
         (target, source, length), count = pieces[0], len(group)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness.boards.profile import ItemProfile, Profile
@@ -15,7 +14,7 @@ from harness.plan import plan
 from harness.reference import SpecificationReference
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
-from tests.support.programs.board_program import BoardProgram, Patch, assert_same, build_patched, parse, uniform_vectors
+from tests.support.programs.board_program import BoardProgram, assert_same, build_patched, parse, uniform_vectors
 
 ITEMS = ("gpu_a", "gpu_b", "gpu_c")
 LISTING_3 = ["e1..o1=gpu_a", "o2..o3=gpu_b", "o4..o5=gpu_c"]
