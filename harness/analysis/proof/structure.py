@@ -414,7 +414,8 @@ def _shared(found: Inspected) -> str:
     for item, forward in (*of_tasks, *ends):
         stops = {*forward.driver, *fixed.PURE}
         for name, facts in found.analysis.reachable([forward.name], stops).items():
-            for address in _addresses(found, facts) if facts else ():
+            is_driver = name in forward.driver  # of fixed source: its items share a device, its memory and its library
+            for address in _addresses(found, facts) if facts and not is_driver else ():
                 holder, section = found.program.object_at(address), found.program.section_at(address)
                 if section is None or not section.writable or section.name in LINKER_SECTIONS:
                     continue
