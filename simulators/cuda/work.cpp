@@ -224,6 +224,8 @@ CUresult add_work(CUstream stream, Operation *operation)
     append(&stream->operations, operation);
     if (!unordered_is_allowed() && !is_ordered(operation, stream))
         stream->context->error = CUDA_ERROR_LAUNCH_FAILED;
+    if (is_eager(stream->slot))
+        return perform_until({stream->slot, slot.added});
     if (stream->has_worker && draw(slot) % 2 == 0)
         stream->released = slot.added;
     pthread_cond_broadcast(&changed);

@@ -1,8 +1,9 @@
 /* The work of streams: one operation after the other in each, those of different streams at the same time.
  *
  * Work begins as late as it can: when somebody waits for it, a thread or, by an event, another stream; the thread that
- * waits performs it.  With HARNESS_SIMULATED_STREAMS every stream has a thread of its own, which begins sooner or later
- * as the seed has it.  Blocks of kernels of several streams take turns.
+ * waits performs it.  HARNESS_SIMULATED_EAGER names streams whose work begins as early as it can, so that what it should
+ * have waited for has not happened.  With HARNESS_SIMULATED_STREAMS every stream has a thread of its own, which begins
+ * sooner or later as the seed has it.  Blocks of kernels of several streams take turns.
  */
 #ifndef WORK_H
 #define WORK_H

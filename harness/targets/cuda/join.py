@@ -59,10 +59,9 @@ def text(join: Join) -> str:
 
 
 def _copy(runs: _Runs, buffer: int) -> Iterator[str]:
-    """Yield the statements that copy value n if it is in these runs."""
-    last = runs.target + (runs.count - 1) * runs.target_step + runs.length
-    yield f"if (n >= {runs.target} && n < {last}) {{"
-    yield f"    const unsigned m = n - {runs.target}, run = m / {runs.target_step}, at = m % {runs.target_step};"
+    """Yield the statements that copy value n if it is in these runs; a value before them is a large number of them."""
+    yield f"if (n - {runs.target}u < {(runs.count - 1) * runs.target_step + runs.length}) {{"
+    yield f"    const unsigned m = n - {runs.target}u, run = m / {runs.target_step}, at = m % {runs.target_step};"
     yield f"    if (at < {runs.length})"
     yield f"        y[i] = x_{buffer}[{runs.source} + run * {runs.source_step} + at];"
     yield "}"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harness import model as networks
+from harness.analysis.proof import structure
 from harness.boards.profile import ItemProfile, Profile
 from harness.core.arrays import Array
+from harness.core.file_digest import file_sha256
+from harness.core.installation import ROOT
 from harness.model.network import Network
+from harness.operators.obligations import StageKind
 from harness.plan import plan
 from harness.reference import SpecificationReference
+from harness.targets import codegen
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
-from tests.support.programs.board_program import BoardProgram, assert_same, build_patched, parse, uniform_vectors
+from tests.support.programs.board_program import BoardProgram, Patch, assert_same, build_patched, parse, uniform_vectors
 
 ITEMS = ("gpu_a", "gpu_b", "gpu_c")
 LISTING_3 = ["e1..o1=gpu_a", "o2..o3=gpu_b", "o4..o5=gpu_c"]
@@ -43,3 +52,111 @@ def test_the_papers_items(target: str, sync: str, host: Profile, objects: Path, 
     made = plan_of(net, host, LISTING_3, sync=sync, targets=[target] * 3)
     program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     assert_identical(program, uniform_vectors(net, 70, seed=8), tmp_path / "out")
+
+
+LENET_ROWS = ["conv_1..pool_1=gpu_a+gpu_b:rows", "conv_2..pool_2=gpu_a+gpu_b"]
+
+
+@pytest.mark.parametrize(
+    ("model", "split", "options"),
+    [
+        ("lenet5_int8", LENET_ROWS, ()),
+        *(
+            pytest.param(*each, marks=pytest.mark.campaign)
+            for each in (
+                ("lenet5", LENET_ROWS, ("--trace", "--time", "layer", "--delay", "gpu_a:300")),
+                ("lenet5", ["conv_1..pool_2=gpu_a+gpu_b+gpu_c:rows", "dense_1=gpu_b+gpu_c"], ("--block", 3)),
+                ("lenet5_int8", ["conv_2=gpu_b+gpu_c", "dense_4=gpu_b"], ("--random-delay", "200:3")),
+            )
+        ),
+    ],
+)
+def test_parts_are_joined_on_the_gpu(
+    model: str, split: list[str], options: Sequence[object], host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    """By rows with halos, and by channels: no part is brought together by the processor."""
+    net = networks.load(ROOT / "models" / f"{model}.onnx")
+    made = plan_of(net, host, split, targets=["cuda:layerwise", "cuda:fused", "cuda:fused"])
+    generated = codegen.generate(made)
+    joins = [stage.name for code in generated.tasks for stage in code.stages if stage.part is StageKind.MERGE]
+    on_host = [name for forward in generated.forwards for name, _ in forward.merges]
+    read_of_input = [name for name in on_host if name.startswith(("conv_1_", "quantize_input"))]
+    assert len(joins) > len(on_host)
+    assert on_host == read_of_input
+    program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
+    assert_identical(program, uniform_vectors(net, 37, seed=8), tmp_path / "out", *options)
+
+
+def test_nothing_waits_for_the_gpu_but_what_its_results_are_for(host: Profile) -> None:
+    """Items hand over in the memory of the GPU; only the item with the results waits for it in its tasks."""
+    program = codegen.generate(plan_of(parse(dags.listing_2()), host, LISTING_3))
+    assert {name: set(others) for code in program.items for name, others in code.awaited.items()} == {
+        "e1_launch": {"o2_launch", "o4_launch"},
+        "o2_launch": {"e1_launch", "o6_launch"},
+        "o4_launch": {"e1_launch", "o6_launch"},
+        "o6_launch": {"o2_launch", "o4_launch"},
+    }
+    forwards = [code.forward for code in program.tasks]
+    assert ["gpu_get" in forward for forward in forwards] == [False] * 6 + [True] * 4
+    assert all("gpu_put" in forwards[head] for head in (0, 2, 4, 6))  # by which the proof gives a launch its sources
+
+
+def test_a_pipeline_hands_over_in_buffers(host: Profile) -> None:
+    """Its blocks stay in copies from one execution to the next, when no work of the GPU is left."""
+    program = codegen.generate(plan_of(parse(dags.listing_2()), host, [*LISTING_3, "pipeline"]))
+    assert not any(others for code in program.items for others in code.awaited.values())
+    assert not any(code.finish for code in program.items)
+
+
+CHAIN = ["e1..o1=gpu_a", "o2..advisory=gpu_b"]
+GPU = "kernels/cuda/gpu.c"
+RECORD = "        CUDA(cuEventRecord, launch->name, launch->ended, launch->stream);\n    launch->ran"
+CREATE = "    CUDA(cuEventCreate, launch->name, &launch->ended, CU_EVENT_DISABLE_TIMING);"
+WRONG = {
+    "no record": (CHAIN, Patch(GPU, RECORD, "        (void)launch->ended;\n    launch->ran")),
+    "wrong stream": (CHAIN, Patch(GPU, RECORD, RECORD.replace(" launch->stream", " (*launch->awaited)->stream"))),
+    "shared event": (
+        LISTING_3,  # of the two whose results the last item adds
+        Patch(
+            GPU,
+            CREATE,
+            f"    static CUevent shared;\n    const bool shares = launch->name[1] == '2' || launch->name[1] == '4';\n"
+            f"    if (shares && shared)\n        launch->ended = shared;\n    else\n    {CREATE}\n"
+            "    shared = shares ? launch->ended : shared;",
+        ),
+    ),
+    "no wait": (CHAIN, Patch("network.c", "o2_launch_awaited[] = {&e1_launch, NULL}", "o2_launch_awaited[] = {NULL}")),
+    "no wait for the reader": (
+        CHAIN,
+        Patch("network.c", "e1_launch_awaited[] = {&o2_launch, NULL}", "e1_launch_awaited[] = {NULL}"),
+    ),
+}
+UNORDERED = re.compile(
+    r"o\d_\w+ (reads|writes) memory of the GPU that o\d_\w+ (reads|writes) on another stream, and neither"
+)
+
+
+def run_wrong(wrong: str, host: Profile, objects: Path, folder: Path) -> tuple[BoardProgram, plan.Plan, str]:
+    """The program, its plan, and what it says on stderr before it gives up; nothing if it does not."""
+    split, patch = WRONG[wrong]
+    net = parse(dags.listing_2())
+    made = plan_of(net, host, split)
+    program = build_patched(made, host, folder / "bundle", [patch], flags=FLAGS, objects=objects)
+    np.save(folder / "vectors.npy", uniform_vectors(net, 70, seed=8))
+    done = program.run("--vectors", folder / "vectors.npy", "--out", folder)
+    return program, made, done.stderr if done.returncode else ""
+
+
+@pytest.mark.parametrize(
+    "wrong", [pytest.param(each, marks=[] if "wait" in each else pytest.mark.campaign) for each in WRONG]
+)
+def test_a_hand_over_without_its_events_is_found(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    """While it runs, whatever the activations are; where a launch does not wait, also in the program's file."""
+    program, made, said = run_wrong(wrong, host, objects, tmp_path)
+    [accesses] = {match.groups() for match in UNORDERED.finditer(said)}
+    assert accesses == (("writes", "reads") if wrong == "no wait for the reader" else ("reads", "writes"))
+    if WRONG[wrong][1].file != GPU:
+        asked = structure.questions(codegen.generate(made), (program.path, file_sha256(program.path)))
+        found = [claim.counterexample for claim in (question.ask() for question in asked) if not claim.holds]
+        [first, second] = ("e1", "o2") if "reader" in wrong else ("o2", "e1")
+        assert found == [f"{first}_launch does not wait for {second}_launch, which uses the same memory of the device"]
