@@ -62,6 +62,20 @@ class Cuda(Target):
             item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing), launches
         )
 
+    def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of any board
+        """Return which activations launches leave to those of other items in the memory of the GPU."""
+        lines = []
+        for launch in launches:
+            taken = dict.fromkeys(name.removesuffix("_output") for task in launch for name in task.taken)
+            if taken and any(task.awaited for task in launch):
+                way = (
+                    "stays on the GPU, where an event hands it"
+                    if len(taken) == 1
+                    else "stay on the GPU, where events hand them"
+                )
+                lines.append(f"{' and '.join(taken)} {way} over to {launch[0].layer.name}")
+        return tuple(lines)
+
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""
         return COMPILER
