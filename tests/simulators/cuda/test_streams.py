@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,15 @@ from harness.reference import SpecificationReference
 from harness.targets import codegen
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
-from tests.support.programs.board_program import BoardProgram, Patch, assert_same, build_patched, parse, uniform_vectors
+from tests.support.programs.board_program import (
+    BoardProgram,
+    Patch,
+    assert_same,
+    build_patched,
+    fixed_addresses,
+    parse,
+    uniform_vectors,
+)
 
 ITEMS = ("gpu_a", "gpu_b", "gpu_c")
 LISTING_3 = ["e1..o1=gpu_a", "o2..o3=gpu_b", "o4..o5=gpu_c"]
@@ -52,6 +62,29 @@ def test_the_papers_items(target: str, sync: str, host: Profile, objects: Path, 
     made = plan_of(net, host, LISTING_3, sync=sync, targets=[target] * 3)
     program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     assert_identical(program, uniform_vectors(net, 70, seed=8), tmp_path / "out")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("settings", [{}, {"STREAMS": "1"}, {"STREAMS": "2"}, {"EAGER": "2"}, {"EAGER": "5"}])
+def test_the_thread_sanitizer_finds_no_race_in_program_and_simulator(
+    settings: dict[str, str], host: Profile, tmp_path: Path
+) -> None:
+    """Kernels without barriers, as ThreadSanitizer does not follow fibres; in deployment mode and with all dumps."""
+    net = parse(dags.listing_2())
+    flags = ["-O1", "-g", "-fsanitize=thread"]
+    program = build_patched(plan_of(net, host, LISTING_3), host, tmp_path / "bundle", flags=flags)
+    np.save(tmp_path / "vectors.npy", uniform_vectors(net, 300, seed=8))
+    for dump in ("last", "all"):
+        command = [*fixed_addresses(), *program.command, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path]
+        environment = os.environ | {f"HARNESS_SIMULATED_{name}": value for name, value in settings.items()}
+        done = subprocess.run(
+            [*map(str, command), "--dump", dump, "--block", "5", "--random-delay", "50:1"],
+            capture_output=True, text=True, check=False, timeout=120, env=environment,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+    assert_same(
+        program.read_dumps(tmp_path), SpecificationReference(net).activations(np.load(tmp_path / "vectors.npy"))
+    )
 
 
 LENET_ROWS = ["conv_1..pool_1=gpu_a+gpu_b:rows", "conv_2..pool_2=gpu_a+gpu_b"]
