@@ -183,7 +183,7 @@ def _view(plan: Plan, task: Task, launch_of: Mapping[str, PlannedLaunch], reader
 def _is_taken(plan: Plan, task: Task, source: Source) -> bool:
     """Return whether all values of a source of `task` stay in the memory of the device on which they were computed.
 
-    In a pipeline buffers have copies, and nothing is begun on a device that goes on when the execution ends.
+    In a pipeline buffers have copies, and the schedule reads them from one execution to the next.
     """
     if plan.depth > 1 or not source.writers:
         return False

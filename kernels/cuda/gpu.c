@@ -356,7 +356,7 @@ void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vec
         memcpy(to, launch->arrays[array].pinned, vectors * launch->arrays[array].bytes);
 }
 
-/* On the GPU: the thread goes on.  Nothing is begun before the others have ended what they had begun when it waits. */
+/* Return at once: the stream waits, for what the others have recorded by now. */
 static void await_others(const struct gpu_launch *launch)
 {
     for (struct gpu_launch *const *other = launch->awaited; other && *other; ++other)

@@ -136,7 +136,7 @@ void perform_next(CUstream stream)
     pthread_cond_broadcast(&changed);
 }
 
-/* Whoever waits performs the work, unless another thread is at it. */
+/* The thread that waits performs the work, unless another thread performs it. */
 CUresult perform_until(Place place)
 {
     while (!is_done(place)) {
