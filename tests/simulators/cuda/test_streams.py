@@ -54,14 +54,27 @@ def assert_identical(program: BoardProgram, vectors: Array, folder: Path, *optio
     assert_same(program.activations(vectors, folder, *options), expected)
 
 
-@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
-@pytest.mark.parametrize("sync", ["barrier", "flag"])
-def test_the_papers_items(target: str, sync: str, host: Profile, objects: Path, tmp_path: Path) -> None:
-    """Listing 3: its three items on one GPU."""
+@pytest.mark.parametrize(
+    ("target", "sync"),
+    [
+        ("cuda:layerwise", "flag"),
+        ("cuda:fused", "barrier"),
+        pytest.param("cuda:layerwise", "barrier", marks=pytest.mark.campaign),
+        pytest.param("cuda:fused", "flag", marks=pytest.mark.campaign),
+    ],
+)
+def test_the_papers_items(
+    target: str, sync: str, host: Profile, objects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listing 3: its three items on one GPU, whichever of their streams begins first."""
     net = parse(dags.listing_2())
     made = plan_of(net, host, LISTING_3, sync=sync, targets=[target] * 3)
     program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
-    assert_identical(program, uniform_vectors(net, 70, seed=8), tmp_path / "out")
+    vectors = uniform_vectors(net, 70, seed=8)
+    assert_identical(program, vectors, tmp_path / "out")
+    for setting, value in (("STREAMS", "1"), ("EAGER", "2"), ("EAGER", "5")):
+        monkeypatch.setenv(f"HARNESS_SIMULATED_{setting}", value)
+        assert_identical(program, vectors, tmp_path / f"{setting}{value}", "--random-delay", "50:1")
 
 
 @pytest.mark.campaign
@@ -164,6 +177,28 @@ WRONG = {
         Patch("network.c", "e1_launch_awaited[] = {&o2_launch, NULL}", "e1_launch_awaited[] = {NULL}"),
     ),
 }
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("execution", range(5))
+def test_a_wait_that_is_missing_gives_wrong_activations_every_time(
+    execution: int, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    """The item that does not wait is the only one whose stream begins early."""
+    net = parse(dags.listing_2())
+    patch = Patch("network.c", "o2_launch_awaited[] = {&e1_launch, ", "o2_launch_awaited[] = {")
+    program = build_patched(plan_of(net, host, LISTING_3), host, tmp_path / "b", [patch], flags=FLAGS, objects=objects)
+    np.save(tmp_path / "vectors.npy", uniform_vectors(net, 70, seed=execution))
+    settings = {"HARNESS_SIMULATED_UNORDERED": "1", "HARNESS_SIMULATED_EAGER": "2"}
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = SpecificationReference(net).activations(np.load(tmp_path / "vectors.npy"))
+    found = zip(net.layers, program.read_dumps(tmp_path), expected, strict=True)
+    wrong = {layer.name for layer, made, right in found if not np.array_equal(made, right)}
+    assert {"o2", "o3", "o6"} <= wrong
+    assert not wrong & {"e1", "o1", "o4", "o5"}
+
+
 UNORDERED = re.compile(
     r"o\d_\w+ (reads|writes) memory of the GPU that o\d_\w+ (reads|writes) on another stream, and neither"
 )
