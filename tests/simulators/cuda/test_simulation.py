@@ -991,7 +991,7 @@ def test_a_call_may_hang(driver: Path, library: Path, small: Compiled, tmp_path:
     (tmp_path / "input").write_bytes(bytes(8))
     given = [driver, library, tmp_path / "image", 8, tmp_path / "input", tmp_path / "output", 8, 1]
     for fault, expected in ("cuStreamSynchronize=hang@3", 0), ("cuStreamSynchronize=hang@2", None):
-        command = [str(word) for word in [*given, 1, "1,1", "add_table"]]
+        command = [str(word) for word in [*given, 1, 0, "1,1", "add_table"]]
         environment = {"HARNESS_SIMULATED_FAULT": fault}
         try:
             done = subprocess.run(command, env=environment, check=False, timeout=2 if expected is None else 60)
