@@ -61,7 +61,7 @@ class _Launch:
         self.layers, self.memory, self._text = launch.layers, launch.memory, launch.text
         self.name = _variable(launch.layers[0].task.layer.name)
         self.tasks = {task.layer.name: task for task in view}
-        self.joins = list({each.buffer: each for task in self.tasks.values() for each in task.joins}.values())
+        self.joins = [each for task in self.tasks.values() for each in task.joins]
         self.kernels = (*map(join.kernel, self.joins), *launch.kernels)
         awaited = (other for task in self.tasks.values() for other in task.awaited)
         self.awaited = tuple(dict.fromkeys(map(_variable, awaited)))
@@ -73,8 +73,8 @@ class _Launch:
         return "\n\n".join([*map(join.text, self.joins), self._text])
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether its thread waits for it: the program reads some of its results."""
+    def has_results(self) -> bool:
+        """Whether the program reads an output of its tasks, so that its thread waits for it."""
         return any(array.role == "GPU_RESULT" for array in self.arrays)
 
     def _arrays(self) -> Iterator[_Array]:
@@ -126,8 +126,7 @@ def _shared(buffer: str) -> str:
 
 def _finish(item: str, launches: Sequence[_Launch]) -> str:
     """Return what ends an execution: it fetches the outputs of launches for which no task waits, if they are dumped."""
-    lines = [line for launch in launches if not launch.is_awaited for layer in launch.layers
-             for line in [_get(launch, layer)]]  # fmt: skip
+    lines = [_get(launch, layer) for launch in launches if not launch.has_results for layer in launch.layers]
     return "\n".join([f"    gpu_finish(&{item}_gpu);", *lines]) if lines else ""
 
 
@@ -167,12 +166,12 @@ def _get(launch: _Launch, layer: DeviceLayer) -> str:
 
 
 def _task(launch: _Launch, layer: DeviceLayer) -> LayerCode:
-    """Return a task: the first of a launch runs it; each fetches its own output, if the launch is awaited."""
-    name = launch.name
-    lines = [_get(launch, layer) if launch.is_awaited else "    (void)vectors; /* fetched when the execution ends */"]
-    stages = [(stage, layer.task.layer.name) for stage in layer.stages]
+    """Return a task: the first of a launch runs it; each fetches its own output, if the launch has results."""
+    name, of_task = launch.name, layer.task.layer.name
+    lines = [_get(launch, layer) if launch.has_results else "    (void)vectors; /* fetched when the execution ends */"]
+    joins = [(each.stage, each.stage.name) for each in launch.tasks[of_task].joins]
+    stages = [*joins, *((stage, of_task) for stage in layer.stages)]
     if layer is launch.layers[0]:
-        stages = [*((each.stage, each.stage.name) for each in launch.joins), *stages]
         puts = [
             f"    gpu_put(&{name}, {index}, {source.name}, vectors);"
             for index, source in enumerate(launch.arrays)
