@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness import model as networks
 from harness.analysis.proof import structure
@@ -20,9 +22,10 @@ from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.obligations import StageKind
-from harness.plan import plan
+from harness.plan import conformance, plan
 from harness.reference import SpecificationReference
 from harness.targets import codegen
+from tests.integration.programs.test_operators import COMPILED
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
 from tests.support.programs.board_program import (
@@ -78,9 +81,9 @@ def test_the_papers_items(
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("settings", [{}, {"STREAMS": "1"}, {"STREAMS": "2"}, {"EAGER": "2"}, {"EAGER": "5"}])
+@pytest.mark.parametrize("stand_in", [{}, {"STREAMS": "1"}, {"STREAMS": "2"}, {"EAGER": "2"}, {"EAGER": "5"}])
 def test_the_thread_sanitizer_finds_no_race_in_program_and_simulator(
-    settings: dict[str, str], host: Profile, tmp_path: Path
+    stand_in: dict[str, str], host: Profile, tmp_path: Path
 ) -> None:
     """Kernels without barriers, as ThreadSanitizer does not follow fibres; in deployment mode and with all dumps."""
     net = parse(dags.listing_2())
@@ -89,7 +92,7 @@ def test_the_thread_sanitizer_finds_no_race_in_program_and_simulator(
     np.save(tmp_path / "vectors.npy", uniform_vectors(net, 300, seed=8))
     for dump in ("last", "all"):
         command = [*fixed_addresses(), *program.command, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path]
-        environment = os.environ | {f"HARNESS_SIMULATED_{name}": value for name, value in settings.items()}
+        environment = os.environ | {f"HARNESS_SIMULATED_{name}": value for name, value in stand_in.items()}
         done = subprocess.run(
             [*map(str, command), "--dump", dump, "--block", "5", "--random-delay", "50:1"],
             capture_output=True, text=True, check=False, timeout=120, env=environment,
@@ -131,6 +134,49 @@ def test_parts_are_joined_on_the_gpu(
     assert on_host == read_of_input
     program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     assert_identical(program, uniform_vectors(net, 37, seed=8), tmp_path / "out", *options)
+
+
+@st.composite
+def allocations(draw: st.DrawFn, net: Network) -> list[str]:
+    """Words that give every layer to one item, or its columns to two."""
+    words = []
+    for layer in net.layers:
+        chosen = draw(st.permutations(ITEMS))
+        pieces = layer.pieces("channels")
+        count = draw(st.sampled_from([1, 1, 2] if pieces and pieces.count > 1 else [1]))
+        words.append(f"{layer.name}={'+'.join(chosen[:count])}")
+    return words
+
+
+@pytest.mark.campaign
+@settings(COMPILED, max_examples=12)
+@given(data=st.data(), seed=st.integers(0, 10_000))
+def test_any_network_on_any_items_is_identical_and_its_trace_conforms(
+    data: st.DataObject, seed: int, host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two items or three on the GPU, whichever stream is early; the third item may be the processor's."""
+    net = parse(dags.random_dag(np.random.default_rng(seed), data.draw(st.integers(3, 9))))
+    kinds = st.sampled_from(["cuda:layerwise", "cuda:fused"])
+    targets = [data.draw(kinds), data.draw(kinds), data.draw(st.one_of(kinds, st.just("c")))]
+    sync = data.draw(st.sampled_from(["barrier", "flag"]))
+    made = plan_of(net, host, data.draw(allocations(net)), targets=targets, sync=sync)
+    folder, vectors = tmp_path_factory.mktemp("any"), uniform_vectors(net, 70, seed)
+    program = build_patched(made, host, folder / "bundle", flags=FLAGS, objects=objects)
+    np.save(folder / "vectors.npy", vectors)
+    options = ["--vectors", folder / "vectors.npy", "--out", folder, "--random-delay", "50:1"]
+    expected = SpecificationReference(net).activations(vectors)
+    for more, setting in (
+        ([], {}),
+        (["--trace"], {}),
+        ([], {"EAGER": "2"}),
+        ([], {"EAGER": "5"}),
+        ([], {"STREAMS": "1"}),
+    ):
+        done = program.run(*options, *more, **{f"HARNESS_SIMULATED_{name}": value for name, value in setting.items()})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert_same(program.read_dumps(folder), expected)
+    trace = conformance.arrange(made, conformance.read(folder / "trace.jsonl"), 5)
+    assert conformance.replay(made, trace).violations == ()
 
 
 def test_nothing_waits_for_the_gpu_but_what_its_results_are_for(host: Profile) -> None:
@@ -189,8 +235,8 @@ def test_a_wait_that_is_missing_gives_wrong_activations_every_time(
     patch = Patch("network.c", "o2_launch_awaited[] = {&e1_launch, ", "o2_launch_awaited[] = {")
     program = build_patched(plan_of(net, host, LISTING_3), host, tmp_path / "b", [patch], flags=FLAGS, objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(net, 70, seed=execution))
-    settings = {"HARNESS_SIMULATED_UNORDERED": "1", "HARNESS_SIMULATED_EAGER": "2"}
-    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, **settings)
+    stand_in = {"HARNESS_SIMULATED_UNORDERED": "1", "HARNESS_SIMULATED_EAGER": "2"}
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, **stand_in)
     assert (done.returncode, done.stderr) == (0, "")
     expected = SpecificationReference(net).activations(np.load(tmp_path / "vectors.npy"))
     found = zip(net.layers, program.read_dumps(tmp_path), expected, strict=True)
