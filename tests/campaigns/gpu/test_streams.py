@@ -38,7 +38,7 @@ def test_items_on_one_gpu_are_identical(
     made = plan.make(net, profile, split=SPLITS[name], sync=sync, block=256)
     built = bundle.build(codegen.generate(made), profile, cache)
     program = BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
-    vectors = uniform_vectors(net, 100 if gpu.simulated else 2003, seed=8)
+    vectors = uniform_vectors(net, 40 if gpu.simulated else 2003, seed=8)
     expected = SpecificationReference(net).activations(vectors)
     for block in (256, 7):
         assert_same(program.activations(vectors, tmp_path / f"{block}", "--block", block), expected)
@@ -46,7 +46,7 @@ def test_items_on_one_gpu_are_identical(
     for block in (256, 1):
         folder = tmp_path / f"deployed_{block}"
         folder.mkdir()
-        options = ["--dump", "last", "--block", block, "--executions", 200 if gpu.simulated else 20_000]
+        options = ["--dump", "last", "--block", block, "--executions", 4 if gpu.simulated else 10_000]
         done = program.run("--vectors", tmp_path / "256/vectors.npy", "--out", folder, *options)
         assert (done.returncode, done.stderr) == (0, "")
         assert '"fault": ""' in done.stdout  # every pass gave the same
