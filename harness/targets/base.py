@@ -128,6 +128,8 @@ class Target(ABC):
     """Facts never observed on hardware; the first run there asks a person to check them."""
     assumptions: str = ""
     """Assumptions of a proof about items of this target, in whole sentences, beyond those about all items."""
+    device_memory: str = ""
+    """The memory in which items of targets with the same one leave activations to each other; empty: in buffers."""
     fuses_tasks: bool = False
     """True if the forward of a launch's first task may compute the whole launch; otherwise each task is a launch."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from harness.operators.obligations import StageKind
 from harness.operators.region import Region
 from harness.plan.items.description import columns_text
 from harness.plan.plan import Compute, HandOver, Plan, Source, Step, Task
-from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
+from harness.targets.generated import C_TYPES, ItemCode, Join, Launch, LayerCode, Stage, Table, TaskView
 
 ARENA = "arena"
 """The name in `network.c` of the bytes that buffers share."""
@@ -73,7 +73,8 @@ class Program:
 
     `items` and `tasks` hold the code of each, in the plan's order, the tasks with the stages that merge their sources.
     `source` is the text of `network.c`, `storage` all its buffers and tables: nothing else of the network may be
-    written when it runs.  `forwards` are those of all tasks, which only the schedule may call.
+    written when it runs.  `forwards` are those of all tasks, which only the schedule may call; `ends` are by item the
+    functions that end an execution, None where the tasks have ended it.
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class Program:
     source: str
     storage: tuple[Storage, ...]
     forwards: tuple[Forward, ...]
+    ends: tuple[Forward | None, ...]
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -108,7 +110,8 @@ def generate(plan: Plan) -> Program:
     tasks = tuple(_with_merges(plan, task, next(of_item[task.item])) for task in plan.tasks)
     served = _served(plan, launches)
     text = _source(plan, items, tasks, launches, served)
-    return Program(plan, items, tasks, launches, text, _storage(plan, tasks, served), _forwards(plan, tasks, served))
+    storage, forwards = _storage(plan, items, tasks, served), _forwards(plan, tasks, served)
+    return Program(plan, items, tasks, launches, text, storage, forwards, tuple(_ends(plan, items)))
 
 
 def require_lowerings(plan: Plan) -> None:
@@ -151,14 +154,46 @@ def planned_launches(plan: Plan) -> tuple[PlannedLaunch, ...]:
 def item_views(plan: Plan) -> list[list[Launch]]:
     """Return the launches of every item as its target sees them."""
     views: list[list[Launch]] = [[] for _ in plan.items]
-    for launch in planned_launches(plan):
-        views[launch.item].append(
-            [
-                TaskView(plan.part(task), tuple(_source_buffers(plan, task)), task in launch.outputs)
-                for task in launch.tasks
-            ]
-        )
+    launches, readers = planned_launches(plan), _readers(plan)
+    launch_of = {task.name: launch for launch in launches for task in launch.tasks}
+    for launch in launches:
+        views[launch.item].append([_view(plan, task, launch_of, readers[task.name]) for task in launch.tasks])
     return views
+
+
+def _view(plan: Plan, task: Task, launch_of: Mapping[str, PlannedLaunch], readers: Sequence[Task]) -> TaskView:
+    own = launch_of[task.name]
+    outside = [reader for reader in readers if launch_of[reader.name] is not own]
+    handed = [reader for reader in outside if _reads(plan, reader, task, taken=True)]
+    written = {writer: None for source in plan.sources(task) if _is_taken(plan, task, source)
+               for writer in source.writers if launch_of[writer.name] is not own}  # fmt: skip
+    others = (launch_of[other.name] for other in (*written, *handed))
+    is_result = not readers or task.layer == len(plan.network.layers) - 1
+    return TaskView(
+        plan.part(task),
+        tuple(_source_buffers(plan, task)),
+        is_result or any(_reads(plan, reader, task, taken=False) for reader in outside),
+        is_handed=bool(handed),
+        taken=tuple(map(_output, written)),
+        joins=tuple(_joins_of(plan, task)),
+        awaited=tuple(dict.fromkeys(other.tasks[0].name for other in others if other.item != own.item)),
+    )
+
+
+def _is_taken(plan: Plan, task: Task, source: Source) -> bool:
+    """Return whether all values of a source of `task` stay in the memory of the device on which they were computed.
+
+    In a pipeline buffers have copies, and the schedule reads them from one execution to the next.
+    """
+    if plan.depth > 1 or not source.writers:
+        return False
+    memories = {targets.find(plan.items[each.item].target).device_memory for each in (task, *source.writers)}
+    return len(memories) == 1 and memories != {""}
+
+
+def _reads(plan: Plan, reader: Task, writer: Task, *, taken: bool) -> bool:
+    """Return whether a source of `reader` has values of `writer`, in the memory of a device or in the buffer."""
+    return any(_is_taken(plan, reader, source) == taken for source in plan.sources(reader) if writer in source.writers)
 
 
 def _source(
@@ -212,7 +247,9 @@ def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
     return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
 
 
-def _storage(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]) -> tuple[Storage, ...]:
+def _storage(
+    plan: Plan, items: Sequence[ItemCode], codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]
+) -> tuple[Storage, ...]:
     users: dict[str, set[str]] = {"input": set()}
     sizes = {"input": plan.block * plan.network.input.size * 4}
     for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
@@ -227,6 +264,8 @@ def _storage(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[T
                 read.append(merge.buffer)
         for name in (_array(task), *read):
             users.setdefault(name, set()).add(forward)
+        if items[task.item].finish:
+            users[_array(task)].add(_end(plan.items[task.item].name))
         for table in code.tables:
             sizes[table.name] = table.values.nbytes
             users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
@@ -251,6 +290,12 @@ def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[
         copies = bool(_copies(plan, task, of_launch))
         found.append(Forward(f"{task.name}_forward", merges, () if code.driver else called, code.driver, copies))
     return tuple(found)
+
+
+def _ends(plan: Plan, items: Sequence[ItemCode]) -> Iterator[Forward | None]:
+    for item, code in zip(plan.items, items, strict=True):
+        driver = tuple(dict.fromkeys(name for task in code.tasks for name in task.driver))
+        yield Forward(_end(item.name), (), (), driver, uses_execution=False) if code.finish else None
 
 
 def _launches_of(plan: Plan, item: int) -> list[list[Task]]:
@@ -376,10 +421,23 @@ class _Merge:
 
 def merged_places(plan: Plan) -> dict[str, npt.NDArray[np.intp]]:
     """Return by the name of each merging stage the places in its input of the values that it gives, (width,)."""
-    return {merge.stage.name: merge.places() for task in plan.tasks for merge in _merges_of(plan, task)}
+    return {merge.stage.name: merge.places() for task in plan.tasks for merge in _all_merges(plan, task)}
 
 
 def _merges_of(plan: Plan, task: Task) -> list[_Merge]:
+    """Return the sources of `task` that the program brings together."""
+    return [merge for merge in _all_merges(plan, task) if not _is_taken(plan, task, merge.source)]
+
+
+def _joins_of(plan: Plan, task: Task) -> Iterator[Join]:
+    """Yield the sources of `task` that its device brings together."""
+    for merge in _all_merges(plan, task):
+        if _is_taken(plan, task, merge.source):
+            widths = tuple(region.size for region in merge.written)
+            yield Join(merge.buffer, merge.stage, tuple(_written(merge.source)), widths, merge.places())
+
+
+def _all_merges(plan: Plan, task: Task) -> list[_Merge]:
     """Return the sources of `task` that are brought together."""
     found = []
     for index, source in enumerate(plan.sources(task)):
@@ -531,13 +589,19 @@ def _layer_table(plan: Plan) -> str:
 
 def _item_text(plan: Plan, index: int, code: ItemCode) -> str:
     item, steps = plan.items[index], "\n".join(_step_row(plan, index, step) for step in plan.schedules[index])
+    end = f"static void {_end(item.name)}(size_t vectors)\n{{\n{code.finish}\n}}\n\n" if code.finish else ""
     return (
         f"/* Item {item.name}, target {item.target}. */\n{code.definitions}"
         f"static void {item.name}_init(const struct options *options __attribute__((unused)))\n"
         f"{{\n{code.initialise}\n}}\n\n"
         f"static void {item.name}_close(void)\n{{\n{code.close}\n}}\n\n"
+        f"{end}"
         f"static const struct step {item.name}_steps[] = {{\n{steps}\n}};"
     )
+
+
+def _end(item: str) -> str:
+    return f"{item}_end_execution"
 
 
 def _step_row(plan: Plan, item: int, step: Step) -> str:
@@ -594,7 +658,8 @@ def _launch_table(plan: Plan, launches: Sequence[PlannedLaunch]) -> str:
 def _network_table(plan: Plan, of_items: Sequence[ItemCode], counts: tuple[int, int, int]) -> str:
     network, (tables, stages, launches) = plan.network, counts
     items = "\n".join(
-        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {code.reread}, {code.device}, '
+        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, '
+        f"{_end(item.name) if code.finish else 'NULL'}, {code.reread}, {code.device}, "
         f"{item.name}_steps, {len(schedule)}}},"
         for item, schedule, code in zip(plan.items, plan.schedules, of_items, strict=True)
     )

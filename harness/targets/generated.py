@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
@@ -94,16 +95,38 @@ class LayerCode:
     initialise: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class Join:
+    """A source that is brought together in the memory of a device: its buffer, and the buffers that it is made of.
+
+    `places` are the places of its values in a vector of these, side by side; each has as many values as `widths` says.
+    `stage` is the query of the proof, one vector of them in, one of the source out.
+    """
+
+    buffer: str
+    stage: Stage
+    writers: tuple[str, ...]
+    widths: tuple[int, ...]
+    places: npt.NDArray[np.intp]
+
+
 @dataclass(frozen=True)
 class TaskView:
     """A task as its target sees it: `layer` reads the buffers `sources`, one for each of its inputs.
 
-    `is_output` is whether its output is read outside the launch that it belongs to.
+    `is_output` is whether the program reads its output outside the launch that it belongs to.  The rest is about items
+    of targets with one `device_memory`: whether other launches read its output there (`is_handed`), which buffers it
+    reads that others have left there (`taken`), and of these the sources that it joins.  `awaited` are the first tasks
+    of launches of other items that do so, or that have left a buffer there that it reads.
     """
 
     layer: Layer
     sources: tuple[str, ...]
     is_output: bool
+    is_handed: bool = field(default=False, kw_only=True)
+    taken: tuple[str, ...] = field(default=(), kw_only=True)
+    joins: tuple[Join, ...] = field(default=(), kw_only=True)
+    awaited: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 Launch: TypeAlias = Sequence[TaskView]
@@ -116,9 +139,11 @@ class ItemCode:
 
     `definitions` follow those of the tasks; `initialise` and `close` are bodies of functions, the first of which can
     read `options` (kernels/program/options.h); `device` names a function that returns the name of the device, NULL for
-    the processor.  `reread` names a function that reads the item's tables again from the device, NULL if the code reads
-    them itself.  `kernels` is passed to the target's own compiler.  `objects` gives the bytes of all variables other
-    than tables and buffers, on 64-bit processors.
+    the processor.  `finish` is the body of a function of `vectors` that ends an execution, for tasks that do not wait
+    for the device.  `reread` names a function that reads the item's tables again from the device, NULL if the code
+    reads them itself.  `kernels` is passed to the target's own compiler.  `objects` gives the bytes of all variables
+    other than tables and buffers, on 64-bit processors; `awaited`, by the variable of a launch, those of the launches
+    for which it waits on the device, as the variable `<launch>_awaited` lists them.
     """
 
     tasks: tuple[LayerCode, ...]
@@ -127,8 +152,10 @@ class ItemCode:
     close: str = ""
     device: str = "NULL"
     reread: str = "NULL"
+    finish: str = ""
     kernels: Any = None
     objects: Mapping[str, int] = field(default_factory=dict)
+    awaited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def definition(table: Table, attribute: str = "", *, writable: bool = False) -> str:

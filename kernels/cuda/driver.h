@@ -50,7 +50,8 @@ enum {
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
 enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
-enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, CU_EVENT_DEFAULT = 0 };
+enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, CU_EVENT_DEFAULT = 0,
+       CU_EVENT_DISABLE_TIMING = 2 };
 
 /* X(result, name, arguments) for every function. */
 #define CUDA_DRIVER(X)                                                                                 \
@@ -78,6 +79,7 @@ enum { CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, CU_E
     X(CUresult, cuStreamCreate, (CUstream *stream, unsigned flags))                                    \
     X(CUresult, cuStreamDestroy_v2, (CUstream stream))                                                 \
     X(CUresult, cuStreamSynchronize, (CUstream stream))                                                \
+    X(CUresult, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                   \
     X(CUresult, cuStreamBeginCapture_v2, (CUstream stream, int mode))                                  \
     X(CUresult, cuStreamEndCapture, (CUstream stream, CUgraph *graph))                                 \
     X(CUresult, cuGraphInstantiateWithFlags, (CUgraphExec *executable, CUgraph graph, unsigned long long flags)) \

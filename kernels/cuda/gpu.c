@@ -104,15 +104,20 @@ static void enqueue_copy_out(const struct gpu_array *array, size_t vectors, CUst
     CUDA(cuMemcpyDtoHAsync_v2, "copying from the GPU", array->pinned, array->device, vectors * array->bytes, stream);
 }
 
+static bool is_given(const struct gpu_array *array)
+{
+    return array->role == GPU_SOURCE || array->role == GPU_TAKEN;
+}
+
 static void enqueue(const struct gpu_launch *launch, size_t vectors)
 {
     for (size_t i = 0; i < launch->array_count; ++i)
-        if (launch->arrays[i].role == GPU_SOURCE)
+        if (is_given(&launch->arrays[i]) && launch->arrays[i].pinned)
             enqueue_copy_in(&launch->arrays[i], vectors, launch->stream);
     for (size_t i = 0; i < launch->kernel_count; ++i)
         enqueue_kernel(&launch->kernels[i], launch->arrays, (struct question){WHOLE}, vectors, launch->stream);
     for (size_t i = 0; i < launch->array_count; ++i)
-        if (launch->arrays[i].role != GPU_SOURCE && launch->arrays[i].pinned)
+        if (!is_given(&launch->arrays[i]) && launch->arrays[i].pinned)
             enqueue_copy_out(&launch->arrays[i], vectors, launch->stream);
 }
 
@@ -126,12 +131,35 @@ static void capture(struct gpu_launch *launch)
     CUDA(cuGraphDestroy, launch->name, graph);
 }
 
-static void allocate_array(struct gpu_array *array, bool keep_all)
+static bool is_copied(enum gpu_role role, const struct options *options)
+{
+    switch (role) {
+    case GPU_SOURCE:
+    case GPU_RESULT: return true;
+    case GPU_HANDED: return options->dump == DUMP_ALL || options->task;
+    case GPU_TAKEN: return options->task;
+    case GPU_JOINED: return false;
+    case GPU_BETWEEN:
+    case GPU_WITHIN: break;
+    }
+    return options->dump == DUMP_ALL;
+}
+
+/* The first of its users allocates shared memory. */
+static void allocate_device(struct gpu_array *array, size_t bytes)
+{
+    struct gpu_shared *const shared = array->shared;
+    if (!shared || shared->users++ == 0)
+        CUDA(cuMemAlloc_v2, "memory of the GPU for a block of vectors", shared ? &shared->device : &array->device, bytes);
+    if (shared)
+        array->device = shared->device;
+}
+
+static void allocate_array(struct gpu_array *array, bool copied)
 {
     const size_t bytes = network.block_capacity * array->bytes;
-    const bool copied = keep_all || array->role == GPU_SOURCE || array->role == GPU_RESULT;
-    if (copied || array->role == GPU_BETWEEN)
-        CUDA(cuMemAlloc_v2, "memory of the GPU for a block of vectors", &array->device, bytes);
+    if (copied || array->role != GPU_WITHIN)
+        allocate_device(array, bytes);
     if (!copied)
         return;
     CUDA(cuMemAllocHost_v2, "memory of the host for a block of vectors", &array->pinned, bytes);
@@ -140,7 +168,7 @@ static void allocate_array(struct gpu_array *array, bool keep_all)
 
 static void free_array(struct gpu_array *array)
 {
-    if (array->device)
+    if (array->device && (!array->shared || --array->shared->users == 0))
         CUDA(cuMemFree_v2, "", array->device);
     if (array->pinned)
         CUDA(cuMemFreeHost, "", array->pinned);
@@ -199,6 +227,24 @@ static void write_times(const struct gpu_item *item)
     device_times_close();
 }
 
+/* What is timed, traced or shifted step by step has to end with its step; the proof reads what a launch hands over. */
+static bool waits(const struct gpu_launch *launch, const struct options *options)
+{
+    for (size_t i = 0; i < launch->array_count; ++i)
+        if (launch->arrays[i].role == GPU_RESULT)
+            return true;
+    return launch->times.wanted || options->trace || options->jitter_ns || options->task;
+}
+
+/* Recorded once before anybody waits: at first all memory may be written. */
+static void open_event(struct gpu_launch *launch)
+{
+    if (!launch->awaited)
+        return;
+    CUDA(cuEventCreate, launch->name, &launch->ended, CU_EVENT_DISABLE_TIMING);
+    CUDA(cuEventRecord, launch->name, launch->ended, launch->stream);
+}
+
 static void open_launch(struct gpu_launch *launch, CUstream stream, const struct options *options)
 {
     launch->stream = stream;
@@ -206,14 +252,18 @@ static void open_launch(struct gpu_launch *launch, CUstream stream, const struct
     for (size_t i = 0; i < launch->kernel_count; ++i)
         find_kernel(&launch->kernels[i]);
     for (size_t i = 0; i < launch->array_count; ++i)
-        allocate_array(&launch->arrays[i], options->dump == DUMP_ALL);
+        allocate_array(&launch->arrays[i], is_copied(launch->arrays[i].role, options));
     capture(launch);
     open_times(launch, options);
+    open_event(launch);
+    launch->waits = waits(launch, options);
 }
 
 static void close_launch(struct gpu_launch *launch)
 {
     close_times(launch);
+    if (launch->awaited)
+        CUDA(cuEventDestroy_v2, launch->name, launch->ended);
     CUDA(cuGraphExecDestroy, launch->name, launch->graph);
     for (size_t i = 0; i < launch->array_count; ++i)
         free_array(&launch->arrays[i]);
@@ -245,8 +295,8 @@ static void test_arithmetic(CUstream stream)
 {
     static uint32_t results[SELF_TEST_CASES];
     static const size_t order[] = {0, 1};
-    struct gpu_array arrays[] = {{GPU_SOURCE, sizeof *self_test_cases, 0, (void *)self_test_cases},
-                                 {GPU_RESULT, sizeof *results, 0, results}};
+    struct gpu_array arrays[] = {{GPU_SOURCE, sizeof *self_test_cases, NULL, 0, (void *)self_test_cases},
+                                 {GPU_RESULT, sizeof *results, NULL, 0, results}};
     const struct gpu_kernel kernel = {"self_test", 1, order, 2, THREADS, 0, 0, find_function("self_test")};
     for (size_t i = 0; i < 2; ++i)
         CUDA(cuMemAlloc_v2, "the self-test", &arrays[i].device, SELF_TEST_CASES * arrays[i].bytes);
@@ -296,18 +346,27 @@ void gpu_release(struct gpu_item *item)
 
 void gpu_put(struct gpu_launch *launch, size_t array, const void *from, size_t vectors)
 {
-    memcpy(launch->arrays[array].pinned, from, vectors * launch->arrays[array].bytes);
+    if (launch->arrays[array].pinned)
+        memcpy(launch->arrays[array].pinned, from, vectors * launch->arrays[array].bytes);
 }
 
 void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vectors)
 {
-    if (launch->arrays[array].pinned)
+    if (launch->arrays[array].pinned && launch->ran)
         memcpy(to, launch->arrays[array].pinned, vectors * launch->arrays[array].bytes);
+}
+
+/* Return at once: the stream waits, for what the others have recorded by now. */
+static void await_others(const struct gpu_launch *launch)
+{
+    for (struct gpu_launch *const *other = launch->awaited; other && *other; ++other)
+        CUDA(cuStreamWaitEvent, launch->name, launch->stream, (*other)->ended, 0);
 }
 
 void gpu_run(struct gpu_launch *launch, size_t vectors)
 {
     enter_context();
+    await_others(launch);
     if (launch->times.wanted)
         CUDA(cuEventRecord, launch->name, launch->times.begin, launch->stream);
     if (vectors == launch->block)
@@ -316,8 +375,19 @@ void gpu_run(struct gpu_launch *launch, size_t vectors)
         enqueue(launch, vectors);
     if (launch->times.wanted)
         CUDA(cuEventRecord, launch->name, launch->times.end, launch->stream);
+    if (launch->awaited)
+        CUDA(cuEventRecord, launch->name, launch->ended, launch->stream);
+    launch->ran = true;
+    if (!launch->waits)
+        return;
     CUDA(cuStreamSynchronize, launch->name, launch->stream);
     note_time(launch);
+}
+
+void gpu_finish(const struct gpu_item *item)
+{
+    enter_context();
+    CUDA(cuStreamSynchronize, item->name, item->stream);
 }
 
 /* Its memory goes with the context: only a program that answers a question of the proof has any. */

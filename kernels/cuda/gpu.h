@@ -4,6 +4,16 @@
  * run, what others read is copied back.  All of it is one CUDA graph, made by gpu_open for the block of the run and
  * replayed at each execution; a block with fewer vectors, the last of a file, takes the same steps one by one.
  * All memory is allocated by gpu_open.
+ *
+ * Every item has its own stream.  What launches of GPU items exchange stays in the memory of the GPU; events order it:
+ *
+ *     stream of the writer   wait(reader.ended)  writer  record(writer.ended)
+ *     stream of the reader                                 wait(writer.ended)  reader  record(reader.ended)
+ *
+ * The reader waits for the writer of this execution, the writer for the readers of the execution before, which then
+ * have read what it overwrites.  The hand-overs of the schedule order the calls of the threads, so that each wait finds
+ * the record that it is meant for.  A launch without results for the processor does not wait for the GPU, unless each
+ * step is timed or traced: gpu_finish does so when the block ends.
  */
 #ifndef GPU_H
 #define GPU_H
@@ -18,14 +28,24 @@
 /* What an activation is to a launch. */
 enum gpu_role {
     GPU_SOURCE,     /* copied to the GPU before the kernels */
-    GPU_RESULT,     /* copied back: others read it */
+    GPU_RESULT,     /* copied back: the processor reads it */
+    GPU_HANDED,     /* only launches on the GPU read it, there; copied back only for dumps of all layers and the proof */
+    GPU_TAKEN,      /* what another launch has left on the GPU; copied to it only for the proof, which gives it */
+    GPU_JOINED,     /* made of taken ones by a kernel; never copied */
     GPU_BETWEEN,    /* of two kernels; copied back only for dumps of all layers */
     GPU_WITHIN,     /* of one kernel, which writes it to memory only for dumps of all layers */
+};
+
+/* Memory that several launches use: one writes it, the others take it. */
+struct gpu_shared {
+    size_t users; /* arrays that are open */
+    CUdeviceptr device;
 };
 
 struct gpu_array {
     enum gpu_role role;
     size_t bytes;          /* of a vector */
+    struct gpu_shared *shared; /* NULL: no other launch uses its memory */
     CUdeviceptr device;    /* 0: nobody asks for it */
     void *pinned;          /* the same in memory of the host that the GPU can reach; NULL: it is not copied */
 };
@@ -56,7 +76,12 @@ struct gpu_launch {
     size_t array_count;
     struct gpu_kernel *kernels;
     size_t kernel_count;
+    struct gpu_launch *const *awaited; /* of other items: those that write what it takes, and that take what it writes;
+                                        * NULL behind the last; NULL: there are none */
     CUstream stream;
+    CUevent ended; /* recorded behind each execution, where others await it */
+    bool waits;    /* for the GPU: its results are read when gpu_run returns */
+    bool ran;
     size_t block; /* vectors of the graph */
     CUgraphExec graph;
     struct gpu_times times;
@@ -108,12 +133,16 @@ void gpu_release(struct gpu_item *item);
 /* Reads the item's tables again from the GPU. */
 void gpu_fetch_tables(const struct gpu_item *item);
 
-/* From the host's memory to the launch's, and back; nothing is done for an array that is not copied. */
+/* From the host's memory to the launch's, and back; nothing is done for an array that is not copied, and nothing is got
+ * of a launch that never ran. */
 void gpu_put(struct gpu_launch *launch, size_t array, const void *from, size_t vectors);
 void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vectors);
 
-/* Computes; returns when the results are there. */
+/* Computes; returns when the results are there, or without any for the processor at once. */
 void gpu_run(struct gpu_launch *launch, size_t vectors);
+
+/* Returns when all launches of the item have ended: those that have no results for the processor can be got then. */
+void gpu_finish(const struct gpu_item *item);
 
 /* Passes vectors through a stage. */
 void gpu_apply(struct gpu_stage *stage, size_t vectors, const void *inputs, void *outputs);

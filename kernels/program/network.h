@@ -114,6 +114,8 @@ struct item {
     const char *target;
     void (*init)(const struct options *options);
     void (*close)(void);
+    void (*finish)(size_t vectors); /* of the execution: behind the last step, waits for what tasks have left to a device
+                                     * and fetches it; NULL: they wait for it themselves */
     void (*reread)(void);        /* reads its tables again from where the code reads them; NULL: it reads them itself */
     const char *(*device)(void); /* what it runs on, in words, once it is open; NULL: on the processor */
     const struct step *steps;

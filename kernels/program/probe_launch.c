@@ -143,6 +143,8 @@ static void execute(struct trial *trial)
     put_sources(trial);
     for (size_t i = 0; i < trial->launch->task_count; ++i)
         network.tasks[trial->launch->tasks[i].task].forward(trial->execution.vectors, trial->execution.index);
+    if (network.items[trial->launch->item].finish)
+        network.items[trial->launch->item].finish(trial->execution.vectors);
     take_sources(trial);
     for (size_t i = 0; i < trial->output_count; ++i)
         take_output(trial, &trial->outputs[i]);

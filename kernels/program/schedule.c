@@ -155,6 +155,9 @@ static void run_steps(struct worker *worker)
         if (reading.end)
             worker->intervals[i].end = meter_read();
     }
+    const size_t vectors = schedule_execution(0).vectors;
+    if (worker->item->finish && vectors)
+        worker->item->finish(vectors);
 }
 
 static void call_or_run_steps(struct worker *worker)

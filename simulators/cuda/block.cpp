@@ -46,6 +46,10 @@ void complain_of_barrier(simulated_site site, const char *what)
             blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line, what);
 }
 
+/* Blocks of several streams take turns. */
+pthread_mutex_t multiprocessor = PTHREAD_MUTEX_INITIALIZER;
+void *const *last_launch; /* whose block ran last, by its parameters */
+
 /* A GPU gives a block whatever another has left; a kernel may not rely on it. */
 void spoil_shared_memory()
 {
@@ -353,9 +357,25 @@ bool is_first_or_last()
 
 bool run_block(void *const *parameters)
 {
-    if (is_first_or_last())
+    if (is_first_or_last() || last_launch != parameters)
         spoil_shared_memory();
+    last_launch = parameters;
     return (running->barriers ? run_together(parameters) : run_loop(parameters)) && guard_is_whole();
+}
+
+/* When it is its turn. */
+bool take_turn(const simulated_kernel &kernel, uint3 grid, uint3 block, size_t shared_bytes, uint3 at,
+               void *const *parameters)
+{
+    pthread_mutex_lock(&multiprocessor);
+    running = &kernel;
+    dynamic_bytes = shared_bytes;
+    gridDim = grid;
+    blockDim = block;
+    blockIdx = at;
+    const bool done = run_block(parameters);
+    pthread_mutex_unlock(&multiprocessor);
+    return done;
 }
 
 } // namespace
@@ -382,14 +402,11 @@ unsigned simulated_thread()
 bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, size_t shared_bytes,
                       void *const *parameters)
 {
-    running = &kernel;
-    dynamic_bytes = shared_bytes;
-    gridDim = grid;
-    blockDim = block;
-    for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
-        for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
-            for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
-                if (!run_block(parameters))
+    uint3 at;
+    for (at.z = 0; at.z < grid.z; ++at.z)
+        for (at.y = 0; at.y < grid.y; ++at.y)
+            for (at.x = 0; at.x < grid.x; ++at.x)
+                if (!take_turn(kernel, grid, block, shared_bytes, at, parameters))
                     return false;
     return true;
 }

@@ -1,6 +1,6 @@
 /* The threads of a block on a processor: where a thread stands, and the barrier among those of a block.
  *
- * Blocks run one after the other.  Threads of a kernel without barriers are a loop; those of a kernel with barriers
+ * Blocks run one after the other, those of launches on several streams in turns.  Threads of a kernel without barriers are a loop; those of a kernel with barriers
  * are fibres of one thread of the processor, or real threads where SIMULATION_THREADS is defined (ThreadSanitizer).
  */
 #ifndef BLOCK_H

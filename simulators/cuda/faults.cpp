@@ -116,3 +116,18 @@ bool leaks_are_reported()
 {
     return number_from_environment("HARNESS_SIMULATED_LEAKS", 0) != 0;
 }
+
+bool is_eager(unsigned stream)
+{
+    return (unsigned)number_from_environment("HARNESS_SIMULATED_EAGER", 0) >> stream & 1;
+}
+
+unsigned stream_seed()
+{
+    return (unsigned)number_from_environment("HARNESS_SIMULATED_STREAMS", 0);
+}
+
+bool unordered_is_allowed()
+{
+    return number_from_environment("HARNESS_SIMULATED_UNORDERED", 0) != 0;
+}

@@ -2,7 +2,7 @@
  * registry.  The functions do what CUDA's documentation says of them, and refuse what it leaves undefined.
  *
  * Work waits in its stream until somebody waits for it: a program that forgets to finds that nothing has happened.
- * One lock serves all: a GPU has one owner at a time.
+ * Streams work at the same time, and only events order them: see work.h and order.h.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -26,18 +26,17 @@ namespace {
 constexpr unsigned OPERATIONS_OF_A_STREAM = 64;
 constexpr size_t SHARED_BYTES = 48 * 1024, THREADS_OF_A_BLOCK = 1024;
 
-pthread_mutex_t gpu = PTHREAD_MUTEX_INITIALIZER;
 bool initialised;
 unsigned char *initial_tables; /* as the compiler left them */
 
 struct Lock {
     Lock()
     {
-        pthread_mutex_lock(&gpu);
+        pthread_mutex_lock(&books);
     }
     ~Lock()
     {
-        pthread_mutex_unlock(&gpu);
+        pthread_mutex_unlock(&books);
     }
 };
 
@@ -88,10 +87,13 @@ CUresult refusal(unsigned needs)
     if (const CUresult refused = refusal(needs))                                                       \
         return refused
 
-/* What the GPU's work is added to: the stream's queue, or the graph that it records. */
-Queue *queue_of(CUstream stream)
+/* Adds the GPU's work to the stream, or to the graph that it records. */
+CUresult enqueue(CUstream stream, Operation *operation)
 {
-    return stream->capture != nullptr ? &stream->capture->operations : &stream->operations;
+    if (stream->capture == nullptr)
+        return add_work(stream, operation);
+    append(&stream->capture->operations, operation);
+    return CUDA_SUCCESS;
 }
 
 /* Modules */
@@ -222,8 +224,7 @@ CUresult enqueue_copy(CUstream stream, Action action, void *to, const void *from
     operation->from = from;
     operation->bytes = bytes;
     operation->pinned = pinned;
-    append(queue_of(stream), operation);
-    return CUDA_SUCCESS;
+    return enqueue(stream, operation);
 }
 
 const char *name_of(Kind kind)
@@ -271,6 +272,7 @@ const struct {
     {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
     {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
     {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+    {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
     {CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT"},
     {CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
     {999, "CUDA_ERROR_UNKNOWN"},
@@ -548,7 +550,13 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     ENTER(cuStreamCreate, IN_CONTEXT);
     if (stream == nullptr || (flags != 0 && flags != CU_STREAM_NON_BLOCKING))
         return CUDA_ERROR_INVALID_VALUE;
-    *stream = add<CUstream_st>(STREAM);
+    CUstream const made = add<CUstream_st>(STREAM);
+    if (!open_stream(made)) {
+        complain("it can hold %d streams at a time", MOST_STREAMS);
+        destroy(made);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *stream = made;
     reserve_operations(OPERATIONS_OF_A_STREAM);
     return CUDA_SUCCESS;
 }
@@ -560,7 +568,7 @@ CUresult cuStreamDestroy_v2(CUstream stream)
         return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture != nullptr)
         return break_capture(stream);
-    const CUresult result = run(stream, nullptr);
+    const CUresult result = run(stream);
     destroy(stream);
     return result;
 }
@@ -570,7 +578,7 @@ CUresult cuStreamSynchronize(CUstream stream)
     ENTER(cuStreamSynchronize, IN_CONTEXT);
     if (find(stream, STREAM) == nullptr)
         return CUDA_ERROR_INVALID_HANDLE;
-    return stream->capture != nullptr ? break_capture(stream) : run(stream, nullptr);
+    return stream->capture != nullptr ? break_capture(stream) : run(stream);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
@@ -625,8 +633,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
         return break_capture(stream);
     Operation *const operation = new_operation(REPLAY);
     operation->executable = executable;
-    append(&stream->operations, operation);
-    return CUDA_SUCCESS;
+    return add_work(stream, operation);
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec executable)
@@ -668,8 +675,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     each_parameter(kernel, [&](size_t i, size_t offset) {
         memcpy(operation->parameters + offset, parameters[i], kernel->parameters[i].bytes);
     });
-    append(queue_of(stream), operation);
-    return CUDA_SUCCESS;
+    return enqueue(stream, operation);
 }
 
 /* Events */
@@ -677,9 +683,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     ENTER(cuEventCreate, IN_CONTEXT);
-    if (event == nullptr || flags != CU_EVENT_DEFAULT)
+    if (event == nullptr || (flags != CU_EVENT_DEFAULT && flags != CU_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_VALUE;
     *event = add<CUevent_st>(EVENT);
+    (*event)->timed = flags == CU_EVENT_DEFAULT;
     return CUDA_SUCCESS;
 }
 
@@ -702,10 +709,34 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
         return CUDA_SUCCESS;
     Operation *const operation = new_operation(RECORD);
     operation->event = event;
-    append(&stream->operations, operation);
-    event->stream = stream;
-    ++event->pending;
-    return CUDA_SUCCESS;
+    const CUresult result = add_work(stream, operation);
+    event->place = {stream->slot, stream->clock.of[stream->slot]};
+    event->clock = stream->clock;
+    return result;
+}
+
+/* CUDA lets a capture spread to a stream that waits for what another records; here each graph is of one stream. */
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    ENTER(cuStreamWaitEvent, IN_CONTEXT);
+    if (find(stream, STREAM) == nullptr || find(event, EVENT) == nullptr)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (event->captured)
+        return CUDA_ERROR_CAPTURED_EVENT;
+    if (stream->capture != nullptr) {
+        break_capture(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    if (event->place.number == 0) {
+        complain("a stream waits for an event that was never recorded: on a GPU it would not wait");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    stream->clock.join(event->clock);
+    Operation *const operation = new_operation(WAIT);
+    operation->place = event->place;
+    return add_work(stream, operation);
 }
 
 CUresult cuEventSynchronize(CUevent event)
@@ -715,7 +746,7 @@ CUresult cuEventSynchronize(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->captured)
         return CUDA_ERROR_CAPTURED_EVENT;
-    return event->pending > 0 ? run(event->stream, event) : CUDA_SUCCESS;
+    return run_until(event->place, event->clock);
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
@@ -723,13 +754,13 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
     ENTER(cuEventElapsedTime, IN_CONTEXT);
     if (find(begin, EVENT) == nullptr || find(end, EVENT) == nullptr)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (begin->stream == nullptr || end->stream == nullptr)
+    if (begin->place.number == 0 || end->place.number == 0 || !begin->timed || !end->timed)
         return CUDA_ERROR_INVALID_HANDLE;
     if (milliseconds == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
     if (begin->captured || end->captured)
         return CUDA_ERROR_CAPTURED_EVENT;
-    if (begin->pending > 0 || end->pending > 0)
+    if (!is_done(begin->place) || !is_done(end->place))
         return CUDA_ERROR_NOT_READY;
     *milliseconds = (float)(int64_t)(end->time_ns - begin->time_ns) / 1e6f;
     return CUDA_SUCCESS;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "work.h"
+
 Object *objects;
 __thread CUcontext current;
 
@@ -173,6 +175,7 @@ CUresult free_memory(Kind kind, const void *address)
     Memory *const memory = find_memory(kind, address, 0);
     if (memory == nullptr || memory->begin != address)
         return CUDA_ERROR_INVALID_VALUE;
+    wait_until_idle();
     const bool intact = check_guards();
     unlink_object(memory);
     free(memory->begin - GUARD_BYTES);
@@ -182,12 +185,16 @@ CUresult free_memory(Kind kind, const void *address)
 
 void destroy(Object *object)
 {
+    wait_until_idle();
     unlink_object(object);
     switch (object->kind) {
     case MODULE: free(((CUmodule)object)->image); break;
     case MEMORY:
     case PINNED: free(((Memory *)object)->begin - GUARD_BYTES); break;
-    case STREAM: discard_all(&((CUstream)object)->operations); break;
+    case STREAM:
+        close_stream((CUstream)object);
+        discard_all(&((CUstream)object)->operations);
+        break;
     case GRAPH: discard_all(&((CUgraph)object)->operations); break;
     case EXECUTABLE: discard_all(&((CUgraphExec)object)->operations); break;
     default: break;

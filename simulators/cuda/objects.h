@@ -8,12 +8,14 @@
 
 #include "driver.h"
 #include "image.h"
+#include "order.h"
 #include "registry.h"
 
 /* Errors that the program does not name. */
 constexpr CUresult CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
                    CUDA_ERROR_NOT_SUPPORTED = 801, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-                   CUDA_ERROR_CAPTURED_EVENT = 907, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908;
+                   CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905, CUDA_ERROR_CAPTURED_EVENT = 907,
+                   CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908;
 
 enum Kind { CONTEXT, MODULE, FUNCTION, TABLE, MEMORY, PINNED, STREAM, EVENT, GRAPH, EXECUTABLE };
 
@@ -43,10 +45,11 @@ struct CUfunc_st : Object {
 struct Memory : Object {
     unsigned char *begin;
     size_t bytes;
+    Accesses accesses;
 };
 
 enum { PARAMETER_BYTES = 4096 }; /* CUDA's limit */
-enum Action { COPY_IN, COPY_OUT, LAUNCH, RECORD, REPLAY };
+enum Action { COPY_IN, COPY_OUT, LAUNCH, RECORD, WAIT, REPLAY };
 
 struct Operation {
     Operation *next;
@@ -59,6 +62,7 @@ struct Operation {
     uint3 grid, block;
     unsigned shared_bytes;
     CUevent event;
+    Place place; /* for which it waits */
     CUgraphExec executable;
     alignas(16) unsigned char parameters[PARAMETER_BYTES];
 };
@@ -77,14 +81,21 @@ struct CUgraphExec_st : Object {
 
 struct CUstream_st : Object {
     Queue operations;
+    unsigned slot;     /* the stream's number while it exists */
+    Clock clock;       /* what is ordered before its next operation */
+    uint64_t released; /* the operations that its worker may perform */
+    bool busy;         /* some thread performs one */
+    bool has_worker, ends;
+    pthread_t worker;
     CUgraph capture; /* what is being recorded; nullptr: nothing */
     pthread_t captured_by;
     bool capture_failed;
 };
 
 struct CUevent_st : Object {
-    CUstream stream; /* where it was recorded last; nullptr: nowhere */
-    unsigned pending; /* records that wait in the stream */
+    bool timed;
+    Place place; /* where it was recorded last; operation 0: nowhere */
+    Clock clock; /* what is ordered before that */
     bool captured;
     uint64_t time_ns;
 };

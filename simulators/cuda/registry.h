@@ -16,7 +16,7 @@
 
 struct simulated_parameter {
     size_t bytes;
-    bool is_pointer;
+    bool is_pointer, writes; /* a pointer to what is not constant may write */
 };
 
 struct simulated_kernel {
@@ -48,11 +48,15 @@ extern SIMULATED_HIDDEN const size_t simulated_table_count;
 #define SIMULATED_COUNT(list) (sizeof(list) / sizeof *(list))
 
 template <typename T> struct simulated_type {
-    static constexpr simulated_parameter PARAMETER = {sizeof(T), false};
+    static constexpr simulated_parameter PARAMETER = {sizeof(T), false, false};
 };
 
 template <typename T> struct simulated_type<T *> {
-    static constexpr simulated_parameter PARAMETER = {sizeof(T *), true};
+    static constexpr simulated_parameter PARAMETER = {sizeof(T *), true, true};
+};
+
+template <typename T> struct simulated_type<const T *> {
+    static constexpr simulated_parameter PARAMETER = {sizeof(T *), true, false};
 };
 
 /* simulated_numbers_to<3>::Type is simulated_numbers<0, 1, 2>. */
@@ -71,7 +75,7 @@ template <auto KERNEL> struct simulated_call;
 
 template <typename... P, void (*KERNEL)(P...)> struct simulated_call<KERNEL> {
     static constexpr size_t COUNT = sizeof...(P);
-    static constexpr simulated_parameter PARAMETERS[COUNT + 1] = {simulated_type<P>::PARAMETER..., {0, false}};
+    static constexpr simulated_parameter PARAMETERS[COUNT + 1] = {simulated_type<P>::PARAMETER..., {0, false, false}};
 
     template <size_t... I> static void call(void *const *parameters, simulated_numbers<I...>)
     {

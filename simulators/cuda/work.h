@@ -1,4 +1,10 @@
-/* Doing what waits in a stream. */
+/* The work of streams: one operation after the other in each, those of different streams at the same time.
+ *
+ * Work begins as late as it can: when somebody waits for it, a thread or, by an event, another stream; the thread that
+ * waits performs it.  HARNESS_SIMULATED_EAGER names streams whose work begins as early as it can, so that what it should
+ * have waited for has not happened.  With HARNESS_SIMULATED_STREAMS every stream has a thread of its own, which begins
+ * sooner or later as the seed has it.  Blocks of kernels of several streams take turns.
+ */
 #ifndef WORK_H
 #define WORK_H
 
@@ -6,8 +12,29 @@
 
 #pragma GCC visibility push(hidden)
 
-/* All that waits, or what waits before the event is recorded.  The first error breaks the context. */
-CUresult run(CUstream stream, const CUevent_st *until);
+/* Of all that the stand-in keeps; not held while kernels and copies run. */
+extern pthread_mutex_t books;
+
+/* False if there are too many. */
+bool open_stream(CUstream stream);
+
+/* Forgets what waits in it. */
+void close_stream(CUstream stream);
+
+/* Adds it behind all that the thread has waited for.  Unordered accesses break the context. */
+CUresult add_work(CUstream stream, Operation *operation);
+
+/* Whether accesses of the operation, which the stream's clock has counted, are ordered behind those before. */
+bool is_ordered(const Operation *operation, CUstream stream);
+
+/* Returns when all that was added has been performed, or all up to a place, of which a thread knows the clock then.
+ * The first error breaks the context. */
+CUresult run(CUstream stream);
+CUresult run_until(Place place, const Clock &clock);
+bool is_done(Place place);
+
+/* Returns when no kernel or copy runs: before something is destroyed that they may use. */
+void wait_until_idle();
 
 #pragma GCC visibility pop
 

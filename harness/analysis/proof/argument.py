@@ -24,7 +24,7 @@ from harness.operators.region import Region
 from harness.operators.tensor import FLOAT32
 from harness.plan.plan import Plan
 from harness.targets import LayerCode
-from harness.targets.codegen import Program, merged_places
+from harness.targets.codegen import Program, item_views, merged_places
 
 Advance = Callable[[int], object]
 
@@ -149,7 +149,19 @@ def of_plan(plan: Plan, ran_on: Sequence[str], *, all_floats: bool) -> list[str]
     stand_ins = {item: where for item, where in places.items() if where != targets.HARDWARE}
     granted = {item.name: targets.find(item.target).assumptions for item in plan.items}
     of_items = {item: sentences for item, sentences in granted.items() if sentences}
-    return list(assumptions(plan.network, stand_ins, all_floats=all_floats, of_items=of_items))
+    return [*assumptions(plan.network, stand_ins, all_floats=all_floats, of_items=of_items), *_of_events(plan)]
+
+
+def _of_events(plan: Plan) -> Iterator[str]:
+    """Yield the assumption about items that hand over on a device, where events order them."""
+    views = zip(plan.items, item_views(plan), strict=True)
+    names = [item.name for item, launches in views if any(task.awaited for launch in launches for task in launch)]
+    if names:
+        yield (
+            f"Streams and events keep the order that the documentation of their driver promises, for items "
+            f"{' and '.join(names)}. The launches for which each launch waits were read from the program; that it "
+            "waits, and records its event behind its work, is in the fixed source of the driver code."
+        )
 
 
 def assumptions(

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
+from harness import targets
 from harness.analysis.inspection import fixed, program
 from harness.analysis.inspection.flow import (
     END,
@@ -206,6 +207,7 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
             sum(each.offset is not None for each in stored),
             _misplaced,
         )
+    yield from _of_devices(generated, question)
     if plan.sync == "flag":
         yield question(
             None, "flags are raised and awaited by instructions that order memory", len(plan.hand_overs), _flags
@@ -232,6 +234,23 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
                 len(code.stages),
                 lambda found, code=code: _impure(found, code),  # type: ignore[misc]
             )
+
+
+def _of_devices(generated: codegen.Program, question: Callable[[None, str, int, Find], Question]) -> Iterator[Question]:
+    """Yield the questions about items whose tasks leave work to a device."""
+    for item, end in zip(generated.plan.items, generated.ends, strict=True):
+        if end:
+            statement = f"the function that ends an execution of item {item.name} calls its driver alone"
+            yield question(None, statement, 1, lambda found, end=end: _wrong_forward(found, end))  # type: ignore[misc]
+    exchanges = _exchanges(generated)
+    if any(exchanges.values()):
+        yield question(
+            None,
+            "on its device each launch waits for those of other items that write what it reads there, and for those "
+            "that read what it writes there",
+            sum(map(len, exchanges.values())),
+            _unordered,
+        )
 
 
 # Variables.
@@ -390,19 +409,62 @@ def _may_hold(found: Inspected, place: int) -> bool:
 
 def _shared(found: Inspected) -> str:
     used: dict[str, int] = {}
-    for task, forward in zip(found.plan.tasks, found.forwards, strict=True):
+    of_tasks = [(task.item, forward) for task, forward in zip(found.plan.tasks, found.forwards, strict=True)]
+    ends = [(item, end) for item, end in enumerate(found.generated.ends) if end]
+    for item, forward in (*of_tasks, *ends):
         stops = {*forward.driver, *fixed.PURE}
         for name, facts in found.analysis.reachable([forward.name], stops).items():
-            for address in _addresses(found, facts) if facts else ():
+            is_driver = name in forward.driver  # of fixed source: its items share a device, its memory and its library
+            for address in _addresses(found, facts) if facts and not is_driver else ():
                 holder, section = found.program.object_at(address), found.program.section_at(address)
                 if section is None or not section.writable or section.name in LINKER_SECTIONS:
                     continue
                 variable = holder.name if holder else hex(address)
                 if any({forward.name, name} & planned.users for planned in found.planned_at(address)):
                     continue
-                if used.setdefault(variable, task.item) != task.item:
-                    first, second = (found.plan.items[item].name for item in (used[variable], task.item))
+                if used.setdefault(variable, item) != item:
+                    first, second = (found.plan.items[each].name for each in (used[variable], item))
                     return f"items {first} and {second} both use {variable}, the second in {name}"
+    return ""
+
+
+# Events.
+
+
+def _exchanges(generated: codegen.Program) -> Mapping[str, set[str]]:
+    """Return by the variable of each launch those of launches of other items that it meets in their device's memory.
+
+    Derived from the plan: all values of a source stay there if all their writers are items with the reader's memory.
+    """
+    plan, variables = generated.plan, [iter(code.awaited) for code in generated.items]
+    memories = [targets.find(item.target).device_memory for item in plan.items]
+    launches = [launch for launch in generated.launches if memories[launch.item]]
+    variable = {task: name for launch in launches for name in [next(variables[launch.item])] for task in launch.tasks}
+    found: dict[str, set[str]] = {name: set() for name in variable.values()}
+    for reader in plan.tasks if plan.depth == 1 else ():
+        for source in plan.sources(reader):
+            if reader in variable and {memories[writer.item] for writer in source.writers} == {memories[reader.item]}:
+                for writer in source.writers:
+                    if writer.item != reader.item:
+                        found[variable[reader]].add(variable[writer])
+                        found[variable[writer]].add(variable[reader])
+    return found
+
+
+def _unordered(found: Inspected) -> str:
+    """Describe a launch that does not wait for what the plan says, by the list to which its variable points."""
+    for name, wanted in _exchanges(found.generated).items():
+        launch, listed = _object(found, name), _object(found, f"{name}_awaited")
+        if launch is None:
+            return f"the program has no {name}"
+        held = {to for _, to in found.program.pointers_in(launch.address, launch.end)}
+        pointed = [to for _, to in found.program.pointers_in(listed.address, listed.end)] if listed else []
+        if listed and listed.address not in held:
+            return f"{name} does not point to {listed.name}"
+        others = {other: _object(found, other) for other in wanted}
+        missing = [other for other, symbol in others.items() if symbol is None or symbol.address not in pointed]
+        if missing:
+            return f"{name} does not wait for {missing[0]}, which uses the same memory of the device"
     return ""
 
 

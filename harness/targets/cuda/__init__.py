@@ -29,6 +29,7 @@ class Cuda(Target):
     variants = ("layerwise", "fused", "tensor")
     Settings = CudaSettings
     lowering = CudaLowering
+    device_memory = "GPU"
     fuses_tasks = True
     hardware_checklist = (
         "all that only a GPU can show: run `make test-gpu` on a machine with one, see docs/evidence/README.md",
@@ -60,7 +61,23 @@ class Cuda(Target):
         fusing = {
             task.layer for launch in launches for task in launch if self.lowering_of(task.layer).fuses_multiply_add
         }
-        return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing))
+        return host.generate(
+            item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing), launches
+        )
+
+    def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of any board
+        """Return which activations launches leave to those of other items in the memory of the GPU."""
+        lines = []
+        for launch in launches:
+            taken = dict.fromkeys(name.removesuffix("_output") for task in launch for name in task.taken)
+            if taken and any(task.awaited for task in launch):
+                way = (
+                    "stays on the GPU, where an event hands it"
+                    if len(taken) == 1
+                    else "stay on the GPU, where events hand them"
+                )
+                lines.append(f"{' and '.join(taken)} {way} over to {launch[0].layer.name}")
+        return tuple(lines)
 
     def _kernel(self, task: TaskView) -> LayerKernel:
         lowering: CudaLowering[Any] = self.lowering_of(task.layer)

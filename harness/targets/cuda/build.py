@@ -200,6 +200,6 @@ def _build_stand_in(bundle: Path, settings: CudaSettings, compile_c: CompileC) -
         sources,
         output,
         *("-x", "c++", "-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
-        *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1", "-Wl,-z,defs"),
+        *("-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1", "-Wl,-z,defs"),
         *(f"-I{SIMULATION}", "-I.", f"-DSIMULATED_ARCH={_oldest(settings)[3:]}"),
     )

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION = 209, 218, 222
 INVALID_HANDLE, NOT_FOUND, NOT_READY, ILLEGAL_ADDRESS = 400, 500, 600, 700
 CONTEXT_IS_DESTROYED, LAUNCH_FAILED, NOT_SUPPORTED = 709, 719, 801
 CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURED_EVENT, CAPTURE_WRONG_THREAD = 900, 901, 907, 908
+CAPTURE_ISOLATION = 905
 THREAD_LOCAL = 1
 
 Call = Callable[[Gpu], int]
@@ -416,7 +417,8 @@ def test_nothing_happens_before_somebody_waits(gpu: Gpu) -> None:
     assert found.tolist() == [21, 22, 23, 24] * 2
 
 
-def test_only_the_stream_that_is_waited_for_does_its_work(gpu: Gpu) -> None:
+def test_only_the_stream_that_is_waited_for_does_its_work(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_SIMULATED_UNORDERED", "1")
     y, found, other = gpu.allocate(8), np.zeros(8, np.uint8), gpu.new_stream()
     assert (add_table(gpu, 0, y, count=0), gpu.get(found, y, other)) == (0, 0)
     assert gpu.synchronize() == 0
@@ -542,6 +544,128 @@ def test_threads_of_the_program_share_a_context_and_have_their_own_streams(gpu: 
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+# Streams that wait for each other
+
+
+class Streams:
+    """Two streams: the first adds the table to zeros, the second to what the first has made, in other memory."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu, self.first, self.second = gpu, gpu.stream, gpu.new_stream()
+        self.a, self.b, self.y = (gpu.allocate(8) for _ in range(3))
+        self.found = gpu.pinned(8)
+        self.event, self.back = (gpu.make("cuEventCreate", 2) for _ in range(2))
+        assert (gpu.put(self.a, np.zeros(8, np.uint8)), gpu.synchronize()) == (0, 0)
+
+    def write(self) -> int:
+        return add_table(self.gpu, self.a, self.b, 8, self.first)
+
+    def read(self) -> int:
+        return add_table(self.gpu, self.b, self.y, 8, self.second)
+
+    def record(self, stream: int, event: int | None = None) -> int:
+        return self.gpu.call("cuEventRecord", event or self.event, stream)
+
+    def wait(self, stream: int, event: int | None = None) -> int:
+        return self.gpu.call("cuStreamWaitEvent", stream, event or self.event, 0)
+
+    def result(self) -> list[int]:
+        assert (self.gpu.get(self.found, self.y, self.second), self.gpu.synchronize(self.second)) == (0, 0)
+        return self.found.tolist()
+
+
+@pytest.fixture(params=["", "EAGER=2", "EAGER=1", "EAGER=3", "STREAMS=1", "STREAMS=2"])
+def streams(
+    request: pytest.FixtureRequest, library: Path, small: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Streams]:
+    name, _, value = request.param.partition("=")
+    if name:
+        monkeypatch.setenv(f"HARNESS_SIMULATED_{name}", value)
+    made = Streams(Gpu(library).open(small.cubin))
+    yield made
+    made.gpu.call("cuCtxDestroy_v2", made.gpu.context)
+
+
+def test_an_event_orders_two_streams_whichever_begins_first(streams: Streams) -> None:
+    for _ in range(20):
+        assert (streams.write(), streams.record(streams.first), streams.wait(streams.second)) == (0, 0, 0)
+        assert (streams.read(), streams.record(streams.second, streams.back)) == (0, 0)
+        assert streams.wait(streams.first, streams.back) == 0
+        assert streams.result() == [2, 4, 6, 8] * 2
+
+
+UNORDERED_HAND_OVERS: dict[str, Callable[[Streams], Sequence[int]]] = {
+    "early record": lambda s: (s.record(s.first), s.write(), s.wait(s.second), s.read()),
+    "no wait": lambda s: (s.write(), s.record(s.first), s.read()),
+    "wrong stream": lambda s: (s.write(), s.record(s.second), s.wait(s.second), s.read()),
+    "shared event": lambda s: (s.write(), s.record(s.first), s.record(s.second), s.wait(s.second), s.read()),
+    "no wait for the reader": lambda s: (s.write(), s.record(s.first), s.wait(s.second), s.read(), s.write()),
+}
+
+
+@pytest.mark.parametrize("kind", UNORDERED_HAND_OVERS)
+def test_accesses_that_nothing_orders_break_the_context(
+    streams: Streams, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    *right, wrong = UNORDERED_HAND_OVERS[kind](streams)
+    assert (set(right), wrong) == ({0}, LAUNCH_FAILED)
+    assert streams.gpu.synchronize() == LAUNCH_FAILED
+    verb = "writes memory of the GPU that add_table reads" if "reader" in kind else "reads memory"
+    assert capfd.readouterr().err.count(f"add_table {verb}") == 1
+
+
+@pytest.mark.parametrize("kind", list(UNORDERED_HAND_OVERS)[:-1])
+def test_a_wait_that_is_missing_gives_wrong_values_every_time(
+    library: Path, small: Compiled, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SIMULATED_UNORDERED", "1")
+    for eager in ("0", "2"):
+        monkeypatch.setenv("HARNESS_SIMULATED_EAGER", eager)
+        unordered = Streams(Gpu(library).open(small.cubin))
+        assert set(UNORDERED_HAND_OVERS[kind](unordered)) == {0}
+        assert unordered.result() == [0xA6, 0xA7, 0xA8, 0xA9] * 2  # of memory that nothing has been written to
+
+
+def test_a_thread_that_has_waited_orders_what_it_adds(streams: Streams) -> None:
+    assert (streams.write(), streams.gpu.synchronize(), streams.read()) == (0, 0, 0)
+    assert streams.result() == [2, 4, 6, 8] * 2
+    event = streams.gpu.make("cuEventCreate", 0)
+    assert (streams.write(), streams.record(streams.first, event)) == (0, 0)
+    assert (streams.gpu.call("cuEventSynchronize", event), streams.read()) == (0, 0)
+
+
+def test_a_wait_must_be_for_a_record_of_the_same_context(streams: Streams, capfd: pytest.CaptureFixture[str]) -> None:
+    gpu, event = streams.gpu, streams.event
+    assert (streams.wait(streams.second), "was never recorded" in capfd.readouterr().err) == (NOT_SUPPORTED, True)
+    gone = gpu.make("cuEventCreate", 2)
+    gpu.do("cuEventDestroy_v2", gone)
+    for handle in (12345, gone, gpu.module):
+        assert (streams.record(streams.first, handle), streams.wait(streams.first, handle)) == (INVALID_HANDLE,) * 2
+    assert streams.record(streams.first) == 0
+    assert gpu.call("cuStreamWaitEvent", 0, event, 0) == INVALID_HANDLE
+    assert gpu.call("cuStreamWaitEvent", streams.second, event, 1) == INVALID_VALUE
+    other = gpu.make("cuCtxCreate_v2", 0, 0)
+    assert (streams.wait(gpu.new_stream()), streams.record(gpu.new_stream())) == (INVALID_HANDLE,) * 2
+    gpu.do("cuCtxDestroy_v2", other)
+    gpu.do("cuCtxSetCurrent", gpu.context)
+    gpu.do("cuEventDestroy_v2", event)  # the wait is for its record, which stays
+    assert streams.write() == 0
+
+
+def test_a_wait_is_no_part_of_a_graph(streams: Streams) -> None:
+    gpu = streams.gpu
+    assert streams.record(streams.second) == 0
+    gpu.do("cuStreamBeginCapture_v2", gpu.stream, THREAD_LOCAL)
+    assert streams.wait(gpu.stream) == CAPTURE_ISOLATION
+    assert gpu.call("cuStreamEndCapture", gpu.stream, OUT) == CAPTURE_INVALIDATED
+
+
+def test_an_event_for_order_alone_has_no_time(streams: Streams) -> None:
+    assert (streams.record(streams.first), streams.gpu.synchronize()) == (0, 0)
+    elapsed = ctypes.byref(ctypes.c_float()), streams.event, streams.event
+    assert streams.gpu.call("cuEventElapsedTime", *elapsed) == INVALID_HANDLE
 
 
 # Order and handles
@@ -896,7 +1020,7 @@ def test_a_call_may_hang(driver: Path, library: Path, small: Compiled, tmp_path:
     (tmp_path / "input").write_bytes(bytes(8))
     given = [driver, library, tmp_path / "image", 8, tmp_path / "input", tmp_path / "output", 8, 1]
     for fault, expected in ("cuStreamSynchronize=hang@3", 0), ("cuStreamSynchronize=hang@2", None):
-        command = [str(word) for word in [*given, 1, "1,1", "add_table"]]
+        command = [str(word) for word in [*given, 1, 0, "1,1", "add_table"]]
         environment = {"HARNESS_SIMULATED_FAULT": fault}
         try:
             done = subprocess.run(command, env=environment, check=False, timeout=2 if expected is None else 60)

@@ -65,6 +65,34 @@ def test_a_plan_with_a_simulated_accelerator_has_no_race(host: Profile, items: S
     assert race(plan.make(chain(), host, items, block=10), host, tmp_path) == ""
 
 
+ON_A_GPU = ("e1..o1=first", "o2..o3=second", "o4..o5=third")
+
+
+def gpu_items(host: Profile) -> Profile:
+    """Return a board whose three items are its GPU."""
+    items = {name: ItemProfile(target="cuda:layerwise") for name in ("first", "second", "third")}
+    return host.model_copy(update={"items": items})
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+@pytest.mark.parametrize("sync", ["barrier", "flag"])
+def test_items_on_one_gpu_have_no_race(
+    host: Profile, sync: Sync, seed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SIMULATED_STREAMS", seed)
+    assert race(made(gpu_items(host), ON_A_GPU, sync), gpu_items(host), tmp_path) == ""
+
+
+@pytest.mark.campaign
+def test_items_on_one_gpu_that_no_event_orders_are_reported(host: Profile, tmp_path: Path) -> None:
+    wrong = Patch("network.c", "o6_launch_awaited[] = {&o2_launch, &o4_launch", "o6_launch_awaited[] = {&o2_launch")
+    assert race(made(gpu_items(host), ON_A_GPU), gpu_items(host), tmp_path, wrong) == (
+        "o6_forward reads memory of the GPU that o5_forward writes on another stream, and neither an event nor a wait "
+        "orders the two"
+    )
+
+
 def test_a_scratch_array_that_two_items_share_is_reported(board: Profile, tmp_path: Path) -> None:
     found = race(made(board, SPLITS["parallel"]), board, tmp_path, SHARED_SCRATCH)
     assert found.startswith("data race kernels/c/qgemm.h:")
