@@ -128,9 +128,14 @@ class ImageCircuit(Circuit[L]):
         """The memories of the operator."""
         return NOTHING
 
+    @property
+    def pipeline(self) -> int:
+        """The cycles of a value on its way through the operator."""
+        return ACCUMULATE_CYCLES
+
     def geometry(self, record: int, kept: int) -> ImageGeometry:
         """Return the cycles of the operator beside those of the streams."""
-        return ImageGeometry(record, kept, self.compute_cycles, self.layer.size, ACCUMULATE_CYCLES)
+        return ImageGeometry(record, kept, self.compute_cycles, self.layer.size, self.pipeline)
 
 
 class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
@@ -192,12 +197,16 @@ class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
     @property
     def memories(self) -> Resources:
         """The levels."""
-        return contraction.area(self.layer)
+        return contraction.area(self.rounding)
+
+    @property
+    def pipeline(self) -> int:
+        """The cycles of a row of sums."""
+        return ACCUMULATE_CYCLES + REQUANTIZE_CYCLES * bool(self.rounding) + self.lanes
 
     def geometry(self, record: int, kept: int) -> ImageGeometry:
-        """Return the cycles, with those of the last row."""
-        pipeline = ACCUMULATE_CYCLES + REQUANTIZE_CYCLES * bool(self.rounding) + self.lanes
-        return ImageGeometry(record, kept, self.compute_cycles, self.rows * self.lanes, pipeline)
+        """Return the cycles; sums that fill up a row leave, too."""
+        return ImageGeometry(record, kept, self.compute_cycles, self.rows * self.lanes, self.pipeline)
 
 
 def line_buffer(window: Window, channels: int, at_once: int) -> Resources:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.targets.base import KERNELS
@@ -57,9 +58,20 @@ class Fabric:
 
 def fabric_of(kernels: Sequence[Kernel]) -> Fabric:
     """Return the source of these kernels for a compiler."""
-    fixed = {name: (KERNELS / "vitis" / name).read_bytes() for name in (*HEADERS, *_headers(kernels))}
+    fixed = {name: header(name).read_bytes() for name in (*HEADERS, *_headers(kernels))}
     sources = fixed | {SOURCE: _source(kernels).encode()}
     return Fabric(sources | {IDENTITY: _identity(_digest(sources)).encode()}, tuple(kernel.name for kernel in kernels))
+
+
+def header(name: str) -> Path:
+    """Return where a header of the kernels lies; some are shared with other targets."""
+    own = KERNELS / "vitis" / name
+    return own if own.exists() else KERNELS / "c" / "integer" / name
+
+
+def path_of(name: str) -> str:
+    """Return the path in a bundle of a source of the fabric."""
+    return name if name in (SOURCE, IDENTITY) else str(header(name).relative_to(KERNELS.parent))
 
 
 def _digest(sources: dict[str, bytes]) -> str:

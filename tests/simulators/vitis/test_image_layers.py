@@ -26,7 +26,7 @@ PART = {StageKind.ACCUMULATE: ACCUMULATE, StageKind.FINISH: FINISH, StageKind.CO
 
 
 def residual(dtype: str) -> Network:
-    """Convolutions of all kinds, the sum and the product of two branches, and the shapes around a dense layer."""
+    """Convolutions of all kinds, sum and product of two branches, many means half way, shapes around a dense layer."""
     rng, shift = np.random.default_rng(3), 0 if dtype == "uint8" else -128
     constants: dict[str, Any] = {
         "image": np.array([-1, 4, 6, 5], np.int64), "back": np.array([-1, 2, 3, 1], np.int64),
@@ -51,6 +51,7 @@ def residual(dtype: str) -> Network:
         node("QLinearMul", "deep", "t", "y", "sum", "s", "y", "s", "z", output="product"),
         node("MaxPool", "product", output="largest", kernel_shape=[2, 2], strides=[2, 2]),
         node("Flatten", "largest", output="flat"),
+        node("QLinearAveragePool", "sum", "s", "y", "s", "z", output="means", kernel_shape=[2, 2], strides=[3, 2]),
         node("QLinearGlobalAveragePool", "sum", "s", "y", "s", "z", output="mean"),
         node("Flatten", "mean", output="vector"),
         node("QGemm", "vector", "s", "z", "m", "sm", "zw", "", "t", "y", output="dense"),
@@ -60,9 +61,10 @@ def residual(dtype: str) -> Network:
     return image_network(nodes, constants, dtype, 4 * 6 * 5)
 
 
+WINDOWS = ("conv", "largest", "means", "padded", "whole")
 NETWORKS = {
     f"{name}, {dtype}": (make, dtype)
-    for name, make in (("branches", residual), ("windows", lambda dtype: every_operator(dtype, "conv", "largest")))
+    for name, make in (("branches", residual), ("windows", lambda dtype: every_operator(dtype, *WINDOWS)))
     for dtype in ("uint8", "int8")
 }
 
@@ -163,8 +165,9 @@ MUTANTS = {
     "line buffer a row too short": ("window.hpp", "return lines[(unsigned)row % LAYER::LINES]",
                                     "return lines[(unsigned)row % (LAYER::LINES > 1 ? LAYER::LINES - 1 : 1)]"),
     "rows taken too late": ("window.hpp", "LAYER::KERNEL_ROWS - 1) + 1;", "LAYER::KERNEL_ROWS - 1);"),
-    "rest of an image left": ("window.hpp", "image.fill(codes, LAYER::HEIGHT);\n    }\n}\n\ntemplate",
-                              "}\n}\n\ntemplate"),
+    "rest of an image left": ("window.hpp", "        image.fill(codes, LAYER::HEIGHT);\n    }\n}\n\n#endif",
+                              "    }\n}\n\n#endif"),
+    "rest of a pooled image left": ("pool.hpp", "        image.fill(codes, LAYER::HEIGHT);\n", ""),
     "wrong channel": ("window.hpp", "row, column, first + g + c)",
                       "row, column, (first + g + c + 1) % LAYER::CHANNELS)"),
     "inputs of the first group": ("window.hpp", "first = block / LAYER::PER_GROUP *", "first = 0 * block *"),
@@ -172,9 +175,18 @@ MUTANTS = {
     "dilation left out": ("window.hpp", "j * LAYER::DILATION_COLUMNS", "j"),
     "padding is the code 0": ("window.hpp", "centred[g] = 0;", "centred[g] = (int16_t)-held.input_zero_point;"),
     "bias of the first block": ("window.hpp", "held.bias[block][lane]", "held.bias[0 * block][lane]"),
-    "smallest value": ("window.hpp", "value > largest ? value", "value < largest ? value"),
-    "padding of a maximum chosen": ("window.hpp", "image.at(row, column, c) : INT32_MIN;",
-                                    "image.at(row, column, c) : 127;"),
+    "smallest value": ("pool.hpp", "code > largest ? code", "code < largest ? code"),
+    "padding chosen": ("pool.hpp", "image.at(row, column, c));",
+                       "image.at(row, column, c));\nelse all = pooling.with(all, (CODE)100);"),
+    "total of the last window": ("pool.hpp", "i == 0 && j == 0 ?", "i + j + x == 0 ?"),
+    "total of the first channel": ("pool.hpp", "totals[c] = all;", "totals[0 * c] = all;"),
+    "count of the first position": ("pool.hpp", "pooling.row(y * LAYER::COLUMNS_OUT + x)", "pooling.row(0 * x)"),
+    "sums of integers": ("qlinear_average_pool.hpp", "rounded_sum(sum + terms[(uint8_t)code])",
+                         "sum + terms[(uint8_t)code]"),
+    "sums rounded down": ("rounded_sum.h", "shifted_right(magnitude, excess) <<", "magnitude >> excess <<"),
+    "term of the next code": ("qlinear_average_pool.hpp", "terms[(uint8_t)code]", "terms[(uint8_t)(code + 1)]"),
+    "exponent left out": ("qlinear_average_pool.hpp", "sum_bits(sum, exponent)", "sum_bits(sum, exponent + 1)"),
+    "negative sums positive": ("rounded_sum.h", "| (sum < 0 ? 0x80000000u : 0)", "| 0u"),
     "thresholds of the next channel": ("image_layer.hpp", "finished(rounding, n, sums.acc[lane])",
                                        "finished(rounding, (n + 1) % LAYER::CHANNELS_OUT, sums.acc[lane])"),
     "threshold off by one": ("layer.hpp", "held.level_7[t][reached] <= acc", "held.level_7[t][reached] < acc"),
