@@ -49,10 +49,7 @@ template <unsigned POSITIONS> void tell(const mean<POSITIONS> &held, elements &o
 #pragma HLS PIPELINE II=1
         out.write((element)(held.terms[i / 2] >> 32 * (i % 2)));
     }
-    for (unsigned p = 0; p < POSITIONS; ++p) {
-#pragma HLS PIPELINE II=1
-        out.write(held.rows[p]);
-    }
+    tell(held.rows, out);
     out.write(held.exponent);
 }
 

@@ -34,6 +34,8 @@ TIOVX_VERSION = 2  # KERNELS_VERSION in kernels/tiovx/protocol.h
 TIOVX_TILE = 1 << 16  # TILE_BYTES in kernels/tiovx/target/windows.h
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
+OPERANDS = ("addend", "factor")
+"""The constant operands."""
 DENSE = ("QGemm", "QLinearMatMul")
 """The operators with the constants and tables of a QGemm."""
 FLOAT_DENSE = ("Gemm", "MatMul")
@@ -112,7 +114,7 @@ class Node:
                 cut["groups"] = np.maximum(cut["groups"] * (taken.stop - taken.start) // channels, 1)
         if np.size(cut.get("count", ())) == self.width // region.runs:  # one for each window of a channel
             cut["count"] = cut["count"][start:stop]
-        for name in ("addend", "factor"):
+        for name in OPERANDS:
             if np.size(cut.get(name, ())) == self.width:
                 cut[name] = cut[name].reshape(-1)[region.indices(self.width)]
         return replace(self, width=region.size, constants=cut)
@@ -770,11 +772,8 @@ def _convolution_parts(node: Node, flip: int) -> dict[str, Array]:
 
 
 def _pair_parts(node: Node, flip: int) -> dict[str, Array]:  # noqa: ARG001 - the table has the order of the codes
-    operand = {name: node.constants[name].view(np.uint8) for name in ("addend", "factor") if name in node.constants}
-    pairs = _pairs(node).astype(node.dtype)
-    if node.operator == "QLinearAdd" and node.constant_first:  # by the code of the activation first
-        pairs = np.ascontiguousarray(pairs.T)
-    return {"codes": pairs.view(np.uint8), **operand}
+    operand = {name: node.constants[name].view(np.uint8) for name in OPERANDS if name in node.constants}
+    return {"codes": np.ascontiguousarray(_pairs(node).astype(node.dtype)).view(np.uint8), **operand}
 
 
 def _tiles(node: Node, groups: int, inputs: int, outputs: int, outside: int, exponent: int = 0) -> Array:
@@ -805,6 +804,18 @@ def _mean_parts(node: Node, flip: int) -> dict[str, Array]:
     if "input_step" not in constants:
         return _global_mean_parts(node, flip)
     outside = int(constants["input_zero_point"][0]) + flip
+    thresholds_of, terms, rows, exponent = _means(node)
+    return {
+        "thresholds": thresholds_of,
+        "window": _tiles(node, node.image[0], 1, 1, outside, exponent),
+        "terms": terms,
+        "rows": rows.astype(np.uint32),
+    }
+
+
+def _means(node: Node) -> tuple[Array, Array, Array, int]:
+    """Return thresholds of QLinearAveragePool, terms by their codes, rows, and the exponent of the terms' unit."""
+    constants = node.constants
     step, y_scale, y_zero_point = (constants[name] for name in ("input_step", "output_step", "output_zero_point"))
     counts = _counts(node.attributes, node.image, node.shape).astype(np.int64)
     if node.attributes.get("count_include_pad"):
@@ -822,12 +833,7 @@ def _mean_parts(node: Node, flip: int) -> dict[str, Array]:
 
     shape = (len(different), CODES)
     least = _least(reached, np.full(shape, 1 - INFINITY), np.full(shape, INFINITY))
-    return {
-        "thresholds": least.astype(np.int32),
-        "window": _tiles(node, node.image[0], 1, 1, outside, exponent),
-        "terms": terms,
-        "rows": np.searchsorted(different, counts).astype(np.uint32),
-    }
+    return least.astype(np.int32), terms, np.searchsorted(different, counts), exponent
 
 
 def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
@@ -846,12 +852,19 @@ def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
 def _in_levels(node: Node, fold: int = 1) -> dict[str, Array]:
     """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp).
 
-    The weights of a convolution and of a folded QGemm stand in blocks (kernels/vitis/window.hpp); a function of two
-    codes is one table, and codes that are only moved or compared have none.
+    The weights of a convolution and of a folded QGemm stand in blocks (kernels/vitis/window.hpp); functions of codes
+    are tables (look_up.hpp), and codes that are only moved or compared have none.
     """
     constants = node.constants
     if node.operator in ("QLinearAdd", "QLinearMul"):
-        return {"pairs": _pairs(node)}
+        return _pairs_beside(node)
+    if node.operator == "QLinearConcat":
+        return {"codes": constants["table"].astype(np.int32)}
+    if "input_step" in constants:
+        steps, terms, rows, exponent = _means(node)
+        halves = np.roll(terms, np.iinfo(node.dtype).min)[:, None] >> np.array([0, 32])
+        own = {"terms": halves.astype(np.int32), "rows": rows, "exponent": np.array([exponent])}
+        return {**{name: each.astype(np.int32) for name, each in own.items()}, **_levels(node, steps)}
     if "input_zero_point" not in constants:
         return {}
     tables = {"input_zero_point": constants["input_zero_point"]}
@@ -861,11 +874,30 @@ def _in_levels(node: Node, fold: int = 1) -> dict[str, Array]:
         tables |= {"weights": node.centred.astype(np.int32), "bias": constants["bias"]}
     if node.dtype == np.float32:
         return tables | {"multiplier": constants["multiplier"]}
-    steps = thresholds(node, shared=len(np.unique(constants["multiplier"].view(np.uint32))) == 1)
-    for level in range(LEVELS):
-        nodes_of_level = np.arange(1 << level)
-        tables[f"level_{level}"] = steps[:, (2 * nodes_of_level + 1) * (1 << (LEVELS - 1 - level)) - 1]
+    shared = len(np.unique(constants["multiplier"].view(np.uint32))) == 1
+    return {**tables, **_levels(node, thresholds(node, shared=shared))}
+
+
+def _levels(node: Node, steps: Array) -> dict[str, Array]:
+    """Return thresholds in search order, and the lowest code."""
+    places = ((2 * np.arange(1 << level) + 1) * (1 << (LEVELS - 1 - level)) - 1 for level in range(LEVELS))
+    tables = {f"level_{level}": steps[:, of_level] for level, of_level in enumerate(places)}
     return tables | {"lowest": np.array([np.iinfo(node.dtype).min], np.int32)}
+
+
+def _pairs_beside(node: Node) -> dict[str, Array]:
+    """Return all pairs of codes, or those beside the values of a constant and, by elements of a stream, their places.
+
+    In a stream the channels of a position stand side by side.
+    """
+    pairs = _pairs(node)
+    operand = [node.constants[name].reshape(-1) for name in OPERANDS if name in node.constants]
+    if not operand:
+        return {"pairs": pairs}
+    values = np.unique(operand[0])
+    by_position = operand[0].reshape(node.shape[0], -1).swapaxes(0, 1).reshape(-1)
+    columns = values.astype(np.int64) - np.iinfo(node.dtype).min
+    return {"pairs": pairs[:, columns], "columns": np.searchsorted(values, by_position).astype(np.int32)}
 
 
 TIOVX_PARTS: dict[str, Callable[[Node, int], dict[str, Array]]] = {
@@ -973,7 +1005,7 @@ def _in_blocks(node: Node, fold: int) -> dict[str, Array]:
 
 
 def _pairs(node: Node) -> Array:
-    """Return the code of all pairs of codes of QLinearAdd or QLinearMul, int32 (256, 256)."""
+    """Return the code of all pairs of codes of QLinearAdd or QLinearMul, int32 (256, 256), by that of an activation."""
     limits, constants = np.iinfo(node.dtype), node.constants
     codes = np.arange(limits.min, limits.max + 1)
     if node.operator == "QLinearAdd":
@@ -984,7 +1016,7 @@ def _pairs(node: Node) -> Array:
         products = np.outer(codes - constants["a_zero_point"], codes - constants["b_zero_point"]).astype(np.float32)
         v = products * constants["multiplier"] + constants["y_zero_point"].astype(np.float32)
     code: Array = np.clip(np.rint(v), limits.min, limits.max).astype(np.int32)
-    return code
+    return code.T if node.operator == "QLinearAdd" and node.constant_first else code
 
 
 def _of_elements(node: Node) -> dict[str, Array]:

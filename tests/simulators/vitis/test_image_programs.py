@@ -17,7 +17,7 @@ from tests.support.proof.trials import Workshop
 
 IN_FABRIC = (
     "QLinearConv", "MaxPool", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearAdd", "QLinearMul", "QGemm",
-    "Flatten",
+    "QLinearConcat",     "Flatten",
 )  # fmt: skip
 WINDOWS = ("conv", "largest", "means", "padded", "mean", "vector")
 
