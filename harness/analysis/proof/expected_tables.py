@@ -72,18 +72,18 @@ class Shaped:
 class Node:
     """A node of the ONNX file with its constants, or those of some of its columns.
 
-    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
-    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and
-    Sum all `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
-    ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and
-    `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
-    `output_zero_point`; of Gemm, MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`,
-    `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
-    read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
-    input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
-    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.  `image` is the shape of the
-    first source, `shape` that of the output, `depth` the width of all sources; `constant_first` is whether the first
-    input is a constant of several values.
+    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source `addend`,
+    of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and Sum all
+    `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of ArgMax and
+    ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,)
+    each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and `output_zero_point`; of Gemm,
+    MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of
+    QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they read one source; of
+    QLinearAveragePool `input_step`, `output_step`, and `divisors`, one a window; of QLinearLeakyRelu and QLinearSigmoid
+    the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
+    `y_zero_point`; of AveragePool `count`, one a window.  Zero points are int32.  `window` of QLinearConv has the
+    channels and the kernel that a sum reads.  `image` is the shape of the first source, `shape` that of the output,
+    `depth` the width of all sources; `constant_first` is whether the first input is a constant of several values.
     """
 
     operator: str
@@ -103,6 +103,8 @@ class Node:
 
     def columns(self, region: Region) -> Node:
         """Return the node with these columns alone: whole channels, or rows, which have all weights."""
+        if region.size == self.width:
+            return self
         cut, (start, stop) = dict(self.constants), (region.start, region.stop)
         channels = self.constants["weights"].shape[1] if "weights" in cut else 1
         positions = self.width // channels
@@ -112,12 +114,43 @@ class Node:
             cut |= {name: cut[name][..., taken] for name in per_channel if name in cut}
             if "groups" in cut:
                 cut["groups"] = np.maximum(cut["groups"] * (taken.stop - taken.start) // channels, 1)
-        if np.size(cut.get("count", ())) == self.width // region.runs:  # one for each window of a channel
-            cut["count"] = cut["count"][start:stop]
+        for name in ("count", "divisors"):
+            if np.size(cut.get(name, ())) == self.width // region.runs:  # one for each window of a channel
+                cut[name] = cut[name][start:stop]
         for name in OPERANDS:
             if np.size(cut.get(name, ())) == self.width:
                 cut[name] = cut[name].reshape(-1)[region.indices(self.width)]
-        return replace(self, width=region.size, constants=cut)
+        return replace(self._of_shape(region), width=region.size, constants=cut)
+
+    def _of_shape(self, region: Region) -> Node:
+        """Return the node with the shapes of a part and of the image that it reads, which dense layers do not need.
+
+        Only outer borders are padded.  Windows in the padding alone have one row, behind all of them.
+        """
+        if self.operator in (*DENSE, *FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
+            return self
+        (channels, *others), image, attributes = self.shape, self.image, dict(self.attributes)
+        positions, row = math.prod(others), math.prod(others[1:])
+        if region.runs == 1 and region.start % positions == region.stop % positions == 0:
+            first, last = region.start // positions, region.stop // positions
+            shape = (last - first, *others)
+            share = channels // attributes.get("group", 1) if self.window else 1
+            attributes["group"] = groups = -(-last // share) - first // share
+            image = (groups * (self.window[0] if self.window else 1), *image[1:])
+        else:
+            first, last = region.start // row, region.stop // row
+            shape = (channels, last - first, *others[1:])
+            if "dilations" in attributes:
+                begin, end = (each * attributes["strides"][0] - attributes["pads"][0] for each in (first, last - 1))
+                end += (attributes["kernel_shape"][0] - 1) * attributes["dilations"][0] + 1
+                first, last, before = max(begin, 0), min(end, image[1]), max(-begin, 0)
+                if first >= last:
+                    first, last, before = 0, 1, end - begin
+                attributes["pads"] = [before, *attributes["pads"][1:]]
+            image = (image[0], last - first, *image[2:])
+        width = math.prod(image)
+        depth = self.depth // self.input_width * width
+        return replace(self, shape=shape, image=image, attributes=attributes, input_width=width, depth=depth)
 
     @property
     def centred(self) -> Array:
@@ -183,6 +216,8 @@ def _shape(
         types = {sources[0]: np.dtype(np.float32)}
         own = [entry for entry in proto.attribute if entry.name != "channels_last"]
         proto = onnx.NodeProto(op_type=POOLINGS[proto.op_type], input=sources, output=proto.output, attribute=own)
+    elif proto.op_type == "QLinearConcat":
+        return (sum(tensors[name].shape[0] for name in sources), *tensors[sources[0]].shape[1:])
     elif proto.domain not in ("", "ai.onnx"):
         return tensors[sources[0]].shape
     inputs = [
@@ -204,6 +239,10 @@ def _node(
     sources = tuple(name for name in proto.input if name in tensors)
     width, dtype = math.prod(tensors[sources[0]].shape), tensors[sources[0]].dtype
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
+    window = values[proto.input[3]].shape[1:] if proto.op_type == "QLinearConv" else ()
+    if window or "kernel_shape" in attributes:
+        kernel = attributes.get("kernel_shape", window[1:])
+        attributes |= _explicit(attributes, list(kernel), tensors[sources[0]].shape, shape)
     read: dict[str, Callable[[], tuple[int, np.dtype[Any], dict[str, Array]]]] = {
         "QuantizeLinear": lambda: _quantize_linear(_constants(proto, values), attributes, width),
         "DequantizeLinear": lambda: _dequantize_linear(_constants(proto, values), width),
@@ -222,7 +261,7 @@ def _node(
         "QLinearAveragePool": lambda: (
             inferred,
             dtype,
-            _mean(_constants(proto, values), attributes, tensors[sources[0]].shape, inferred),
+            _mean(_constants(proto, values), attributes, tensors[sources[0]].shape, shape),
         ),
         **dict.fromkeys(("MaxPool", "GlobalMaxPool"), lambda: (inferred, dtype, {})),
         "AveragePool": lambda: (inferred, dtype, {"count": _counts(attributes, tensors[sources[0]].shape, shape)}),
@@ -281,7 +320,6 @@ def _node(
             f"compare vectors with harness run, or add {proto.op_type} to harness/analysis/proof/expected_tables.py; "
             f"it has {', '.join(sorted(read))}",
         )
-    window = values[proto.input[3]].shape[1:] if proto.op_type == "QLinearConv" else ()
     return Node(
         proto.op_type,
         sources,
@@ -518,33 +556,44 @@ def _gathered(indices: Array | None, attributes: Mapping[str, Any], shape: tuple
 
 
 def _mean(
-    inputs: Sequence[Array | None], attributes: Mapping[str, Any], shape: tuple[int, ...], width: int
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]
 ) -> dict[str, Array]:
-    """Read QLinearAveragePool: as QLinearGlobalAveragePool; ONNX Runtime computes a window of the whole image as it."""
-    channels, *image = shape
-    padded = attributes.get("auto_pad", b"NOTSET") == b"NOTSET" and any(attributes.get("pads", ()))
-    if list(attributes["kernel_shape"]) == image and width == channels and not padded:
-        return _global_mean(inputs, math.prod(image))
+    """Read QLinearAveragePool; ONNX Runtime computes a window of the whole image as QLinearGlobalAveragePool."""
+    kernel = attributes["kernel_shape"]
+    if kernel == list(image[1:]) and math.prod(output[1:]) == 1 and not any(attributes["pads"]):
+        return _global_mean(inputs, math.prod(kernel))
+    counts = _counts(attributes, image, output)
+    divisors = np.full_like(counts, math.prod(kernel)) if attributes.get("count_include_pad") else counts
     _, x_scale, x_zero_point, y_scale, y_zero_point, *_ = inputs
     return {
         "input_step": _row(x_scale),
         "input_zero_point": _integers(x_zero_point),
         "output_step": _row(y_scale),
+        "divisors": divisors.astype(np.int64),
         "output_zero_point": _integers(y_zero_point),
     }
 
 
+def _explicit(
+    attributes: Mapping[str, Any], kernel: list[int], image: tuple[int, ...], output: tuple[int, ...]
+) -> dict[str, list[int]]:
+    """Return the attributes of windows, with the numbers of padding in the place of auto_pad."""
+    how, axes = attributes.get("auto_pad", b"NOTSET"), len(kernel)
+    strides, dilations = (list(attributes.get(name, [1] * axes)) for name in ("strides", "dilations"))
+    pads = list(attributes.get("pads", [0] * (2 * axes)))
+    if how != b"NOTSET":
+        sizes = zip(output[1:], strides, kernel, dilations, image[1:], strict=True)
+        room = [max((count - 1) * stride + (size - 1) * step + 1 - length, 0)
+                for count, stride, size, step, length in sizes]  # fmt: skip
+        before = [{b"SAME_UPPER": each // 2, b"SAME_LOWER": each - each // 2}.get(how, 0) for each in room]
+        pads = [*before, *(all_ - each for all_, each in zip(room, before, strict=True))]
+    return {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "pads": pads}
+
+
 def _counts(attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]) -> Array:
     """Return the divisors of AveragePool, one a window: values in the image, with count_include_pad in its padding."""
-    kernel, axes = attributes["kernel_shape"], len(image) - 1
-    strides, dilations = attributes.get("strides", [1] * axes), attributes.get("dilations", [1] * axes)
-    pads = list(attributes.get("pads", [0] * (2 * axes)))
-    if attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
-        pads = [0] * (2 * axes)
-        for axis, (size, count, stride) in enumerate(zip(image[1:], output[1:], strides, strict=True)):
-            room = max((count - 1) * stride + kernel[axis] - size, 0)
-            before = room // 2 if attributes["auto_pad"] == b"SAME_UPPER" else room - room // 2
-            pads[axis], pads[axes + axis] = before, room - before
+    kernel, strides, dilations, pads = (attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads"))
+    axes = len(kernel)
     include = bool(attributes.get("count_include_pad", 0))
     counts = np.ones(1, np.float32)
     for axis in range(axes):
@@ -778,18 +827,11 @@ def _pair_parts(node: Node, flip: int) -> dict[str, Array]:  # noqa: ARG001 - th
 
 def _tiles(node: Node, groups: int, inputs: int, outputs: int, outside: int, exponent: int = 0) -> Array:
     """Return struct windows of kernels/tiovx/target/windows.h, uint32."""
-    attributes, axes = node.attributes, len(node.image) - 1
-    kernel = list(attributes.get("kernel_shape", node.window[1:]))
-    strides, dilations = (list(attributes.get(name, [1] * axes)) for name in ("strides", "dilations"))
-    before = list(attributes.get("pads", [0] * axes))[:axes]
-    how = attributes.get("auto_pad", b"NOTSET")
-    if how != b"NOTSET":
-        sizes = zip(node.shape[1:], strides, kernel, node.image[1:], strict=True)
-        room = [max((count - 1) * stride + size - length, 0) for count, stride, size, length in sizes]
-        before = [{b"SAME_UPPER": each // 2, b"SAME_LOWER": each - each // 2}.get(how, 0) for each in room]
+    axes = len(node.image) - 1
     one, none = [1] * (2 - axes), [0] * (2 - axes)
-    rows = [[*one, *each] for each in (node.image[1:], kernel, strides, dilations)]
-    rows += [[*none, *before], [*one, *node.shape[1:]]]
+    sizes = [node.attributes[name] for name in ("kernel_shape", "strides", "dilations")]
+    rows = [[*one, *each] for each in (node.image[1:], *sizes)]
+    rows += [[*none, *node.attributes["pads"][:axes]], [*one, *node.shape[1:]]]
     _, (high, wide), (down, right), (step, aside), _, (count, columns) = rows
     width = (columns - 1) * right + (wide - 1) * aside + 1
     bands = [band for band in range(1, count + 1)
@@ -817,9 +859,7 @@ def _means(node: Node) -> tuple[Array, Array, Array, int]:
     """Return thresholds of QLinearAveragePool, terms by their codes, rows, and the exponent of the terms' unit."""
     constants = node.constants
     step, y_scale, y_zero_point = (constants[name] for name in ("input_step", "output_step", "output_zero_point"))
-    counts = _counts(node.attributes, node.image, node.shape).astype(np.int64)
-    if node.attributes.get("count_include_pad"):
-        counts = np.full_like(counts, math.prod(node.attributes["kernel_shape"]))
+    counts = constants["divisors"]
     different = np.unique(counts)
     codes = np.arange(CODES + 1) + np.iinfo(node.dtype).min - constants["input_zero_point"]
     exponent = max(int(np.frexp(step[0])[1]) - 24, -149)
@@ -1022,7 +1062,11 @@ def _pairs(node: Node) -> Array:
 def _of_elements(node: Node) -> dict[str, Array]:
     """Return the tables of an operator that is no QGemm."""
     names = {"zero_point": "zero"}
-    return {names.get(name, name): values for name, values in node.constants.items() if name not in ("last", "groups")}
+    return {
+        names.get(name, name): values
+        for name, values in node.constants.items()
+        if name not in ("last", "groups", "divisors")
+    }
 
 
 def _of_columns(node: Node, zero_points: Array) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from harness.plan import conformance, plan, plan_check
 from harness.plan.nnef import folder
 from harness.plan.plan import Sync
 from harness.targets import codegen
-from tests.integration.programs.test_split import BLOCK, Subject, board, differing, replayed
+from tests.integration.programs.test_split import BLOCK, ITEMS, Subject, board, differing, replayed
 from tests.support import float_images, images
 from tests.support.codes import node
 from tests.support.programs.board_program import Patch, build_patched
@@ -82,14 +82,14 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 }
 
 
-def everything(network: Network, *ways: str) -> list[str]:
+def everything(network: Network, *ways: str, over: Sequence[str] = ITEMS) -> list[str]:
     """Each layer that can be divided over two items or three, the ways in turn."""
     words = []
     for index, layer in enumerate(network.layers):
         for way in WAYS:
             pieces = layer.pieces(way)
             if pieces and pieces.count > 1 and way == ways[index % len(ways)]:
-                items = ("first", "second", "third")[: 2 + (pieces.count > 2 and index % 3 > 0)]
+                items = over[: 2 + (pieces.count > 2 and index % 3 > 0)]
                 words.append(f"{layer.name}={'+'.join(items[::-1] if index % 2 else items)}:{way}")
     return words
 
