@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from harness import targets
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.obligations import StageKind
 from harness.operators.tensor import Tensor
@@ -19,8 +21,8 @@ from harness.targets import Launch, TaskView
 from harness.targets.vitis import circuit, records
 from tests.simulators.vitis import simulated
 from tests.simulators.vitis.simulated import ACCUMULATE, COMPUTE, FINISH, TABLES, Kernel
-from tests.support.codes import node
-from tests.support.images import every_operator, image_network
+from tests.support.codes import node, random_codes, random_scales, random_zero_points
+from tests.support.images import every_operator, image_network, random_windows
 
 PART = {StageKind.ACCUMULATE: ACCUMULATE, StageKind.FINISH: FINISH, StageKind.COMPUTE: COMPUTE}
 
@@ -68,6 +70,41 @@ def residual(dtype: str) -> Network:
 
 
 WINDOWS = ("conv", "largest", "means", "padded", "whole")
+
+
+def random_network(seed: int) -> Network:
+    """Poolings with any windows and scales, constants, and a QLinearConcat of inputs of different channels."""
+    rng, dtype = np.random.default_rng(seed), ("uint8", "int8")[seed % 2]
+    shape = rng.integers([1, 2, 2], [6, 9, 9]).tolist()
+    scales, zero_points = random_scales(rng, 4), random_zero_points(rng, 4, np.dtype(dtype))
+    numbers = {f"s{at}": scale for at, scale in enumerate(scales)} | {
+        f"z{at}": zero for at, zero in enumerate(zero_points)
+    }
+    x, y, z, u = (("s0", "z0"), ("s1", "z1"), ("s2", "z2"), ("s3", "z3"))
+    pools = [
+        node("QLinearAveragePool", "q", *x, *y, output=f"mean_{at}", count_include_pad=int(rng.integers(2)),
+             ceil_mode=int(rng.integers(2)), **random_windows(rng, 2, dilated=False))
+        for at in range(2)
+    ]  # fmt: skip
+    constants = {
+        "image": np.array([-1, *shape], np.int64),
+        "row": random_codes(rng, np.dtype(dtype), *shape),
+        "number": random_codes(rng, np.dtype(dtype)),
+        **numbers,
+    }
+    nodes = [
+        node("Reshape", "x", "image", output="images"),
+        node("QuantizeLinear", "images", *x, output="q"),
+        *pools,
+        node("MaxPool", "q", output="largest", **random_windows(rng, 2, dilated=True)),
+        node("QLinearAdd", "q", *x, "row", *y, *z, output="sum"),
+        node("QLinearMul", "number", *u, "sum", *z, *y, output="product"),
+        node("QLinearConcat", *u, "q", *x, "sum", *z, output="joined", axis=1),
+        node("QLinearConcat", *x, "joined", *u, "q", *x, "joined", *z, output="joined_again", axis=1),
+    ]
+    return image_network(nodes, constants, dtype, math.prod(shape))
+
+
 NETWORKS = {
     f"{name}, {dtype}": (make, dtype)
     for name, make in (("branches", residual), ("windows", lambda dtype: every_operator(dtype, *WINDOWS)))
@@ -97,16 +134,15 @@ def streamed(values: Array, tensor: Tensor) -> Array:
     return values.reshape(len(values), channels, -1).swapaxes(1, 2).reshape(len(values), -1).astype(np.int32)
 
 
-def random_codes(tensor: Tensor, count: int, seed: int) -> Array:
-    limits = np.iinfo(tensor.dtype)
-    return np.random.default_rng(seed).integers(limits.min, limits.max + 1, (count, tensor.size)).astype(tensor.dtype)
+def codes_of(tensor: Tensor, count: int, seed: int) -> Array:
+    return random_codes(np.random.default_rng(seed), tensor.dtype, count, tensor.size)
 
 
 def check(built: Kernel, seed: int, vectors: int = 7) -> None:
     """The network, everything of it, every stage of every layer, all constants."""
     launch = built.launch
     tensors = dict(pair for task in launch for pair in zip(task.sources, task.layer.inputs, strict=True))
-    values = {place.name: random_codes(tensors[place.name], vectors, seed) for place in records.given(launch).places}
+    values = {place.name: codes_of(tensors[place.name], vectors, seed) for place in records.given(launch).places}
     for task in launch:
         values[records.output_of(task.layer)] = task.layer.prepare()(*(values[source] for source in task.sources))
         tensors[records.output_of(task.layer)] = task.layer.output
@@ -155,6 +191,20 @@ def check_stages(built: Kernel, number: int, layer: Any, streams: list[Array], v
 def test_every_layer_is_the_specification(name: str, fold: int, tmp_path: Path) -> None:
     make, dtype = NETWORKS[name]
     check(simulated.build(launch_of(make(dtype)), tmp_path, "-O0", "-DELEMENT_BY_ELEMENT", fold=fold), 1)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(24))
+def test_random_layers_are_the_specification(seed: int, tmp_path: Path) -> None:
+    """The first network from 100 * seed on whose nodes are not refused."""
+    for at in range(100 * seed, 100 * seed + 100):
+        try:
+            network = random_network(at)
+        except RequestError:
+            continue
+        check(simulated.build(launch_of(network), tmp_path, "-O0", "-DELEMENT_BY_ELEMENT"), seed, vectors=20)
+        return
+    pytest.fail("all networks are refused")
 
 
 @pytest.mark.campaign
