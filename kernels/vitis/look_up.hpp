@@ -3,6 +3,7 @@
  *     y = table[a][b]                      QLinearAdd, QLinearMul (com.microsoft)
  *     y = table[a][columns[i]]             the same with a constant, a column for each of its different values
  *     y = table[input][a]                  QLinearConcat (com.microsoft): at each position the channels of all inputs
+ *     y = a                                Concat (ONNX): the same, unchanged
  */
 #ifndef LOOK_UP_HPP
 #define LOOK_UP_HPP
@@ -48,16 +49,36 @@ void look_up_beside(hls::stream<CODE, (int)LAYER::DEPTH> &codes, elements &value
         }
 }
 
-/* The next code of input NUMBER, or of those behind it, in whose channels `c` lies. */
-template <class LAYER, unsigned NUMBER, typename CODE, unsigned INPUTS, int SIZE>
-CODE next_code(const CODE (&table)[INPUTS][256], unsigned, hls::stream<CODE, SIZE> &codes)
+/* In the place of a table: codes stay. */
+struct no_table {};
+
+static inline void tell(const no_table &, elements &)
 {
-#pragma HLS INLINE
-    return table[NUMBER][counted<LAYER>(codes.read())];
 }
 
-template <class LAYER, unsigned NUMBER, typename CODE, unsigned INPUTS, int SIZE, class... OTHERS>
-CODE next_code(const CODE (&table)[INPUTS][256], unsigned c, hls::stream<CODE, SIZE> &codes, OTHERS &...others)
+template <class LAYER, typename CODE> CODE looked_up(const no_table &, unsigned, CODE code)
+{
+#pragma HLS INLINE
+    return code;
+}
+
+template <class LAYER, typename CODE, unsigned INPUTS>
+CODE looked_up(const CODE (&table)[INPUTS][256], unsigned input, CODE code)
+{
+#pragma HLS INLINE
+    return table[input][counted<LAYER>(code)];
+}
+
+/* The next code of input NUMBER, or of those behind it, in whose channels `c` lies. */
+template <class LAYER, unsigned NUMBER, class TABLE, typename CODE, int SIZE>
+CODE next_code(const TABLE &table, unsigned, hls::stream<CODE, SIZE> &codes)
+{
+#pragma HLS INLINE
+    return looked_up<LAYER>(table, NUMBER, codes.read());
+}
+
+template <class LAYER, unsigned NUMBER, class TABLE, typename CODE, int SIZE, class... OTHERS>
+CODE next_code(const TABLE &table, unsigned c, hls::stream<CODE, SIZE> &codes, OTHERS &...others)
 {
 #pragma HLS INLINE
     const unsigned channels = SIZE / (LAYER::WIDTH / LAYER::CHANNELS_OUT);
@@ -66,8 +87,8 @@ CODE next_code(const CODE (&table)[INPUTS][256], unsigned c, hls::stream<CODE, S
     return next_code<LAYER, NUMBER + 1>(table, c - channels, others...);
 }
 
-template <class LAYER, typename CODE, unsigned INPUTS, class... STREAMS>
-void look_up_joined(elements &values, question asked, const CODE (&table)[INPUTS][256], STREAMS &...codes)
+template <class LAYER, class TABLE, class... STREAMS>
+void look_up_joined(elements &values, question asked, const TABLE &table, STREAMS &...codes)
 {
     if (is_asked<LAYER>(asked) && asked.part == TABLES)
         tell(table, values);

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from harness.analysis import proof
-from harness.boards.profile import Profile
+from harness.boards.profile import ItemProfile, Profile
 from harness.model.network import Network
+from harness.operators.obligations import ProofStep
 from harness.operators.region import WAYS
 from harness.operators.window import Window
 from harness.plan import conformance, plan, plan_check
@@ -206,12 +207,15 @@ def test_a_wrong_copy_is_found(board: Profile, objects: Path, tmp_path: Path, mi
     assert differing(program, subject, tmp_path / "run")[:1] == ["depthwise"]
 
 
-@pytest.mark.parametrize(("rows", "before"), [(-1, 0), (0, 1)], ids=["halo", "inner border"])
-def test_a_wrong_window_is_found(
-    board: Profile, objects: Path, tmp_path: Path, rows: int, before: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A part that reads a row less than its halo, or whose inner border is padded as an outer one."""
-    subject, right = Subject.of(chain()), Window.part
+of_wrong_windows = pytest.mark.parametrize(
+    "wrong_windows", [pytest.param((-1, 0), id="halo"), pytest.param((0, 1), id="inner border")], indirect=True
+)
+
+
+@pytest.fixture
+def wrong_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part reads a row less than its halo, or its inner border is padded as an outer one."""
+    (rows, before), right = request.param, Window.part
 
     def part(window: Window, axis: int, first: int, last: int) -> tuple[Window, int, int]:
         found, low, high = right(window, axis, first, last)
@@ -221,9 +225,28 @@ def test_a_wrong_window_is_found(
         return Window(shape, found.kernel, found.stride, found.dilation, padding, found.output), low, high + rows
 
     monkeypatch.setattr(Window, "part", part)
+
+
+@of_wrong_windows
+@pytest.mark.usefixtures("wrong_windows")
+def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) -> None:
+    subject = Subject.of(chain())
     made = plan.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
     asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
     [claim] = [question.ask() for question in asked if "are the layer" in question.statement]
     assert claim.counterexample.startswith("conv_1, vector 0: column ")
     program = build_patched(made, board, tmp_path / "b", objects=objects)
     assert "conv" in differing(program, subject, tmp_path / "run")
+
+
+@of_wrong_windows
+@pytest.mark.usefixtures("wrong_windows")
+def test_a_table_of_a_wrong_window_is_found(board: Profile) -> None:
+    """Before anything is built, under TIOVX, whose tables have the windows of parts."""
+    items = board.items | {"second": ItemProfile(target="tiovx:c7x")}
+    network = images.every_operator("int8", "conv")
+    made = plan.make(network, board.model_copy(update={"items": items}), split=["conv=first+second:rows"])
+    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
+    claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
+    [found] = [claim.counterexample for claim in claims if claim.counterexample.startswith("table ")]
+    assert re.match(r"table conv_1_(head|window)\[0\]\[\d+\] holds ", found)

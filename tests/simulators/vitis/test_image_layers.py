@@ -53,6 +53,7 @@ def residual(dtype: str) -> Network:
         node("QLinearAdd", "narrow", "t", "y", "q", "s", "z", "s", "y", output="sum"),
         node("QLinearConcat", "t", "y", "wide", "t", "y", "q", "s", "z", "sum", "s", "y", "wide", "t", "y",
              output="joined", axis=1),
+        node("Concat", "wide", "q", "wide", output="stacked", axis=1),
         node("QLinearAdd", "sum", "s", "y", "row", "t", "y", "s", "z", output="beside"),
         node("QLinearMul", "row", "t", "z", "beside", "s", "z", "t", "y", output="row_first"),
         node("QLinearMul", "number", "t", "z", "row_first", "t", "y", "t", "y", output="scaled"),

@@ -17,7 +17,8 @@ from tests.support.proof.trials import Workshop
 
 IN_FABRIC = (
     "QLinearConv", "MaxPool", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearAdd", "QLinearMul", "QGemm",
-    "QLinearConcat",     "Flatten",
+    "QLinearConcat",
+    "Concat",     "Flatten",
 )  # fmt: skip
 WINDOWS = ("conv", "largest", "means", "padded", "mean", "vector")
 
