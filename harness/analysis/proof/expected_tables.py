@@ -72,18 +72,18 @@ class Shaped:
 class Node:
     """A node of the ONNX file with its constants, or those of some of its columns.
 
-    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source `addend`,
-    of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and Sum all
-    `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of ArgMax and
-    ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,)
-    each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and `output_zero_point`; of Gemm,
-    MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of
-    QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they read one source; of
-    QLinearAveragePool `input_step`, `output_step`, and `divisors`, one a window; of QLinearLeakyRelu and QLinearSigmoid
-    the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
-    `y_zero_point`; of AveragePool `count`, one a window.  Zero points are int32.  `window` of QLinearConv has the
-    channels and the kernel that a sum reads.  `image` is the shape of the first source, `shape` that of the output,
-    `depth` the width of all sources; `constant_first` is whether the first input is a constant of several values.
+    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
+    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and
+    Sum all `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
+    ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and
+    `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
+    `output_zero_point`; of Gemm, MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`,
+    `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
+    read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
+    input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
+    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.  `image` is the shape of the
+    first source, `shape` that of the output, `depth` the width of all sources; `constant_first` is whether the first
+    input is a constant of several values.
     """
 
     operator: str
@@ -114,9 +114,8 @@ class Node:
             cut |= {name: cut[name][..., taken] for name in per_channel if name in cut}
             if "groups" in cut:
                 cut["groups"] = np.maximum(cut["groups"] * (taken.stop - taken.start) // channels, 1)
-        for name in ("count", "divisors"):
-            if np.size(cut.get(name, ())) == self.width // region.runs:  # one for each window of a channel
-                cut[name] = cut[name][start:stop]
+        if np.size(cut.get("count", ())) == self.width // region.runs:  # one for each window of a channel
+            cut["count"] = cut["count"][start:stop]
         for name in OPERANDS:
             if np.size(cut.get(name, ())) == self.width:
                 cut[name] = cut[name].reshape(-1)[region.indices(self.width)]
@@ -562,14 +561,11 @@ def _mean(
     kernel = attributes["kernel_shape"]
     if kernel == list(image[1:]) and math.prod(output[1:]) == 1 and not any(attributes["pads"]):
         return _global_mean(inputs, math.prod(kernel))
-    counts = _counts(attributes, image, output)
-    divisors = np.full_like(counts, math.prod(kernel)) if attributes.get("count_include_pad") else counts
     _, x_scale, x_zero_point, y_scale, y_zero_point, *_ = inputs
     return {
         "input_step": _row(x_scale),
         "input_zero_point": _integers(x_zero_point),
         "output_step": _row(y_scale),
-        "divisors": divisors.astype(np.int64),
         "output_zero_point": _integers(y_zero_point),
     }
 
@@ -859,7 +855,9 @@ def _means(node: Node) -> tuple[Array, Array, Array, int]:
     """Return thresholds of QLinearAveragePool, terms by their codes, rows, and the exponent of the terms' unit."""
     constants = node.constants
     step, y_scale, y_zero_point = (constants[name] for name in ("input_step", "output_step", "output_zero_point"))
-    counts = constants["divisors"]
+    counts = _counts(node.attributes, node.image, node.shape).astype(np.int64)
+    if node.attributes.get("count_include_pad"):
+        counts = np.full_like(counts, math.prod(node.attributes["kernel_shape"]))
     different = np.unique(counts)
     codes = np.arange(CODES + 1) + np.iinfo(node.dtype).min - constants["input_zero_point"]
     exponent = max(int(np.frexp(step[0])[1]) - 24, -149)
@@ -1062,11 +1060,7 @@ def _pairs(node: Node) -> Array:
 def _of_elements(node: Node) -> dict[str, Array]:
     """Return the tables of an operator that is no QGemm."""
     names = {"zero_point": "zero"}
-    return {
-        names.get(name, name): values
-        for name, values in node.constants.items()
-        if name not in ("last", "groups", "divisors")
-    }
+    return {names.get(name, name): values for name, values in node.constants.items() if name not in ("last", "groups")}
 
 
 def _of_columns(node: Node, zero_points: Array) -> dict[str, Array]:
