@@ -18,12 +18,13 @@ from harness.operators.window import Window
 from harness.plan import conformance, plan, plan_check
 from harness.plan.nnef import folder
 from harness.plan.plan import Sync
-from harness.targets import codegen
+from harness.targets import codegen, supports
 from tests.integration.programs.test_split import BLOCK, ITEMS, Subject, board, differing, replayed
 from tests.support import float_images, images
 from tests.support.codes import node
 from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import WARNED
+from tests.support.programs.convolutions import random_convolutions
 from tests.support.proof.trials import Workshop
 
 __all__ = ["board"]  # a fixture
@@ -239,14 +240,33 @@ def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) 
     assert "conv" in differing(program, subject, tmp_path / "run")
 
 
+def wrong_constants(network: Network, board: Profile, target: str, split: Sequence[str]) -> list[str]:
+    """What is wrong with the tables of a plan for `target`, by the model's file, before anything is built."""
+    items = board.items | {name: ItemProfile(target=target) for name in ITEMS[1:]}
+    made = plan.make(network, board.model_copy(update={"items": items}), split=split)
+    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
+    claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
+    return [claim.counterexample for claim in claims if claim.question.layer is None and not claim.holds]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("target", ["c:vector", "cuda:layerwise", "cuda:fused", "tiovx:c7x", "vitis:fold2"])
+def test_the_tables_of_parts_follow_from_the_file(board: Profile, target: str, way: str) -> None:
+    for seed in range(12):
+        types = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")][seed % 3]
+        network = random_convolutions(np.random.default_rng(seed), 1 + seed % 2, *types, 3)
+        layers = {layer.name: layer for layer in network.layers}
+        words = everything(network, way, over=ITEMS[1:])
+        split = [word for word in words if supports(target, layers[word.partition("=")[0]])]
+        assert wrong_constants(network, board, target, split) == [], seed
+        assert len(split) > 1
+
+
 @of_wrong_windows
 @pytest.mark.usefixtures("wrong_windows")
 def test_a_table_of_a_wrong_window_is_found(board: Profile) -> None:
-    """Before anything is built, under TIOVX, whose tables have the windows of parts."""
-    items = board.items | {"second": ItemProfile(target="tiovx:c7x")}
+    """Under TIOVX, whose tables have the windows of parts."""
     network = images.every_operator("int8", "conv")
-    made = plan.make(network, board.model_copy(update={"items": items}), split=["conv=first+second:rows"])
-    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
-    claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
-    [found] = [claim.counterexample for claim in claims if claim.counterexample.startswith("table ")]
+    [found] = wrong_constants(network, board, "tiovx:c7x", ["conv=first+second:rows"])
     assert re.match(r"table conv_1_(head|window)\[0\]\[\d+\] holds ", found)
