@@ -40,7 +40,6 @@ def thresholds(layer: Contraction) -> Array | None:
     return steps if len(steps) == 1 else layer.thresholds()
 
 
-@lru_cache(maxsize=CACHED_LAYERS)
 def rounding(layer: L, thresholds_of: Callable[[L], Array | None]) -> tuple[Table, ...]:
     """Return the levels of the search of thresholds (N, 255), and the lowest code; nothing without thresholds."""
     steps = thresholds_of(layer)
@@ -73,9 +72,9 @@ def storage(layer: Layer, tables: Sequence[Table]) -> list[str]:
 
 
 @lru_cache(maxsize=CACHED_LAYERS)
-def area(tables: tuple[Table, ...]) -> Resources:
+def area(layer: L, thresholds_of: Callable[[L], Array | None]) -> Resources:
     """Return the memories of the levels of `rounding`, which no folding changes."""
-    levels = [table.values.reshape(-1, 1) for table in tables[:-1]]
+    levels = [table.values.reshape(-1, 1) for table in rounding(layer, thresholds_of)[:-1]]
     return resources.total(resources.memory(level, in_bram=resources.level_in_bram(len(level))) for level in levels)
 
 

@@ -195,7 +195,7 @@ class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
     @property
     def memories(self) -> Resources:
         """The levels."""
-        return contraction.area(self.rounding)
+        return contraction.area(self.layer, contraction.thresholds)
 
     @property
     def pipeline(self) -> int:

@@ -80,7 +80,7 @@ class QLinearAveragePoolCircuit(PoolCircuit[QLinearAveragePool]):
         """Line buffer and totals, terms, rows and levels."""
         own = (each.values.reshape(len(each.values), -1) for each in self._memories.values())
         held = [resources.memory(each, in_bram=resources.weights_in_bram(len(each))) for each in own]
-        return resources.total([super().memories, *held, contraction.area(self.rounding)])
+        return resources.total([super().memories, *held, contraction.area(self.layer, QLinearAveragePool.thresholds)])
 
     @property
     def _memories(self) -> dict[str, Table]:

@@ -46,7 +46,7 @@ def test_the_memories_of_a_mean() -> None:
     """Codes on their way, totals of 36 bits and 9 rows of a bit in LUTs, lines, 256 terms of 33 bits, thresholds."""
     mean = layer(2, "QLinearAveragePool", "q", *X, *Y, kernel_shape=[2, 2], strides=[2, 2], pads=[1, 0, 1, 0])
     found = circuit.of(mean)
-    levels = contraction.area(contraction.rounding(mean, type(mean).thresholds))
+    levels = contraction.area(mean, type(mean).thresholds)
     assert found.tables[1].values.tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
     assert found.resources == Resources(8 + 18 + 1, 0, 0.5 + 0.5) + levels
 
