@@ -310,7 +310,11 @@ TRANSFER = "if (node->parts[i].bytes)"
         ),
         (
             "vitis",
-            Patch("kernels/vitis/layer.hpp", "out.write(held.bias[n]);", "out.write(held.bias[n] + (n == 1));"),
+            Patch(
+                "kernels/vitis/layer.hpp",
+                "tell(held.bias, out);",
+                "for (unsigned n = 0; n < WIDTH; ++n) out.write(held.bias[n] + (n == 1));",
+            ),
             "layer_0_bias",
         ),
     ],
