@@ -255,7 +255,7 @@ MUTANTS = {
     "terms exchanged": ("look_up.hpp", "table[a][b]", "table[b][a]"),
     "sign of codes": ("look_up.hpp", "(uint8_t)code ^ LAYER::FLIP", "(uint8_t)code"),
     "constant of the first element": ("look_up.hpp", "[columns[i]]", "[columns[0 * i]]"),
-    "table of the first input": ("look_up.hpp", "table[NUMBER][", "table[0 * NUMBER]["),
+    "table of the first input": ("look_up.hpp", "return table[input][", "return table[0 * input]["),
     "channels of the next input": ("look_up.hpp", "if (c < channels)", "if (c + 1 < channels)"),
     "input alone from elsewhere": ("image_layer.hpp", "value, alone + SIZE, others", "value, SIZE, others"),
     "mean of all but the zero point": ("qlinear_global_average_pool.hpp", "codes.read() - input_zero_point",
