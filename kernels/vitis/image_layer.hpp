@@ -8,7 +8,7 @@
  * elements or `round_rows` for sums, which puts its own outputs behind that.  The stream of inputs has room for all of
  * a vector.  The operator may therefore fall behind while elements that come after its inputs pass.
  *
- * LAYER also states, where it is read: TOLD, the constants that the operator's process tells; ROWS of a vector, each of
+ * LAYER also states, where it is read: ALONE, the elements of all inputs side by side; TOLD, the constants that the operator's process tells; ROWS of a vector, each of
  * LANES sums; PART, the channels of rows that belong together, the last of which may have less; CHANNELS_OUT.
  */
 #ifndef IMAGE_LAYER_HPP
@@ -22,12 +22,6 @@ template <class LAYER> bool computes(const question &asked)
     return is_asked<LAYER>(asked) && (asked.part == WHOLE || asked.part == ACCUMULATE || asked.part == COMPUTE);
 }
 
-/* The elements that enter for a vector; of a part its inputs side by side. */
-template <class LAYER> unsigned entering(const question &asked, unsigned inputs)
-{
-    return asked.part != WHOLE ? inputs * LAYER::DEPTH : asked.everything ? LAYER::FULL_RECORD : LAYER::RECORD;
-}
-
 template <class LAYER> bool is_kept(const question &asked, unsigned i)
 {
     return asked.part == WHOLE && (asked.everything || LAYER::needed(i));
@@ -39,49 +33,39 @@ template <class LAYER> unsigned kept(const question &asked)
     return asked.part != WHOLE ? 0u : asked.everything ? LAYER::FULL_RECORD : LAYER::KEPT;
 }
 
-template <class LAYER, typename CODE>
-void split(elements &in, elements &passed, hls::stream<CODE, (int)LAYER::DEPTH> &codes, question asked)
+/* To each stream the elements of its input, from input NUMBER on; asked alone, inputs stand side by side, this one from
+ * `alone` on. */
+template <class LAYER, unsigned NUMBER> void give(const question &, unsigned, element, unsigned)
+{
+}
+
+template <class LAYER, unsigned NUMBER, typename CODE, int SIZE, class... OTHERS>
+void give(const question &asked, unsigned i, element value, unsigned alone, hls::stream<CODE, SIZE> &codes,
+          OTHERS &...others)
+{
+#pragma HLS INLINE
+    const unsigned at = asked.part == WHOLE ? LAYER::at(NUMBER, asked.everything) : alone;
+    if (i >= at && i < at + SIZE)
+        codes.write((CODE)value);
+    give<LAYER, NUMBER + 1>(asked, i, value, alone + SIZE, others...);
+}
+
+/* Inputs may be the same elements. */
+template <class LAYER, class... STREAMS>
+void split(elements &in, elements &passed, question asked, STREAMS &...codes)
 {
     if (!is_asked<LAYER>(asked))
         pass_on(in, passed, passing<LAYER>(asked));
     else if (asked.part == FINISH)
         pass_on(in, passed, asked.vectors * LAYER::WIDTH);
     else if (asked.part != TABLES) {
-        const bool whole = asked.part == WHOLE;
-        const unsigned count = entering<LAYER>(asked, 1);
-        const unsigned at = !whole ? 0u : asked.everything ? LAYER::FULL_AT : LAYER::AT;
+        const unsigned whole = asked.everything ? LAYER::FULL_RECORD : LAYER::RECORD;
+        const unsigned count = asked.part == WHOLE ? whole : LAYER::ALONE;
         for (uint32_t v = 0; v < asked.vectors; ++v)
             for (unsigned i = 0; i < count; ++i) {
 #pragma HLS PIPELINE II=1
                 const element value = in.read();
-                if (i >= at && i < at + LAYER::DEPTH)
-                    codes.write((CODE)value);
-                if (is_kept<LAYER>(asked, i))
-                    passed.write(value);
-            }
-    }
-}
-
-/* Of a layer with two inputs, which may be the same elements. */
-template <class LAYER, typename CODE>
-void split(elements &in, elements &passed, hls::stream<CODE, (int)LAYER::DEPTH> &first,
-           hls::stream<CODE, (int)LAYER::DEPTH> &second, question asked)
-{
-    if (!is_asked<LAYER>(asked))
-        pass_on(in, passed, passing<LAYER>(asked));
-    else if (asked.part != TABLES) {
-        const bool whole = asked.part == WHOLE;
-        const unsigned count = entering<LAYER>(asked, 2);
-        const unsigned at = !whole ? 0u : asked.everything ? LAYER::FULL_AT : LAYER::AT;
-        const unsigned at_1 = !whole ? LAYER::DEPTH : asked.everything ? LAYER::FULL_AT_1 : LAYER::AT_1;
-        for (uint32_t v = 0; v < asked.vectors; ++v)
-            for (unsigned i = 0; i < count; ++i) {
-#pragma HLS PIPELINE II=1
-                const element value = in.read();
-                if (i >= at && i < at + LAYER::DEPTH)
-                    first.write((CODE)value);
-                if (i >= at_1 && i < at_1 + LAYER::DEPTH)
-                    second.write((CODE)value);
+                give<LAYER, 0>(asked, i, value, 0, codes...);
                 if (is_kept<LAYER>(asked, i))
                     passed.write(value);
             }

@@ -112,6 +112,14 @@ static inline element finished(const no_thresholds &, unsigned, int32_t acc)
     return acc;
 }
 
+template <typename VALUE, unsigned COUNT> void tell(const VALUE (&values)[COUNT], elements &out)
+{
+    for (unsigned i = 0; i < COUNT; ++i) {
+#pragma HLS PIPELINE II=1
+        out.write(values[i]);
+    }
+}
+
 template <typename VALUE, unsigned ROWS, unsigned COLUMNS>
 void tell(const VALUE (&values)[ROWS][COLUMNS], elements &out)
 {
@@ -126,10 +134,7 @@ template <typename WEIGHT, unsigned DEPTH, unsigned WIDTH>
 void tell(const sums<WEIGHT, DEPTH, WIDTH> &held, elements &out)
 {
     tell(held.weights, out);
-    for (unsigned n = 0; n < WIDTH; ++n) {
-#pragma HLS PIPELINE II=1
-        out.write(held.bias[n]);
-    }
+    tell(held.bias, out);
     out.write(held.input_zero_point);
 }
 
@@ -166,9 +171,10 @@ static inline void pass_on(elements &in, elements &out, uint32_t count)
 /* LAYER, from the generator: its number, its sizes, and where its inputs stand in a record:
  *
  *     NUMBER, DEPTH, WIDTH                  of the kernel's layers; inputs and outputs
- *     RECORD, AT                            elements of a record that comes in, and where the inputs begin
+ *     RECORD                                elements of a record that comes in
  *     KEPT, needed(i)                       how many of them are needed behind this layer, and whether element i is
- *     FULL_RECORD, FULL_AT                  as the first two when everything is asked for, and is kept
+ *     FULL_RECORD                           as RECORD when everything is asked for, and is kept
+ *     at(k, everything)                     where input k begins in a record, or in one of everything
  */
 
 /* The elements of a vector that are for others, on their way past the layer that is asked. */
@@ -189,7 +195,7 @@ void accumulate(elements &in, elements &passed, const question &asked,
 {
     const bool whole = asked.part == WHOLE, full = whole && asked.everything;
     const unsigned count = full ? LAYER::FULL_RECORD : whole ? LAYER::RECORD : LAYER::DEPTH;
-    const unsigned at = full ? LAYER::FULL_AT : whole ? LAYER::AT : 0u;
+    const unsigned at = whole ? LAYER::at(0, full) : 0u;
     int32_t acc[LAYER::WIDTH];
 #pragma HLS ARRAY_PARTITION variable=acc complete
     for (unsigned n = 0; n < LAYER::WIDTH; ++n) {

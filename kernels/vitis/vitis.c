@@ -11,26 +11,24 @@
 
 enum { LEAST_BLOCK = 1 };
 
-/* Runs DO for each element i of the buffer of a vector and its word w in the fabric, image by image:
+/* Runs DO for each element i of the buffer of a vector and its word w in the fabric:
  *
  *     element c * positions + p   is   word p * channels + c
  */
 #define FOR_EACH_WORD(ARRAY, DO)                                                                                       \
     do {                                                                                                               \
-        const size_t channels = (ARRAY)->channels, positions = (ARRAY)->width / (ARRAY)->images / channels;            \
+        const size_t channels = (ARRAY)->channels, positions = (ARRAY)->width / channels;                              \
         size_t i = 0;                                                                                                  \
-        for (size_t image = 0; image < (ARRAY)->images; ++image)                                                       \
-            for (size_t c = 0; c < channels; ++c)                                                                      \
-                for (size_t p = 0; p < positions; ++p, ++i) {                                                          \
-                    const size_t w = (image * positions + p) * channels + c;                                           \
-                    DO;                                                                                                \
-                }                                                                                                      \
+        for (size_t c = 0; c < channels; ++c)                                                                          \
+            for (size_t p = 0; p < positions; ++p, ++i) {                                                              \
+                const size_t w = p * channels + c;                                                                     \
+                DO;                                                                                                    \
+            }                                                                                                          \
     } while (0)
 
-/* The words of `width` elements of a vector. */
-static void to_words(const struct vitis_array *array, const void *from, size_t vector, int32_t *words)
+/* The words of `width` elements, from number `first` on. */
+static void to_words(const struct vitis_array *array, const void *from, size_t first, int32_t *words)
 {
-    const size_t first = vector * array->width;
     switch (array->type) {
     case VITIS_UINT8: FOR_EACH_WORD(array, words[w] = ((const uint8_t *)from)[first + i]); break;
     case VITIS_INT8: FOR_EACH_WORD(array, words[w] = ((const int8_t *)from)[first + i]); break;
@@ -69,7 +67,7 @@ void vitis_put(struct vitis_launch *launch, size_t array, const void *from, size
     const struct vitis_array *source = &launch->arrays[array];
     int32_t *given = fabric_given(launch->fabric);
     for (size_t v = 0; v < vectors; ++v)
-        to_words(source, from, v, &given[v * launch->given_width + (size_t)source->at]);
+        to_words(source, from, v * source->width, &given[v * launch->given_width + (size_t)source->at]);
 }
 
 void vitis_get(const struct vitis_launch *launch, size_t array, void *to, size_t vectors)
@@ -121,13 +119,15 @@ void vitis_apply(const struct vitis_stage *stage, size_t vectors, const void *in
         .vectors = (uint32_t)vectors,
         .part = stage->part,
         .layer = (uint32_t)stage->layer,
-        .given_width = (uint32_t)stage->given.width,
+        .given_width = (uint32_t)stage->given_width,
         .made_width = (uint32_t)stage->made.width,
     };
     if (vectors == 0)
         return;
+    size_t first = 0;
     for (size_t v = 0; v < vectors; ++v)
-        to_words(&stage->given, inputs, v, &fabric_given(fabric)[v * stage->given.width]);
+        for (size_t i = 0; i < stage->given_count; first += stage->given[i].width, ++i)
+            to_words(&stage->given[i], inputs, first, &fabric_given(fabric)[first]);
     fabric_ask(fabric, &asked);
     for (size_t v = 0; v < vectors; ++v)
         from_words(&stage->made, &fabric_made(fabric)[v * stage->made.width], outputs, v);

@@ -22,8 +22,8 @@ enum { VITIS_ABSENT = -1 };
 struct vitis_array {
     const char *name;
     enum vitis_type type;
-    size_t width;            /* elements of a vector: of `images` one behind the other, each of `channels` */
-    size_t images, channels; /* in the fabric the channels of a position stand side by side: image_word */
+    size_t width;            /* elements of a vector */
+    size_t channels;         /* in the fabric those of a position stand side by side: FOR_EACH_WORD */
     const float *multiplier; /* (width) of an array that is scaled: float32 = float32(word) * multiplier */
     long at, full_at;        /* where it begins in a record, and in one of everything; VITIS_ABSENT: it is not there */
 };
@@ -63,12 +63,14 @@ struct vitis_launch {
     } times;
 };
 
-/* A stage of the proof: a part of one of the layers. */
+/* A stage of the proof: a part of one of the layers, whose inputs `given` stand side by side. */
 struct vitis_stage {
     struct vitis_launch *launch;
     enum part part;
     size_t layer;
-    struct vitis_array given, made;
+    const struct vitis_array *given;
+    size_t given_count, given_width;
+    struct vitis_array made;
 };
 
 struct vitis_item {

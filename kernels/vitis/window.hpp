@@ -1,7 +1,6 @@
-/* Windows over images, behind a line buffer: QLinearConv and MaxPool (ONNX).
+/* Windows over images, behind a line buffer: QLinearConv (ONNX) here, poolings in pool.hpp.
  *
  *     acc[n, p] = bias[n] + sum_k (a[p, k] - za) * (b[k][n] - zb)      int32; outside the image a[p, k] - za is 0
- *     y[c, p]   = the largest a[p, k] of channel c                     outside the image nothing is chosen
  *
  * The line buffer has the rows that the windows of a row of the output reach.  Before these windows it is filled with
  * what they read, row r in line r modulo LINES; the last rows, which none may read, are taken at the end.
@@ -133,34 +132,6 @@ void convolve(hls::stream<CODE, (int)LAYER::DEPTH> &codes, elements &told, ROWS 
             for (unsigned x = 0; x < LAYER::COLUMNS_OUT; ++x)
                 for (unsigned block = 0; block < LAYER::BLOCKS; ++block)
                     rows.write(sums_at<LAYER>(image, y, x, block, held));
-        }
-        image.fill(codes, LAYER::HEIGHT);
-    }
-}
-
-template <class LAYER, typename CODE>
-void max_pool(hls::stream<CODE, (int)LAYER::DEPTH> &codes, elements &values, question asked)
-{
-    if (!computes<LAYER>(asked))
-        return;
-    line_buffer<LAYER, CODE> image;
-#pragma HLS BIND_STORAGE variable=image.lines type=ram_2p impl=bram
-    for (uint32_t v = 0; v < asked.vectors; ++v) {
-        image.filled = 0;
-        for (unsigned y = 0; y < LAYER::HEIGHT_OUT; ++y) {
-            image.fill(codes, reached_rows<LAYER>(y));
-            for (unsigned x = 0; x < LAYER::COLUMNS_OUT; ++x)
-                for (unsigned c = 0; c < LAYER::CHANNELS; ++c) {
-                    element largest = INT32_MIN;
-                    for (unsigned i = 0; i < LAYER::KERNEL_ROWS; ++i)
-                        for (unsigned j = 0; j < LAYER::KERNEL_COLUMNS; ++j) {
-#pragma HLS PIPELINE II=1
-                            const int row = row_of<LAYER>(y, i), column = column_of<LAYER>(x, j);
-                            const element value = is_inside<LAYER>(row, column) ? image.at(row, column, c) : INT32_MIN;
-                            largest = value > largest ? value : largest;
-                        }
-                    values.write(largest);
-                }
         }
         image.fill(codes, LAYER::HEIGHT);
     }

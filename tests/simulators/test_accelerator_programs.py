@@ -14,15 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.boards.profile import Profile
+from harness.boards.profile import ItemProfile, Profile
 from harness.core.arrays import Array
+from harness.operators.obligations import ProofStep
 from harness.plan import plan
 from harness.reference import SpecificationReference
-from harness.targets import codegen
+from harness.targets import codegen, supports
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
+from tests.integration.programs.test_parts import everything
+from tests.integration.programs.test_split import ITEMS
 from tests.simulators.tiovx.boards import PC, with_dsp, with_tiovx_of_a_pc
 from tests.simulators.vitis.boards import with_fabric, with_two_fabric_items
-from tests.support import builders, dags
+from tests.support import builders, dags, images
 from tests.support.programs.board_program import (
     BoardProgram,
     Patch,
@@ -33,7 +36,9 @@ from tests.support.programs.board_program import (
     refusal,
     run_sanitized,
     uniform_vectors,
+    with_flags,
 )
+from tests.support.proof.trials import Workshop
 
 VECTORS = 150  # no multiple of the block
 FLAGS = ["-O0", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
@@ -184,6 +189,47 @@ def assert_activations(program: BoardProgram, folder: Path) -> None:
     assert_same(program.activations(vectors, folder), SpecificationReference(program.network).activations(vectors))
 
 
+PARTS = {
+    "tiovx:c7x": (("c", "tiovx:c7x"), ("rows", "channels")),
+    "vitis": (("c", "vitis"), ("channels", "rows")),
+    "two cores": (("tiovx:mpu", "tiovx:c7x"), ("channels", "rows")),
+    "two in the fabric": (("vitis", "vitis:fold2"), ("rows", "channels")),
+    "cuda:layerwise": (("c", "cuda:layerwise"), ("channels", "rows")),
+    "cuda:fused": (("cuda:fused", "c"), ("channels", "rows")),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        *((name, {ProofStep.CONSTANTS}) for name in ("tiovx:c7x", "vitis")),
+        *(pytest.param(name, set(ProofStep), marks=pytest.mark.campaign) for name in PARTS),
+    ],
+)
+def test_parts_of_images_on_a_device(
+    name: str, steps: set[ProofStep], host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    """Channels or rows of every layer that can be divided are the layer's, and so says the proof."""
+    names, ways = PARTS[name]
+    items = {item: ItemProfile(target=each) for item, each in zip(ITEMS, ("c", *names), strict=True)}
+    board = with_flags(host.model_copy(update={"items": items}), *ACCELERATORS["vitis"].flags)
+    network = images.every_operator("int8", "conv", "largest", "means", "padded", "mean")
+    layers = {layer.name: layer for layer in network.layers}
+    words = [
+        word
+        for word in everything(network, *ways, over=ITEMS[1:])
+        if all(supports(each, layers[word.partition("=")[0]]) for each in names)
+    ]
+    trial = Workshop(board, objects, tmp_path).trial(network, block=7, split=words)
+    assert {task.item for task in trial.made.tasks} == {0, 1, 2}
+    assert {task.runs > 1 for task in trial.made.tasks} == {False, True}
+    vectors = uniform_vectors(network, 30, seed=8)
+    assert_same(trial.program.activations(vectors, tmp_path / "out"), references(network, vectors))
+    claims = [question.ask() for question in trial.questions() if question.step in steps]
+    assert [claim for claim in claims if not claim.holds] == []
+    assert len(claims) > (len(steps) > 1) * len(trial.made.tasks)
+
+
 @pytest.mark.parametrize(
     ("device", "split"),
     [
@@ -264,7 +310,11 @@ TRANSFER = "if (node->parts[i].bytes)"
         ),
         (
             "vitis",
-            Patch("kernels/vitis/layer.hpp", "out.write(held.bias[n]);", "out.write(held.bias[n] + (n == 1));"),
+            Patch(
+                "kernels/vitis/layer.hpp",
+                "tell(held.bias, out);",
+                "for (unsigned n = 0; n < WIDTH; ++n) out.write(held.bias[n] + (n == 1));",
+            ),
             "layer_0_bias",
         ),
     ],

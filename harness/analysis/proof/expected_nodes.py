@@ -37,6 +37,15 @@ WITHOUT_CONSTANTS = (
     "Transpose", "Unsqueeze",
 )  # fmt: skip
 
+OPERANDS = ("addend", "factor")
+"""The constant operands."""
+DENSE = ("QGemm", "QLinearMatMul")
+"""The operators with the constants and tables of a QGemm."""
+FLOAT_DENSE = ("Gemm", "MatMul")
+"""The operators with the constants and tables of a Gemm."""
+FLOAT_CONVOLUTIONS = ("Conv", "ConvTranspose")
+"""The operators with weights and bias of each channel."""
+
 Constants: TypeAlias = dict[str, Array]
 """Constants of a node by the names that `Node` lists."""
 
@@ -89,6 +98,8 @@ class Node:
 
     def columns(self, region: Region) -> Node:
         """Return the node with these columns alone: whole channels, or rows, which have all weights."""
+        if region.size == self.width:
+            return self
         cut, (start, stop) = dict(self.constants), (region.start, region.stop)
         channels = self.constants["weights"].shape[1] if "weights" in cut else 1
         positions = self.width // channels
@@ -100,10 +111,40 @@ class Node:
                 cut["groups"] = np.maximum(cut["groups"] * (taken.stop - taken.start) // channels, 1)
         if np.size(cut.get("count", ())) == self.width // region.runs:  # one for each window of a channel
             cut["count"] = cut["count"][start:stop]
-        for name in ("addend", "factor"):
+        for name in OPERANDS:
             if np.size(cut.get(name, ())) == self.width:
                 cut[name] = cut[name].reshape(-1)[region.indices(self.width)]
-        return replace(self, width=region.size, constants=cut)
+        return replace(self._of_shape(region), width=region.size, constants=cut)
+
+    def _of_shape(self, region: Region) -> Node:
+        """Return the node with the shapes of a part and of the image that it reads, which dense layers do not need.
+
+        Only outer borders are padded.  Windows in the padding alone have one row, behind all of them.
+        """
+        if self.operator in (*DENSE, *FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
+            return self
+        (channels, *others), image, attributes = self.shape, self.image, dict(self.attributes)
+        positions, row = math.prod(others), math.prod(others[1:])
+        if region.runs == 1 and region.start % positions == region.stop % positions == 0:
+            first, last = region.start // positions, region.stop // positions
+            shape = (last - first, *others)
+            share = channels // attributes.get("group", 1) if self.window else 1
+            attributes["group"] = groups = -(-last // share) - first // share
+            image = (groups * (self.window[0] if self.window else 1), *image[1:])
+        else:
+            first, last = region.start // row, region.stop // row
+            shape = (channels, last - first, *others[1:])
+            if "dilations" in attributes:
+                begin, end = (each * attributes["strides"][0] - attributes["pads"][0] for each in (first, last - 1))
+                end += (attributes["kernel_shape"][0] - 1) * attributes["dilations"][0] + 1
+                first, last, before = max(begin, 0), min(end, image[1]), max(-begin, 0)
+                if first >= last:
+                    first, last, before = 0, 1, end - begin
+                attributes["pads"] = [before, *attributes["pads"][1:]]
+            image = (image[0], last - first, *image[2:])
+        width = math.prod(image)
+        depth = self.depth // self.input_width * width
+        return replace(self, shape=shape, image=image, attributes=attributes, input_width=width, depth=depth)
 
     @property
     def centred(self) -> Array:
@@ -197,6 +238,10 @@ def _node(
     sources = tuple(name for name in proto.input if name in tensors)
     inputs = [*(values.get(name) for name in proto.input), *[None] * OMITTED]
     first = tensors[sources[0]]
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
+    window = np.asarray(inputs[3]).shape[1:] if proto.op_type == "QLinearConv" else ()
+    if window or "kernel_shape" in attributes:
+        attributes |= _explicit(attributes, list(attributes.get("kernel_shape", window[1:])), first.shape, shape)
     node = Node(
         proto.op_type,
         sources,
@@ -206,11 +251,11 @@ def _node(
         math.prod(shape),
         _dtype(proto, inputs, first.dtype),
         inputs,
-        window=np.asarray(inputs[3]).shape[1:] if proto.op_type == "QLinearConv" else (),
+        window=window,
         image=first.shape,
         shape=shape,
         depth=sum(math.prod(tensors[name].shape) for name in sources),
-        attributes={entry.name: helper.get_attribute_value(entry) for entry in proto.attribute},
+        attributes=attributes,
     )
     return replace(node, constants=READERS[proto.op_type](node))
 
@@ -366,10 +411,9 @@ def _global_mean(node: Node) -> Constants:
 
 
 def _mean(node: Node) -> Constants:
-    """Read QLinearAveragePool: as QLinearGlobalAveragePool; ONNX Runtime computes a window of the whole image as it."""
-    channels, *image = node.image
-    padded = node.attributes.get("auto_pad", b"NOTSET") == b"NOTSET" and any(node.attributes.get("pads", ()))
-    if list(node.attributes["kernel_shape"]) == image and node.width == channels and not padded:
+    """Read QLinearAveragePool; ONNX Runtime computes a window of the whole image as QLinearGlobalAveragePool."""
+    whole = node.attributes["kernel_shape"] == list(node.image[1:])
+    if whole and math.prod(node.shape[1:]) == 1 and not any(node.attributes["pads"]):
         return _global_mean(node)
     _, x_scale, x_zero_point, y_scale, y_zero_point, *_ = node.inputs
     return {
@@ -467,17 +511,26 @@ def _gathered(node: Node) -> Constants:
     return {"places": np.take(numbers, given, node.attributes.get("axis", 0)).reshape(-1)}
 
 
+def _explicit(
+    attributes: Mapping[str, Any], kernel: list[int], image: tuple[int, ...], output: tuple[int, ...]
+) -> dict[str, list[int]]:
+    """Return the attributes of windows, with the numbers of padding in the place of auto_pad."""
+    how, axes = attributes.get("auto_pad", b"NOTSET"), len(kernel)
+    strides, dilations = (list(attributes.get(name, [1] * axes)) for name in ("strides", "dilations"))
+    pads = list(attributes.get("pads", [0] * (2 * axes)))
+    if how != b"NOTSET":
+        sizes = zip(output[1:], strides, kernel, dilations, image[1:], strict=True)
+        room = [max((count - 1) * stride + (size - 1) * step + 1 - length, 0)
+                for count, stride, size, step, length in sizes]  # fmt: skip
+        before = [{b"SAME_UPPER": each // 2, b"SAME_LOWER": each - each // 2}.get(how, 0) for each in room]
+        pads = [*before, *(all_ - each for all_, each in zip(room, before, strict=True))]
+    return {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "pads": pads}
+
+
 def counts(attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[int, ...]) -> Array:
     """Return the divisors of AveragePool, one a window: values in the image, with count_include_pad in its padding."""
-    kernel, axes = attributes["kernel_shape"], len(image) - 1
-    strides, dilations = attributes.get("strides", [1] * axes), attributes.get("dilations", [1] * axes)
-    pads = list(attributes.get("pads", [0] * (2 * axes)))
-    if attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
-        pads = [0] * (2 * axes)
-        for axis, (size, count, stride) in enumerate(zip(image[1:], output[1:], strides, strict=True)):
-            room = max((count - 1) * stride + kernel[axis] - size, 0)
-            before = room // 2 if attributes["auto_pad"] == b"SAME_UPPER" else room - room // 2
-            pads[axis], pads[axes + axis] = before, room - before
+    kernel, strides, dilations, pads = (attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads"))
+    axes = len(kernel)
     include = bool(attributes.get("count_include_pad", 0))
     found = np.ones(1, np.float32)
     for axis in range(axes):

@@ -17,7 +17,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from harness.analysis.proof.expected_nodes import CODES, Node, counts
+from harness.analysis.proof.expected_nodes import (
+    CODES,
+    DENSE,
+    FLOAT_CONVOLUTIONS,
+    FLOAT_DENSE,
+    OPERANDS,
+    Node,
+    counts,
+)
 from harness.core.arrays import Array
 from harness.operators.exact import fused
 from harness.operators.region import Region
@@ -30,12 +38,6 @@ TIOVX_VERSION = 2  # KERNELS_VERSION in kernels/tiovx/protocol.h
 TIOVX_TILE = 1 << 16  # TILE_BYTES in kernels/tiovx/target/windows.h
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
-DENSE = ("QGemm", "QLinearMatMul")
-"""The operators with the constants and tables of a QGemm."""
-FLOAT_DENSE = ("Gemm", "MatMul")
-"""The operators with the constants and tables of a Gemm."""
-FLOAT_CONVOLUTIONS = ("Conv", "ConvTranspose")
-"""The operators with weights and bias of each channel."""
 Rule: TypeAlias = Callable[[Node], Mapping[str, Array]]
 """Function from a node to the tables of a target, by the part of their names after the layer's."""
 
@@ -203,27 +205,17 @@ def _convolution_parts(node: Node, flip: int) -> dict[str, Array]:
 
 
 def _pair_parts(node: Node, flip: int) -> dict[str, Array]:  # noqa: ARG001 - the table has the order of the codes
-    operand = {name: node.constants[name].view(np.uint8) for name in ("addend", "factor") if name in node.constants}
-    pairs = _pairs(node).astype(node.dtype)
-    if node.operator == "QLinearAdd" and node.constant_first:  # by the code of the activation first
-        pairs = np.ascontiguousarray(pairs.T)
-    return {"codes": pairs.view(np.uint8), **operand}
+    operand = {name: node.constants[name].view(np.uint8) for name in OPERANDS if name in node.constants}
+    return {"codes": np.ascontiguousarray(_pairs(node).astype(node.dtype)).view(np.uint8), **operand}
 
 
 def _tiles(node: Node, groups: int, inputs: int, outputs: int, outside: int, exponent: int = 0) -> Array:
     """Return struct windows of kernels/tiovx/target/windows.h, uint32."""
-    attributes, axes = node.attributes, len(node.image) - 1
-    kernel = list(attributes.get("kernel_shape", node.window[1:]))
-    strides, dilations = (list(attributes.get(name, [1] * axes)) for name in ("strides", "dilations"))
-    before = list(attributes.get("pads", [0] * axes))[:axes]
-    how = attributes.get("auto_pad", b"NOTSET")
-    if how != b"NOTSET":
-        sizes = zip(node.shape[1:], strides, kernel, node.image[1:], strict=True)
-        room = [max((count - 1) * stride + size - length, 0) for count, stride, size, length in sizes]
-        before = [{b"SAME_UPPER": each // 2, b"SAME_LOWER": each - each // 2}.get(how, 0) for each in room]
+    axes = len(node.image) - 1
     one, none = [1] * (2 - axes), [0] * (2 - axes)
-    rows = [[*one, *each] for each in (node.image[1:], kernel, strides, dilations)]
-    rows += [[*none, *before], [*one, *node.shape[1:]]]
+    sizes = [node.attributes[name] for name in ("kernel_shape", "strides", "dilations")]
+    rows = [[*one, *each] for each in (node.image[1:], *sizes)]
+    rows += [[*none, *node.attributes["pads"][:axes]], [*one, *node.shape[1:]]]
     _, (high, wide), (down, right), (step, aside), _, (count, columns) = rows
     width = (columns - 1) * right + (wide - 1) * aside + 1
     bands = [band for band in range(1, count + 1)
@@ -238,6 +230,18 @@ def _mean_parts(node: Node, flip: int) -> dict[str, Array]:
     if "input_step" not in constants:
         return _global_mean_parts(node, flip)
     outside = int(constants["input_zero_point"][0]) + flip
+    thresholds_of, terms, rows, exponent = _means(node)
+    return {
+        "thresholds": thresholds_of,
+        "window": _tiles(node, node.image[0], 1, 1, outside, exponent),
+        "terms": terms,
+        "rows": rows.astype(np.uint32),
+    }
+
+
+def _means(node: Node) -> tuple[Array, Array, Array, int]:
+    """Return thresholds of QLinearAveragePool, terms by their codes, rows, and the exponent of the terms' unit."""
+    constants = node.constants
     step, y_scale, y_zero_point = (constants[name] for name in ("input_step", "output_step", "output_zero_point"))
     divisors = counts(node.attributes, node.image, node.shape).astype(np.int64)
     if node.attributes.get("count_include_pad"):
@@ -255,12 +259,7 @@ def _mean_parts(node: Node, flip: int) -> dict[str, Array]:
 
     shape = (len(different), CODES)
     least = _least(reached, np.full(shape, 1 - INFINITY), np.full(shape, INFINITY))
-    return {
-        "thresholds": least.astype(np.int32),
-        "window": _tiles(node, node.image[0], 1, 1, outside, exponent),
-        "terms": terms,
-        "rows": np.searchsorted(different, divisors).astype(np.uint32),
-    }
+    return least.astype(np.int32), terms, np.searchsorted(different, divisors), exponent
 
 
 def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
@@ -279,12 +278,19 @@ def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
 def _in_levels(node: Node, fold: int = 1) -> dict[str, Array]:
     """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp).
 
-    The weights of a convolution and of a folded QGemm stand in blocks (kernels/vitis/window.hpp); a function of two
-    codes is one table, and codes that are only moved or compared have none.
+    The weights of a convolution and of a folded QGemm stand in blocks (kernels/vitis/window.hpp); functions of codes
+    are tables (look_up.hpp), and codes that are only moved or compared have none.
     """
     constants = node.constants
     if node.operator in ("QLinearAdd", "QLinearMul"):
-        return {"pairs": _pairs(node)}
+        return _pairs_beside(node)
+    if node.operator == "QLinearConcat":
+        return {"codes": constants["table"].astype(np.int32)}
+    if "input_step" in constants:
+        steps, terms, rows, exponent = _means(node)
+        halves = np.roll(terms, np.iinfo(node.dtype).min)[:, None] >> np.array([0, 32])
+        own = {"terms": halves.astype(np.int32), "rows": rows, "exponent": np.array([exponent])}
+        return {**{name: each.astype(np.int32) for name, each in own.items()}, **_levels(node, steps)}
     if "input_zero_point" not in constants:
         return {}
     tables = {"input_zero_point": constants["input_zero_point"]}
@@ -294,11 +300,30 @@ def _in_levels(node: Node, fold: int = 1) -> dict[str, Array]:
         tables |= {"weights": node.centred.astype(np.int32), "bias": constants["bias"]}
     if node.dtype == np.float32:
         return tables | {"multiplier": constants["multiplier"]}
-    steps = thresholds(node, shared=len(np.unique(constants["multiplier"].view(np.uint32))) == 1)
-    for level in range(LEVELS):
-        nodes_of_level = np.arange(1 << level)
-        tables[f"level_{level}"] = steps[:, (2 * nodes_of_level + 1) * (1 << (LEVELS - 1 - level)) - 1]
+    shared = len(np.unique(constants["multiplier"].view(np.uint32))) == 1
+    return {**tables, **_levels(node, thresholds(node, shared=shared))}
+
+
+def _levels(node: Node, steps: Array) -> dict[str, Array]:
+    """Return thresholds in search order, and the lowest code."""
+    places = ((2 * np.arange(1 << level) + 1) * (1 << (LEVELS - 1 - level)) - 1 for level in range(LEVELS))
+    tables = {f"level_{level}": steps[:, of_level] for level, of_level in enumerate(places)}
     return tables | {"lowest": np.array([np.iinfo(node.dtype).min], np.int32)}
+
+
+def _pairs_beside(node: Node) -> dict[str, Array]:
+    """Return all pairs of codes, or those beside the values of a constant and, by elements of a stream, their places.
+
+    In a stream the channels of a position stand side by side.
+    """
+    pairs = _pairs(node)
+    operand = [node.constants[name].reshape(-1) for name in OPERANDS if name in node.constants]
+    if not operand:
+        return {"pairs": pairs}
+    values = np.unique(operand[0])
+    by_position = operand[0].reshape(node.shape[0], -1).swapaxes(0, 1).reshape(-1)
+    columns = values.astype(np.int64) - np.iinfo(node.dtype).min
+    return {"pairs": pairs[:, columns], "columns": np.searchsorted(values, by_position).astype(np.int32)}
 
 
 TIOVX_PARTS: dict[str, Callable[[Node, int], dict[str, Array]]] = {
@@ -407,7 +432,7 @@ def _in_blocks(node: Node, fold: int) -> dict[str, Array]:
 
 
 def _pairs(node: Node) -> Array:
-    """Return the code of all pairs of codes of QLinearAdd or QLinearMul, int32 (256, 256)."""
+    """Return the code of all pairs of codes of QLinearAdd or QLinearMul, int32 (256, 256), by that of an activation."""
     limits, constants = np.iinfo(node.dtype), node.constants
     codes = np.arange(limits.min, limits.max + 1)
     if node.operator == "QLinearAdd":
@@ -418,7 +443,7 @@ def _pairs(node: Node) -> Array:
         products = np.outer(codes - constants["a_zero_point"], codes - constants["b_zero_point"]).astype(np.float32)
         v = products * constants["multiplier"] + constants["y_zero_point"].astype(np.float32)
     code: Array = np.clip(np.rint(v), limits.min, limits.max).astype(np.int32)
-    return code
+    return code.T if node.operator == "QLinearAdd" and node.constant_first else code
 
 
 def _of_elements(node: Node) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""The fabric of a Kria KV260: QGemm in integers only, by kernels in Vitis HLS C++ that XRT runs.
+"""The fabric of a Kria KV260: layers on codes in integers only, by kernels in Vitis HLS C++ that XRT runs.
 
 All other operators stay on the A53: none that needs floating point becomes a circuit here.
 """

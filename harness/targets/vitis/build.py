@@ -1,6 +1,6 @@
 """Build of an item in the fabric with XRT, or with its simulator that contains the kernels as C++.
 
-The thresholds are tried on every accumulator before anything is built with them.  What is in the FPGA itself is built
+The tables in the place of formulas are tried before anything is built with them.  What is in the FPGA itself is built
 and loaded by `harness firmware`: the program finds it by the digest of the kernels' sources, and refuses any other.
 """
 
@@ -47,8 +47,7 @@ class _Vitis:
         """Return the kernels, identified by their digest, and the code for XRT; for a simulation also the simulator."""
         fabric = fabric_of(kernels)
         _check_room(kernels, profile)
-        made = {name if name in (kernel.SOURCE, kernel.IDENTITY) else f"{ROOM}/{name}": text
-                for name, text in fabric.sources.items()}  # fmt: skip
+        made = {kernel.path_of(name): text for name, text in fabric.sources.items()}
         made |= {f"{ROOM}/{name}": (KERNELS / "vitis" / name).read_bytes() for name in (HOST, ENDING)}
         made[SETTINGS] = _settings(fabric, profile).encode()
         if profile.simulated:
@@ -86,7 +85,7 @@ class _Vitis:
     def build(
         self, bundle: Path, kernels: Sequence[Sequence[Kernel]], profile: Profile, compile_c: CompileC
     ) -> tuple[Path, ...]:
-        """Check the thresholds; build the code for XRT, and the simulator if the board is simulated."""
+        """Check the tables; build the code for XRT, and the simulator if the board is simulated."""
         fabric, compiled = fabric_of(kernels), Path(COMPILED) / "xrt.o"
         (bundle / COMPILED).mkdir(exist_ok=True)
         tried = _tried([of for item in kernels for each in item for of in each.circuits])
@@ -160,9 +159,9 @@ def _value(index: int, c_type: str) -> str:
 
 
 def _tried(circuits: Sequence[Circuit[Any]]) -> list[dict[str, object]]:
-    """Return for every layer with thresholds the number of accumulators that were tried."""
-    thresholds = {of.name: steps for of in circuits if (steps := of.thresholds()) is not None}
-    return [asdict(tried) for tried in threshold_check.all_layers([of.layer for of in circuits], thresholds)]
+    """Return for every layer with a table in the place of its formula the number of inputs that were tried."""
+    tables = {of.name: table for of in circuits if (table := of.replaced()) is not None}
+    return [asdict(tried) for tried in threshold_check.all_layers([of.layer for of in circuits], tables)]
 
 
 def _build_double(bundle: Path, fabric: Fabric, profile: Profile, compile_c: CompileC) -> None:

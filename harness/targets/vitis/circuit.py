@@ -67,8 +67,8 @@ class Circuit(ABC, Generic[L]):
         """The factors of accumulators for a float32 output, (N,), by which the processor multiplies; or None."""
         return None
 
-    def thresholds(self) -> Array | None:
-        """Return the thresholds to try on every accumulator before they are used, (N, 255); None without any."""
+    def replaced(self) -> Array | None:
+        """Return the table in the place of a formula, for `Layer.check_table` before it is used; None without any."""
         return None
 
     @property

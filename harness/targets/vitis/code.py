@@ -26,12 +26,11 @@ PARTS = {StageKind.ACCUMULATE: "ACCUMULATE", StageKind.FINISH: "FINISH", StageKi
 
 @dataclass(frozen=True)
 class _Array:
-    """An activation of a launch, or images of one shape side by side; places in records as C writes them."""
+    """An activation of a launch; places in records as C writes them."""
 
     name: str
     dtype: np.dtype[Any]
     width: int
-    images: int
     channels: int
     multiplier: str
     at: str
@@ -40,7 +39,7 @@ class _Array:
     @property
     def text(self) -> str:
         """The initialiser of its struct vitis_array."""
-        fields = (f'"{self.name}"', TYPES[self.dtype.name], *map(str, (self.width, self.images, self.channels)),
+        fields = (f'"{self.name}"', TYPES[self.dtype.name], str(self.width), str(self.channels),
                   self.multiplier, self.at, self.full_at)  # fmt: skip
         return f"{{{', '.join(fields)}}}"
 
@@ -103,7 +102,7 @@ def _arrays(launch: Launch) -> list[_Array]:
 
 
 def _array(name: str, tensor: Tensor, multiplier: str, at: str, full_at: str) -> _Array:
-    return _Array(name, tensor.dtype, tensor.size, 1, channels_of(tensor), multiplier, at, full_at)
+    return _Array(name, tensor.dtype, tensor.size, channels_of(tensor), multiplier, at, full_at)
 
 
 def _start(record: Record, name: str) -> str:
@@ -127,14 +126,15 @@ def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
     """Return the stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
     name, layer = of_layer.name, task.layer
     number = next(n for n, other in enumerate(launch) if other is task)
-    read = layer.output if of_layer.part is StageKind.FINISH else layer.input
-    shape = (of_layer.input_width // read.size, channels_of(read))
-    given = _Array(name, of_layer.input_dtype, of_layer.input_width, *shape, "NULL", "0", "0")
-    shape = (1, channels_of(layer.output))
-    made = _Array(name, of_layer.output_dtype, of_layer.output_width, *shape, _multiplier(layer), "0", "0")
+    read = [layer.output] if of_layer.part is StageKind.FINISH else layer.inputs
+    given = [_Array(name, of_layer.input_dtype, each.size, channels_of(each), "NULL", "0", "0") for each in read]
+    channels = channels_of(layer.output)
+    made = _Array(name, of_layer.output_dtype, of_layer.output_width, channels, _multiplier(layer), "0", "0")
     return (
+        f"static const struct vitis_array {name}_given[] = {{{', '.join(each.text for each in given)}}};\n"
         f"static const struct vitis_stage {name}_in_fabric = {{.launch = &{_name(launch)}, "
-        f".part = {PARTS[of_layer.part]}, .layer = {number}, .given = {given.text}, .made = {made.text}}};\n"
+        f".part = {PARTS[of_layer.part]}, .layer = {number}, .given = {name}_given, .given_count = {len(given)}, "
+        f".given_width = {of_layer.input_width}, .made = {made.text}}};\n"
         f"static void {name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
         f"    vitis_apply(&{name}_in_fabric, vectors, inputs, outputs);\n}}"
     )

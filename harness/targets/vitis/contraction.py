@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
 from harness.operators.exact import CACHED_LAYERS
 from harness.targets.contraction import origin_of_multiplier, stages
@@ -18,6 +19,7 @@ from harness.targets.vitis import resources, rtl
 from harness.targets.vitis.circuit import Circuit, bind, table
 from harness.targets.vitis.resources import Resources
 
+L = TypeVar("L", bound=Layer)
 C = TypeVar("C", bound=Contraction)
 
 
@@ -27,32 +29,31 @@ def centred(layer: Contraction) -> Array:
     return difference
 
 
-def thresholds(layer: Contraction) -> Array:
-    """Return thresholds, int32 (N, 255), ascending; (1, 255) if all columns have one multiplier, and so the same."""
+def thresholds(layer: Contraction) -> Array | None:
+    """Return thresholds, int32 (N, 255), ascending; (1, 255) if all columns have one multiplier, and so the same.
+
+    None for a float32 output.
+    """
+    if layer.dtype == np.float32:
+        return None
     steps, _ = layer.thresholds_by_multiplier()
     return steps if len(steps) == 1 else layer.thresholds()
 
 
-def rounding(layer: Contraction) -> tuple[Table, ...]:
-    """Return the levels of the search and the lowest code; nothing for a float32 output."""
-    if layer.dtype == np.float32:
+def rounding(layer: L, thresholds_of: Callable[[L], Array | None]) -> tuple[Table, ...]:
+    """Return the levels of the search of thresholds (N, 255), and the lowest code; nothing without thresholds."""
+    steps = thresholds_of(layer)
+    if steps is None:
         return ()
-    origin = "the least accumulators that become each code, as step {} of a binary search meets them"
+    origin = "the least numbers that become each code, as step {} of a binary search meets them"
     levels = [
         table(layer, f"level_{step}", level, origin.format(step))
-        for step, level in enumerate(rtl.threshold_levels(thresholds(layer)))
+        for step, level in enumerate(rtl.threshold_levels(steps))
     ]
     return (*levels, table(layer, "lowest", np.array([np.iinfo(layer.dtype).min])))
 
 
-def to_try(layer: Contraction) -> Array | None:
-    """Return the thresholds of every channel, (N, 255); None for a float32 output."""
-    if layer.dtype == np.float32:
-        return None
-    return np.broadcast_to(thresholds(layer), (len(layer.multiplier), 255))
-
-
-def definition(layer: Contraction, tables: Sequence[Table]) -> str:
+def definition(layer: Layer, tables: Sequence[Table]) -> str:
     """Return the C++ constant of the rounding; `tables` are those of `rounding`."""
     if not tables:
         return f"static const no_thresholds {layer.name}_rounding = {{}};"
@@ -61,7 +62,7 @@ def definition(layer: Contraction, tables: Sequence[Table]) -> str:
     return f"static const thresholds<{len(levels[0])}> {layer.name}_rounding = {{{values}, {lowest[0]}}};"
 
 
-def storage(layer: Contraction, tables: Sequence[Table]) -> list[str]:
+def storage(layer: Layer, tables: Sequence[Table]) -> list[str]:
     """Return the pragmas that place the levels, as `area` counts them."""
     levels = [table.values for table in tables[:-1]]
     return [
@@ -71,9 +72,9 @@ def storage(layer: Contraction, tables: Sequence[Table]) -> list[str]:
 
 
 @lru_cache(maxsize=CACHED_LAYERS)
-def area(layer: Contraction) -> Resources:
-    """Return the memories of the levels, which no folding changes."""
-    levels = [table.values.reshape(-1, 1) for table in rounding(layer)[:-1]]
+def area(layer: L, thresholds_of: Callable[[L], Array | None]) -> Resources:
+    """Return the memories of the levels of `rounding`, which no folding changes."""
+    levels = [table.values.reshape(-1, 1) for table in rounding(layer, thresholds_of)[:-1]]
     return resources.total(resources.memory(level, in_bram=resources.level_in_bram(len(level))) for level in levels)
 
 
@@ -88,7 +89,7 @@ class ContractionCircuit(Circuit[C]):
     @cached_property
     def rounding(self) -> tuple[Table, ...]:
         """Levels and lowest code, or nothing."""
-        return rounding(self.layer)
+        return rounding(self.layer, thresholds)
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -108,6 +109,7 @@ class ContractionCircuit(Circuit[C]):
             return None
         return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
 
-    def thresholds(self) -> Array | None:
+    def replaced(self) -> Array | None:
         """Return the thresholds of all columns."""
-        return to_try(self.layer)
+        steps = thresholds(self.layer)
+        return None if steps is None else np.broadcast_to(steps, (len(self.layer.multiplier), 255))

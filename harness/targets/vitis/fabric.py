@@ -9,8 +9,8 @@ and back, which was not measured yet.
 
 Areas are lower bounds, of what the kernels' pragmas ask for by name and no tool can save: a DSP for every product that
 is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory; of
-layers on images line buffers and the streams of inputs.  Sums are not counted, as a DSP48E2 can hold its own; nor
-comparisons, other streams, and what joins a kernel to the memory.
+layers on images line buffers, the totals of poolings and the streams of inputs.  Sums are not counted, as a DSP48E2 can
+hold its own; nor comparisons, other streams, and what joins a kernel to the memory.
 """
 
 from __future__ import annotations

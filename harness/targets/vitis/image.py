@@ -17,9 +17,6 @@ from harness.targets.vitis.resources import NOTHING, Resources
 from harness.targets.vitis.rtl import ACCUMULATE_CYCLES, REQUANTIZE_CYCLES
 
 CODE_BITS = 8
-INPUTS = ("codes", "others")
-"""The streams of the first and the second input."""
-
 L = TypeVar("L", bound=Layer)
 C = TypeVar("C", bound=Contraction)
 
@@ -72,8 +69,9 @@ class ImageCircuit(Circuit[L]):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The constants that the operator's process tells."""
-        return {"TOLD": sum(table.values.size for table in self.tables)}
+        """The elements of all inputs, and the constants that the operator's process tells."""
+        alone = sum(tensor.size for tensor in self.layer.inputs)
+        return {"ALONE": alone, "TOLD": sum(table.values.size for table in self.tables)}
 
     @property
     def definitions(self) -> str:
@@ -86,27 +84,26 @@ class ImageCircuit(Circuit[L]):
 
     def input_streams(self, number: int) -> list[str]:
         """Return the streams of inputs."""
-        size = self.layer.input.size
-        kind = f"hls::stream<{self.code_type}, {size}>"
-        impl = resources.fifo_memory(size)
-        names = [f"{name}_{number}" for name, _ in zip(INPUTS, self.layer.inputs, strict=False)]
+        sizes = [tensor.size for tensor in self.layer.inputs]
+        named = list(zip(sizes, self.codes(number).split(", "), strict=True))
         return [
-            *(f"    {kind} {name};" for name in names),
-            *(f"#pragma HLS BIND_STORAGE variable={name} type=fifo impl={impl}" for name in names),
-        ]
+            *(f"    hls::stream<{self.code_type}, {size}> {name};" for size, name in named),
+            *(f"#pragma HLS BIND_STORAGE variable={name} type=fifo impl={resources.fifo_memory(size)}"
+              for size, name in named),
+        ]  # fmt: skip
 
     def calls(self, number: int) -> Sequence[str]:
         """Return all processes."""
         kind, codes = f"{self.name}_layer", self.codes(number)
         return [
-            f"    split<{kind}>(stream_{number}, passed_{number}, {codes}, asked);",
+            f"    split<{kind}>(stream_{number}, passed_{number}, asked, {codes});",
             f"    {self.process(number)};",
             f"    merge<{kind}>(passed_{number}, values_{number}, stream_{number + 1}, asked);",
         ]
 
     def codes(self, number: int) -> str:
         """Return the streams of inputs as arguments."""
-        return ", ".join(f"{name}_{number}" for name, _ in zip(INPUTS, self.layer.inputs, strict=False))
+        return ", ".join(f"codes_{number}_{at}" for at, _ in enumerate(self.layer.inputs))
 
     @abstractmethod
     def process(self, number: int) -> str:
@@ -120,17 +117,22 @@ class ImageCircuit(Circuit[L]):
     @property
     def resources(self) -> Resources:
         """The streams of inputs, and `memories`."""
-        fifo = resources.fifo(self.layer.input.size, CODE_BITS)
-        return resources.total([*(fifo for _ in self.layer.inputs), self.memories])
+        fifos = [resources.fifo(tensor.size, CODE_BITS) for tensor in self.layer.inputs]
+        return resources.total([*fifos, self.memories])
 
     @property
     def memories(self) -> Resources:
         """The memories of the operator."""
         return NOTHING
 
+    @property
+    def pipeline(self) -> int:
+        """The cycles of a value on its way through the operator."""
+        return ACCUMULATE_CYCLES
+
     def geometry(self, record: int, kept: int) -> ImageGeometry:
         """Return the cycles of the operator beside those of the streams."""
-        return ImageGeometry(record, kept, self.compute_cycles, self.layer.size, ACCUMULATE_CYCLES)
+        return ImageGeometry(record, kept, self.compute_cycles, self.layer.size, self.pipeline)
 
 
 class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
@@ -155,6 +157,7 @@ class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
     def sizes(self) -> Mapping[str, int]:
         """The rows of a vector, those that belong together, and the constants of the sums."""
         return {
+            **super().sizes,
             "TOLD": sum(table.values.size for table in self.sums),
             "ROWS": self.rows,
             "LANES": self.lanes,
@@ -184,7 +187,7 @@ class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
         """Return all processes."""
         kind, streams = f"{self.name}_layer", f"passed_{number}, told_{number}, rows_{number}"
         return [
-            f"    split<{kind}>(stream_{number}, passed_{number}, {self.codes(number)}, asked);",
+            f"    split<{kind}>(stream_{number}, passed_{number}, asked, {self.codes(number)});",
             f"    {self.process(number)};",
             f"    round_rows<{kind}>({streams}, stream_{number + 1}, asked, {self.name}_rounding);",
         ]
@@ -192,12 +195,16 @@ class SumsCircuit(contraction.ContractionCircuit[C], ImageCircuit[C]):
     @property
     def memories(self) -> Resources:
         """The levels."""
-        return contraction.area(self.layer)
+        return contraction.area(self.layer, contraction.thresholds)
+
+    @property
+    def pipeline(self) -> int:
+        """The cycles of a row of sums."""
+        return ACCUMULATE_CYCLES + REQUANTIZE_CYCLES * bool(self.rounding) + self.lanes
 
     def geometry(self, record: int, kept: int) -> ImageGeometry:
-        """Return the cycles, with those of the last row."""
-        pipeline = ACCUMULATE_CYCLES + REQUANTIZE_CYCLES * bool(self.rounding) + self.lanes
-        return ImageGeometry(record, kept, self.compute_cycles, self.rows * self.lanes, pipeline)
+        """Return the cycles; sums that fill up a row leave, too."""
+        return ImageGeometry(record, kept, self.compute_cycles, self.rows * self.lanes, self.pipeline)
 
 
 def line_buffer(window: Window, channels: int, at_once: int) -> Resources:

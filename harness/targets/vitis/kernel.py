@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.targets.base import KERNELS
@@ -57,9 +58,20 @@ class Fabric:
 
 def fabric_of(kernels: Sequence[Kernel]) -> Fabric:
     """Return the source of these kernels for a compiler."""
-    fixed = {name: (KERNELS / "vitis" / name).read_bytes() for name in (*HEADERS, *_headers(kernels))}
+    fixed = {name: header(name).read_bytes() for name in (*HEADERS, *_headers(kernels))}
     sources = fixed | {SOURCE: _source(kernels).encode()}
     return Fabric(sources | {IDENTITY: _identity(_digest(sources)).encode()}, tuple(kernel.name for kernel in kernels))
+
+
+def header(name: str) -> Path:
+    """Return where a header of the kernels lies; some are shared with other targets."""
+    own = KERNELS / "vitis" / name
+    return own if own.exists() else KERNELS / "c" / "integer" / name
+
+
+def path_of(name: str) -> str:
+    """Return the path in a bundle of a source of the fabric."""
+    return name if name in (SOURCE, IDENTITY) else str(header(name).relative_to(KERNELS.parent))
 
 
 def _digest(sources: dict[str, bytes]) -> str:
@@ -122,24 +134,20 @@ def _struct(number: int, of: Circuit[Any], partial: Flow, full: Flow) -> str:
         "DEPTH": of.layer.input.size,
         "WIDTH": of.layer.size,
         "RECORD": partial.before.width,
-        **_places("AT", partial),
         "KEPT": partial.kept_width,
         "FULL_RECORD": full.before.width,
-        **_places("FULL_AT", full),
         **of.sizes,
     }
+    places = ", ".join(f"{{{one.start}, {other.start}}}" for one, other in zip(partial.reads, full.reads, strict=True))
     named = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     needed = " || ".join(_in_range(*each) for each in records.kept_ranges(partial)) or "false"
     unused = "" if records.kept_ranges(partial) else " /* i */"
     return (
         f"struct {of.name}_layer {{\n    enum : unsigned {{ {named} }};\n"
+        f"    static unsigned at(unsigned input, bool everything)\n    {{\n"
+        f"        const unsigned places[][2] = {{{places}}};\n        return places[input][everything];\n    }}\n"
         f"    static bool needed(unsigned{unused or ' i'})\n    {{\n        return {needed};\n    }}\n}};"
     )
-
-
-def _places(name: str, flow: Flow) -> dict[str, int]:
-    """Return where the inputs begin in a record: the name, and for a second input the name with its number."""
-    return {f"{name}_{at}" if at else name: place.start for at, place in enumerate(flow.reads)}
 
 
 def _in_range(start: int, stop: int) -> str:

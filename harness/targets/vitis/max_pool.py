@@ -1,39 +1,26 @@
-"""MaxPool of codes in the fabric: process `max_pool` behind a line buffer (kernels/vitis/window.hpp)."""
+"""MaxPool of codes in the fabric (kernels/vitis/pool.hpp)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from harness.operators.max_pool import MaxPool
-from harness.targets.vitis import image, rtl
+from harness.targets.vitis import contraction
 from harness.targets.vitis.circuit import Circuit, VitisLowering
-from harness.targets.vitis.image import ImageCircuit
-from harness.targets.vitis.resources import Resources
+from harness.targets.vitis.image import CODE_BITS
+from harness.targets.vitis.pool import PoolCircuit
 
 
-class MaxPoolCircuit(ImageCircuit[MaxPool]):
-    """One value of a window a cycle, channel by channel."""
-
-    headers = ("image_layer.hpp", "window.hpp")
+class MaxPoolCircuit(PoolCircuit[MaxPool]):
+    """The largest value, without a table."""
 
     @property
-    def sizes(self) -> Mapping[str, int]:
-        """The window."""
-        return {**super().sizes, **rtl.window_sizes(self.layer.window, self.layer.input.shape[0])}
-
-    def process(self, number: int) -> str:
-        """Return the call of `max_pool`."""
-        return f"max_pool<{self.name}_layer>({self.codes(number)}, values_{number}, asked)"
+    def total_bits(self) -> int:
+        """Those of a code."""
+        return CODE_BITS
 
     @property
-    def compute_cycles(self) -> int:
-        """A cycle for each code that enters the line buffer, and for each value of each window."""
-        return self.layer.input.size + self.layer.size * self.layer.window.size
-
-    @property
-    def memories(self) -> Resources:
-        """The line buffer."""
-        return image.line_buffer(self.layer.window, self.layer.input.shape[0], at_once=1)
+    def definitions(self) -> str:
+        """The comparison, and no thresholds."""
+        return f"static const maximum {self.name}_pooling = {{}};\n{contraction.definition(self.layer, ())}"
 
 
 class MaxPoolLowering(VitisLowering[MaxPool]):

@@ -78,7 +78,7 @@ class QGemmCircuit(contraction.ContractionCircuit[QGemm]):
         products = Resources(0, dsp=self.layer.size, bram36=0)
         in_bram = resources.weights_in_bram(self.layer.input.size)
         weights = resources.memory(centred(self.layer), in_bram=in_bram)
-        return products + weights + contraction.area(self.layer)
+        return products + weights + contraction.area(self.layer, contraction.thresholds)
 
     def geometry(self, record: int, kept: int) -> Geometry:
         """Return the geometry of the RTL core, generalised to records."""

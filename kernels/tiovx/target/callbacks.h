@@ -2,6 +2,8 @@
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
 
+#include <string.h>
+
 #include <VX/vx.h>
 #include <TI/tivx.h>
 #include <TI/tivx_target_kernel.h>
@@ -86,6 +88,27 @@ static inline uint32_t summand_bytes(const struct head *constants, enum command 
     static const uint32_t bytes[] = {[WHOLE] = 1, [COMMAND_ACCUMULATE] = 1, [COMMAND_FINISH] = sizeof(int32_t)};
     (void)constants;
     return command < sizeof bytes / sizeof *bytes ? bytes[command] : 0;
+}
+
+/* The stages of a contraction, vector by vector; its sums stand at the begin of the scratch. */
+static inline void contract(const struct work *work,
+                            void (*accumulate)(const struct head *constants, const uint8_t *codes, int32_t *acc),
+                            void (*finish)(const struct head *constants, const int32_t *acc, uint8_t *result))
+{
+    const struct head *constants = work->constants;
+    int32_t *sums = (int32_t *)(void *)work->scratch;
+    for (uint32_t v = 0; v < work->vectors; ++v) {
+        const uint8_t *source = row(&work->sources[0], v);
+        uint8_t *result = row(&work->result, v);
+        if (work->command != COMMAND_FINISH)
+            accumulate(constants, source, sums);
+        else
+            memcpy(sums, source, constants->width * sizeof *sums);
+        if (work->command != COMMAND_ACCUMULATE)
+            finish(constants, sums, result);
+        else
+            memcpy(result, sums, constants->width * sizeof *sums);
+    }
 }
 
 static inline uint32_t contraction_bytes(const struct head *constants, enum command command)

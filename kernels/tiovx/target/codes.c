@@ -2,7 +2,7 @@
  *
  *     y[start of source i + n] = codes[i][x[i][n]]          codes (sources, 256), from the lowest on
  *
- * Without codes the values are copied.
+ * Without codes the values are copied, as by Concat (ONNX) along the first axis.
  */
 #include <string.h>
 

@@ -10,8 +10,6 @@
  *     offset[n] = bias[n] - za * sum_k (b[n][k] - zb[n])                        from the host
  *     acc[n]    = offset[n] + sum_k a[k] * b[n][k] - zb[n] * sum_k a[k]
  */
-#include <string.h>
-
 #include "callbacks.h"
 #include "dot4.h"
 #include "scaled.h"
@@ -41,9 +39,10 @@ static uint32_t unsigned_codes(const struct head *constants, const uint8_t *code
     return sum;
 }
 
-/* `acc` has room for whole groups of LANES. */
-static ONE_CODE void accumulate(const struct head *constants, const uint8_t *codes, uint8_t *a, int32_t *acc)
+/* `acc` has room for whole groups of LANES, and behind them for the inputs. */
+static ONE_CODE void accumulate(const struct head *constants, const uint8_t *codes, int32_t *acc)
 {
+    uint8_t *a = (uint8_t *)acc + sums_bytes(constants);
     const uint32_t *offset = part_of(constants, OFFSET);
     const int32_t *zb = part_of(constants, ZERO_POINTS);
     const uint32_t sum_a = unsigned_codes(constants, codes, a);
@@ -69,21 +68,7 @@ static ONE_CODE void finish(const struct head *constants, const int32_t *acc, ui
 
 static void compute(const struct work *work)
 {
-    const struct head *constants = work->constants;
-    int32_t *sums = (int32_t *)(void *)work->scratch;
-    uint8_t *inputs = work->scratch + sums_bytes(constants);
-    for (uint32_t v = 0; v < work->vectors; ++v) {
-        const uint8_t *source = row(&work->sources[0], v);
-        uint8_t *result = row(&work->result, v);
-        if (work->command != COMMAND_FINISH)
-            accumulate(constants, source, inputs, sums);
-        else
-            memcpy(sums, source, constants->width * sizeof *sums);
-        if (work->command != COMMAND_ACCUMULATE)
-            finish(constants, sums, result);
-        else
-            memcpy(result, sums, constants->width * sizeof *sums);
-    }
+    contract(work, accumulate, finish);
 }
 
 const struct operation harness_qgemm = {scratch_bytes, summand_bytes, contraction_bytes, compute};

@@ -5,8 +5,6 @@
  *
  * int8 codes are taken as uint8 ones, 128 more, as in qgemm.c.  The table of thresholds serves all channels.
  */
-#include <string.h>
-
 #include "callbacks.h"
 #include "thresholds.h"
 
@@ -39,20 +37,7 @@ static ONE_CODE void finish(const struct head *constants, const int32_t *acc, ui
 
 static void compute(const struct work *work)
 {
-    const struct head *constants = work->constants;
-    int32_t *sums = (int32_t *)(void *)work->scratch;
-    for (uint32_t v = 0; v < work->vectors; ++v) {
-        const uint8_t *source = row(&work->sources[0], v);
-        uint8_t *result = row(&work->result, v);
-        if (work->command != COMMAND_FINISH)
-            accumulate(constants, source, sums);
-        else
-            memcpy(sums, source, constants->width * sizeof *sums);
-        if (work->command != COMMAND_ACCUMULATE)
-            finish(constants, sums, result);
-        else
-            memcpy(result, sums, constants->width * sizeof *sums);
-    }
+    contract(work, accumulate, finish);
 }
 
 const struct operation harness_qlinear_global_average_pool = {scratch_bytes, summand_bytes, contraction_bytes, compute};

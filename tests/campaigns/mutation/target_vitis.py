@@ -196,6 +196,7 @@ GIVEN, MADE = "kernel->given.sync(", "kernel->made.sync("
 WAITED = "wait_for(kernel->name, kernel->run);"
 NOT_FOR_THE_NETWORK = "if (asked.part != WHOLE)\n        "
 RECORD = "made[v * made_width(launch)"
+INPUTS_AT = "LAYER::at(0, full)"
 OUTPUT_AT = "made_width(launch) + (size_t)at"
 EIGHTS, TAIL = "i < at + LAYER::DEPTH / 8 * 8", f"(n < LAYER::WIDTH / 4 * 4 ? {FINISHED} : 0)"
 
@@ -246,8 +247,8 @@ IN_FABRIC: Mapping[str, Injection | str] = {
     ),
     "FPGA: an element of a stream dropped": in_fabric(("passed.write(value)", "i ? passed.write(value) : (void)0")),
     "FPGA: what nobody reads not passed on": in_fabric((OF_BOTH, "whole && LAYER::needed(i)")),
-    "FPGA: inputs taken an element too late": in_fabric(("LAYER::FULL_AT :", "LAYER::FULL_AT + 1 :")),
-    "FPGA: inputs of a partial record taken an element too late": in_fabric(("LAYER::AT :", "LAYER::AT + 1 :")),
+    "FPGA: inputs taken an element too late": in_fabric((INPUTS_AT, f"{INPUTS_AT} + full")),
+    "FPGA: inputs of a partial record taken an element too late": in_fabric((INPUTS_AT, f"{INPUTS_AT} + !full")),
     "FPGA: outputs taken an element too early": kernel(Patch(HOST, OUTPUT_AT, f"{OUTPUT_AT} - 1")),
     "FPGA: words of the next record": kernel(Patch(HOST, RECORD, RECORD.replace("[v", "[(v + 1) % vectors"))),
     "FPGA: uint8 codes taken for int8": kernel(Patch(HOST, "((const uint8_t *)from)", "((const int8_t *)from)")),

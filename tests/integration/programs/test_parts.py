@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.analysis import proof
-from harness.boards.profile import Profile
+from harness.boards.profile import ItemProfile, Profile
 from harness.model.network import Network
+from harness.operators.obligations import ProofStep
 from harness.operators.region import WAYS
 from harness.operators.window import Window
 from harness.plan import conformance, plan, plan_check
 from harness.plan.nnef import folder
 from harness.plan.plan import Sync
-from harness.targets import codegen
-from tests.integration.programs.test_split import BLOCK, Subject, board, differing, replayed
+from harness.targets import codegen, supports
+from tests.integration.programs.test_split import BLOCK, ITEMS, Subject, board, differing, replayed
 from tests.support import float_images, images
 from tests.support.codes import node
 from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import WARNED
+from tests.support.programs.convolutions import random_convolutions
 from tests.support.proof.trials import Workshop
 
 __all__ = ["board"]  # a fixture
@@ -82,14 +84,14 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 }
 
 
-def everything(network: Network, *ways: str) -> list[str]:
+def everything(network: Network, *ways: str, over: Sequence[str] = ITEMS) -> list[str]:
     """Each layer that can be divided over two items or three, the ways in turn."""
     words = []
     for index, layer in enumerate(network.layers):
         for way in WAYS:
             pieces = layer.pieces(way)
             if pieces and pieces.count > 1 and way == ways[index % len(ways)]:
-                items = ("first", "second", "third")[: 2 + (pieces.count > 2 and index % 3 > 0)]
+                items = over[: 2 + (pieces.count > 2 and index % 3 > 0)]
                 words.append(f"{layer.name}={'+'.join(items[::-1] if index % 2 else items)}:{way}")
     return words
 
@@ -206,12 +208,15 @@ def test_a_wrong_copy_is_found(board: Profile, objects: Path, tmp_path: Path, mi
     assert differing(program, subject, tmp_path / "run")[:1] == ["depthwise"]
 
 
-@pytest.mark.parametrize(("rows", "before"), [(-1, 0), (0, 1)], ids=["halo", "inner border"])
-def test_a_wrong_window_is_found(
-    board: Profile, objects: Path, tmp_path: Path, rows: int, before: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A part that reads a row less than its halo, or whose inner border is padded as an outer one."""
-    subject, right = Subject.of(chain()), Window.part
+of_wrong_windows = pytest.mark.parametrize(
+    "wrong_windows", [pytest.param((-1, 0), id="halo"), pytest.param((0, 1), id="inner border")], indirect=True
+)
+
+
+@pytest.fixture
+def wrong_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part reads a row less than its halo, or its inner border is padded as an outer one."""
+    (rows, before), right = request.param, Window.part
 
     def part(window: Window, axis: int, first: int, last: int) -> tuple[Window, int, int]:
         found, low, high = right(window, axis, first, last)
@@ -221,9 +226,47 @@ def test_a_wrong_window_is_found(
         return Window(shape, found.kernel, found.stride, found.dilation, padding, found.output), low, high + rows
 
     monkeypatch.setattr(Window, "part", part)
+
+
+@of_wrong_windows
+@pytest.mark.usefixtures("wrong_windows")
+def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) -> None:
+    subject = Subject.of(chain())
     made = plan.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
     asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
     [claim] = [question.ask() for question in asked if "are the layer" in question.statement]
     assert claim.counterexample.startswith("conv_1, vector 0: column ")
     program = build_patched(made, board, tmp_path / "b", objects=objects)
     assert "conv" in differing(program, subject, tmp_path / "run")
+
+
+def wrong_constants(network: Network, board: Profile, target: str, split: Sequence[str]) -> list[str]:
+    """What is wrong with the tables of a plan for `target`, by the model's file, before anything is built."""
+    items = board.items | {name: ItemProfile(target=target) for name in ITEMS[1:]}
+    made = plan.make(network, board.model_copy(update={"items": items}), split=split)
+    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
+    claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
+    return [claim.counterexample for claim in claims if claim.question.layer is None and not claim.holds]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("target", ["c:vector", "cuda:layerwise", "cuda:fused", "tiovx:c7x", "vitis:fold2"])
+def test_the_tables_of_parts_follow_from_the_file(board: Profile, target: str, way: str) -> None:
+    for seed in range(12):
+        types = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")][seed % 3]
+        network = random_convolutions(np.random.default_rng(seed), 1 + seed % 2, *types, 3)
+        layers = {layer.name: layer for layer in network.layers}
+        words = everything(network, way, over=ITEMS[1:])
+        split = [word for word in words if supports(target, layers[word.partition("=")[0]])]
+        assert wrong_constants(network, board, target, split) == [], seed
+        assert len(split) > 1
+
+
+@of_wrong_windows
+@pytest.mark.usefixtures("wrong_windows")
+def test_a_table_of_a_wrong_window_is_found(board: Profile) -> None:
+    """Under TIOVX, whose tables have the windows of parts."""
+    network = images.every_operator("int8", "conv")
+    [found] = wrong_constants(network, board, "tiovx:c7x", ["conv=first+second:rows"])
+    assert re.match(r"table conv_1_(head|window)\[0\]\[\d+\] holds ", found)

@@ -44,6 +44,17 @@ NETWORKS = {
     "images of int8": lambda: images.every_operator("int8"),
     "codes of uint8": lambda: codes.every_operator("uint8", 37),
     "codes of int8": lambda: codes.every_operator("int8", 37),
+    "images joined": lambda: images.image_network(
+        [
+            codes.node("Reshape", "x", "image", output="images"),
+            codes.node("QuantizeLinear", "images", "one", "zero", output="q"),
+            codes.node("MaxPool", "q", output="largest", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            codes.node("Concat", "q", "largest", "q", output="y", axis=1),
+        ],
+        {"image": np.array([-1, 2, 5, 4]), "one": np.float32(1), "zero": np.array(-7, np.int8)},
+        "int8",
+        2 * 5 * 4,
+    ),
     "a stride of 3": lambda: images.image_network(
         [
             codes.node("Reshape", "x", "image", output="images"),

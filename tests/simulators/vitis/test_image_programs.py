@@ -16,9 +16,11 @@ from tests.support.programs.board_program import assert_same, references, unifor
 from tests.support.proof.trials import Workshop
 
 IN_FABRIC = (
-    "QLinearConv", "MaxPool", "QLinearGlobalAveragePool", "QLinearAdd", "QLinearMul", "QGemm", "Flatten",
+    "QLinearConv", "MaxPool", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearAdd", "QLinearMul", "QGemm",
+    "QLinearConcat",
+    "Concat",     "Flatten",
 )  # fmt: skip
-WINDOWS = ("conv", "largest", "mean", "vector")
+WINDOWS = ("conv", "largest", "means", "padded", "mean", "vector")
 
 
 def with_images(host: Profile, fold: int = 1) -> Profile:
@@ -45,7 +47,7 @@ def test_a_program_has_the_bits_of_the_reference(host: Profile, objects: Path, t
     vectors = uniform_vectors(net, 20, seed=1)
     assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
     in_fabric = {net.layers[task.layer].operator for task in trial.made.tasks if task.item == 1}
-    assert in_fabric == {"QLinearConv", "MaxPool", "QLinearGlobalAveragePool", "Flatten"}
+    assert in_fabric == {"QLinearConv", "MaxPool", "QLinearAveragePool", "QLinearGlobalAveragePool", "Flatten"}
 
 
 @pytest.mark.campaign

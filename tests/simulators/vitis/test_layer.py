@@ -157,7 +157,7 @@ MUTANTS = {
     "accumulator narrowed": ("acc[n] += product", "acc[n] = (int16_t)acc[n] + product"),
     "zero point left out": ("value - held.input_zero_point", "value"),
     "bias left out": ("acc[n] = held.bias[n];", "acc[n] = 0;"),
-    "inputs from the wrong place": ("full ? LAYER::FULL_AT :", "full ? 0u :"),
+    "inputs from the wrong place": ("LAYER::at(0, full)", "LAYER::at(0, full) * !full"),
     "another layer asked": ("asked.layer == LAYER::NUMBER;", "asked.layer != LAYER::NUMBER;"),
     "passed on behind its outputs": ("asked.everything ? LAYER::FULL_RECORD : LAYER::KEPT", "0u"),
     "another column's thresholds": ("TABLES == 1 ? 0 : n", "0 * n"),

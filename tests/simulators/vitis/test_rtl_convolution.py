@@ -16,7 +16,7 @@ from harness.core.installation import ROOT
 from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.vitis import rtl
 from tests.simulators.vitis.rtl_simulation import Simulated, build_convolution
-from tests.simulators.vitis.test_image_layers import random_codes, streamed
+from tests.simulators.vitis.test_image_layers import codes_of, streamed
 from tests.support.codes import layer_of, node
 
 VECTORS = 12
@@ -60,7 +60,7 @@ def test_the_core_is_the_reference_and_takes_the_predicted_cycles(name: str, tmp
     layer = LAYERS[name]()
     folder = tmp_path / "core"
     simulation = build_convolution(folder, layer)
-    codes = random_codes(layer.input, VECTORS, 1)
+    codes = codes_of(layer.input, VECTORS, 1)
     for rate in ("fast", "stalls"):
         assert np.array_equal(values_of(simulation, folder, layer, codes, rate), expected(layer, codes)), rate
     stream = streamed(codes, layer.input).astype(layer.input.dtype).view(np.uint8)
@@ -88,7 +88,7 @@ MUTANTS = {
 def test_a_mutant_is_found(name: str, tmp_path: Path) -> None:
     layer = odd()
     simulation = build_convolution(tmp_path / "core", layer, {"window.sv": MUTANTS[name]})
-    codes = random_codes(layer.input, VECTORS, 1)
+    codes = codes_of(layer.input, VECTORS, 1)
     right = expected(layer, codes)
     try:
         found = [values_of(simulation, tmp_path / "core", layer, codes, rate) for rate in ("fast", "stalls")]

@@ -261,7 +261,7 @@ def test_what_is_in_block_ram_is_what_the_kernel_says() -> None:
     for depth, width in ((70, 3), (5, 40)):
         layers = gemms((depth, width))
         text = kernel.of_launch(in_a_row(layers)).text
-        levels = [level.values for level in contraction.rounding(layers[0])[:-1]]
+        levels = [level.values for level in contraction.rounding(layers[0], contraction.thresholds)[:-1]]
         assert text.count("impl=bram") == (depth > 64) + sum(level.size > 512 for level in levels)
         assert text.count("impl=lutram") == (depth <= 64) + sum(level.size <= 512 for level in levels)
 
