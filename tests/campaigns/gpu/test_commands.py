@@ -60,6 +60,22 @@ def test_a_network_is_identical(model: str, kernels: str, gpu: Device, user: Use
 
 
 @pytest.mark.timeout(1000)
+@pytest.mark.parametrize("model", ["lenet5", "lenet5_int8"])
+def test_a_network_on_two_items_of_the_gpu_is_identical(model: str, gpu: Device, user: User) -> None:
+    """The example of section III of the paper, both parts on the GPU; the traces are paths of the plan's net."""
+    split = "conv_1..pool_1=prepost+network:rows,conv_2=network"
+    both = ["--items", "cuda:layerwise,cuda:fused", "--split", split]
+    vectors = 100 if gpu.simulated else 10_000
+    document = harness(user, "run", gpu, "fused", *both, "--model", model, "--vectors", str(vectors))
+    assert_ran_on(gpu, document)
+    assert {layer["ran_on"] for layer in document["layers"]} == {SIMULATION if gpu.simulated else HARDWARE}
+    assert all(layer["differing"] == 0 and layer["compared"] > 0 for layer in document["layers"])
+    run = json.loads((Path(document["run"]) / "run.json").read_text())
+    assert run["conformance"]["conforms"]
+    assert run["conformance"]["executions"] == 100
+
+
+@pytest.mark.timeout(1000)
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_a_network_of_which_the_gpu_computes_every_layer_is_proven(kernels: str, gpu: Device, user: User) -> None:
     """All accumulators through its requantisation and, on a GPU, all 2^32 inputs through its QuantizeLinear."""
