@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.boards.profile import Profile
@@ -58,6 +58,10 @@ class Cuda(Target):
             task.layer for launch in launches for task in launch if self.lowering_of(task.layer).fuses_multiply_add
         }
         return host.generate(item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing))
+
+    def kernels_of(self, code: ItemCode) -> Mapping[str, Sequence[str]]:
+        """Return the kernels for the GPU."""
+        return {kernel.name: kernel.layers for kernel in code.kernels.kernels}
 
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""
