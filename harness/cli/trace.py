@@ -70,8 +70,8 @@ def command(
     invalid, 3 the program cannot be built or read.
     """
     console = Console.open(as_json=as_json)
-    if sum(map(bool, (reverse, at, symbol, node, argument))) > 1:
-        raise click.UsageError("give one of --reverse, --at, --symbol, --node and --argument")
+    if sum(map(bool, (at, symbol, node))) > 1 or (reverse and argument):
+        raise click.UsageError("give one of --at, --symbol and --node, and one of --reverse and --argument")
     found = traced(space, model, asked, console)
     console.note("reading the program")
     document = found.document()

@@ -98,6 +98,11 @@ def _blocks(traced: Traced, function: FunctionEntry) -> Iterator[Block]:
         wanted = _filled(sorted(found[file]), len(texts))
         lines = [Line(line, texts[line - 1], *found[file].get(line, (None, 0))) for line in wanted]
         yield Block(file, lines[:MOST_LINES], max(len(lines) - MOST_LINES, 0))
+    for one in function.inlined:
+        body = traced.sources.body(one.file, one.line, one.name)
+        if body is not None and (body.file, body.line) != (one.file, one.line):  # a macro's: all its code has one line
+            lines = [Line(body.line + number, text, None, 0) for number, text in enumerate(body.lines)]
+            yield Block(body.file, lines[:MOST_LINES], max(len(lines) - MOST_LINES, 0))
 
 
 def _filled(numbers: Sequence[int], last: int) -> list[int]:

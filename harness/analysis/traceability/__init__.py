@@ -32,6 +32,7 @@ from harness.analysis.traceability.document import (
     TaskEntry,
     TraceabilityDocument,
 )
+from harness.analysis.traceability.sources import Sources
 from harness.core.errors import ToolError
 from harness.core.installation import revision
 from harness.plan.items.description import columns_text
@@ -75,6 +76,11 @@ class Traced:
         """Return the owners of code and data."""
         return Attribution(self.generated, self.analysis, self.debug, self.bundle.files.keys())
 
+    @cached_property
+    def sources(self) -> Sources:
+        """Return the sources of the bundle."""
+        return Sources(sorted(self.bundle.files), self.text_of)
+
     def text_of(self, file: str) -> list[str]:
         """Return the lines of a source of the bundle; none of a file elsewhere."""
         path = self.bundle.folder / file
@@ -87,7 +93,7 @@ class Traced:
         functions, constants = found.function_entries(), found.constant_entries()
         tasks = list(self._tasks())
         arguments, assumed = argument.entries(
-            self.generated, tasks, functions, constants, self.bundle.flags, self.text_of, self.proof
+            self.generated, tasks, functions, constants, self.bundle.flags, self.sources, self.proof
         )
         return TraceabilityDocument(
             schema=SCHEMA,

@@ -6,8 +6,7 @@ so that it cannot differ from them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from harness import targets
 from harness.analysis import proof
@@ -21,15 +20,13 @@ from harness.analysis.traceability.document import (
     StepEntry,
     TaskEntry,
 )
+from harness.analysis.traceability.sources import Sources
 from harness.core.errors import RequestError
-from harness.core.text import plural, shortened
+from harness.core.text import plural
 from harness.operators.base import Layer
 from harness.targets import codegen
 from harness.targets.toolchain import EXACTNESS_FLAGS
 
-TextOf = Callable[[str], Sequence[str]]
-LOOP = re.compile(r"\bfor \((.*?)\)(?: \{|\s*\\?$|$)")
-MOST_LOOPS = 12
 OF_STAGES = (
     "a proof reads all instructions: each stage has one copy, reads its inputs and tables only, and writes its "
     "outputs only"
@@ -46,7 +43,7 @@ def entries(
     functions: Sequence[FunctionEntry],
     constants: Sequence[ConstantEntry],
     flags: Sequence[str],
-    text_of: TextOf,
+    sources: Sources,
     shown: ProofDocument | None,
 ) -> tuple[list[ArgumentEntry], list[str]]:
     """Return the argument of each task, and the assumptions of all; `shown` is the proof of a run."""
@@ -61,7 +58,7 @@ def entries(
         steps = [
             _node(part, entry),
             _formula(part),
-            _loops([*own, *shared], text_of, entry),
+            _loops([*own, *shared], sources, entry),
             _constants(tables, constants, task.name),
             _code([*own, *shared], flags),
             _schedule(task.name, functions),
@@ -140,18 +137,17 @@ def _formula(part: Layer) -> StepEntry:
     )
 
 
-def _loops(functions: Sequence[FunctionEntry], text_of: TextOf, task: TaskEntry) -> StepEntry:
+def _loops(functions: Sequence[FunctionEntry], sources: Sources, task: TaskEntry) -> StepEntry:
+    """Return the loops of each function and of those that are inlined into it, with the line of each definition."""
     texts = []
     for each in functions:
-        inlined = [(one.file, one.line, one.name) for one in each.inlined if not one.file.startswith("/")]
-        parts = [(each.file or "", each.line or 0, each.name), *inlined]
-        loops = [loop for file, line, _ in parts for loop in _loops_of(text_of(file), line)]
-        called = ", ".join(f"{name} ({file}:{line})" for file, line, name in inlined)
-        texts.append(
-            f"{each.name} ({each.file}:{each.line}){' with ' + called if called else ''}: "
-            f"{shortened('; '.join(loops[:MOST_LOOPS])) if loops else 'no loop'}"
-        )
-    no_code = f"computed by another processor, or by the merged code of its launch: {task.lowering} has the code"
+        inlined = [(one.file, one.line, one.name) for one in each.inlined]
+        for depth, (file, line, name) in enumerate([(each.file or "", each.line or 0, each.name), *inlined]):
+            body = sources.body(file, line, name)
+            if body is not None:
+                loops = "; ".join(body.loops) or "no loop"
+                texts.append(f"{'  inlined ' if depth else ''}{name} ({body.file}:{body.line}): {loops}")
+    no_code = f"computed by another processor, or by the code of its launch's first task: {task.lowering} generates it"
     return StepEntry(
         step="formula to loops",
         statement="\n".join(texts) or no_code,
@@ -160,16 +156,6 @@ def _loops(functions: Sequence[FunctionEntry], text_of: TextOf, task: TaskEntry)
             "the claims below about this layer: the compiled functions are asked, not their source",
         ],
     )
-
-
-def _loops_of(lines: Sequence[str], first: int) -> Iterator[str]:
-    """Yield the heads of the loops of the function whose definition starts at a line, from 1."""
-    for number, line in enumerate(lines[first - 1 :] if first else ()):
-        found = LOOP.search(line.rstrip(" \\"))
-        if found:
-            yield f"for ({found[1]})"
-        if number and re.match(r"(    )?\}\s*\\?$", line) and not line.startswith("        "):
-            return
 
 
 def _constants(tables: Sequence[ConstantEntry], all_data: Sequence[ConstantEntry], task: str) -> StepEntry:
