@@ -28,7 +28,7 @@ class QLinearSoftmaxLowering(CLowering[QLinearSoftmax]):
     def inlined(self, layer: QLinearSoftmax, sources: Sequence[str]) -> LayerCode:
         """Loop over the values."""
         tables = _tables(layer)
-        each = f"for (size_t n = 0; n < {layer.size}; ++n)\n        "
+        each = f"for (size_t n = 0; n < {layer.size}u; ++n)\n        "
         value = f"{_entry(layer, 'n')} * {tables[1].name}[0] / sum"
         lines = (
             code.zero_point(f"{tables[2].name}[0]"),
