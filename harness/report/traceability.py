@@ -91,11 +91,15 @@ def _blocks(traced: Traced, function: FunctionEntry) -> Iterator[Block]:
         if first <= start < end:
             at, size = found.setdefault(place.file, {}).get(place.line, (start, 0))
             found[place.file][place.line] = (min(at, start), size + stop - start)
+    whole = traced.sources.body(function.file or "", function.line or 0, function.name)
+    if whole is not None:
+        found.setdefault(whole.file, {})
     for file in sorted(found, key=lambda name: (name != function.file, name)):
         texts = traced.text_of(file)
-        if not texts:
+        own = range(whole.line, whole.line + len(whole.lines)) if whole is not None and whole.file == file else ()
+        wanted = _filled(sorted({*found[file], *own}), len(texts))
+        if not wanted:
             continue
-        wanted = _filled(sorted(found[file]), len(texts))
         lines = [Line(line, texts[line - 1], *found[file].get(line, (None, 0))) for line in wanted]
         yield Block(file, lines[:MOST_LINES], max(len(lines) - MOST_LINES, 0))
     for one in function.inlined:
