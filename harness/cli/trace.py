@@ -255,20 +255,21 @@ def _table(document: TraceabilityDocument) -> Table:
     """Return the links from nodes to code, node by node."""
     title = f"{document.model} on {document.board}, {document.machine}, program {document.program_sha256[:16]}"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("node", "layer", "item", "kind", "symbol", "type", "SHA-256", "source", "addresses"):
+    for heading in ("node", "item", "kind", "symbol", "type", "SHA-256", "source", "addresses"):
         table.add_column(heading)
     tasks = {each.name: each for each in document.tasks}
     for node in document.nodes:
         for name in node.tasks:
             rows = [each for each in document.all if each.name and name in each.owner.tasks]
             for index, each in enumerate(rows):
-                head = (f"{node.node} ({node.operator})", name, f"{tasks[name].item} ({tasks[name].target})")
-                table.add_row(*(head if not index else ("", "", "")), *_cells(each), end_section=index == len(rows) - 1)
+                layer = "" if name == node.node else f", {name}"
+                head = (f"{node.node}{layer} ({node.operator})", f"{tasks[name].item} ({tasks[name].target})")
+                table.add_row(*(head if not index else ("", "")), *_cells(each), end_section=index == len(rows) - 1)
             devices = [each for each in document.devices if name in each.tasks]
             for device in devices:
                 where = f"{device.address:#x}" if device.address is not None else ""
                 line = f"{device.file}:{device.line}" if device.line else device.file
-                table.add_row("", "", "", f"kernel ({device.kind})", device.name, "", "", line, where)
+                table.add_row("", "", f"kernel ({device.kind})", device.name, "", "", line, where)
     return table
 
 

@@ -126,7 +126,7 @@ WITH_LITERALS void conv_vector_band(const struct conv_vector *layer, size_t row,
     const size_t depth = layer->inputs * v->kernel_height * v->kernel_width;
     const size_t channel = conv_vector_planes(layer) * layer->lines * layer->pitch;
     const float *from = memory;
-    if (layer->direct)
+    if (layer->direct != 0u)
         from = &x[row * v->width];
     else
         for (size_t c = 0; c < layer->inputs; ++c)

@@ -153,7 +153,7 @@ WITH_LITERALS lanes_panel conv_pick(const struct convolution *c, const struct co
 {
     const struct window *w = &c->window;
     const size_t plane = conv_plane(w), row = from + i * w->dilation_y * conv_width(w), span = conv_span(w);
-    if (c->adjacent)
+    if (c->adjacent != 0u)
         return lanes_pick_bytes(span, w->dilation_x, &memory->padded[channel * plane + row + QUAD * j * w->dilation_x], at);
     const uint8_t *units = &memory->units[channel * plane + QUAD * (row + j * w->dilation_x)];
     if (span == LANES)
@@ -301,7 +301,7 @@ WITH_LITERALS void conv_tile(const struct convolution *c, const struct convoluti
         if (!conv_is_direct(c))
             conv_make_panel(c, memory, tile + i, panel);
         panels.panel[i] = conv_is_direct(c) ? &memory->units[QUAD * first[i]] : panel;
-        if (with_zero_point)
+        if (with_zero_point != 0)
             conv_correct(c, panels.panel[i], panels.step, zb, less, &correction[i * LANES]);
     }
     const uint32_t *corrections = with_zero_point ? correction : NULL;

@@ -45,6 +45,16 @@ class Sources:
                         found[defined[1]] = (file, number, re.split(r",\s*", defined[2]))
         return found
 
+    def find(self, name: str) -> Body | None:
+        """Return the text of a function that a header defines; None if none does."""
+        start = re.compile(rf"(?:\w+ )+\*?{re.escape(name)}\((?!.*;$)")
+        for file in self.files:
+            for number, line in enumerate(self.text_of(file) if file.endswith(".h") else (), 1):
+                found = self.body(file, number, name) if start.match(line) or EXPANSION.match(line) else None
+                if found is not None:
+                    return found
+        return None
+
     def body(self, file: str, line: int, name: str) -> Body | None:
         """Return the text of the function `name` that is defined at a line, or by a macro there; None without one."""
         lines = self.text_of(file)

@@ -154,7 +154,7 @@ def _accumulate_loops(layer: QLinearConv) -> str:
             ("column", "x", window.stride[1], "j", window.dilation[1], window.before[1]),
         )
     )
-    inside = f"row >= 0 && row < {window.shape[0]} && column >= 0 && column < {window.shape[1]}"
+    inside = f"(row >= 0) && (row < {window.shape[0]}) && (column >= 0) && (column < {window.shape[1]})"
     place = f"(c * {window.kernel[0]} + i) * {window.kernel[1]} + j"
     value = f"in[(n / {share} * {inputs} + c) * {image} + (size_t)row * {window.shape[1]} + (size_t)column]"
     factor = f"({name}_weights[n][{place}] - {name}_weights_zero_point[0])"
@@ -180,7 +180,7 @@ def _finish_loops(layer: QLinearConv) -> str:
     return (
         f"{code.zero_point(f'{layer.name}_output_zero_point[0]')}\n"
         f"    for (size_t n = 0; n < {len(layer.multiplier)}u; ++n)\n"
-        f"        for (size_t p = n * {layer.positions}; p < (n + 1) * {layer.positions}; ++p)\n"
+        f"        for (size_t p = n * {layer.positions}u; p < (n + 1u) * {layer.positions}u; ++p)\n"
         f"            out[p] = {value};"
     )
 
