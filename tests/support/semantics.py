@@ -29,26 +29,28 @@ START = "<!-- generated: python -m tests.support.semantics -->\n"
 def sections() -> str:
     """The generated part of the page: a section for each operator of target c."""
     host = of_variant(targets.load_boards(ROOT / BOARDS_FILE).board("host"), "c")
-    found: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
     for name in NETWORKS:
-        for operator, text in _of_network(name, host):
-            found.setdefault(operator, text)
-    return "\n".join(found[operator] for operator in sorted(found, key=str.lower))
+        for key, text in _of_network(name, host):
+            found.setdefault(key, text)
+    return "\n".join(found[key] for key in sorted(found, key=lambda each: (each[0].lower(), each[1])))
 
 
-def _of_network(name: str, host: Profile) -> Iterator[tuple[str, str]]:
+def _of_network(name: str, host: Profile) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield for each operator and class of layers the first section."""
     generated = codegen.generate(plan.make(network(name), host))
     texts = {path: text.decode().splitlines() for path, text in bundle.sources_of(generated, host).items()}
     sources = Sources(sorted(path for path in texts if path.startswith("kernels/c/")), lambda file: texts.get(file, ()))
     claims: dict[str, list[Question]] = {}
     for question in proof.questions(Subject.of(generated, None), all_floats=True):
         claims.setdefault(question.layer or "", []).append(question)
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for task, code in zip(generated.plan.tasks, generated.tasks, strict=True):
         part = generated.plan.part(task)
-        if part.operator not in seen:
-            seen.add(part.operator)
-            yield part.operator, _section(part, code, sources, texts["network.c"], claims)
+        key = part.operator, type(part).__name__
+        if key not in seen:
+            seen.add(key)
+            yield key, _section(part, code, sources, texts["network.c"], claims)
 
 
 def _section(
@@ -56,7 +58,7 @@ def _section(
 ) -> str:
     lowering = module_of(type(targets.find("c").lowering_of(layer)))
     lines = [
-        f"## {layer.operator}\n",
+        f"## {layer.operator}{'' if _is_usual(layer) else f' ({type(layer).__name__})'}\n",
         f"`{module_of(type(layer))}`, `{lowering}`\n",
         f"```\n{type(layer).explain(layer.operator)}\n```\n",
         "Loops:\n",
@@ -68,6 +70,11 @@ def _section(
         *(f"\nAssumed: {sentence}" for sentence in layer.assumptions()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _is_usual(layer: Layer) -> bool:
+    """Whether a node of this operator is mostly read as such a layer."""
+    return any(name == layer.operator for _, name in type(layer).ONNX)
 
 
 def _tables(layer: Layer, code: LayerCode) -> list[str]:

@@ -25,6 +25,7 @@ from tests.support import codes, float_images, images
 from tests.support.builders import random_network
 from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import of_variant
+from tests.support.programs.chains import Node, chain, quantize
 
 CPPCHECK = shutil.which("cppcheck")
 DEVIATIONS = Path(__file__).with_name("deviations.yaml")
@@ -39,7 +40,8 @@ FOUND = re.compile(r"(.+):(\d+):misra-c2012-(\d+\.\d+)")
 LONGEST_S = 1500.0
 FIRST = 4
 """Statements in a row that are checked of those that differ in their numbers only."""
-NETWORKS = ("dense", "codes", "images", "floats")
+NETWORKS = ("dense", "codes", "images", "floats", "functions")
+FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ def network(name: str) -> Network:
         return parse(random_network(np.random.default_rng(3), (5, 8, 4), **options))
     if name == "codes":
         return codes.every_operator("uint8", 6)
+    if name == "functions":
+        codes_of = {"scale": np.float32(0.1), "zero_point": np.uint8(7)}
+        chained = [quantize(0.1, 7, "uint8"), Node("DequantizeLinear", codes_of), *map(Node, FUNCTIONS)]
+        return chain([*chained, Node("ArgMin", attributes={"axis": 1})], ("int64", 1), 6)
     return images.every_operator("int8") if name == "images" else float_images.every_operator()
 
 
