@@ -42,7 +42,8 @@ from harness.targets.bundle import PROGRAM, Bundle
 __all__ = ["TraceabilityDocument", "Traced", "module_of"]
 
 TEXTS = {".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".ptx", ".sv"}
-DEFINITION = r"(?<![\w.]){name}\s*\("
+DEFINITION = r"(?<![\w.&]){name}\s*[(=]"
+"""A function, or a table of functions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,8 @@ class Tiovx(Target):
         """Return the kernels on the core, which are the same for all networks."""
         found: dict[str, list[str]] = {}
         for layer, _ in code.kernels.layers:
-            found.setdefault(self.lowering_of(layer).kernel_of(layer), []).append(layer.name)
+            name = self.lowering_of(layer).kernel_of(layer).removeprefix("KERNEL_").lower()
+            found.setdefault(f"harness_{name}", []).append(layer.name)
         return found
 
     def compiler(self) -> KernelCompiler:
