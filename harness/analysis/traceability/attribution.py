@@ -38,7 +38,7 @@ LOADED = re.compile(
 )
 UNWINDING = re.compile(r"\.(eh_frame.*|gcc_except_table.*)")
 START_NAMES = {"_start", "_init", "_fini", "frame_dummy", "register_tm_clones", "deregister_tm_clones",
-               "call_weak_fn", "__do_global_dtors_aux", "_IO_stdin_used", "__abi_tag", "atexit", "at_quick_exit"}  # fmt: skip
+               "call_weak_fn", "__do_global_dtors_aux", "_IO_stdin_used", "__abi_tag", "atexit"}  # fmt: skip
 START_FILES = {"crtstuff.c", "start.S", "crti.S", "crtn.S"}
 LIBRARY_FILES = {"lse-init.c", "compiler_rt", "compiler_rt.zig"}
 LIBRARY_NAMES = re.compile(r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset|have_lse).*|init_have_lse_atomics|DW\.ref\..*")
