@@ -35,6 +35,7 @@ campaigns: setup-dev labgrid other-runtime
 	.venv/bin/python -m tests.campaigns.security
 	.venv/bin/python -m tests.campaigns.forgeries
 	.venv/bin/python -m tests.campaigns.faults
+	.venv/bin/python -m tests.campaigns.misra
 	.venv/bin/python -m tests.campaigns.mutation --hidden
 	.venv/bin/python -m tests.campaigns.mutation
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.proof_document import ProofDocument
+from harness.analysis.traceability import TraceabilityDocument
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
@@ -15,6 +16,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "run": RunDocument,
     "measurement": MeasurementDocument,
     "proof": ProofDocument,
+    "traceability": TraceabilityDocument,
     "night": NightDocument,
     "decision": DecisionDocument,
     "decision_by_bounds": BoundsDocument,

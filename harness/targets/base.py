@@ -186,6 +186,10 @@ class Target(ABC):
     def environment(self, profile: Profile) -> str:
         """Return where an item really runs on the board of `profile`: HARDWARE, or the name of the simulator."""
 
+    def kernels_of(self, code: ItemCode) -> Mapping[str, Sequence[str]]:  # noqa: ARG002 - targets override it
+        """Return the names of an item's kernels for another processor, each with the layers that it computes."""
+        return {}
+
     def compiler(self) -> KernelCompiler | None:
         """Return the compiler of its kernels; None if the C compiler compiles them."""
         return None

@@ -90,6 +90,22 @@ def build(program: Program, profile: Profile, cache: Path) -> Bundle:
     return Bundle(folder, sha256, deployed, compiler.identity, compiler.flags, reused, recipe.inputs)
 
 
+def with_debug_data(program: Program, profile: Profile, built: Bundle, cache: Path) -> Path:
+    """Return the program of `built`, compiled once more with debug data; from `cache` if it is there.
+
+    The caller checks that its code is that of the bundle's program.  ToolError if the compiler fails.
+    """
+    path = cache / "debug" / built.sha256[:16] / PROGRAM
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent.parent, prefix=".building-") as temporary:
+            work, recipe = Path(temporary) / "bundle", recipe_of(program, profile)
+            recipe.write(work)
+            recipe.compile(work, built.sha256, "-g")
+            (work / PROGRAM).replace(path)
+    return path
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The inputs of a build: sources by their paths in the bundle, e.g. kernels/c/qgemm.h, and their compilers.
@@ -133,14 +149,17 @@ class Recipe:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
 
-    def compile(self, folder: Path, sha256: str) -> None:
-        """Compile the program, which reports this hash, and its other files from the sources in `folder`."""
+    def compile(self, folder: Path, sha256: str, *more_flags: str) -> None:
+        """Compile the program, which reports this hash, and its other files from the sources in `folder`.
+
+        `more_flags` are for every call of the C compiler.
+        """
         units = dict.fromkeys(Path(path) for path in self.sources if _is_unit(Path(path)))
         include = sorted({Path(path).parent for path in self.sources if path.startswith(("kernels/", "simulators/"))})
         definitions = (*self.definitions, f'BUNDLE_HASH="{sha256}"')
 
         def compile_c(sources: Sequence[Path], output: Path, *flags: str) -> None:
-            self.compiler.build(folder, sources, include, definitions, output, flags)
+            self.compiler.build(folder, sources, include, definitions, output, (*flags, *more_flags))
             toolchain.check_glibc(output, self.profile.toolchain)
 
         flags: list[str] = []

@@ -537,7 +537,7 @@ def _copy(to: npt.NDArray[np.intp], places: npt.NDArray[np.intp], buffer: int, o
         loop = f"    for (size_t run = 0; run < {count}; ++run)\n    "
         target, source = f"{target} + run * {steps[0]}", f"{source} + run * {steps[1]}"
     given = f"in[{buffer}]" if source == "0" else f"&in[{buffer}][{source}]"
-    return f"{loop}    memcpy(&out[{target}], {given}, {length} * sizeof *out); /* {origin} */"
+    return f"{loop}    (void)memcpy(&out[{target}], {given}, {length} * sizeof *out); /* {origin} */"
 
 
 def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
@@ -560,7 +560,7 @@ def _merge(merge: _Merge) -> str:
     """Return the loop in which a reader brings a source together."""
     given = ", ".join(f"{buffer}[v]" for buffer in _written(merge.source))
     call = _merge_call(merge.stage, given, f"{merge.buffer}[v]")
-    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n        {call}"
+    return f"    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v)\n        {call}"
 
 
 def _merge_call(stage: Stage, parts: str, merged: str) -> str:

@@ -104,7 +104,7 @@ WITH_LITERALS void conv_vector_copy(const struct conv_vector *layer, size_t row,
             const struct span rows = window_span(v->height, v->top, row * v->stride_y + down, v->stride_y, layer->lines);
             const struct span columns = window_span(v->width, v->left, right, v->stride_x, layer->pitch);
             for (size_t line = 0; line < layer->lines; ++line, to += layer->pitch) {
-                memset(to, 0, layer->pitch * sizeof *to);
+                (void)memset(to, 0, layer->pitch * sizeof *to);
                 if (line < rows.first || line >= rows.end)
                     continue;
                 const float *from = &image[((row + line) * v->stride_y + down - v->top) * v->width
@@ -126,7 +126,7 @@ WITH_LITERALS void conv_vector_band(const struct conv_vector *layer, size_t row,
     const size_t depth = layer->inputs * v->kernel_height * v->kernel_width;
     const size_t channel = conv_vector_planes(layer) * layer->lines * layer->pitch;
     const float *from = memory;
-    if (layer->direct)
+    if (layer->direct != 0u)
         from = &x[row * v->width];
     else
         for (size_t c = 0; c < layer->inputs; ++c)
@@ -138,7 +138,7 @@ WITH_LITERALS void conv_vector_band(const struct conv_vector *layer, size_t row,
                 conv_vector_channels(layer, channels, count, from, &w[m * depth], &bias[m], step, sums);
         for (size_t i = 0; i < left; ++i)
             for (size_t line = 0; line < rows; ++line)
-                memcpy(&y[(m + i) * positions + (row + line) * v->columns], &sums[i * step + line * layer->pitch],
+                (void)memcpy(&y[(m + i) * positions + (row + line) * v->columns], &sums[i * step + line * layer->pitch],
                        v->columns * sizeof *y);
     }
 }

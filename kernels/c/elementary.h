@@ -61,14 +61,14 @@
 FUNCTION uint32_t bits_of_float(float x)
 {
     uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
+    (void)memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
 FUNCTION float float_of_bits(uint32_t bits)
 {
     float x;
-    memcpy(&x, &bits, sizeof x);
+    (void)memcpy(&x, &bits, sizeof x);
     return x;
 }
 

@@ -33,13 +33,13 @@ typedef float float_lanes __attribute__((vector_size(4 * FLOAT_LANES)));
 static inline float_lanes float_lanes_load(const float *from)
 {
     float_lanes lanes;
-    memcpy(&lanes, from, sizeof lanes);
+    (void)memcpy(&lanes, from, sizeof lanes);
     return lanes;
 }
 
 static inline void float_lanes_store(float_lanes lanes, float *to)
 {
-    memcpy(to, &lanes, sizeof lanes);
+    (void)memcpy(to, &lanes, sizeof lanes);
 }
 
 /* A value less +0 is the value itself, -0 too; 0 less a value would not be. */

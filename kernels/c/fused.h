@@ -23,11 +23,11 @@ static inline float fused(float a, float b, float c)
     const double part = sum - product;
     const double lost = (product - (sum - part)) + ((double)c - part); /* exactly product + c - sum */
     uint64_t bits, rest;
-    memcpy(&bits, &sum, sizeof bits);
-    memcpy(&rest, &lost, sizeof rest);
+    (void)memcpy(&bits, &sum, sizeof bits);
+    (void)memcpy(&rest, &lost, sizeof rest);
     const uint64_t inexact = (uint64_t)(rest << 1 != 0), away = (rest ^ bits) >> 63; /* other signs */
     bits = (bits - (inexact & away)) | inexact;
-    memcpy(&sum, &bits, sizeof sum);
+    (void)memcpy(&sum, &bits, sizeof sum);
     return (float)sum;
 }
 

@@ -33,7 +33,7 @@ WITH_LITERALS void gemm_vector_panels(size_t panels, size_t depth, const float *
     float last[FLOAT_PANEL];
     UNROLLED for (size_t i = 0; i < PARTS_OF_PANEL; ++i)
         float_lanes_store(sums[(panels - 1) * PARTS_OF_PANEL + i], &last[i * FLOAT_LANES]);
-    memcpy(&y[(panels - 1) * FLOAT_PANEL], last, rest * sizeof *y);
+    (void)memcpy(&y[(panels - 1) * FLOAT_PANEL], last, rest * sizeof *y);
 }
 
 WITH_LITERALS void gemm_vector_float32(size_t depth, size_t width, const float *restrict a, const float *restrict w,

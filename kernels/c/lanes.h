@@ -537,7 +537,7 @@ static inline lanes_codes lanes_spread(uint32_t codes)
 static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, const int8_t *b)
 {
     uint8_t code[QUAD];
-    memcpy(code, &codes, sizeof code);
+    (void)memcpy(code, &codes, sizeof code);
     for (int lane = 0; lane < LANES; ++lane)
         for (int i = 0; i < QUAD; ++i)
             sums.lane[lane] += code[i] * b[QUAD * lane + i];
@@ -547,19 +547,19 @@ static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, 
 static inline lanes_panel lanes_load_panel(const uint8_t *from)
 {
     lanes_panel panel;
-    memcpy(panel.code, from, sizeof panel.code);
+    (void)memcpy(panel.code, from, sizeof panel.code);
     return panel;
 }
 
 static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
 {
-    memcpy(to, panel.code, sizeof panel.code);
+    (void)memcpy(to, panel.code, sizeof panel.code);
 }
 
 static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
 {
     int8_t b[QUAD];
-    memcpy(b, &weights, sizeof b);
+    (void)memcpy(b, &weights, sizeof b);
     for (int lane = 0; lane < LANES; ++lane)
         for (int i = 0; i < QUAD; ++i)
             sums.lane[lane] = (int32_t)((uint32_t)sums.lane[lane] + (uint32_t)(panel.code[QUAD * lane + i] * b[i]));
@@ -586,7 +586,7 @@ typedef struct {
 static inline lanes_factors lanes_load_factors(const float *m)
 {
     lanes_factors factors;
-    memcpy(factors.lane, m, sizeof factors.lane);
+    (void)memcpy(factors.lane, m, sizeof factors.lane);
     return factors;
 }
 
@@ -632,7 +632,7 @@ WITH_LITERALS lanes_panel lanes_pick_units(size_t span, const uint8_t *from, con
 #endif
     uint8_t panel[GROUP_BYTES];
     for (int lane = 0; lane < LANES; ++lane)
-        memcpy(&panel[QUAD * lane], &from[QUAD * at->place[lane]], QUAD);
+        (void)memcpy(&panel[QUAD * lane], &from[QUAD * at->place[lane]], QUAD);
     return lanes_load_panel(panel);
 }
 
@@ -648,7 +648,7 @@ WITH_LITERALS lanes_panel lanes_pick_bytes(size_t span, size_t step, const uint8
     uint8_t panel[GROUP_BYTES];
     for (int lane = 0; lane < LANES; ++lane)
         if (step == 1)
-            memcpy(&panel[QUAD * lane], &from[at->place[lane]], QUAD);
+            (void)memcpy(&panel[QUAD * lane], &from[at->place[lane]], QUAD);
         else
             UNROLLED for (size_t i = 0; i < QUAD; ++i)
                 panel[QUAD * (size_t)lane + i] = from[at->place[lane] + i * step];

@@ -18,7 +18,7 @@
     {                                                                                                  \
         const size_t inside = w->left < length ? length - w->left : 0;                                 \
         const size_t columns = inside < w->width ? inside : w->width;                                  \
-        memset(line, (uint8_t)(LOWEST), length);                                                       \
+        (void)memset(line, (uint8_t)(LOWEST), length);                                                 \
         for (size_t i = 0; i < w->kernel_height; ++i) {                                                \
             const size_t at = row * w->stride_y + i * w->dilation_y;                                   \
             if (at >= w->top && at - w->top < w->height)                                               \

@@ -31,7 +31,7 @@
 WITH_LITERALS lanes_codes qgemm_vector_codes(const void *a, size_t count, uint32_t flip)
 {
     uint32_t codes = 0;
-    memcpy(&codes, a, count);
+    (void)memcpy(&codes, a, count);
     return lanes_spread(codes ^ flip);
 }
 
@@ -133,7 +133,7 @@ DEFINE_QGEMM_VECTOR_OFFSET(int8, -128)
         if (whole < width) {                                                                           \
             Y##_t tail[LANES];                                                                         \
             lanes_round(&acc[whole], lanes_load_factors(&m[whole]), QMIN, QMAX, zy, tail);                                 \
-            memcpy(&y[whole], tail, (width - whole) * sizeof *y);                                      \
+            (void)memcpy(&y[whole], tail, (width - whole) * sizeof *y);                                \
         }                                                                                              \
     }
 
@@ -150,7 +150,7 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
     if (whole < width) {
         float tail[LANES];
         lanes_scale(&acc[whole], &m[whole], tail);
-        memcpy(&y[whole], tail, (width - whole) * sizeof *y);
+        (void)memcpy(&y[whole], tail, (width - whole) * sizeof *y);
     }
 }
 
@@ -163,8 +163,8 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
         int32_t *out = outputs;                                                                        \
         int32_t acc[PADDED(WIDTH)];                                                                    \
         for (size_t v = 0; v < vectors; ++v) {                                                         \
-            NAME(&in[v * DEPTH], acc);                                                                 \
-            copy_padded(&out[v * WIDTH], acc, WIDTH * sizeof *acc, WIDTH * sizeof *acc);               \
+            NAME(&in[v * (size_t)(DEPTH)], acc);                                                       \
+            copy_padded(&out[v * (size_t)(WIDTH)], acc, (WIDTH) * sizeof *acc, (WIDTH) * sizeof *acc); \
         }                                                                                              \
     }
 
@@ -175,8 +175,8 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
         OUTPUT *out = outputs;                                                                         \
         int32_t acc[PADDED(WIDTH)];                                                                    \
         for (size_t v = 0; v < vectors; ++v) {                                                         \
-            copy_padded(acc, &in[v * WIDTH], WIDTH * sizeof *acc, sizeof acc);                         \
-            NAME(acc, &out[v * WIDTH]);                                                                \
+            copy_padded(acc, &in[v * (size_t)(WIDTH)], (WIDTH) * sizeof *acc, sizeof acc);             \
+            NAME(acc, &out[v * (size_t)(WIDTH)]);                                                      \
         }                                                                                              \
     }
 

@@ -126,9 +126,9 @@ WITH_LITERALS void conv_pad(const struct window *w, const uint8_t *a, uint8_t fl
     const size_t rows = w->top < height ? conv_least(w->height, height - w->top) : 0;
     const size_t columns = w->left < width ? conv_least(w->width, width - w->left) : 0;
     if (rows < height || columns < width)
-        memset(padded, padding, height * width);
+        (void)memset(padded, padding, height * width);
     for (size_t row = 0; row < rows; ++row)
-        memcpy(&padded[(w->top + row) * width + w->left], &a[row * w->width], columns);
+        (void)memcpy(&padded[(w->top + row) * width + w->left], &a[row * w->width], columns);
     for (size_t at = 0; flip && at < conv_plane(w); ++at) /* whole registers, of which nobody uses the rest */
         padded[at] ^= flip;
 }
@@ -153,7 +153,7 @@ WITH_LITERALS lanes_panel conv_pick(const struct convolution *c, const struct co
 {
     const struct window *w = &c->window;
     const size_t plane = conv_plane(w), row = from + i * w->dilation_y * conv_width(w), span = conv_span(w);
-    if (c->adjacent)
+    if (c->adjacent != 0u)
         return lanes_pick_bytes(span, w->dilation_x, &memory->padded[channel * plane + row + QUAD * j * w->dilation_x], at);
     const uint8_t *units = &memory->units[channel * plane + QUAD * (row + j * w->dilation_x)];
     if (span == LANES)
@@ -199,7 +199,7 @@ struct conv_panels {
 WITH_LITERALS lanes_codes conv_four_weights(const int8_t *b)
 {
     uint32_t weights;
-    memcpy(&weights, b, sizeof weights);
+    (void)memcpy(&weights, b, sizeof weights);
     return lanes_spread(weights);
 }
 
@@ -214,7 +214,7 @@ WITH_LITERALS void conv_store(size_t positions, lanes_sums sums, uint32_t offset
     } else {
         int32_t all[LANES];
         lanes_store(sums, start, all);
-        memcpy(acc, all, positions * sizeof *acc);
+        (void)memcpy(acc, all, positions * sizeof *acc);
     }
 }
 
@@ -262,7 +262,7 @@ WITH_LITERALS uint32_t conv_ones(const struct convolution *c, size_t g)
     for (size_t i = 0; i < QUAD; ++i)
         one[i] = i < left;
     uint32_t ones;
-    memcpy(&ones, one, sizeof ones);
+    (void)memcpy(&ones, one, sizeof ones);
     return ones;
 }
 
@@ -301,7 +301,7 @@ WITH_LITERALS void conv_tile(const struct convolution *c, const struct convoluti
         if (!conv_is_direct(c))
             conv_make_panel(c, memory, tile + i, panel);
         panels.panel[i] = conv_is_direct(c) ? &memory->units[QUAD * first[i]] : panel;
-        if (with_zero_point)
+        if (with_zero_point != 0)
             conv_correct(c, panels.panel[i], panels.step, zb, less, &correction[i * LANES]);
     }
     const uint32_t *corrections = with_zero_point ? correction : NULL;
@@ -406,9 +406,9 @@ DEFINE_QLINEAR_CONV_VECTOR(int8, 1, -128)
             } else {                                                                                   \
                 int32_t tail[LANES] = {0};                                                             \
                 Y##_t codes[LANES];                                                                    \
-                memcpy(tail, acc, positions * sizeof *acc);                                            \
+                (void)memcpy(tail, acc, positions * sizeof *acc);                                      \
                 lanes_round(tail, factors, QMIN, QMAX, zy, codes);                                     \
-                memcpy(y, codes, positions * sizeof *y);                                               \
+                (void)memcpy(y, codes, positions * sizeof *y);                                         \
             }                                                                                          \
         }                                                                                              \
     }

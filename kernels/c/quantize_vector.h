@@ -32,7 +32,7 @@
             uint32_t codes = 0;                                                                        \
             UNROLLED for (size_t i = 0; i < count; ++i)                                                \
                 codes |= IN_PLACE(round_saturated(x[first + i] / scale, QMIN, QMAX, zero_point), i);   \
-            memcpy(&q[first], &codes, count);                                                          \
+            (void)memcpy(&q[first], &codes, count);                                                    \
         }                                                                                              \
     }
 

@@ -90,7 +90,7 @@ void copy_padded(void *to, const void *from, size_t bytes, size_t padded);
         const INPUT *in = inputs;                                                                      \
         OUTPUT *out = outputs;                                                                         \
         for (size_t v = 0; v < vectors; ++v)                                                           \
-            NAME(&in[v * INPUT_WIDTH], &out[v * OUTPUT_WIDTH]);                                        \
+            NAME(&in[v * (size_t)(INPUT_WIDTH)], &out[v * (size_t)(OUTPUT_WIDTH)]);                    \
     }
 
 /* As above, of a layer with two sources: a vector of the stage is one of the first, then one of the second. */
@@ -100,7 +100,8 @@ void copy_padded(void *to, const void *from, size_t bytes, size_t padded);
         const INPUT *in = inputs;                                                                      \
         OUTPUT *out = outputs;                                                                         \
         for (size_t v = 0; v < vectors; ++v)                                                           \
-            NAME(&in[2 * v * INPUT_WIDTH], &in[(2 * v + 1) * INPUT_WIDTH], &out[v * OUTPUT_WIDTH]);    \
+            NAME(&in[2u * v * (size_t)(INPUT_WIDTH)], &in[((2u * v) + 1u) * (size_t)(INPUT_WIDTH)],    \
+                 &out[v * (size_t)(OUTPUT_WIDTH)]);                                                    \
     }
 
 struct step {

@@ -23,7 +23,7 @@ class ArgExtremumLowering(CLowering[ArgExtremum]):
 
     def inlined(self, layer: ArgExtremum, sources: Sequence[str]) -> LayerCode:
         """Loop over the values."""
-        loop = f"    for (size_t n = 1; n < {layer.input.size}; ++n)\n        {_choose(layer, 'n')}"
+        loop = f"    for (size_t n = 1; n < {layer.input.size}u; ++n)\n        {_choose(layer, 'n')}"
         return code.elementwise(layer, sources, (), f"size_t best = 0;\n{loop}\n    out[0] = (int64_t)best;")
 
     def unrolled(self, layer: ArgExtremum, sources: Sequence[str]) -> LayerCode:

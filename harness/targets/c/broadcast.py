@@ -16,7 +16,7 @@ def loops(shape: tuple[int, ...], operands: Sequence[tuple[str, tuple[int, ...]]
     arrays, shapes = zip(*operands, strict=True)
     axes = broadcast.axes(shape, shapes)
     lines = [
-        f"{'    ' * depth}for (size_t i{depth} = 0; i{depth} < {size}; ++i{depth})"
+        f"{'    ' * depth}for (size_t i{depth} = 0; i{depth} < {size}u; ++i{depth})"
         for depth, (size, _) in enumerate(axes)
     ]
     values = [_element(array, [steps[number] for _, steps in axes]) for number, array in enumerate(arrays)]

@@ -143,7 +143,7 @@ def filled(values: Array, size: int | None) -> Array:
 
 def loop(layer: Layer, statement: str) -> str:
     """Return a loop over the values of the output."""
-    return f"for (size_t n = 0; n < {layer.size}; ++n)\n        {statement}"
+    return f"for (size_t n = 0; n < {layer.size}u; ++n)\n        {statement}"
 
 
 def assigned(values: Iterable[str]) -> str:
@@ -186,4 +186,4 @@ def each_vector(*calls: str) -> str:
     """Return the body of a forward that makes these calls for every vector v."""
     body = "\n".join(f"        {call}" for call in calls)
     # By the second bound the compiler knows that no index leaves the buffers.
-    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{body}\n    }}"
+    return f"    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v) {{\n{body}\n    }}"

@@ -20,17 +20,17 @@ class ConcatLowering(CLowering[Concat]):
         """Loop over the values of each input, block by block."""
         if layer.blocks == 1:
             loops = [
-                f"for (size_t n = 0; n < {size}; ++n)\n        out[{start} + n] = in_{number}[n];"
+                f"for (size_t n = 0; n < {size}u; ++n)\n        out[{start} + n] = in_{number}[n];"
                 for number, (size, start) in enumerate(_parts(layer))
             ]
             return code.of_inputs(layer, sources, "\n    ".join(loops))
         whole = layer.size // layer.blocks
         loops = [
-            f"    for (size_t n = 0; n < {size}; ++n)\n"
+            f"    for (size_t n = 0; n < {size}u; ++n)\n"
             f"            out[b * {whole} + {start} + n] = in_{number}[b * {size} + n];"
             for number, (size, start) in enumerate(_parts(layer))
         ]
-        body = "\n    ".join([f"for (size_t b = 0; b < {layer.blocks}; ++b) {{", *loops, "}"])
+        body = "\n    ".join([f"for (size_t b = 0; b < {layer.blocks}u; ++b) {{", *loops, "}"])
         return code.of_inputs(layer, sources, body)
 
     def unrolled(self, layer: Concat, sources: Sequence[str]) -> LayerCode:

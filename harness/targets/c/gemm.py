@@ -34,12 +34,12 @@ class GemmLowering(CLowering[Gemm]):
         name, (depth, width) = layer.name, layer.weights.shape
         y, x = ("out[n]", "in[k]") if layer.positions == 1 else (f"out[r * {width} + n]", f"in[r * {depth} + k]")
         body = (
-            f"for (size_t n = 0; n < {width}; ++n) {{\n        float sum = {name}_bias[n] + 0.0f;\n"
-            f"        for (size_t k = 0; k < {depth}; ++k)\n"
+            f"for (size_t n = 0; n < {width}u; ++n) {{\n        float sum = {name}_bias[n] + 0.0f;\n"
+            f"        for (size_t k = 0; k < {depth}u; ++k)\n"
             f"            sum += {x} * {name}_weights[k][n];\n        {y} = sum;\n    }}"
         )
         if layer.positions > 1:
-            body = f"for (size_t r = 0; r < {layer.positions}; ++r)\n    {body}"
+            body = f"for (size_t r = 0; r < {layer.positions}u; ++r)\n    {body}"
         return code.elementwise(layer, sources, _tables(layer), body)
 
     def unrolled(self, layer: Gemm, sources: Sequence[str]) -> LayerCode:
@@ -75,7 +75,7 @@ def _each_row(layer: Gemm, function: str) -> str:
     depth, width = layer.weights.shape
     x, y = ("in", "out") if layer.positions == 1 else (f"&in[r * {depth}]", f"&out[r * {width}]")
     call = f"{function}({depth}, {width}, {x}, &{layer.name}_weights[0][0], {layer.name}_bias, {y});"
-    return call if layer.positions == 1 else f"for (size_t r = 0; r < {layer.positions}; ++r)\n        {call}"
+    return call if layer.positions == 1 else f"for (size_t r = 0; r < {layer.positions}u; ++r)\n        {call}"
 
 
 def _sums(layer: Gemm) -> Iterator[str]:

@@ -38,5 +38,5 @@ class MaxPoolLowering(CLowering[MaxPool]):
         for n, places in enumerate(windows.tolist()):
             first, *others = [at for at in places if at >= 0]
             lines.append(f"out[{n}] = in[{first}];")
-            lines += [f"out[{n}] = in[{at}] > out[{n}] ? in[{at}] : out[{n}];" for at in others]
+            lines += [f"out[{n}] = (in[{at}] > out[{n}]) ? in[{at}] : out[{n}];" for at in others]
         return code.elementwise(layer, sources, (), "\n    ".join(lines))

@@ -55,7 +55,7 @@ def _copy(box: Array, target: Array) -> str:
     to, source = str(target.reshape(-1)[0]), str(box.reshape(-1)[0])
     for axis in [axis for axis, size in enumerate(box.shape) if size > 1]:
         over, step = (int(each.take(1, axis).reshape(-1)[0] - each.reshape(-1)[0]) for each in (target, box))
-        loops.append(f"{'    ' * len(loops)}for (size_t i{axis} = 0; i{axis} < {box.shape[axis]}; ++i{axis})")
+        loops.append(f"{'    ' * len(loops)}for (size_t i{axis} = 0; i{axis} < {box.shape[axis]}u; ++i{axis})")
         to += f" + i{axis} * {over}"
         source += f" {'-' if step < 0 else '+'} i{axis} * {abs(step)}"
     return "\n    ".join([*loops, f"{'    ' * len(loops)}out[{to}] = in[{source}];"])

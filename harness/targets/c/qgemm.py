@@ -177,11 +177,11 @@ def _zero_points(layer: QGemm) -> str:
 def _accumulate_loop(layer: QGemm) -> str:
     name, depth = layer.name, layer.input.size
     zero_points = signed_weights(layer)[1].any()
-    sum_of_codes = f"int32_t sum_a = 0;\n    for (size_t k = 0; k < {depth}; ++k)\n        sum_a += in[k];\n    "
+    sum_of_codes = f"int32_t sum_a = 0;\n    for (size_t k = 0; k < {depth}u; ++k)\n        sum_a += in[k];\n    "
     correction = f" - (uint32_t){name}_weights_zero_point[n] * (uint32_t)sum_a" if zero_points else ""
     return (
-        f"{sum_of_codes if zero_points else ''}for (size_t n = 0; n < {layer.size}; ++n) {{\n"
-        f"        int32_t sum = 0;\n        for (size_t k = 0; k < {depth}; ++k)\n"
+        f"{sum_of_codes if zero_points else ''}for (size_t n = 0; n < {layer.size}u; ++n) {{\n"
+        f"        int32_t sum = 0;\n        for (size_t k = 0; k < {depth}u; ++k)\n"
         f"            sum += in[k] * {name}_weights[n][k];\n"
         f"        out[n] = (int32_t)({name}_offset[n] + (uint32_t)sum{correction});\n    }}"
     )

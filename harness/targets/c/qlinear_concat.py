@@ -63,7 +63,7 @@ def _calling(function: str, layer: QLinearConcat, sources: Sequence[str]) -> Lay
 
 
 def _loop(layer: QLinearConcat, number: int, start: int, value: str) -> str:
-    return f"for (size_t n = 0; n < {layer.inputs[number].size}; ++n)\n        out[{start} + n] = {value};"
+    return f"for (size_t n = 0; n < {layer.inputs[number].size}u; ++n)\n        out[{start} + n] = {value};"
 
 
 def _entry(layer: QLinearConcat, number: int, place: str) -> str:

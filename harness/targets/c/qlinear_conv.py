@@ -154,18 +154,18 @@ def _accumulate_loops(layer: QLinearConv) -> str:
             ("column", "x", window.stride[1], "j", window.dilation[1], window.before[1]),
         )
     )
-    inside = f"row >= 0 && row < {window.shape[0]} && column >= 0 && column < {window.shape[1]}"
+    inside = f"(row >= 0) && (row < {window.shape[0]}) && (column >= 0) && (column < {window.shape[1]})"
     place = f"(c * {window.kernel[0]} + i) * {window.kernel[1]} + j"
     value = f"in[(n / {share} * {inputs} + c) * {image} + (size_t)row * {window.shape[1]} + (size_t)column]"
     factor = f"({name}_weights[n][{place}] - {name}_weights_zero_point[0])"
     return (
-        f"for (size_t n = 0; n < {width}; ++n)\n"
-        f"        for (size_t y = 0; y < {window.output[0]}; ++y)\n"
-        f"            for (size_t x = 0; x < {window.output[1]}; ++x) {{\n"
+        f"for (size_t n = 0; n < {width}u; ++n)\n"
+        f"        for (size_t y = 0; y < {window.output[0]}u; ++y)\n"
+        f"            for (size_t x = 0; x < {window.output[1]}u; ++x) {{\n"
         f"                int32_t sum = {name}_bias[n];\n"
-        f"                for (size_t c = 0; c < {inputs}; ++c)\n"
-        f"                    for (size_t i = 0; i < {window.kernel[0]}; ++i)\n"
-        f"                        for (size_t j = 0; j < {window.kernel[1]}; ++j) {{\n"
+        f"                for (size_t c = 0; c < {inputs}u; ++c)\n"
+        f"                    for (size_t i = 0; i < {window.kernel[0]}u; ++i)\n"
+        f"                        for (size_t j = 0; j < {window.kernel[1]}u; ++j) {{\n"
         f"                            {rows}\n                            {columns}\n"
         f"                            if ({inside})\n"
         f"                                sum += ({value} - {name}_input_zero_point[0]) * {factor};\n"
@@ -179,8 +179,8 @@ def _finish_loops(layer: QLinearConv) -> str:
     value = code.rounded(layer.dtype, f"(float)in[p] * {layer.name}_multiplier[n]")
     return (
         f"{code.zero_point(f'{layer.name}_output_zero_point[0]')}\n"
-        f"    for (size_t n = 0; n < {len(layer.multiplier)}; ++n)\n"
-        f"        for (size_t p = n * {layer.positions}; p < (n + 1) * {layer.positions}; ++p)\n"
+        f"    for (size_t n = 0; n < {len(layer.multiplier)}u; ++n)\n"
+        f"        for (size_t p = n * {layer.positions}u; p < (n + 1u) * {layer.positions}u; ++p)\n"
         f"            out[p] = {value};"
     )
 

@@ -28,12 +28,12 @@ class QLinearSoftmaxLowering(CLowering[QLinearSoftmax]):
     def inlined(self, layer: QLinearSoftmax, sources: Sequence[str]) -> LayerCode:
         """Loop over the values."""
         tables = _tables(layer)
-        each = f"for (size_t n = 0; n < {layer.size}; ++n)\n        "
+        each = f"for (size_t n = 0; n < {layer.size}u; ++n)\n        "
         value = f"{_entry(layer, 'n')} * {tables[1].name}[0] / sum"
         lines = (
             code.zero_point(f"{tables[2].name}[0]"),
             "int32_t highest = in[0];",
-            f"{each}highest = in[n] > highest ? in[n] : highest;",
+            f"{each}highest = (in[n] > highest) ? in[n] : highest;",
             f"const int32_t shift = {VALUES_BELOW} - highest;",
             "float sum = 0.0f;",
             f"{each}sum += {_entry(layer, 'n')};",
@@ -48,7 +48,7 @@ class QLinearSoftmaxLowering(CLowering[QLinearSoftmax]):
         lines = (
             code.zero_point(str(layer.y.zero_point)),
             "int32_t highest = in[0];",
-            *(f"highest = in[{n}] > highest ? in[{n}] : highest;" for n in columns[1:]),
+            *(f"highest = (in[{n}] > highest) ? in[{n}] : highest;" for n in columns[1:]),
             f"const int32_t shift = {VALUES_BELOW} - highest;",
             f"float sum = {_entry(layer, 0)};",
             *(f"sum += {_entry(layer, n)};" for n in columns[1:]),

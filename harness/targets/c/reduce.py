@@ -68,7 +68,7 @@ def _axes(layer: Reduce) -> tuple[list[Axis], list[Axis]]:
 
 def _loops(axes: Sequence[Axis], statement: Callable[[str, str], str]) -> str:
     """Return loops around a statement about a value of the output and one of the input."""
-    lines = [f"{'    ' * depth}for (size_t i{depth} = 0; i{depth} < {axis[0]}; ++i{depth})"
+    lines = [f"{'    ' * depth}for (size_t i{depth} = 0; i{depth} < {axis[0]}u; ++i{depth})"
              for depth, axis in enumerate(axes)]  # fmt: skip
     y, x = (" + ".join(f"i{depth} * {axis[of]}" for depth, axis in enumerate(axes) if axis[of]) or "0" for of in (2, 1))
     return "\n    ".join([*lines, "    " * len(axes) + statement(f"out[{y}]", f"in[{x}]")])

@@ -31,7 +31,7 @@ class SoftmaxLowering(CLowering[Softmax]):
         lines = (
             f"const size_t first = row * {layer.length}, last = first + {layer.length};",
             "float highest = in[first];",
-            columns.format("first + 1", "highest = in[n] > highest ? in[n] : highest;"),
+            columns.format("first + 1", "highest = (in[n] > highest) ? in[n] : highest;"),
             columns.format("first", "out[n] = exp_of_difference(in[n], highest, bound);"),
             "float sum = out[first];",
             columns.format("first + 1", "sum += out[n];"),
@@ -49,7 +49,7 @@ class SoftmaxLowering(CLowering[Softmax]):
             columns = range(first, first + layer.length * layer.inner, layer.inner)
             lines += [
                 f"highest = in[{first}];",
-                *(f"highest = in[{n}] > highest ? in[{n}] : highest;" for n in columns[1:]),
+                *(f"highest = (in[{n}] > highest) ? in[{n}] : highest;" for n in columns[1:]),
                 *(f"out[{n}] = exp_of_difference(in[{n}], highest, bound);" for n in columns),
                 f"sum = out[{first}];",
                 *(f"sum += out[{n}];" for n in columns[1:]),

@@ -6,7 +6,7 @@ computes the sums of wide layers on tensor cores, and the others as `cuda:layerw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,10 @@ class Cuda(Target):
 
     def _header(self) -> str:
         return tensor.HEADER if self.variant == "tensor" else layerwise.HEADER
+
+    def kernels_of(self, code: ItemCode) -> Mapping[str, Sequence[str]]:
+        """Return the kernels for the GPU."""
+        return {kernel.name: kernel.layers for kernel in code.kernels.kernels}
 
     def compiler(self) -> KernelCompiler:
         """Return NVRTC."""

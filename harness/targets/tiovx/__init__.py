@@ -7,7 +7,7 @@ the program's own process, which needs no firmware: the first step in a laborato
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.boards.profile import Profile
@@ -68,6 +68,14 @@ class Tiovx(Target):
         )
         short = (f"needs {count} {name}, TIOVX has {limit}" for count, limit, name in counts if count > limit)
         return next(short, None)
+
+    def kernels_of(self, code: ItemCode) -> Mapping[str, Sequence[str]]:
+        """Return the kernels on the core, which are the same for all networks."""
+        found: dict[str, list[str]] = {}
+        for layer, _ in code.kernels.layers:
+            name = self.lowering_of(layer).kernel_of(layer).removeprefix("KERNEL_").lower()
+            found.setdefault(f"harness_{name}", []).append(layer.name)
+        return found
 
     def compiler(self) -> KernelCompiler:
         """Return the build against TIOVX, or against its double."""

@@ -5,7 +5,7 @@ All other operators stay on the A53: none that needs floating point becomes a ci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.boards.profile import Profile
@@ -70,6 +70,10 @@ class Vitis(Target):
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
         """Return the code of an item: on the A53 in C, in the fabric in C++."""
         return code.generate(item, launches, self.fold)
+
+    def kernels_of(self, code: ItemCode) -> Mapping[str, Sequence[str]]:
+        """Return the kernels in the fabric."""
+        return {kernel.name: [circuit.layer.name for circuit in kernel.circuits] for kernel in code.kernels}
 
     def compiler(self) -> KernelCompiler:
         """Return the build against XRT, or against its double."""
