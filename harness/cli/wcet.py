@@ -47,7 +47,8 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
         raise click.UsageError("give --board and --model")
     console = Console.open(as_json=as_json)
     profile = targets.load_boards(space.boards).board(board)
-    made = job.planned(space.model(model), profile, asked)
+    # One vector in a block, as in measurements.
+    made = job.planned(space.model(model), profile, asked | {"block": asked["block"] or 1})
     bundle.check_targets(made, profile)
     program = codegen.generate(made)
     with console.progress(f"building {made.network.name} for {made.board}", 1) as bar:
@@ -90,7 +91,9 @@ def lines(document: WcetDocument) -> list[str]:
         )
     for each in document.measured:
         kind = "estimate" if each.unit == "cycles" else "bound"
-        found.append(f"{kind} / maximum of {each.run}: {each.ratio:.4f} ({each.maximum:,} {each.unit}, {each.place})")
+        less = f", less {each.schedule} of the schedule for each layer" if each.schedule else ""
+        counted = f"{each.maximum:,} {each.unit}{less}, {each.place}"
+        found.append(f"{kind} / maximum of {each.run}: {each.ratio:.4f} ({counted})")
     return found
 
 

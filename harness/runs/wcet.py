@@ -24,7 +24,8 @@ from pydantic import Field
 from harness import __version__
 from harness.analysis import wcet
 from harness.analysis.wcet import cycles, flow_facts
-from harness.analysis.wcet.bounds import PER_BYTE, PER_CALL, Bounds, LayerBound
+from harness.analysis.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bounds, LayerBound
+from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile
 from harness.core import strict_json
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, write_json
@@ -46,7 +47,9 @@ SCHEMA = 1
 ASSUMPTIONS = (
     "the processor executes the machine code of the program as its manual says",
     "one vector: a block of one, as in timing; the code of the schedule between layers is not part of a bound",
-    f"a call of memcpy, memmove or memset takes at most {PER_CALL} instructions and {PER_BYTE} for each byte",
+    "the functions of the C library that it calls were found by the loader, when it started or in a warm-up",
+    f"a call of memcpy, memmove or memset takes at most {PER_COPY} instructions and {PER_BYTE} for each byte",
+    f"a call of rintf, fminf or fmaxf takes at most {PER_ROUNDING} instructions",
 )
 OfProgram, Believed = CheckedBy("bounds"), CheckedBy(BELIEVED)
 
@@ -130,14 +133,16 @@ class CoreEntry(Entries):
 class MeasuredEntry(Entries):
     """A measurement of the same bundle, and the ratio of the bound or estimate to its maximum.
 
-    `unit` is instructions, cycles, or ns.  `place` says where it ran: emulated times are never here.
+    `unit` is instructions or cycles.  `place` says where it ran: times of emulated boards are never here.  `schedule`
+    is what was subtracted from the count of each layer for the code between two readings.
     """
 
     run: str
     place: str
     unit: str
     maximum: int
-    ratio: float = OMITTED
+    schedule: int
+    ratio: float
 
 
 class WcetDocument(Document):
@@ -279,7 +284,7 @@ def bound(
         layers=layers,
         items=items,
         instructions=total,
-        measured=compared(measured, total, optional.get("cycles")),
+        measured=compared(measured, layers, optional.get("cycles")),
         files={path: file_sha256(folder / path) for path in _files(folder)},
         **optional,
     )
@@ -329,25 +334,28 @@ def run_document_content(path: Path) -> Any:
     return read_document(path)
 
 
-def compared(measured: Mapping[str, AnyDocument], instructions: int, estimated: int | None) -> list[MeasuredEntry]:
-    """Return the ratios of bound and estimate to the maxima of measurements.
+def compared(
+    measured: Mapping[str, AnyDocument], layers: Sequence[LayerEntry], cycles_of_core: int | None
+) -> list[MeasuredEntry]:
+    """Return the ratios of bound and estimate to the maxima of measurements, layer by layer, of the same bundle.
 
-    Instructions are compared wherever they were counted, cycles on hardware only; times have no ratio, and emulated
-    ones are left out.  Of several items the maxima are added, which is an upper limit of the maximum of the sum.
+    Instructions are compared wherever they were counted, cycles on hardware only.  Times have no ratio.  A count
+    contains the code of the schedule between its readings, the same for each layer: at most the fewest instructions by
+    which the count of a layer exceeds its bound, which are subtracted.
     """
+    bounds = {layer.name: layer.instructions + layer.library for layer in layers}
     found = []
     for name, content in measured.items():
         unit, place = content.measured.unit, content.board.kind
-        hardware = place == "hardware"
-        parts = [part for part in content.parts if part.alone]
-        if unit == "ns" or not parts or len(parts) != len(content.parts):
+        counts = {part.name: part.max for part in content.parts if part.alone and part.executions is not OMITTED}
+        if counts.keys() != bounds.keys() or (unit == "cycles" and place != HARDWARE):
             continue
-        maximum = sum(part.max for part in parts)
-        base = instructions if unit == "instructions" else estimated if hardware else None
-        if base is None or not maximum:
-            continue
-        entry = MeasuredEntry(run=name, place=place, unit=unit, maximum=maximum)
-        found.append(entry.model_copy(update={"ratio": round(base / maximum, 6)}))
+        around = max(0, min(counts[layer] - bounds[layer] for layer in bounds)) if unit == "instructions" else 0
+        maximum = sum(counts.values()) - around * len(counts)
+        base = sum(bounds.values()) if unit == "instructions" else cycles_of_core
+        if base is not None and maximum > 0:
+            ratio = round(base / maximum, 6)
+            found.append(MeasuredEntry(run=name, place=place, unit=unit, maximum=maximum, schedule=around, ratio=ratio))
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis.inspection import program
+from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
 from harness.analysis.wcet import footprint
 from harness.analysis.wcet.execution import Execution, Executor, LibraryCall
@@ -19,8 +20,8 @@ from harness.core.errors import ToolError
 from harness.targets import codegen
 from harness.targets.codegen import Forward
 
-PER_CALL, PER_BYTE = 64, 1
-"""Instructions of a call of memcpy, memmove or memset that are assumed: a constant, and one for each byte."""
+PER_COPY, PER_BYTE, PER_ROUNDING = 64, 1, 16
+"""Instructions that are assumed: of memcpy, memmove and memset, of each of their bytes, of rintf, fminf and fmaxf."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class LayerBound:
 
     @property
     def instructions(self) -> int:
-        """Return the instructions of the program, at most."""
-        return self.path.cost
+        """Return the instructions of the program, at most, with those of the linker before each call of a library."""
+        return self.path.cost + sum(count * call.linker for call, count in self.execution.recorded.library.items())
 
     @property
     def library(self) -> int:
@@ -83,8 +84,8 @@ class Bounds:
 
 
 def assumed(call: LibraryCall) -> int:
-    """Return the instructions that are assumed of a call of the C library, with the linker's code on its way."""
-    return call.linker + PER_CALL + PER_BYTE * call.size
+    """Return the instructions that are assumed of a call of the C library."""
+    return PER_COPY + PER_BYTE * call.size if PURE[call.name] else PER_ROUNDING
 
 
 def of_program(

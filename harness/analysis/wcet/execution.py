@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
 from harness.analysis.wcet import aarch64
 from harness.analysis.wcet.graph import COPY, Block, Function, Functions, Loop
@@ -253,11 +254,20 @@ class _Run:
 
     def _library(self, name: str, step: Step, state: State, linker: int) -> State:
         """Follow a call of the C library: what it writes, and what its caller may not rely on."""
-        if name not in {"memcpy", "memmove", "memset"}:
-            raise RefusedError(
-                f"{self.where}: calls {name} of a library, of whose time nothing is known",
-                "choose a lowering without it",
-            )
+        if name not in PURE or name == "memcmp":
+            raise RefusedError(f"{self.where}: calls {name} of a library, of whose time nothing is known", ADVICE)
+        result: Value = DATA
+        if PURE[name]:
+            result = self._copied(name, step, state, linker)
+        else:
+            self._recorded.library[LibraryCall(name, step.address, 0, linker)] += 1
+        for register in aarch64.CHANGED_BY_CALLS:
+            state.registers[register] = DATA
+        state.registers[aarch64.RESULT], state.flags = result, DATA
+        return state
+
+    def _copied(self, name: str, step: Step, state: State, linker: int) -> Value:
+        """Follow memcpy, memmove or memset; return where it wrote."""
         to, source, size = (fit(state.registers[number], 64) for number in aarch64.ARGUMENTS[:3])
         if not isinstance(size, int):
             raise self._unknown(size, "the number of bytes")
@@ -272,10 +282,7 @@ class _Run:
         if size:
             self.store(state, to, size, DATA)
         state.memory |= content
-        for register in aarch64.CHANGED_BY_CALLS:
-            state.registers[register] = DATA
-        state.registers[aarch64.RESULT], state.flags = to, DATA
-        return state
+        return to
 
     def _content(self, state: State, source: int, to: int, size: int) -> dict[int, tuple[int, Value]]:
         """Return what is known of copied memory, in words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ def count(
     options = [f"function={symbol.address:#x}" for symbol in watched] + list(map(_outside, outside))
     asked = ["--vectors", str(folder / "vectors.npy"), "--out", str(folder), "--dump", "none", "--block", "1"]
     command = [*EMULATED, "-plugin", ",".join([str(made), *options]), str(path), *asked]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # The loader finds functions of libraries before the first vector, not in it.
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LD_BIND_NOW": "1"})
     lines = [line.split() for line in done.stderr.splitlines() if line.startswith("function ")]
     assert len(lines) == len(watched), done.stderr
     return {symbol.name: Counted(*map(int, line[1:])) for symbol, line in zip(watched, lines, strict=True)}
