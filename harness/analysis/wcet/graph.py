@@ -179,7 +179,7 @@ def _second_entry(start: int, blocks: Mapping[int, Block]) -> tuple[int, set[int
             entries = {to for key in blocks if key not in loop for to in following[key] if to in loop}
             entries |= {start} & loop
             if len(entries) > 1:
-                return min(entries, key=lambda each: (_copied(entries, each, loop, following), each)), loop
+                return min(entries, key=lambda each: (_copied(entries, each, loop, following), -each)), loop
             waiting.append(loop - entries)
     return None
 
