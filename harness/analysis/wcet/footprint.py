@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.analysis.inspection.program import Program
 from harness.analysis.wcet.execution import Accessed, Execution
 from harness.analysis.wcet.state import STACK_BYTES, STACK_TOP
+from harness.operators.base import Layer
 from harness.targets import codegen
 from harness.targets.codegen import ARENA
+from harness.targets.generated import Table
 
 LINKER_SECTIONS = (".got", ".got.plt")
 
@@ -41,13 +45,17 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class _Planned:
-    """Bytes at an address that a layer may access; `whole` if it accesses all, `written` if it may write."""
+    """Bytes at an address that a layer may access; `whole` if it accesses all, `written` if it may write.
+
+    `unneeded` are bytes at the begin and at the end that it need not access.
+    """
 
     name: str
     address: int
     size: int
     whole: bool
     written: bool
+    unneeded: tuple[int, int] = (0, 0)
 
 
 def extents(generated: codegen.Program, index: int, execution: Execution, program: Program) -> tuple[Extent, ...]:
@@ -59,28 +67,34 @@ def disagreements(
     generated: codegen.Program, index: int, execution: Execution, program: Program
 ) -> Iterator[Disagreement]:
     """Yield where the layer of a task, the one with this index, does not access what the plan says."""
-    planned = _planned(generated, index, program)
+    planned, places = _planned(generated, index, program), _places(generated, program)
+    known = [_Planned(each.name, places[each.name], each.size, False, False) for each in generated.storage
+             if each.name in places]  # fmt: skip
     for access in execution.recorded.accessed:
-        if not isinstance(access.start, int) or any(_inside(access, each) for each in planned):
+        if any(_inside(access, each) for each in planned):
             continue
-        if _may_access(access, program) and not any(_touches(access, each) for each in planned):
+        touched = next((each for each in known if _touches(access, each)), None)
+        if touched is None and _may_access(access, program):
             continue
-            near = max(
-                (each for each in planned if each.address <= access.start), key=lambda e: e.address, default=None
-            )
-            where = f"{access.start - near.address:,} bytes behind the begin of {near.name}" if near else "elsewhere"
-            does = "writes" if access.write else "reads"
-            yield Disagreement(f"{does} {access.size} bytes at {access.start:#x}, {where}", access.site)
+        near = max((each for each in planned if each.address <= _start(access)), key=lambda e: e.address, default=None)
+        where = f", {_start(access) - near.address:,} bytes behind the begin of {near.name}" if near else ""
+        does = "writes" if access.write else "reads"
+        yield Disagreement(f"{does} {access.size} bytes at {_start(access):#x}{where}", access.site)
     for each, write, found in _found(generated, index, execution, program):
         if found is None:
             if each.whole and each.written and write:
                 yield Disagreement(f"never writes {each.name}", execution.root.function)
-        elif each.whole and found.write is each.written and (found.start, found.end) != (0, each.size):
+        elif each.whole and found.write is each.written and not _covers(found, each):
             does = "writes" if found.write else "reads"
             missed = found.last if found.end < each.size else found.first
             yield Disagreement(
                 f"{does} the bytes {found.start:,} to {found.end - 1:,} of {each.name}, which has {each.size:,}", missed
             )
+
+
+def _covers(found: Extent, of: _Planned) -> bool:
+    """Return whether all bytes are accessed but those that no window of a convolution needs."""
+    return found.start <= of.unneeded[0] and found.end >= of.size - of.unneeded[1]
 
 
 def _may_access(access: Accessed, program: Program) -> bool:
@@ -131,13 +145,13 @@ def _planned(generated: codegen.Program, index: int, program: Program) -> tuple[
     """Return the objects of a task: its tables, its sources and its output, the latter two for the first vector."""
     plan, forward = generated.plan, generated.forwards[index]
     places = _places(generated, program)
+    task = plan.tasks[index]
+    part = plan.part(task)
     found = [
-        _Planned(table.name, places[table.name], table.values.nbytes, whole=True, written=False)
+        _Planned(table.name, places[table.name], table.values.nbytes, True, False, _unneeded(part, table))
         for table in generated.tasks[index].tables
         if table.name in places
     ]
-    task = plan.tasks[index]
-    part = plan.part(task)
     sizes = {code_name: size for code_name, size in _vector_sizes(generated).items() if code_name in places}
     written = {*(buffers[-1] for _, buffers in forward.merges), *(buffers[-1] for _, buffers in forward.stages[-1:])}
     named = {name for _, buffers in (*forward.merges, *forward.stages) for name in buffers if name}
@@ -147,6 +161,16 @@ def _planned(generated: codegen.Program, index: int, program: Program) -> tuple[
         size = part.size * part.dtype.itemsize if whole and name == forward.stages[-1][1][-1] else sizes[name]
         found.append(_Planned(name, places[name], size, whole=whole, written=whole))
     return tuple(found)
+
+
+def _unneeded(part: Layer, table: Table) -> tuple[int, int]:
+    """Return the bytes at the begin and the end of weights that all windows have outside the image."""
+    window = getattr(part, "window", None)
+    if window is None or not table.name.endswith("_weights"):
+        return 0, 0
+    [needed] = np.nonzero(window.inside().any(axis=(0, 1)).reshape(-1))
+    taps = window.kernel[0] * window.kernel[1]
+    return int(needed[0]) * table.values.itemsize, int(taps - 1 - needed[-1]) * table.values.itemsize
 
 
 def _users(generated: codegen.Program) -> Mapping[str, frozenset[str]]:

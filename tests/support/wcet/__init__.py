@@ -10,8 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.analysis import wcet
 from harness.analysis.inspection.program import Program, Symbol
+from harness.analysis.wcet import Bounds
+from harness.boards.profile import Profile
 from harness.core.arrays import Array
+from harness.model.network import Network
+from harness.plan import plan
+from harness.targets import codegen
+from tests.support.programs.board_program import build_patched, uniform_vectors
 from tests.support.programs.c_variants import EMULATED
 
 HERE = Path(__file__).parent
@@ -55,3 +62,39 @@ def count(
 
 def _outside(symbol: Symbol) -> str:
     return f"outside={symbol.address:#x}-{symbol.end:#x}"
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """A built program with its bounds, and what it executed for a few vectors."""
+
+    bounds: Bounds
+    counted: Mapping[str, Counted]
+    generated: codegen.Program
+
+    @property
+    def ratio(self) -> float:
+        """The bound of the program's own code, in proportion to the most that was counted."""
+        most = sum(self.counted[layer.function].most for layer in self.bounds.layers)
+        return sum(layer.instructions for layer in self.bounds.layers) / most
+
+
+def bounded(net: Network, board: Profile, folder: Path, objects: Path, vectors: int = 4) -> Bounded:
+    """Build the program of a network, bound it, and count what it executes for random vectors."""
+    made = plan.make(net, board, block=1)
+    generated = codegen.generate(made)
+    program = build_patched(made, board, folder, objects=objects)
+    bounds = wcet.of_program(generated, program.path)
+    names = [layer.function for layer in bounds.layers]
+    given = uniform_vectors(net, vectors, 1)
+    counted = count(plugin(folder), program.path, bounds.layers[0].machine_code, names, given, folder)
+    return Bounded(bounds, counted, generated)
+
+
+def require_sound(found: Bounded) -> None:
+    """Assert that no count exceeds its bound, those of libraries included."""
+    for layer in found.bounds.layers:
+        counted = found.counted[layer.function]
+        assert counted.calls > 0
+        assert counted.most <= layer.instructions, layer.layer
+        assert counted.most_in_libraries <= layer.library, layer.layer
