@@ -29,7 +29,7 @@ from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile
 from harness.core import strict_json
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, write_json
-from harness.core.errors import HarnessError, RequestError
+from harness.core.errors import HarnessError, RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
 from harness.core.safe_io import read_document
@@ -404,7 +404,10 @@ def _bundle(path: Path, document: WcetDocument, program: codegen.Program) -> Fin
 
 def _bounds(path: Path, document: WcetDocument, program: codegen.Program, advance: Callable[[int], object]) -> Finding:
     folds = _folds_constants(Manifest.read(path / BUNDLE / MANIFEST).inputs.command)
-    bounds = wcet.of_program(program, path / BUNDLE / PROGRAM, advance, folds_constants=folds)
+    try:
+        bounds = wcet.of_program(program, path / BUNDLE / PROGRAM, advance, folds_constants=folds)
+    except ToolError as error:
+        return Finding("bounds", False, error.message)
     again = layer_entries(bounds)
     stated = document.layers
     for layer, own in zip(stated, again, strict=False):
