@@ -426,7 +426,7 @@ class _Run:
     def _iteration(
         self, context: Context, function: Function, loop: Loop, state: State, leaving: Leaving
     ) -> State | None:
-        """Execute one iteration; add the states that leave the loop, return the one that goes on."""
+        """Execute one iteration; add the states that leave the loop, return the one for the next."""
         back: State | None = None
         for edge, found in self._region(context, function, loop, state).items():
             if edge[1] != loop.header:
@@ -454,7 +454,7 @@ class _Run:
                 back, deferred = self._symbolically(context, function, loop, header, leaves)
                 if back is None or of.limit >= UNLIMITED:
                     return 0
-                weaker = self._overwritten(header, back, deferred) or _unstable(header, back, of)
+                weaker = self._overwritten(header, [back, *leaves.values()], deferred) or _unstable(header, back, of)
                 if weaker is None:
                     break
                 header = weaker
@@ -491,10 +491,11 @@ class _Run:
         finally:
             self._deferred.pop()
 
-    def _overwritten(self, header: State, back: State, deferred: _Deferred) -> State | None:
+    def _overwritten(self, header: State, after: Sequence[State], deferred: _Deferred) -> State | None:
         """Return a weaker header if stores of other iterations change what it says; None if they do not.
 
-        NotAffineError if a load may be of what they wrote.  What depends on outer counters is decided with those.
+        In the states `after` an iteration nothing is known of what they wrote.  NotAffineError if a load may be of it.
+        Stores that depend on outer counters are left to the iterations of those.
         """
         weaker = None
         for form, size in deferred.stores:
@@ -508,7 +509,8 @@ class _Run:
                 weaker = header
             elif any(low < at + length and at < end for at, length in deferred.loads):
                 raise NotAffineError
-            back.kill(low, end)
+            for state in after:
+                state.kill(low, end)
         if weaker is None and self._deferred:
             self._deferred[-1].loads |= deferred.loads
         return weaker
