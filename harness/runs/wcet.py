@@ -48,7 +48,7 @@ FFX, AIS = "flow_facts.ffx", "flow_facts.ais"
 SCHEMA = 1
 ASSUMPTIONS = (
     "the processor executes the machine code of the program as its manual says",
-    "one vector: a block of one, as in timing; the code of the schedule between layers is not part of a bound",
+    "one vector, in the first copy of each buffer; the code of the schedule between layers is not part of a bound",
     "the functions of the C library that it calls were found by the loader, when it started or in a warm-up",
     f"a call of memcpy, memmove or memset takes at most {PER_COPY} instructions and {PER_BYTE} for each byte",
     f"a call of rintf, fminf or fmaxf takes at most {PER_ROUNDING} instructions",
