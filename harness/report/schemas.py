@@ -8,6 +8,7 @@ from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
+from harness.runs.tables.document import TablesDocument
 from harness.targets.bundle import Manifest
 
 FOLDER = ROOT / "docs" / "schemas"
@@ -18,6 +19,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "night": NightDocument,
     "decision": DecisionDocument,
     "decision_by_bounds": BoundsDocument,
+    "tables": TablesDocument,
     "bundle": Manifest,
 }
 

@@ -1,0 +1,148 @@
+"""`harness report --tables`: measure the networks of a paper, and write its tables with these numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.text import Text
+
+from harness import __version__, targets
+from harness.boards.connect import Connection
+from harness.boards.locks import session
+from harness.boards.profile import Profile
+from harness.boards.workspace import Workspace, write_whole
+from harness.cli._journal import LOCK_WAIT_S
+from harness.core.console import Console
+from harness.core.document import write_json
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.installation import revision
+from harness.report import tables as report
+from harness.runs import folder as run_folder
+from harness.runs.job import command_line
+from harness.runs.tables import acetone as paper
+from harness.runs.tables import builds, peers
+from harness.runs.tables.acetone import Examined
+from harness.runs.tables.acetone_numbers import PAPER
+from harness.runs.tables.builds import Code
+from harness.runs.tables.document import Sources, TablesDocument
+
+DOCUMENT = "tables.json"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the tables."""
+
+    boards: Sequence[str]
+    models: Sequence[str]
+    items: Sequence[str] | None
+    seconds: float
+    peers: Sequence[Path]
+    output: Path | None
+
+
+@dataclass
+class Sessions:
+    """Sessions with boards: each board is reached once, and not again if that failed; this machine is always near."""
+
+    workspace: Workspace
+    console: Console
+    stack: ExitStack
+    opened: dict[str, Connection | HarnessError] = field(default_factory=dict)
+
+    @contextmanager
+    def reach(self, profile: Profile, cache: Path) -> Iterator[Connection]:
+        """Provide the locked board; HarnessError if it cannot be reached."""
+        if profile.local:
+            with self._session(profile, cache) as connection:
+                yield connection
+            return
+        if profile.name not in self.opened:
+            try:
+                self.opened[profile.name] = self.stack.enter_context(self._session(profile, self.workspace.cache))
+            except HarnessError as error:
+                self.opened[profile.name] = error
+        found = self.opened[profile.name]
+        if isinstance(found, HarnessError):
+            raise found
+        yield found
+
+    def _session(self, profile: Profile, cache: Path) -> AbstractContextManager[Connection]:
+        locks, notify = self.workspace.locks(profile), self.console.note
+        return session(profile, locks, cache, "tables", LOCK_WAIT_S, notify, counting=profile.emulated)
+
+
+def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
+    """Measure, write all forms of the tables, and return the exit code: 1 if outputs are wrong."""
+    models, codes = list(asked.models or paper.MODELS), list(asked.items or paper.CODES)
+    _require_known("model", models, paper.MODELS)
+    _require_known("target", codes, paper.CODES)
+    profiles = [targets.load_boards(workspace.boards).board(name) for name in asked.boards]
+    known = {path.stem for path in workspace.model_files()}
+    of_peers, started = peers.read(asked.peers), f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
+    forms = [Code(target, level) for target in codes for level in paper.LEVELS]
+    with ExitStack() as stack, console.progress("measuring", len(models) * len(profiles) * len(forms)) as bar:
+        sessions = Sessions(workspace, console, stack)
+        found = []
+        for name in models:
+            network = Examined(name, None)
+            if name in known:
+                network = _examined(name, profiles, forms, sessions, asked.seconds, bar.advance)
+            else:
+                console.note(paper.absent(name))
+                bar.advance(len(profiles) * len(forms))
+            found.append(dataclasses.replace(network, peers=of_peers.get(name, ())))
+    document = _document(found, asked.boards, started)
+    folder = asked.output or Path("tables-acetone")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / DOCUMENT, document)
+    for name, text in report.reports(document).items():
+        write_whole(folder / name, text.encode())
+    wrong = list(paper.differing(found))
+    console.document(document.to_json() | {"wrong": wrong})
+    console.show(*report.terminal(document), Text(f"{folder / report.PAGE}"))
+    for each in wrong:
+        console.note(f"wrong outputs: {each}")
+    return int(bool(wrong))
+
+
+def _examined(
+    name: str,
+    profiles: Sequence[Profile],
+    forms: Sequence[Code],
+    sessions: Sessions,
+    seconds: float,
+    advance: Callable[[int], None],
+) -> Examined:
+    workspace = sessions.workspace
+    case = builds.checked(workspace.model(name))
+    found = []
+    for profile in profiles:
+        for form in forms:
+            found.append(builds.examine(case, profile, form, workspace.cache, sessions.reach, seconds))
+            advance(1)
+    return Examined(name, case, found)
+
+
+def _document(found: Sequence[Examined], boards: Sequence[str], started: str) -> TablesDocument:
+    sources = Sources()
+    made = paper.tables(found, boards, sources)
+    return TablesDocument(
+        schema=1,
+        paper=PAPER,
+        started=started,
+        harness=f"{__version__} ({revision() or 'unknown revision'})",
+        command=command_line(),
+        tables=made,
+        sources=list(sources.texts),
+    )
+
+
+def _require_known(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise unknown_name(kind, name, known)
