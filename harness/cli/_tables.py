@@ -37,7 +37,7 @@ DOCUMENT = "tables.json"
 class Asked:
     """The options of the tables."""
 
-    boards: Sequence[str]
+    profiles: Sequence[str]
     models: Sequence[str]
     items: Sequence[str] | None
     seconds: float
@@ -81,7 +81,7 @@ def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
     models, codes = list(asked.models or paper.MODELS), list(asked.items or paper.CODES)
     _require_known("model", models, paper.MODELS)
     _require_known("target", codes, paper.CODES)
-    profiles = [targets.load_boards(workspace.boards).board(name) for name in asked.boards]
+    profiles = [targets.load_boards(workspace.boards).board(name) for name in asked.profiles]
     known = {path.stem for path in workspace.model_files()}
     of_peers, started = peers.read(asked.peers), f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
     forms = [Code(target, level) for target in codes for level in paper.LEVELS]
@@ -96,7 +96,7 @@ def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
                 console.note(paper.absent(name))
                 bar.advance(len(profiles) * len(forms))
             found.append(dataclasses.replace(network, peers=of_peers.get(name, ())))
-    document = _document(found, asked.boards, started)
+    document = _document(found, asked.profiles, started)
     folder = asked.output or Path("tables-acetone")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / DOCUMENT, document)

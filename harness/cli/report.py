@@ -38,7 +38,7 @@ MUTATION = ROOT / "docs" / "mutation.md"
 @click.option("--tables", type=click.Choice(["acetone"]), help="Tables of a paper with the numbers of this machine.")
 @click.option(
     "--board",
-    "boards",
+    "profiles",  # --boards is the file of all
     multiple=True,
     default=("host", "kv260"),
     show_default=True,

@@ -15,10 +15,10 @@ GENERATED = "network.c"
 class Sizes:
     """Bytes of machine code, of constants, of initialised and of zeroed variables.
 
-    `text` of the program `size` is the sum of `code` and `constants`.
+    The program `size` calls the sum of text and constants text.
     """
 
-    code: int
+    text: int
     constants: int
     data: int
     bss: int
@@ -41,7 +41,7 @@ def of_network(program: Program, source: str = GENERATED) -> Sizes:
 
 
 def _sizes(parts: Iterable[tuple[Section, int]]) -> Sizes:
-    totals = {"code": 0, "constants": 0, "data": 0, "bss": 0}
+    totals = {"text": 0, "constants": 0, "data": 0, "bss": 0}
     for section, size in parts:
         totals[_kind(section)] += size
     return Sizes(**totals)
@@ -49,7 +49,7 @@ def _sizes(parts: Iterable[tuple[Section, int]]) -> Sizes:
 
 def _kind(section: Section) -> str:
     if section.executable:
-        return "code"
+        return "text"
     if section.name.startswith((".bss", ".tbss")):
         return "bss"
     return "data" if section.name.startswith((".data", ".tdata", ".got", ".init_array", ".fini_array")) else "constants"

@@ -22,7 +22,7 @@ NAMES = dict(zip(MODELS, numbers.NETWORKS, strict=True))
 CODES = ("c:generic", "c:inlined", "c:unrolled", "c", "c:vector")
 VERSIONS = {"c:generic": "V1", "c:inlined": "V2", "c:unrolled": "V3"}
 LEVELS = ("-O0", "-O3")
-SECTIONS = ("code", "constants", "data", "bss")
+SECTIONS = ("text", "constants", "data", "bss")
 READINGS = {"minimum": "minimum", "mean": "mean", "executions": "n"}
 NOT_GIVEN = "not in the paper"
 NOT_MEASURED = "not measured here"
