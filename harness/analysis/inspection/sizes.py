@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.analysis.inspection.program import Program, Section
 
+WRITABLE = (".data", ".tdata", ".got", ".dynamic", ".init_array", ".fini_array")
 GENERATED = "network.c"
 """The source file whose symbols are the network: functions, with those of the kernels, tables and buffers."""
 
@@ -52,4 +53,4 @@ def _kind(section: Section) -> str:
         return "text"
     if section.name.startswith((".bss", ".tbss")):
         return "bss"
-    return "data" if section.name.startswith((".data", ".tdata", ".got", ".init_array", ".fini_array")) else "constants"
+    return "data" if section.name.startswith(WRITABLE) else "constants"
