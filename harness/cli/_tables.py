@@ -20,6 +20,7 @@ from harness.core.console import Console
 from harness.core.document import write_json
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.installation import revision
+from harness.core.text import plural
 from harness.report import tables as report
 from harness.runs import folder as run_folder
 from harness.runs.job import command_line
@@ -119,7 +120,9 @@ def _examined(
     advance: Callable[[int], None],
 ) -> Examined:
     workspace = sessions.workspace
+    sessions.console.note(f"{name}: computing the outputs of the specification and of ONNX Runtime")
     case = builds.checked(workspace.model(name))
+    sessions.console.note(f"{name}: building and measuring {plural(len(profiles) * len(forms), 'program')}")
     found = []
     for profile in profiles:
         for form in forms:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
@@ -22,7 +23,7 @@ PREAMBLE = r"\usepackage{booktabs,longtable,textcomp}"
 def reports(document: TablesDocument) -> dict[str, str]:
     """Return all reports, by the name of their file."""
     each = {f"{table.name}.csv": csv(table, document) for table in document.tables}
-    return {PAGE: html(document), "tables.tex": latex(document)} | each
+    return {PAGE: html(document), "tables.tex": latex(document), "tables.md": markdown(document)} | each
 
 
 def text(value: Number | str | None) -> str:
@@ -89,10 +90,33 @@ def html(document: TablesDocument) -> str:
     return found.get_template("tables.html.jinja").render(document=document)
 
 
+def markdown(document: TablesDocument) -> str:
+    """Return tables of Markdown for a page, without sources and without columns that no row has a value for."""
+    return "\n".join(line for table in document.tables for line in _markdown_lines(table))
+
+
+def _markdown_lines(table: TableEntry) -> Iterator[str]:
+    shown = _with_values(table)
+    yield f"## {table.title}\n\n{table.note}\n"
+    yield _markdown_row(map(_heading, shown))
+    yield _markdown_row("---" if is_label(column, table) else "---:" for column in shown)
+    yield from (_markdown_row(text(row[column.key].value) for column in shown) for row in table.rows)
+    yield ""
+
+
+def _markdown_row(texts: Iterable[str]) -> str:
+    escaped = (re.sub(r"([\\|<`*_])", r"\\\1", each) for each in texts)
+    return f"| {' | '.join(escaped)} |"
+
+
+def _with_values(table: TableEntry) -> list[ColumnEntry]:
+    return [each for each in table.columns if any(row[each.key].value is not None for row in table.rows)]
+
+
 def terminal(document: TablesDocument) -> Iterator[Table | Text]:
     """Yield the tables for a terminal, without columns that no row has a value for."""
     for table in document.tables:
-        shown = [each for each in table.columns if any(row[each.key].value is not None for row in table.rows)]
+        shown = _with_values(table)
         drawn = Table(title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         for column in shown:
             style = "cyan" if column.of_paper else ""

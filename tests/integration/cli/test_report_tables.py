@@ -19,7 +19,7 @@ from harness.runs.tables import builds
 from harness.targets.bundle import PROGRAM
 from tests.support.cli.command import User
 
-REQUEST = ("--json", "report", "--tables", "acetone", "--model", "acas_reg50", "--board", "host")
+REQUEST = ("report", "--tables", "acetone", "--model", "acas_reg50", "--board", "host")
 QUICK = ("--items", "c:inlined", "--seconds", "0.005")
 
 
@@ -30,7 +30,7 @@ def row(document: dict[str, Any], table: str, **names: str) -> dict[str, Any]:
 
 
 def arguments(folder: Path) -> tuple[str, ...]:
-    return (*REQUEST[1:], *QUICK, "--json", "-o", str(folder / "tables"))
+    return (*REQUEST, *QUICK, "--json", "-o", str(folder / "tables"))
 
 
 def test_tables_of_one_network(tmp_path: Path, cache: Path) -> None:

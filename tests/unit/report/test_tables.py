@@ -54,6 +54,12 @@ def test_page_shows_texts_as_they_are(hostile: TablesDocument) -> None:
     assert not re.search(r"""(src|href)=["'](?!#)""", page)  # nothing is loaded
 
 
+def test_markdown_has_a_cell_for_each_column(hostile: TablesDocument) -> None:
+    lines = tables.markdown(hostile).splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert rows[1:] == [r"| --- | ---: |", r"| =1+1 | 1,234,567 |", r"| \<script> | - |", r"| third | 1.235e-06 |"]
+
+
 def balanced(text: str) -> None:
     bare = re.sub(r"\\[{}\\$&#%_]", "", "\n".join(line for line in text.splitlines() if not line.startswith("%")))
     assert bare.count("{") == bare.count("}")
