@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.text import Text
@@ -18,7 +18,7 @@ from harness.boards.workspace import Workspace, write_whole
 from harness.cli._journal import LOCK_WAIT_S
 from harness.core.console import Console
 from harness.core.document import write_json
-from harness.core.errors import HarnessError, unknown_name
+from harness.core.errors import unknown_name
 from harness.core.installation import revision
 from harness.core.text import plural
 from harness.report import tables as report
@@ -46,37 +46,6 @@ class Asked:
     output: Path | None
 
 
-@dataclass
-class Sessions:
-    """Sessions with boards: each board is reached once, and not again if that failed; this machine is always near."""
-
-    workspace: Workspace
-    console: Console
-    stack: ExitStack
-    opened: dict[str, Connection | HarnessError] = field(default_factory=dict)
-
-    @contextmanager
-    def reach(self, profile: Profile, cache: Path) -> Iterator[Connection]:
-        """Provide the locked board; HarnessError if it cannot be reached."""
-        if profile.local:
-            with self._session(profile, cache) as connection:
-                yield connection
-            return
-        if profile.name not in self.opened:
-            try:
-                self.opened[profile.name] = self.stack.enter_context(self._session(profile, self.workspace.cache))
-            except HarnessError as error:
-                self.opened[profile.name] = error
-        found = self.opened[profile.name]
-        if isinstance(found, HarnessError):
-            raise found
-        yield found
-
-    def _session(self, profile: Profile, cache: Path) -> AbstractContextManager[Connection]:
-        locks, notify = self.workspace.locks(profile), self.console.note
-        return session(profile, locks, cache, "tables", LOCK_WAIT_S, notify, counting=profile.emulated)
-
-
 def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
     """Measure, write all forms of the tables, and return the exit code: 1 if outputs are wrong."""
     models, codes = list(asked.models or paper.MODELS), list(asked.items or paper.CODES)
@@ -86,13 +55,12 @@ def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
     known = {path.stem for path in workspace.model_files()}
     of_peers, started = peers.read(asked.peers), f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
     forms = [Code(target, level) for target in codes for level in paper.LEVELS]
-    with ExitStack() as stack, console.progress("measuring", len(models) * len(profiles) * len(forms)) as bar:
-        sessions = Sessions(workspace, console, stack)
+    with console.progress("measuring", len(models) * len(profiles) * len(forms)) as bar:
         found = []
         for name in models:
             network = Examined(name, None)
             if name in known:
-                network = _examined(name, profiles, forms, sessions, asked.seconds, bar.advance)
+                network = _examined(name, profiles, forms, asked.seconds, workspace, console, bar.advance)
             else:
                 console.note(paper.absent(name))
                 bar.advance(len(profiles) * len(forms))
@@ -115,18 +83,22 @@ def _examined(
     name: str,
     profiles: Sequence[Profile],
     forms: Sequence[Code],
-    sessions: Sessions,
     seconds: float,
+    workspace: Workspace,
+    console: Console,
     advance: Callable[[int], None],
 ) -> Examined:
-    workspace = sessions.workspace
-    sessions.console.note(f"{name}: computing the outputs of the specification and of ONNX Runtime")
+    def reach(profile: Profile, cache: Path) -> AbstractContextManager[Connection]:
+        locks = workspace.locks(profile)
+        return session(profile, locks, cache, "tables", LOCK_WAIT_S, console.note, counting=profile.emulated)
+
+    console.note(f"{name}: computing the outputs of the specification and of ONNX Runtime")
     case = builds.checked(workspace.model(name))
-    sessions.console.note(f"{name}: building and measuring {plural(len(profiles) * len(forms), 'program')}")
     found = []
     for profile in profiles:
-        for form in forms:
-            found.append(builds.examine(case, profile, form, workspace.cache, sessions.reach, seconds))
+        console.note(f"{name}: building and measuring {plural(len(forms), 'program')} for {profile.name}")
+        for built in builds.examine(case, profile, forms, workspace.cache, reach, seconds):
+            found.append(built)
             advance(1)
     return Examined(name, case, found)
 
