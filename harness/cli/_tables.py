@@ -48,9 +48,8 @@ class Asked:
 
 def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
     """Measure, write all forms of the tables, and return the exit code: 1 if outputs are wrong."""
-    models, codes = list(asked.models or paper.MODELS), list(asked.items or paper.CODES)
-    _require_known("model", models, paper.MODELS)
-    _require_known("target", codes, paper.CODES)
+    models = _chosen("model", asked.models, paper.MODELS)
+    codes = _chosen("target", asked.items, paper.CODES)
     profiles = [targets.load_boards(workspace.boards).board(name) for name in asked.profiles]
     known = {path.stem for path in workspace.model_files()}
     of_peers, started = peers.read(asked.peers), f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
@@ -117,7 +116,9 @@ def _document(found: Sequence[Examined], boards: Sequence[str], started: str) ->
     )
 
 
-def _require_known(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
+def _chosen(kind: str, names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """Return the chosen ones in the order of the paper, all by default; RequestError for an unknown name."""
+    for name in names or ():
         if name not in known:
             raise unknown_name(kind, name, known)
+    return [name for name in known if name in (names or known)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,7 @@ from harness.runs.tables import builds
 from harness.targets.bundle import PROGRAM
 from tests.support.cli.command import User
 
-REQUEST = ("report", "--tables", "acetone", "--model", "acas_reg50", "--board", "host")
-QUICK = ("--items", "c:inlined", "--seconds", "0.005")
+REQUEST = ("report", "--tables", "acetone", "--model", "acas_reg50", "--items", "c:inlined", "--seconds", "0.005")
 
 
 def row(document: dict[str, Any], table: str, **names: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def row(document: dict[str, Any], table: str, **names: str) -> dict[str, Any]:
 
 
 def arguments(folder: Path) -> tuple[str, ...]:
-    return (*REQUEST, *QUICK, "--json", "-o", str(folder / "tables"))
+    return (*REQUEST, "--json", "-o", str(folder / "tables"))
 
 
 def test_tables_of_one_network(tmp_path: Path, cache: Path) -> None:
@@ -38,7 +38,9 @@ def test_tables_of_one_network(tmp_path: Path, cache: Path) -> None:
     machine = {"processor": "P", "load": "0", "date": "2026-01-01"}
     document = {"shape": "acas_reg50", "machine": machine, "command": "run_peers.py", "results": [peer]}
     (tmp_path / "peers.json").write_text(json.dumps(document))
-    ended = User(tmp_path, cache).harness(*arguments(tmp_path), "--peers", str(tmp_path / "peers.json"))
+    ended = User(tmp_path, cache).harness(
+        *arguments(tmp_path), "--board", "host", "--peers", str(tmp_path / "peers.json")
+    )
     assert (ended.code, ended.document["wrong"]) == (0, [])
     found = ended.document
     assert json.loads((tmp_path / "tables" / "tables.json").read_text()) == {
@@ -83,13 +85,27 @@ def test_a_wrong_output_is_told(tmp_path: Path, cache: Path, monkeypatch: pytest
         return dataclasses.replace(case, exact=exact)
 
     monkeypatch.setattr(builds, "checked", one_bit)
-    ended = User(tmp_path, cache).here(*arguments(tmp_path))
+    ended = User(tmp_path, cache).here(*arguments(tmp_path), "--board", "host")
     assert ended.code == 1
     document = json.loads(ended.out)
     assert document["wrong"] == [f"acas_reg50, c:inlined {level} on host" for level in ("-O0", "-O3")]
     verdict = row(document, "semantics", network="reg50")
     assert (verdict["verdict"], verdict["error"]) == ("differs: 2 of 2", None)
     assert row(document, "times_O0", code="c:inlined (V2)")["host_minimum"] is None
+
+
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="there is no aarch64-linux-gnu-gcc here")
+def test_a_board_out_of_reach_still_has_sizes_and_bounds(tmp_path: Path, cache: Path) -> None:
+    user = User(tmp_path, cache).with_local("kv260: {address: {host: 127.0.0.1, port: 1}}")
+    ended = user.harness(*arguments(tmp_path), "--board", "kv260")
+    assert ended.code == 0, ended.err
+    both = {"code": "c:inlined (V2)", "level": "O0", "board": "kv260"}
+    memory, worst = (row(ended.document, table, **both) for table in ("memory", "wcet"))
+    assert (memory["constants"] >= 4 * 15_855, memory["bss"]) == (True, 4 * (5 + 14 * 50 + 5))
+    products = 5 * 50 + 6 * 50 * 50 + 50 * 5
+    assert 10 * products < worst["bound"] < 40 * products
+    assert (worst["counted"], worst["paper"]) == (None, 5_617_830)
+    assert 0 < memory["stack"] < 1000
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from harness import model
+from harness.core.installation import ROOT
 from harness.report import tables
 from harness.runs.tables.acetone import MODELS, Examined
 from harness.runs.tables.acetone import tables as acetone
+from harness.runs.tables.builds import Bound, Built, Checked, Code, Readings
 from harness.runs.tables.document import CellEntry, ColumnEntry, Sources, TableEntry, TablesDocument, label
 from tests.unit.report.measurements.test_tables import NASTY
 
@@ -95,3 +99,18 @@ def test_absent_models_say_how_to_make_them() -> None:
         missing="models/vgg16.onnx is absent; make it: .venv/bin/python -m models.floats vgg16"
     )
     assert networks.rows[0]["parameters_paper"].value == "138.36 million"
+
+
+def test_ratio_is_without_the_readings_of_each_layer() -> None:
+    network = model.load(ROOT / "models" / "acas_reg50.onnx")
+    zero = np.zeros((1, 1), np.float32)
+    counts = np.array([[1020, 520, 70], [1020, 515, 70]], np.uint64)  # readings and a call take 20
+    readings = Readings("instructions", counts, vectors=2, differing=0, state="emulated")
+    bound = Bound([(1000, True), (505, False), (50, True)], stack=64)
+    built = Built("kv260", Code("c:inlined", "-O0"), "bundle", {}, readings, bound)
+    found = acetone([Examined("acas_reg50", Checked(network, zero, zero, zero), [built])], ("kv260",), Sources())
+    [worst] = [table for table in found if table.name == "wcet"]
+    cells = {key: cell.value for key, cell in worst.rows[0].items()}
+    assert (cells["bound"], cells["counted"], cells["cost"]) == (1555, 1610, 60)
+    assert cells["ratio"] == pytest.approx(1555 / 1550)
+    assert cells["paper"] == 5_617_830
