@@ -132,7 +132,7 @@ def _times(networks: Sequence[Examined], boards: Sequence[str], level: str, sour
         for target in dict.fromkeys(one.code.target for one in each.builds):
             cells = {"network": label(each.name), "code": label(_title(target))}
             for board in boards:
-                cells |= _time_cells(built[target, board], sources)
+                cells |= _time_cells(built[target, board], sources) if (target, board) in built else {}
             rows.append(cells | {"paper": _paper(sources, how, cycles.get((each.name, VERSIONS.get(target, ""))))})
         if not each.case:
             missing = CellEntry(missing=each.absent)

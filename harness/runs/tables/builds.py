@@ -292,6 +292,8 @@ def _state(board: Profile, deployed: program.Deployed) -> str:
     where = targets.find(board.items[ITEM].target).environment(board)
     found = program.environment(deployed.board)
     processor = re.search(r"^model name\s*:\s*(.+)$", found.get("processors", ""), re.MULTILINE)
-    named = f", {processor[1]}" if processor and not board.emulated else ""
-    load = "" if board.emulated else f", load {tuning.take(deployed.board).load[0]:.1f}"
-    return f"{where}{named}{load}, {run_folder.now():%Y-%m-%d}"
+    words = [where, *([processor[1]] if processor and not board.emulated else [])]
+    if not board.emulated:
+        words += ["a virtual machine"] if "virtual_machine" in tuning.facts(deployed.board) else []
+        words += [f"load {tuning.take(deployed.board).load[0]:.1f}"]
+    return ", ".join([*words, f"{run_folder.now():%Y-%m-%d}"])
