@@ -27,10 +27,10 @@ def reports(document: TablesDocument) -> dict[str, str]:
 
 
 def text(value: Number | str | None) -> str:
-    """Return a value for people: integers with separators, other numbers with four digits."""
+    """Return a value for people: integers with separators, other numbers with six digits."""
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else value or NONE
+    return f"{value:#.6g}" if isinstance(value, float) else value or NONE
 
 
 def csv(table: TableEntry, document: TablesDocument) -> str:
