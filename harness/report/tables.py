@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
-from rich.table import Table
 from rich.text import Text
 
 from harness.core.document import Number
+from harness.core.table import Table
 from harness.report import cells
 from harness.report.page import environment
 from harness.runs.tables.document import CellEntry, ColumnEntry, TableEntry, TablesDocument
@@ -121,7 +121,7 @@ def terminal(document: TablesDocument) -> Iterator[Table | Text]:
         for column in shown:
             style = "cyan" if column.of_paper else ""
             justify: JustifyMethod = "left" if is_label(column, table) else "right"
-            drawn.add_column(_heading(column), justify=justify, style=style, no_wrap=True)
+            drawn.add_column(_heading(column), justify=justify, style=style)
         for row in table.rows:
             drawn.add_row(*(text(row[column.key].value) for column in shown))
         yield drawn
