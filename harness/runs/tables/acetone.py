@@ -101,7 +101,7 @@ def _semantics(networks: Sequence[Examined], sources: Sources) -> TableEntry:
         fewest = min((readings.vectors for readings in ran), default=0)
         on = ", ".join(dict.fromkeys(built.board for built in each.builds))
         origin = f"programs of target c on {on}, {fewest:,} or more of the vectors each"
-        count = len(each.case.vectors) if each.case else None
+        count = (len(each.case.vectors) or None) if each.case else None
         error = each.case.largest_difference if each.case and ran and not wrong else None
         compared = f"outputs of all of these vectors by the specification and by ONNX Runtime; {origin}"
         rows.append({

@@ -51,6 +51,7 @@ COUNTED_VECTORS = 4
 BOUNDED_BYTES = 1 << 20
 """Machine code from this size on is not bounded: an unrolled network takes minutes."""
 LONGEST_S = 300.0
+NOT_EXECUTED = "not measured: --seconds 0"
 Open = Callable[[Profile, Path], AbstractContextManager[Connection]]
 """Function that opens a session with a board; the second argument is the cache."""
 
@@ -65,9 +66,10 @@ class Checked:
     other: Array
 
     @property
-    def largest_difference(self) -> float:
-        """The largest |exact - ONNX Runtime| of all outputs of all vectors."""
-        return float(np.abs(self.exact.astype(np.float64) - self.other.astype(np.float64)).max())
+    def largest_difference(self) -> float | None:
+        """The largest |exact - ONNX Runtime| of all outputs of all vectors; None without vectors."""
+        found = np.abs(self.exact.astype(np.float64) - self.other.astype(np.float64))
+        return float(found.max()) if found.size else None
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,12 @@ def checked(network: Network) -> Checked:
     return Checked(network, vectors, exact, other.reshape(exact.shape))
 
 
+def unchecked(network: Network) -> Checked:
+    """Return a network without vectors, whose programs are not executed."""
+    none = np.empty((0, network.layers[-1].size), network.layers[-1].dtype)
+    return Checked(network, np.empty((0, network.input.size), np.float32), none, none)
+
+
 def with_code(profile: Profile, code: Code) -> Profile:
     """Return the profile with one item for all layers, and with another optimisation of the compiler."""
     flags = tuple(flag for flag in profile.toolchain.flags if not re.fullmatch(r"-O\w*", flag))
@@ -178,6 +186,8 @@ def _examined(
     prepared = [_prepared(case, with_code(profile, code), code, folder) for code in codes]
     if not any(built for _, built in prepared):
         return [found for found, _ in prepared]
+    if not len(case.vectors):
+        return [replace(found, missing=found.missing or NOT_EXECUTED) for found, _ in prepared]
     try:
         with reach(profile, folder if profile.local else cache) as connection:
             return [

@@ -23,9 +23,15 @@ from tests.support.cli.command import User
 REQUEST = ("report", "--tables", "acetone", "--model", "acas_reg50", "--items", "c:inlined", "--seconds", "0.005")
 
 
-def row(document: dict[str, Any], table: str, **names: str) -> dict[str, Any]:
-    [rows] = [each["rows"] for each in document["tables"] if each["name"] == table]
-    [found] = [each for each in rows if all(each[key]["value"] == value for key, value in names.items())]
+def table(document: dict[str, Any], name: str) -> dict[str, Any]:
+    [found] = [each for each in document["tables"] if each["name"] == name]
+    return dict(found)
+
+
+def row(document: dict[str, Any], of: str, **names: str) -> dict[str, Any]:
+    [found] = [
+        each for each in table(document, of)["rows"] if all(each[key]["value"] == value for key, value in names.items())
+    ]
     return {key: cell.get("value") for key, cell in found.items()}
 
 
@@ -56,7 +62,7 @@ def test_tables_of_one_network(tmp_path: Path, cache: Path) -> None:
     time = row(found, "times_O0", code="c:inlined (V2)")
     assert time["paper"] == 243_195
     assert 0 < time["host_minimum"] <= time["host_mean"]
-    [absent] = [each for each in found["tables"][3]["rows"] if each["code"]["value"] == "tract, float"]
+    [absent] = [each for each in table(found, "times_O3")["rows"] if each["code"]["value"] == "tract, float"]
     assert absent["host_minimum"]["missing"] == "absent"
 
     memory = row(found, "memory", code="c:inlined (V2)", level="O0")
@@ -100,12 +106,16 @@ def test_a_board_out_of_reach_still_has_sizes_and_bounds(tmp_path: Path, cache: 
     ended = user.harness(*arguments(tmp_path), "--board", "kv260")
     assert ended.code == 0, ended.err
     both = {"code": "c:inlined (V2)", "level": "O0", "board": "kv260"}
-    memory, worst = (row(ended.document, table, **both) for table in ("memory", "wcet"))
+    memory, worst = (row(ended.document, name, **both) for name in ("memory", "wcet"))
     assert (memory["constants"] >= 4 * 15_855, memory["bss"]) == (True, 4 * (5 + 14 * 50 + 5))
     products = 5 * 50 + 6 * 50 * 50 + 50 * 5
     assert 10 * products < worst["bound"] < 40 * products
     assert (worst["counted"], worst["paper"]) == (None, 5_617_830)
     assert 0 < memory["stack"] < 1000
+    skipping = user.harness(*arguments(tmp_path), "--board", "kv260", "--seconds", "0").document
+    unreached, skipped = (table(each, "wcet")["rows"][0]["counted"]["missing"] for each in (ended.document, skipping))
+    assert "127.0.0.1" in unreached
+    assert skipped == builds.NOT_EXECUTED
 
 
 @pytest.mark.parametrize(
