@@ -48,7 +48,7 @@ LARGE_BYTES = 64 << 20
 UNROLLED, LARGEST_UNROLLED = "c:unrolled", 200_000
 """Operations up to which unrolled code is compiled with optimisation."""
 COUNTED_VECTORS = 4
-BOUNDED_BYTES = 1 << 20
+BOUNDED_BYTES = 640 << 10
 """Machine code from this size on is not bounded: an unrolled network takes minutes."""
 LONGEST_S = 300.0
 NOT_EXECUTED = "not measured: --seconds 0"
