@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis.inspection import program
+from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
+from harness.analysis.wcet import footprint
 from harness.analysis.wcet.execution import Execution, Executor, LibraryCall
+from harness.analysis.wcet.footprint import Extent
 from harness.analysis.wcet.graph import Block
 from harness.analysis.wcet.paths import Path as CostliestPath
 from harness.analysis.wcet.paths import costliest
@@ -17,8 +20,8 @@ from harness.core.errors import ToolError
 from harness.targets import codegen
 from harness.targets.codegen import Forward
 
-PER_CALL, PER_BYTE = 64, 1
-"""Instructions of a call of memcpy, memmove or memset that are assumed: a constant, and one for each byte."""
+PER_COPY, PER_BYTE, PER_ROUNDING = 64, 1, 16
+"""Instructions that are assumed: of memcpy, memmove and memset, of each of their bytes, of rintf, fminf and fmaxf."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class LayerBound:
     target: str
     execution: Execution
     path: CostliestPath
+    accessed: tuple[Extent, ...]
     machine_code: Program
 
     @property
@@ -42,8 +46,8 @@ class LayerBound:
 
     @property
     def instructions(self) -> int:
-        """Return the instructions of the program, at most."""
-        return self.path.cost
+        """Return the instructions of the program, at most, with those of the linker before each call of a library."""
+        return self.path.cost + sum(count * call.linker for call, count in self.execution.recorded.library.items())
 
     @property
     def library(self) -> int:
@@ -80,14 +84,20 @@ class Bounds:
 
 
 def assumed(call: LibraryCall) -> int:
-    """Return the instructions that are assumed of a call of the C library, with the linker's code on its way."""
-    return call.linker + PER_CALL + PER_BYTE * call.size
+    """Return the instructions that are assumed of a call of the C library."""
+    return PER_COPY + PER_BYTE * call.size if PURE[call.name] else PER_ROUNDING
 
 
-def of_program(generated: codegen.Program, path: Path, advance: Callable[[int], object] = lambda _: None) -> Bounds:
-    """Return the bounds of a built program, those of layers of the target `c` only; ToolError if it is not understood.
+def of_program(
+    generated: codegen.Program,
+    path: Path,
+    advance: Callable[[int], object] = lambda _: None,
+    line_of: Callable[[int], str] = lambda _: "",
+) -> Bounds:
+    """Return the bounds of a built program, those of layers of the target `c` only.
 
-    `generated` is what it was built from.  `advance` hears of each finished layer.
+    `generated` is what it was built from.  `advance` hears of each finished layer, `line_of` returns the place of an
+    address in the sources.  ToolError if the machine code is not understood, or if it is not what the plan says.
     """
     read = program.read(path)
     if read.machine != "aarch64":
@@ -97,13 +107,16 @@ def of_program(generated: codegen.Program, path: Path, advance: Callable[[int], 
     executor = Executor(read)
     symbols = {symbol.name: symbol for symbol in read.functions}
     found = []
-    for task, forward in zip(generated.plan.tasks, generated.forwards, strict=True):
+    for index, (task, forward) in enumerate(zip(generated.plan.tasks, generated.forwards, strict=True)):
         item = generated.plan.items[task.item]
         if item.target.partition(":")[0] == "c":
             if forward.name not in symbols:
                 raise ToolError(f"{path}: has no function {forward.name}", "build the bundle again")
             executed = _execute(executor, symbols[forward.name].address, forward)
-            found.append(LayerBound(task.name, item.name, item.target, executed, costliest(executed, size), read))
+            _require_planned(generated, index, executed, read, line_of)
+            accessed = footprint.extents(generated, index, executed, read)
+            most = costliest(executed, size)
+            found.append(LayerBound(task.name, item.name, item.target, executed, most, accessed, read))
         advance(1)
     return Bounds(read.machine, read.sha256, tuple(found))
 
@@ -115,6 +128,22 @@ def _execute(executor: Executor, address: int, forward: Forward) -> Execution:
     except RefusedError as error:
         reason, advice = error.args
         raise ToolError(f"no bound of {forward.name}: {reason}", advice) from error
+
+
+def _require_planned(
+    generated: codegen.Program, index: int, executed: Execution, read: Program, line_of: Callable[[int], str]
+) -> None:
+    """Raise ToolError if a layer does not access the memory that the plan gives it."""
+    for wrong in footprint.disagreements(generated, index, executed, read):
+        holder = next((s for s in read.functions if s.address <= wrong.address < s.end), None)
+        where = " ".join(
+            filter(None, [holder.name if holder else "code", f"at {wrong.address:#x}", line_of(wrong.address)])
+        )
+        raise ToolError(
+            f"layer {generated.plan.tasks[index].name}: the loops of the program are not those of the plan: {where} "
+            f"{wrong.words}",
+            "build the bundle again; if this stays, a kernel has a wrong loop bound",
+        )
 
 
 def size(block: Block) -> int:

@@ -13,15 +13,16 @@ paths for WCET analysis using abstract execution", RTSS 2006; the loops that are
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
 from harness.analysis.wcet import aarch64
-from harness.analysis.wcet.graph import Block, Function, Functions, Loop
+from harness.analysis.wcet.graph import COPY, Block, Function, Functions, Loop
 from harness.analysis.wcet.machine import Step
-from harness.analysis.wcet.state import LONGEST_COPY, RETURN, STACK_TOP, Memory, RefusedError, State
+from harness.analysis.wcet.state import LONGEST_COPY, RETURN, STACK_BYTES, STACK_TOP, Memory, RefusedError, State
 from harness.analysis.wcet.values import (
     DATA,
     UNLIMITED,
@@ -253,11 +254,20 @@ class _Run:
 
     def _library(self, name: str, step: Step, state: State, linker: int) -> State:
         """Follow a call of the C library: what it writes, and what its caller may not rely on."""
-        if name not in {"memcpy", "memmove", "memset"}:
-            raise RefusedError(
-                f"{self.where}: calls {name} of a library, of whose time nothing is known",
-                "choose a lowering without it",
-            )
+        if name not in PURE or name == "memcmp":
+            raise RefusedError(f"{self.where}: calls {name} of a library, of whose time nothing is known", ADVICE)
+        result: Value = DATA
+        if PURE[name]:
+            result = self._copied(name, step, state, linker)
+        else:
+            self._recorded.library[LibraryCall(name, step.address, 0, linker)] += 1
+        for register in aarch64.CHANGED_BY_CALLS:
+            state.registers[register] = DATA
+        state.registers[aarch64.RESULT], state.flags = result, DATA
+        return state
+
+    def _copied(self, name: str, step: Step, state: State, linker: int) -> Value:
+        """Follow memcpy, memmove or memset; return where it wrote."""
         to, source, size = (fit(state.registers[number], 64) for number in aarch64.ARGUMENTS[:3])
         if not isinstance(size, int):
             raise self._unknown(size, "the number of bytes")
@@ -272,10 +282,7 @@ class _Run:
         if size:
             self.store(state, to, size, DATA)
         state.memory |= content
-        for register in aarch64.CHANGED_BY_CALLS:
-            state.registers[register] = DATA
-        state.registers[aarch64.RESULT], state.flags = to, DATA
-        return state
+        return to
 
     def _content(self, state: State, source: int, to: int, size: int) -> dict[int, tuple[int, Value]]:
         """Return what is known of copied memory, in words."""
@@ -348,7 +355,7 @@ class _Run:
             return [self._edge(context, block, fall, state.copy()), self._edge(context, block, target, state)]
         return [self._edge(context, block, target if taken else fall, state)]
 
-    def _functions_calls(self, context: Context) -> Mapping[int, Block]:
+    def _functions_calls(self, context: Context) -> Mapping[int, Sequence[Block]]:
         return self._function(context.function).calls
 
     def _call_from(self, context: Context, step: Step, state: State) -> State | None:
@@ -366,7 +373,7 @@ class _Run:
         return [] if state is None else [self._edge(context, block, block.following[0], state)]
 
     def _edge(self, context: Context, block: Block, to: int, state: State) -> tuple[Edge, State]:
-        edge = block.start, to
+        edge = block.key, to
         self._recorded.edges[context, edge] += 1
         return edge, state
 
@@ -401,8 +408,8 @@ class _Run:
                     wait = min(1 << failures, LONGEST_WAIT)
             if before.registers == current.registers and before.memory == current.memory:
                 raise RefusedError(
-                    f"the loop at {loop.header:#x} in {function.name} has no bound that follows from the program's "
-                    "constants: data decide when it ends",
+                    f"{function.name}: the loop at {loop.header % COPY:#x} has no bound that follows from the "
+                    "program's constants: data decide when it ends",
                     "bound its iterations by a constant",
                 )
         iterations = self._recorded.iterations
@@ -537,7 +544,7 @@ class _Run:
         return RefusedError(f"{self.where}: {what} depends on data", "choose another lowering")
 
     def _record(self, address: Value, size: int, *, write: bool) -> None:
-        if isinstance(address, int) and address >= STACK_TOP - (1 << 32):
+        if isinstance(address, int) and STACK_TOP - STACK_BYTES <= address < STACK_TOP:
             return
         self._recorded.accessed.add(Accessed(self._step.address, write, address, size))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from harness.analysis.inspection.program import Program, Symbol
@@ -12,19 +12,22 @@ from harness.analysis.wcet.state import RefusedError
 
 EXIT = -1
 """The block behind the return of a function."""
+COPY = 1 << 64
+"""The keys of copies of blocks are multiples of it above the addresses."""
+MOST_COPIES = 64
+"""Loops that are copied for their other entries, at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Steps without a branch or call in between; `following` are the addresses of the blocks that may come next."""
+    """Steps without a branch or call in between; `following` are the keys of the blocks that may come next.
 
+    Its key is its address, or for a copy a number above all addresses.
+    """
+
+    key: int
     steps: tuple[Step, ...]
     following: tuple[int, ...]
-
-    @property
-    def start(self) -> int:
-        """Return the address of the first instruction."""
-        return self.steps[0].address
 
     @property
     def last(self) -> Step:
@@ -66,13 +69,13 @@ class Function:
         return self.symbol.name.partition("@")[0]
 
     @cached_property
-    def calls(self) -> Mapping[int, Block]:
+    def calls(self) -> Mapping[int, Sequence[Block]]:
         """Return the blocks that end with a call or a jump into another function, by the address of that."""
-        return {
-            block.last.address: block
-            for block in self.blocks.values()
-            if block.last.flow == "call" or (block.last.flow == "jump" and block.following == (EXIT,))
-        }
+        found: dict[int, list[Block]] = {}
+        for block in self.blocks.values():
+            if block.last.flow == "call" or (block.last.flow == "jump" and block.following == (EXIT,)):
+                found.setdefault(block.last.address, []).append(block)
+        return found
 
     def loops(self) -> Iterator[Loop]:
         """Yield all loops, each after those around it."""
@@ -139,9 +142,74 @@ def _blocks(symbol: Symbol, steps: Sequence[Step]) -> dict[int, Block]:
         current.append(step)
         after = step.address + step.size
         if step.flow or after in starts:
-            found[current[0].address] = Block(tuple(current), _following(symbol, step, after, known))
+            start = current[0].address
+            found[start] = Block(start, tuple(current), _following(symbol, step, after, known))
             current = []
-    return _reachable(steps[0].address, found)
+    return _reducible(steps[0].address, _reachable(steps[0].address, found))
+
+
+def _reducible(start: int, blocks: dict[int, Block]) -> dict[int, Block]:
+    """Return an equivalent graph in which each loop has one entry: what leads to it from another entry is copied."""
+    copies = 0
+    while (found := _second_entry(start, blocks)) is not None:
+        copies += 1
+        if copies > MOST_COPIES:
+            raise RefusedError(
+                f"the loop at {found[0] % COPY:#x} has too many entries", "build with other flags, for example -O1"
+            )
+        header, loop = found
+        new = {key: key % COPY + copies * COPY for key in loop if key != header}
+        for key, block in list(blocks.items()):
+            inside = key in loop
+            if not inside:
+                blocks[key] = replace(block, following=tuple(new.get(each, each) for each in block.following))
+            elif key in new:
+                after = tuple(new.get(each, each) for each in block.following)
+                blocks[new[key]] = Block(new[key], block.steps, after)
+        blocks = _reachable(start, blocks)
+    return blocks
+
+
+def _second_entry(start: int, blocks: Mapping[int, Block]) -> tuple[int, set[int]] | None:
+    """Return a loop with several entries, and the one that stays; None if there is none."""
+    following = {key: [n for n in block.following if n != EXIT] for key, block in blocks.items()}
+    waiting = [set(blocks)]
+    while waiting:
+        for loop in _components(waiting.pop(), following):
+            entries = {to for key in blocks if key not in loop for to in following[key] if to in loop}
+            entries |= {start} & loop
+            if len(entries) > 1:
+                return min(entries, key=lambda each: (_copied(entries, each, loop, following), -each)), loop
+            waiting.append(loop - entries)
+    return None
+
+
+def _copied(entries: set[int], header: int, loop: set[int], following: Mapping[int, Sequence[int]]) -> int:
+    """Return the number of blocks that lead from the other entries to the header."""
+    seen = entries - {header}
+    waiting = list(seen)
+    while waiting:
+        new = {to for to in following[waiting.pop()] if to in loop and to != header} - seen
+        seen |= new
+        waiting += new
+    return len(seen)
+
+
+def _components(nodes: set[int], following: Mapping[int, Sequence[int]]) -> Iterator[set[int]]:
+    """Yield the strongly connected components that contain a cycle (Kosaraju)."""
+    inside = {key: [to for to in following[key] if to in nodes] for key in nodes}
+    order: list[int] = []
+    seen: set[int] = set()
+    for key in nodes:
+        if key not in seen:
+            order += _postorder(key, inside, seen)
+    before = _before(order, inside)
+    placed: set[int] = set()
+    for key in reversed(order):
+        if key not in placed:
+            found = set(_postorder(key, before, placed))
+            if len(found) > 1 or key in inside[key]:
+                yield found
 
 
 def _following(symbol: Symbol, last: Step, after: int, known: set[int]) -> tuple[int, ...]:
@@ -167,7 +235,7 @@ def _reachable(start: int, blocks: Mapping[int, Block]) -> dict[int, Block]:
 
 
 def _region(start: int, blocks: Mapping[int, Block]) -> Loop:
-    """Return the whole function with its loops; RefusedError if a loop has two entries."""
+    """Return the whole function with its loops, each of which has one entry."""
     following = {address: [n for n in block.following if n != EXIT] for address, block in blocks.items()}
     order = _postorder(start, following)[::-1]
     whole = Loop(start, frozenset(order))
@@ -192,7 +260,7 @@ def _natural_loops(order: Sequence[int], following: Mapping[int, Sequence[int]])
     bodies: dict[int, set[int]] = {}
     for address, header in ((a, to) for a in order for to in following[a] if position[to] <= position[a]):
         if not _dominates(header, address, dominator):
-            raise RefusedError(f"the loop at {header:#x} has two entries", "build with other flags, for example -O1")
+            raise ValueError(f"the loop at {header:#x} has two entries")
         body, waiting = bodies.setdefault(header, {header}), [address]
         while waiting:
             one = waiting.pop()
@@ -228,8 +296,11 @@ def _sort(region: Loop, following: Mapping[int, Sequence[int]]) -> None:
     region.parts[:] = [keys[key] for key in reversed(done)]
 
 
-def _postorder(start: int, following: Mapping[int, Sequence[int]]) -> list[int]:
-    seen, found, stack = {start}, [], [(start, iter(following[start]))]
+def _postorder(start: int, following: Mapping[int, Sequence[int]], seen: set[int] | None = None) -> list[int]:
+    """Return the blocks that follow `start`, those that were seen before excluded, each after those behind it."""
+    seen = set() if seen is None else seen
+    seen.add(start)
+    found, stack = [], [(start, iter(following[start]))]
     while stack:
         node, rest = stack[-1]
         for each in rest:

@@ -99,7 +99,8 @@ def _link_calls(
         for function in execution.functions.values():
             if site in function.calls:
                 caller = Context(function.symbol.address, tuple(before))
-                rows.equal(leaving[context, ENTRY], entering[caller, function.calls[site].start])
+                called = [edge for block in function.calls[site] for edge in entering[caller, block.key]]
+                rows.equal(leaving[context, ENTRY], called)
 
 
 def _bound_loops(execution: Execution, number: Mapping[tuple[Context, Edge], int], rows: _Rows) -> None:

@@ -10,6 +10,8 @@ from harness.analysis.wcet.values import DATA, VARIES, Counter, Linear, Unknown,
 
 STACK_TOP = 0x7FF0_0000_0000
 """The stack pointer where a function is entered; no section of a program is there."""
+STACK_BYTES = 1 << 32
+"""The stack that a function may use."""
 RETURN = 0x7FFF_FFFF_F000
 """The return address of the first function."""
 LONGEST_COPY = 4096

@@ -66,8 +66,14 @@ class Linear:
     @property
     def range(self) -> tuple[int, int]:
         """Return the lowest and the highest value within the limits."""
+        return self.range_without(None)
+
+    def range_without(self, of: Counter | None) -> tuple[int, int]:
+        """Return the lowest and the highest value within the limits where one counter is 0."""
         low = high = self.constant
         for each, factor in self.factors.items():
+            if each is of:
+                continue
             end = factor * (each.limit - 1)
             low, high = low + min(end, 0), high + max(end, 0)
         return low, high
@@ -166,8 +172,8 @@ def require(form: Linear, low: int | None, high: int | None) -> None:
     if (low is None or low <= lowest) and (high is None or highest <= high):
         return
     youngest = max(form.factors, key=lambda each: each.age)
-    factor, rest = form.factors[youngest], form.at(youngest, 0)
-    lowest, highest = rest.range if isinstance(rest, Linear) else (form.constant, form.constant)
+    factor = form.factors[youngest]
+    lowest, highest = form.range_without(youngest)
     if (low is not None and lowest < low) or (high is not None and highest > high):
         raise NotAffineError
     room = (
