@@ -151,8 +151,8 @@ def _times(networks: Sequence[Examined], boards: Sequence[str], level: str, sour
         f"times_{_level(level)}",
         f"Table {number}: execution times, {level}",
         "One vector on one core: ns on hardware, counted instructions on an emulated board. Other load changes the "
-        "minimum least; the paper gives the mean of 50 executions in cycles. Other tools are built with their own "
-        "optimisation, on the first board.",
+        "minimum least; the paper gives the mean of 50 executions in cycles. Times of other tools were measured apart, "
+        "with their own options, see their sources.",
         ("network", "code", *heads, "paper=Cortex-A15, cycles"),
         rows,
     )
@@ -222,11 +222,12 @@ def _bound_cells(built: Built, readings: Readings | None, sources: Sources) -> C
     each = bound.cost_of_reading(readings) if bound and readings else None
     cost = each * len(bound.layers) if bound and each is not None else None
     ratio = bound.instructions / (most - cost) if bound and most and cost is not None else None
+    reason = built.no_bound or built.missing or "no layer always executes as many instructions"
     return {
         "bound": sources.cell(bound.instructions if bound else None, f"{built.origin}; harness wcet", built.no_bound),
         "counted": sources.cell(most, f"{built.origin}; {readings.state if readings else ''}", built.missing),
-        "cost": sources.cell(cost, f"{built.origin}; counted maximum less bound, by layer", built.no_bound),
-        "ratio": sources.cell(ratio, "bound / (counted maximum - readings)", built.no_bound),
+        "cost": sources.cell(cost, f"{built.origin}; counted maximum less bound, by layer", reason),
+        "ratio": sources.cell(ratio, "bound / (counted maximum - readings)", reason),
     }
 
 

@@ -284,7 +284,7 @@ def _executed(
         deployed.board.put(Path(scratch) / there.name, there)
     core = board.items[ITEM].core
     pinned = [] if core is None or board.emulated else ["--pin", str(core)]
-    scope = ["layer", "--count", "instructions"] if board.emulated else ["item"]
+    scope = ["layer", "--count", "instructions"] if board.emulated else ["network"]
     columns = len(case.network.layers) if board.emulated else 1
     files = ["--vectors", str(there), "--out", str(out), "--dump", "last"]
     timed = ["--time", *scope, "--block", "1", "--repeat", str(repeat), *pinned]
