@@ -84,6 +84,12 @@ def lines(document: WcetDocument) -> list[str]:
         else "no branch depends on data"
     )
     found.append(f"no recursion, no dynamic memory, no call that is not resolved; {what}")
+    unconfirmed = sum(bool(layer.unconfirmed) for layer in document.layers)
+    if unconfirmed:
+        found.append(
+            f"the compiler put constants of {unconfirmed} layers into instructions: the plan confirms their loops over "
+            "outputs, not those over tables"
+        )
     if document.core:
         found.append(
             f"cycles: {document.cycles:,} by LLVM's model of {document.core.name} (llvm-mca {document.core.llvm_mca}): "

@@ -29,17 +29,18 @@ from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile
 from harness.core import strict_json
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, write_json
-from harness.core.errors import HarnessError, RequestError
+from harness.core.errors import HarnessError, RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
+from harness.core.safe_io import read_document
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
-from harness.runs import document as run_document
 from harness.runs.entries import OMITTED, AnyDocument, HarnessEntry
 from harness.runs.folder import RunFolder, now
 from harness.targets import codegen
 from harness.targets.bundle import MANIFEST, PROGRAM, Bundle, Manifest, name_of
+from harness.targets.compiler_flags import is_zig
 
 DOCUMENT, MODEL, PLAN, BUNDLE, REPORT = "wcet.json", "model.onnx", "plan", "bundle", "report.html"
 FFX, AIS = "flow_facts.ffx", "flow_facts.ais"
@@ -92,7 +93,9 @@ class LayerEntry(Entries):
     """The bound of a layer: `instructions` of the program, `library` assumed of the C library, `cycles` estimated.
 
     `stack` is in bytes, without the C library.  `decided_by_data` lists the branches that data decide, both ways of
-    which the bound contains; `addressed_by_data` the loads whose address data decide.
+    which the bound contains; `addressed_by_data` the loads whose address data decide.  `unconfirmed` are tables that
+    are not read to their ends, because the compiler put what they hold into instructions: the bounds of the loops over
+    them follow from the machine code alone.
     """
 
     name: str
@@ -110,6 +113,7 @@ class LayerEntry(Entries):
     library_calls: Sequence[LibraryEntry]
     loops: Sequence[LoopEntry]
     accessed: Sequence[ExtentEntry]
+    unconfirmed: Sequence[str]
 
 
 class ItemEntry(Entries):
@@ -206,6 +210,7 @@ def _layer(layer: LayerBound) -> LayerEntry:
         accessed=[
             ExtentEntry(name=each.name, written=each.write, start=each.start, end=each.end) for each in layer.accessed
         ],
+        unconfirmed=layer.unconfirmed,
     )
 
 
@@ -254,8 +259,9 @@ def bound(
     """
     began, started = now(), time.perf_counter()
     program = request.bundle.folder / PROGRAM
-    lines = lambda _: ""  # noqa: E731
-    bounds = wcet.of_program(request.program, program, advance, lines)
+    folds = _folds_constants(request.bundle.inputs["command"])
+    bounds = wcet.of_program(request.program, program, advance, folds_constants=folds)
+    _require_bounded(bounds, request.plan)
     estimated, version = cycles.estimate(bounds, request.core) if request.core else ((), "")
     layers = layer_entries(bounds, estimated)
     items = item_entries(layers)
@@ -319,19 +325,12 @@ def measurements(runs: Path, names: Sequence[str], bundle: str) -> dict[str, Any
         if not path.is_file():
             continue
         try:
-            content = AnyDocument.view(run_document_content(path))
+            content = AnyDocument.view(read_document(path))
             if content.kind == "measure" and content.bundle.sha256 == bundle:
                 found[name] = content
         except (AttributeError, HarnessError, ValueError):
             continue  # of another version, or damaged: harness verify says so
     return found
-
-
-def run_document_content(path: Path) -> Any:
-    """Return the JSON content of a run document."""
-    from harness.core.safe_io import read_document
-
-    return read_document(path)
 
 
 def compared(
@@ -404,7 +403,11 @@ def _bundle(path: Path, document: WcetDocument, program: codegen.Program) -> Fin
 
 
 def _bounds(path: Path, document: WcetDocument, program: codegen.Program, advance: Callable[[int], object]) -> Finding:
-    bounds = wcet.of_program(program, path / BUNDLE / PROGRAM, advance)
+    folds = _folds_constants(Manifest.read(path / BUNDLE / MANIFEST).inputs.command)
+    try:
+        bounds = wcet.of_program(program, path / BUNDLE / PROGRAM, advance, folds_constants=folds)
+    except ToolError as error:
+        return Finding("bounds", False, error.message)
     again = layer_entries(bounds)
     stated = document.layers
     for layer, own in zip(stated, again, strict=False):
@@ -426,13 +429,15 @@ def _plain(entry: Entries) -> str:
     return strict_json.text({key: value for key, value in entry.to_json().items() if key != "cycles"})
 
 
-def require_bounded(document: WcetDocument) -> None:
+def _folds_constants(command: Sequence[str]) -> bool:
+    """Return whether a compiler puts what constant tables hold into instructions."""
+    return is_zig(command[0])
+
+
+def _require_bounded(bounds: Bounds, plan: Plan) -> None:
     """Raise RequestError if no layer has a bound."""
-    if not document.layers:
+    if not bounds.layers:
         raise RequestError(
-            f"no layer of {document.model} on board {document.board} is computed by a target with bounds",
-            "choose --items c:generic, c:inlined, c:unrolled or c",
+            f"no layer of {plan.network.name} on board {plan.board} is computed by a target with bounds",
+            "choose --items c, c:generic, c:inlined, c:unrolled or c:vector",
         )
-
-
-__all__ = ["WcetDocument", "bound", "compared", "measurements", "run_document", "verify", "write"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
@@ -53,8 +53,7 @@ LONGEST_WAIT = 64
 Edge: TypeAlias = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """A function as it is called from a chain of call sites."""
 
     function: int
@@ -65,8 +64,7 @@ class Context:
         return Context(function, (*self.calls, site))
 
 
-@dataclass(frozen=True)
-class LibraryCall:
+class LibraryCall(NamedTuple):
     """Calls of a function of a library with so many bytes, from one place, through `linker` instructions."""
 
     name: str
@@ -75,8 +73,7 @@ class LibraryCall:
     linker: int
 
 
-@dataclass(frozen=True)
-class Accessed:
+class Accessed(NamedTuple):
     """Bytes that are read or written by an instruction."""
 
     site: int
@@ -514,7 +511,7 @@ class _Run:
             self._recorded.addressed_by_data.add(self._step.address)
             return DATA
         if address is VARIES:
-            return VARIES
+            raise NotAffineError
         self._record(address, size, write=False)
         if isinstance(address, int):
             value = state.load(address, size, self._memory)
@@ -571,7 +568,7 @@ def _stepped(before: State, state: State, of: Counter) -> State:
         constant, factors = (new, {}) if isinstance(new, int) else (new.constant, dict(new.factors))
         return linear(constant, factors | {of: step - (1 << 64) if step >> 63 else step})
 
-    registers = [form(a, b) for a, b in zip(before.registers, state.registers, strict=True)]
+    registers = [b if a is b else form(a, b) for a, b in zip(before.registers, state.registers, strict=True)]
     memory = {
         place: (size, form(before.memory[place][1], value))
         for place, (size, value) in state.memory.items()
@@ -594,7 +591,9 @@ def _unstable(header: State, back: State, of: Counter) -> State | None:
             return a
         return DATA if b is DATA else VARIES
 
-    registers = [weaker(a, b) for a, b in zip(header.registers, back.registers, strict=True)]
+    registers = [
+        a if isinstance(a, Unknown) else weaker(a, b) for a, b in zip(header.registers, back.registers, strict=True)
+    ]
     memory = {
         place: (size, weaker(value, back.memory[place][1]))
         for place, (size, value) in header.memory.items()

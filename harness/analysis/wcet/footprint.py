@@ -21,6 +21,8 @@ from harness.targets.codegen import ARENA
 from harness.targets.generated import Table
 
 LINKER_SECTIONS = (".got", ".got.plt")
+FILLED_UP = "c:vector"
+"""The variant whose tables are filled up to whole panels, which it need not read to their ends."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,14 @@ class Extent:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What the plan says and the machine code does not do: in words, with the address of an instruction."""
+    """What the plan says and the machine code does not do: in words, with the address of an instruction.
+
+    `table` is the constant that is not read to its ends: some compilers put what it holds into instructions.
+    """
 
     words: str
     address: int
+    table: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,9 @@ def disagreements(
             does = "writes" if found.write else "reads"
             missed = found.last if found.end < each.size else found.first
             yield Disagreement(
-                f"{does} the bytes {found.start:,} to {found.end - 1:,} of {each.name}, which has {each.size:,}", missed
+                f"{does} the bytes {found.start:,} to {found.end - 1:,} of {each.name}, which has {each.size:,}",
+                missed,
+                "" if each.written else each.name,
             )
 
 
@@ -147,8 +155,9 @@ def _planned(generated: codegen.Program, index: int, program: Program) -> tuple[
     places = _places(generated, program)
     task = plan.tasks[index]
     part = plan.part(task)
+    exact = plan.items[task.item].target != FILLED_UP
     found = [
-        _Planned(table.name, places[table.name], table.values.nbytes, True, False, _unneeded(part, table))
+        _Planned(table.name, places[table.name], table.values.nbytes, exact, False, _unneeded(part, table))
         for table in generated.tasks[index].tables
         if table.name in places
     ]

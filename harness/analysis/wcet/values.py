@@ -125,6 +125,8 @@ def _sum(a: int | Linear, b: int | Linear, sign: int) -> int | Linear:
 
 def add(a: Value, b: Value) -> Value:
     """Return a + b modulo 2^64."""
+    if type(a) is int and type(b) is int:
+        return (a + b) & MASK
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return unknown(a, b) or VARIES
     return _sum(a, b, 1)
