@@ -56,7 +56,7 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
         bar.advance(1)
     wanted = None if core == "none" else core or wcet.default_core(profile)
     measured = wcet.measurements(space.runs, space.run_names(), built.sha256)
-    request = wcet.Request(program, built, wanted)
+    request = wcet.Request(program, built, profile, wanted)
     with console.progress(f"bounding {made.network.name} on {made.board}", len(made.tasks)) as bar:
         document, folder = wcet.bound(request, space.runs, measured, bar.advance)
     (folder / wcet.REPORT).write_text(page.html(document), encoding="utf-8")
@@ -74,7 +74,8 @@ def summary(document: WcetDocument) -> tuple[Any, ...]:
 def lines(document: WcetDocument) -> list[str]:
     """Return the sums, what data decide, and the comparison with measurements, as lines of text."""
     found = [
-        f"item {item.name} ({item.target}): at most {item.instructions:,} instructions, {item.stack:,} bytes of stack"
+        f"item {item.name} ({item.target}): at most {item.instructions:,} instructions, "
+        f"{item.stack:,} bytes of stack in its thread"
         for item in document.items
     ]
     branches = sum(len(layer.decided_by_data) for layer in document.layers)

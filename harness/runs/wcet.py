@@ -41,6 +41,7 @@ from harness.runs.folder import RunFolder, now
 from harness.targets import codegen
 from harness.targets.bundle import MANIFEST, PROGRAM, Bundle, Manifest, name_of
 from harness.targets.compiler_flags import is_zig
+from harness.targets.debug_lines import line_of
 
 DOCUMENT, MODEL, PLAN, BUNDLE, REPORT = "wcet.json", "model.onnx", "plan", "bundle", "report.html"
 FFX, AIS = "flow_facts.ffx", "flow_facts.ais"
@@ -117,7 +118,7 @@ class LayerEntry(Entries):
 
 
 class ItemEntry(Entries):
-    """The sum of the layers of an item for one vector; `stack` is that of the deepest."""
+    """The sum of the layers of an item for one vector; `stack` is that of its thread, without the C library."""
 
     name: str
     target: str
@@ -214,7 +215,7 @@ def _layer(layer: LayerBound) -> LayerEntry:
     )
 
 
-def item_entries(layers: Sequence[LayerEntry]) -> list[ItemEntry]:
+def item_entries(layers: Sequence[LayerEntry], threads: Mapping[str, int]) -> list[ItemEntry]:
     """Return the sums of the items, in the order of their first layers."""
     found = []
     for name in dict.fromkeys(layer.item for layer in layers):
@@ -223,7 +224,7 @@ def item_entries(layers: Sequence[LayerEntry]) -> list[ItemEntry]:
             name=name,
             target=own[0].target,
             instructions=sum(layer.instructions + layer.library for layer in own),
-            stack=max(layer.stack for layer in own),
+            stack=threads[name],
         )
         of_core = [layer.cycles for layer in own if layer.cycles is not OMITTED]
         found.append(entry.model_copy(update={"cycles": sum(of_core)}) if of_core else entry)
@@ -232,10 +233,11 @@ def item_entries(layers: Sequence[LayerEntry]) -> list[ItemEntry]:
 
 @dataclass(frozen=True)
 class Request:
-    """A program to bound: what it was generated from, its bundle, and the core model of the estimate, if any."""
+    """A program to bound: what it was generated from, its bundle and board, the core model of the estimate, if any."""
 
     program: codegen.Program
     bundle: Bundle
+    profile: Profile
     core: str | None
 
     @property
@@ -260,11 +262,15 @@ def bound(
     began, started = now(), time.perf_counter()
     program = request.bundle.folder / PROGRAM
     folds = _folds_constants(request.bundle.inputs["command"])
-    bounds = wcet.of_program(request.program, program, advance, folds_constants=folds)
+
+    def line(address: int) -> str:
+        return line_of(request.program, request.profile, program, address)
+
+    bounds = wcet.of_program(request.program, program, advance, line, folds_constants=folds)
     _require_bounded(bounds, request.plan)
     estimated, version = cycles.estimate(bounds, request.core) if request.core else ((), "")
     layers = layer_entries(bounds, estimated)
-    items = item_entries(layers)
+    items = item_entries(layers, bounds.threads)
     folder = RunFolder.create(runs, f"wcet_{request.plan.board}", request.plan.network.name, began).path
     (folder / "chunks").rmdir()
     _write(request, bounds, folder)
@@ -414,7 +420,7 @@ def _bounds(path: Path, document: WcetDocument, program: codegen.Program, advanc
         if _plain(layer) != _plain(own):
             return Finding("bounds", False, f"the bound of {own.name} is not that of the program")
     items, total = document.items, sum(item.instructions for item in document.items)
-    if len(stated) != len(again) or [*map(_plain, items)] != [*map(_plain, item_entries(again))]:
+    if len(stated) != len(again) or [*map(_plain, items)] != [*map(_plain, item_entries(again, bounds.threads))]:
         return Finding("bounds", False, "the layers or items are not those of the program")
     if (total, document.machine, tuple(document.assumptions)) != (document.instructions, bounds.machine, ASSUMPTIONS):
         return Finding("bounds", False, "sum, machine or assumptions are not those of the program")

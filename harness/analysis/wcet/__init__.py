@@ -7,6 +7,7 @@ aarch64     the instructions of a processor, as steps of an abstract execution
 execution   abstract execution: how often each edge of the graphs is taken at most
 footprint   the memory that a layer accesses, compared with the plan
 paths       implicit path enumeration: the costliest path
+stack       the stack of the threads of items
 bounds      the bounds of all layers of a program: `of_program`
 cycles      an estimate in cycles of a core model (llvm-mca)
 flow_facts  flow facts for other tools: OTAWA and aiT

@@ -46,6 +46,9 @@ RESULT = 0
 CHANGED_BY_CALLS = (*range(19), LINK, *range(VECTORS, ZERO))
 """The registers that a library's function may change; it keeps the lower halves of v8 to v15 only."""
 
+ATOMIC = re.compile(r"ldap?[rx]|ldax|ldx|stl?x|stlr|cas|swp|(ld|st)(add|clr|eor|set|[su](min|max))")
+"""Accesses with synchronisation, of at most 16 bytes."""
+
 Get = Callable[[State], Value]
 Binary = Callable[[Value, Value], Value]
 
@@ -751,6 +754,8 @@ def _size(name: str, data: list[str]) -> tuple[int, bool, bool]:
 
 def _other_access(raw: Any, base: int, *, store: bool) -> Action:
     """Return the action of an access to whole vectors or with synchronisation."""
+    if ATOMIC.match(raw.mnemonic) and raw.op_str.endswith("]") and "," not in raw.op_str.rpartition("[")[2]:
+        return _atomic(raw, base)
     if not re.match(r"(ld|st)[1-4]", raw.mnemonic):
         raise RefusedError(f"{raw.mnemonic} {raw.op_str} is not known", "build with other flags")
     numbers = [VECTORS + int(each) for each in re.findall(r"v(\d+)", raw.op_str.partition("[")[0])]
@@ -778,6 +783,17 @@ def _other_access(raw: Any, base: int, *, store: bool) -> Action:
             state.registers[base] = add(at, int(post[1], 0))
         elif by_register:
             state.registers[base] = add(at, state.registers[_number(by_register[1])])
+
+    return act
+
+
+def _atomic(raw: Any, base: int) -> Action:
+    """Return the action of an access with synchronisation: of what it reads and writes nothing is known."""
+    written = _written(raw)
+
+    def act(state: State, machine: Machine) -> None:
+        machine.store(state, state.registers[base], 16, DATA)
+        written(state, machine)
 
     return act
 

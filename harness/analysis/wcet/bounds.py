@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis.inspection import program
 from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet import footprint
+from harness.analysis.wcet import footprint, stack
 from harness.analysis.wcet.execution import Execution, Executor, LibraryCall
 from harness.analysis.wcet.footprint import Extent
 from harness.analysis.wcet.graph import Block
@@ -70,11 +70,15 @@ class LayerBound:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of a program with this SHA-256, its layers in the order of the plan."""
+    """The bounds of a program with this SHA-256, its layers in the order of the plan.
+
+    `threads` are the bytes of the stack of the thread of each item, without the C library.
+    """
 
     machine: str
     sha256: str
     layers: tuple[LayerBound, ...]
+    threads: Mapping[str, int]
 
     def of_item(self, item: str) -> tuple[LayerBound, ...]:
         """Return the bounds of the layers of an item."""
@@ -117,22 +121,28 @@ def of_program(
         if item.target.partition(":")[0] == "c":
             if forward.name not in symbols:
                 raise ToolError(f"{path}: has no function {forward.name}", "build the bundle again")
-            executed = _execute(executor, symbols[forward.name].address, forward)
+            executed = _execute(executor, symbols[forward.name].address, forward, line_of)
             unread = _require_planned(generated, index, executed, read, line_of, folds_constants=folds_constants)
             accessed = footprint.extents(generated, index, executed, read)
             most = costliest(executed, size)
             found.append(LayerBound(task.name, item.name, item.target, executed, most, accessed, unread, read))
         advance(1)
-    return Bounds(read.machine, read.sha256, tuple(found))
+    deepest = {each.item: max(own.stack for own in found if own.item == each.item) for each in found}
+    try:
+        threads = stack.of_threads(read, deepest)
+    except RefusedError as error:
+        raise ToolError(f"no bound of the stack: {error.reason}", error.advice) from error
+    return Bounds(read.machine, read.sha256, tuple(found), threads)
 
 
-def _execute(executor: Executor, address: int, forward: Forward) -> Execution:
+def _execute(executor: Executor, address: int, forward: Forward, line_of: Callable[[int], str]) -> Execution:
     """Execute the function of a layer for one vector, the first of a block."""
     try:
         return executor.execute(address, (1, 0))
     except RefusedError as error:
-        reason, advice = error.args
-        raise ToolError(f"no bound of {forward.name}: {reason}", advice) from error
+        line = line_of(error.address) if error.address is not None else ""
+        message = f"no bound of {forward.name}: {error.reason}{f' ({line})' if line else ''}"
+        raise ToolError(message, error.advice) from error
 
 
 def _require_planned(

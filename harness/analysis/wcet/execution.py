@@ -159,10 +159,14 @@ class Executor:
             run = _Run(self, address, slow)
             try:
                 return run.whole(address, arguments)
+            except RefusedError as error:
+                if error.address is None:
+                    error.address = run.address
+                raise
             except NotAffineError as error:
                 if run.hurried is None:
                     raise RefusedError(
-                        f"{run.where}: a decision depends on numbers that are not followed", ADVICE
+                        f"{run.where}: a decision depends on numbers that are not followed", ADVICE, run.address
                     ) from error
                 slow.add(run.hurried)
 
@@ -183,6 +187,11 @@ class _Run:
         self._deferred: list[_Deferred] = []
         self._step = Step(address, 0, "the first instruction", None, "", None, None, None)
         self.hurried: tuple[int, int] | None = None
+
+    @property
+    def address(self) -> int:
+        """Return the address of the instruction that was executed last."""
+        return self._step.address
 
     @property
     def where(self) -> str:
@@ -408,6 +417,7 @@ class _Run:
                     f"{function.name}: the loop at {loop.header % COPY:#x} has no bound that follows from the "
                     "program's constants: data decide when it ends",
                     "bound its iterations by a constant",
+                    loop.header % COPY,
                 )
         iterations = self._recorded.iterations
         iterations[context, loop.header] = max(completed, iterations.get((context, loop.header), 0))

@@ -35,7 +35,11 @@ FlagsValue: TypeAlias = Flags | Unknown
 
 
 class RefusedError(Exception):
-    """The execution cannot be followed: `args` hold the reason and the advice; the address is added later."""
+    """The execution cannot be followed: the reason, an advice, and the address of an instruction if there is one."""
+
+    def __init__(self, reason: str, advice: str, address: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.advice, self.address = reason, advice, address
 
 
 class Memory:

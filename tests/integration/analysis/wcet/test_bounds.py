@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 
 from harness.analysis import wcet
+from harness.analysis.inspection import program
+from harness.analysis.wcet import aarch64
+from harness.analysis.wcet.graph import Functions
+from harness.analysis.wcet.stack import frame
 from harness.boards.profile import Profile
 from harness.core.errors import ToolError
 from harness.model.network import Network
 from harness.plan import plan
-from harness.targets import codegen
+from harness.targets import bundle, codegen
+from harness.targets.debug_lines import line_of
+from harness.targets.toolchain import Compiler
 from tests.support import builders
+from tests.support.objects import COMPILE
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, build_patched, parse
 from tests.support.programs.c_variants import GNU, QEMU
@@ -58,6 +65,40 @@ def test_the_bound_is_the_count(
         assert layer.instructions == found.counted[layer.function].most
 
 
+def test_frames_are_those_that_the_compiler_states(
+    host: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Compiler, "build", COMPILE)  # object files that are kept come without the compiler's statement
+    board = with_compiler(host, "c:generic", GNU, ("-O1",))
+    made = plan.make(dense(), board, block=1)
+    built = build_patched(made, board, tmp_path, flags=("-fstack-usage",))
+    lines = [line.split("\t") for path in tmp_path.glob("*.su") for line in path.read_text().splitlines()]
+    stated = {place.rpartition(":")[2]: int(size) for place, size, kind in lines if kind == "static"}
+    read = program.read(built.path)
+    functions = Functions(read, aarch64.steps)
+    compared = [symbol for symbol in read.functions if symbol.name in stated]
+    assert {"work", "layer_0_forward", "generic_requantize_uint8"} <= {symbol.name for symbol in compared}
+    for symbol in compared:
+        function = functions.at(symbol.address)
+        assert function is not None
+        assert frame(function).size == stated[symbol.name], symbol.name
+
+
+def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path) -> None:
+    board = with_compiler(host, "c:generic", GNU, ("-O1",))
+    made = plan.make(dense(), board, block=1)
+    generated = codegen.generate(made)
+    built = bundle.build(generated, board, tmp_path)
+    path = built.folder / bundle.PROGRAM
+    symbol = next(each for each in program.read(path).functions if each.name == "layer_1_forward")
+    name, _, line = line_of(generated, board, path, symbol.address).partition(":")
+    assert name == "network.c"
+    [begin] = [
+        number for number, text in enumerate(generated.source.splitlines(), 1) if "void layer_1_forward(" in text
+    ]
+    assert begin <= int(line) <= begin + 2
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -75,8 +116,8 @@ def test_the_bound_is_the_count(
 def test_a_wrong_loop_bound_is_found(wrong: Patch, words: str, host: Profile, tmp_path: Path, objects: Path) -> None:
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
     made = plan.make(dense(), board, block=1)
-    program = build_patched(made, board, tmp_path, [wrong], objects=objects)
+    built = build_patched(made, board, tmp_path, [wrong], objects=objects)
     with pytest.raises(ToolError) as error:
-        wcet.of_program(codegen.generate(made), program.path)
+        wcet.of_program(codegen.generate(made), built.path)
     assert "the loops of the program are not those of the plan" in error.value.message
     assert words in error.value.message

@@ -88,13 +88,14 @@ def test_branches_that_data_decide_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "reason", "address"),
     [
-        ("endless", "endless: the loop at 0xf4 has no bound that follows from the program's constants"),
-        ("recursive", "bl #0x100 at 0x104: recursive calls itself"),
+        ("endless", "endless: the loop at 0xf4 has no bound that follows from the program's constants", 0xF4),
+        ("recursive", "bl #0x100 at 0x104: recursive calls itself", 0x104),
     ],
 )
-def test_code_without_a_bound_is_refused(name: str, reason: str) -> None:
+def test_code_without_a_bound_is_refused(name: str, reason: str, address: int) -> None:
     with pytest.raises(RefusedError) as error:
         executed(name)
-    assert error.value.args[0].startswith(reason)
+    assert error.value.reason.startswith(reason)
+    assert error.value.address == address
