@@ -426,7 +426,7 @@ class _Run:
     def _iteration(
         self, context: Context, function: Function, loop: Loop, state: State, leaving: Leaving
     ) -> State | None:
-        """Execute one iteration; add the states that leave the loop, return the one that goes on."""
+        """Execute one iteration; add the states that leave the loop, return the one that continues."""
         back: State | None = None
         for edge, found in self._region(context, function, loop, state).items():
             if edge[1] != loop.header:
