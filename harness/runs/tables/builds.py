@@ -209,6 +209,8 @@ def _prepared(case: Checked, board: Profile, code: Code, folder: Path) -> tuple[
         made = codegen.generate(plan.make(case.network, board, block=1, supports=targets.supports))
         built = bundle.build(made, board, folder)
         found = replace(found, origin=_origin(board, built), sizes=_sizes(built))
+        if len(case.network.onnx_bytes) >= LARGE_BYTES:
+            return replace(found, no_bound="not bounded: a large network takes minutes; try harness wcet"), built
         return replace(found, **_bounded(made, built, found.sizes["network"])), built
     except HarnessError as error:
         return replace(found, missing=_reason(error), no_bound=_reason(error)), None
