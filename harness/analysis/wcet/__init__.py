@@ -3,7 +3,7 @@
 graph       the control-flow graph of a function
 values      numbers, linear forms of loop counters, unknown data
 state       registers and memory of an abstract execution
-aarch64     the instructions of a processor, as steps of an abstract execution
+processors  the processors: their instructions as steps, for example aarch64
 execution   abstract execution: how often each edge of the graphs is taken at most
 footprint   the memory that a layer accesses, compared with the plan
 paths       implicit path enumeration: the costliest path

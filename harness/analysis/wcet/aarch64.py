@@ -13,7 +13,7 @@ from typing import Any
 import capstone
 from capstone import arm64
 
-from harness.analysis.wcet.machine import Action, Condition, Machine, Step
+from harness.analysis.wcet.machine import Action, Condition, Machine, Processor, Step
 from harness.analysis.wcet.state import Flags, RefusedError, State
 from harness.analysis.wcet.values import (
     DATA,
@@ -40,12 +40,6 @@ from harness.analysis.wcet.values import (
 )
 
 STACK, LINK, FRAME, VECTORS, ZERO = 31, 30, 29, 32, 64
-REGISTERS = 65
-ARGUMENTS = tuple(range(8))
-RESULT = 0
-CHANGED_BY_CALLS = (*range(19), LINK, *range(VECTORS, ZERO))
-"""The registers that a library's function may change; it keeps the lower halves of v8 to v15 only."""
-
 ATOMIC = re.compile(r"ldap?[rx]|ldax|ldx|stl?x|stlr|cas|swp|(ld|st)(add|clr|eor|set|[su](min|max))")
 """Accesses with synchronisation, of at most 16 bytes."""
 
@@ -860,3 +854,14 @@ _INTEGER: dict[str, Callable[[Any], Action]] = {
     "rev": _bits_of(lambda number, width: int.from_bytes(number.to_bytes(width // 8, "little"), "big")),
     "rbit": _bits_of(lambda number, width: int(f"{number:0{width}b}"[::-1], 2)),
 }  # fmt: skip
+
+PROCESSOR = Processor(
+    steps,
+    registers=ZERO + 1,
+    stack=STACK,
+    link=LINK,
+    zero=ZERO,
+    arguments=tuple(range(8)),
+    result=0,
+    changed_by_calls=(*range(19), LINK, *range(VECTORS, ZERO)),  # of v8 to v15 only the lower halves are kept
+)

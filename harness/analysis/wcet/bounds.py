@@ -109,11 +109,10 @@ def of_program(
     does.  ToolError if the machine code is not understood, or if it is not what the plan says.
     """
     read = program.read(path)
-    if read.machine != "aarch64":
-        raise ToolError(
-            f"{path}: the instructions of {read.machine} are not followed yet", "bound the program of an aarch64 board"
-        )
-    executor = Executor(read)
+    try:
+        executor = Executor(read)
+    except RefusedError as error:
+        raise ToolError(f"{path}: {error.reason}", error.advice) from error
     symbols = {symbol.name: symbol for symbol in read.functions}
     found = []
     for index, (task, forward) in enumerate(zip(generated.plan.tasks, generated.forwards, strict=True)):

@@ -19,7 +19,6 @@ from typing import NamedTuple, TypeAlias
 
 from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet import aarch64
 from harness.analysis.wcet.graph import COPY, Block, Function, Functions, Loop
 from harness.analysis.wcet.machine import Step
 from harness.analysis.wcet.state import LONGEST_COPY, RETURN, STACK_BYTES, STACK_TOP, Memory, RefusedError, State
@@ -150,7 +149,7 @@ class Executor:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.functions = Functions(program, aarch64.steps)
+        self.functions = Functions(program)
 
     def execute(self, address: int, arguments: tuple[int, ...]) -> Execution:
         """Execute the function at an address with numbers as arguments; RefusedError if it cannot be followed."""
@@ -179,6 +178,7 @@ class _Run:
 
     def __init__(self, executor: Executor, address: int, slow: set[tuple[int, int]]) -> None:
         self._functions, self._slow = executor.functions, slow
+        self._processor = executor.functions.processor
         self._memory = Memory(executor.program)
         self._recorded = Recorded()
         self._left = BUDGET
@@ -200,12 +200,12 @@ class _Run:
 
     def whole(self, address: int, arguments: tuple[int, ...]) -> Execution:
         """Execute the function; see `Executor.execute`."""
-        registers: list[Value] = [DATA] * aarch64.REGISTERS
-        registers[aarch64.STACK], registers[aarch64.LINK], registers[aarch64.ZERO] = STACK_TOP, RETURN, 0
-        for register, value in zip(aarch64.ARGUMENTS, arguments, strict=False):
-            registers[register] = value
+        state = self._processor.state(STACK_TOP)
+        state.registers[self._processor.link] = RETURN
+        for register, value in zip(self._processor.arguments, arguments, strict=False):
+            state.registers[register] = value
         root = Context(address, ())
-        self.call(root, State(registers, DATA, {}))
+        self.call(root, state)
         used = {context.function for context, _ in self._recorded.edges}
         return Execution(root, self._recorded, {each: self._function(each) for each in used})
 
@@ -223,7 +223,7 @@ class _Run:
         if context.function in self._active:
             raise RefusedError(f"{self.where}: {function.name} calls itself", "remove the recursion")
         self._active.append(context.function)
-        stack = state.registers[aarch64.STACK]
+        stack = state.registers[self._processor.stack]
         self._recorded.edges[context, (ENTRY, function.symbol.address)] += 1
         left = self._region(context, function, function.whole, state)
         self._active.pop()
@@ -233,7 +233,7 @@ class _Run:
                 ended = found
             else:
                 ended.merge(found)
-        if ended is not None and ended.registers[aarch64.STACK] != stack:
+        if ended is not None and ended.registers[self._processor.stack] != stack:
             raise RefusedError(f"{function.name} does not restore the stack pointer", ADVICE)
         return ended
 
@@ -267,14 +267,14 @@ class _Run:
             result = self._copied(name, step, state, linker)
         else:
             self._recorded.library[LibraryCall(name, step.address, 0, linker)] += 1
-        for register in aarch64.CHANGED_BY_CALLS:
+        for register in self._processor.changed_by_calls:
             state.registers[register] = DATA
-        state.registers[aarch64.RESULT], state.flags = result, DATA
+        state.registers[self._processor.result], state.flags = result, DATA
         return state
 
     def _copied(self, name: str, step: Step, state: State, linker: int) -> Value:
         """Follow memcpy, memmove or memset; return where it wrote."""
-        to, source, size = (fit(state.registers[number], 64) for number in aarch64.ARGUMENTS[:3])
+        to, source, size = (fit(state.registers[number], 64) for number in self._processor.arguments[:3])
         if not isinstance(size, int):
             raise self._unknown(size, "the number of bytes")
         self._recorded.library[LibraryCall(name, step.address, size, linker)] += 1
@@ -336,7 +336,7 @@ class _Run:
             self._step = step
             if step.action:
                 step.action(state, self)
-                stack = registers[aarch64.STACK]
+                stack = registers[self._processor.stack]
                 if not isinstance(stack, int):
                     raise RefusedError(f"{self.where}: the stack pointer is not known", ADVICE)
                 lowest = min(lowest, stack)
@@ -350,7 +350,7 @@ class _Run:
             raise RefusedError(f"{self.where}: ends the program", ADVICE)
         if last.address in self._functions_calls(context):
             return self._after(context, block, self._call_from(context, last, state))
-        if last.flow == "return" and state.registers[aarch64.LINK] != self._returns[-1]:
+        if last.flow == "return" and state.registers[self._processor.link] != self._returns[-1]:
             raise RefusedError(f"{self.where}: the return address is not known", ADVICE)
         if last.condition is None or len(following) == 1:
             return self._after(context, block, state)
@@ -369,7 +369,7 @@ class _Run:
         target: Value = state.registers[step.register] if step.register is not None else step.target or 0
         if step.flow == "jump":  # its return is this function's
             return self._to(context, step, target, state)
-        state.registers[aarch64.LINK] = after
+        state.registers[self._processor.link] = after
         self._returns.append(after)
         returned = self._to(context, step, target, state)
         self._returns.pop()
@@ -426,7 +426,7 @@ class _Run:
     def _iteration(
         self, context: Context, function: Function, loop: Loop, state: State, leaving: Leaving
     ) -> State | None:
-        """Execute one iteration; add the states that leave the loop, return the one that continues."""
+        """Execute one iteration; add the states that leave the loop, return the one for the next."""
         back: State | None = None
         for edge, found in self._region(context, function, loop, state).items():
             if edge[1] != loop.header:
@@ -454,7 +454,7 @@ class _Run:
                 back, deferred = self._symbolically(context, function, loop, header, leaves)
                 if back is None or of.limit >= UNLIMITED:
                     return 0
-                weaker = self._overwritten(header, back, deferred) or _unstable(header, back, of)
+                weaker = self._overwritten(header, [back, *leaves.values()], deferred) or _unstable(header, back, of)
                 if weaker is None:
                     break
                 header = weaker
@@ -491,10 +491,11 @@ class _Run:
         finally:
             self._deferred.pop()
 
-    def _overwritten(self, header: State, back: State, deferred: _Deferred) -> State | None:
+    def _overwritten(self, header: State, after: Sequence[State], deferred: _Deferred) -> State | None:
         """Return a weaker header if stores of other iterations change what it says; None if they do not.
 
-        NotAffineError if a load may be of what they wrote.  What depends on outer counters is decided with those.
+        In the states `after` an iteration nothing is known of what they wrote.  NotAffineError if a load may be of it.
+        Stores that depend on outer counters are left to the iterations of those.
         """
         weaker = None
         for form, size in deferred.stores:
@@ -508,7 +509,8 @@ class _Run:
                 weaker = header
             elif any(low < at + length and at < end for at, length in deferred.loads):
                 raise NotAffineError
-            back.kill(low, end)
+            for state in after:
+                state.kill(low, end)
         if weaker is None and self._deferred:
             self._deferred[-1].loads |= deferred.loads
         return weaker

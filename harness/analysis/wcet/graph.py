@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from harness.analysis.inspection.program import Program, Symbol
+from harness.analysis.wcet import processors
 from harness.analysis.wcet.machine import Step
 from harness.analysis.wcet.state import RefusedError
 
@@ -92,8 +93,8 @@ class Function:
 class Functions:
     """The functions of a program, decoded when they are asked for."""
 
-    def __init__(self, program: Program, decode: Callable[[bytes, int], Iterator[Step]]) -> None:
-        self.program, self._decode = program, decode
+    def __init__(self, program: Program) -> None:
+        self.program, self.processor = program, processors.of_program(program)
         self._found: dict[int, Function] = {}
 
     def at(self, address: int) -> Function | None:
@@ -102,7 +103,7 @@ class Functions:
             symbol = self.program.function_starts.get(address)
             if symbol is None:
                 return None
-            self._found[address] = build(symbol, list(self._decode(self._code(symbol), address)))
+            self._found[address] = build(symbol, list(self.processor.steps(self._code(symbol), address)))
         return self._found[address]
 
     def _code(self, symbol: Symbol) -> bytes:
@@ -114,7 +115,7 @@ class Functions:
         if section is None or not section.executable:
             return []
         found = []
-        for step in self._decode(self.program.content(address, 16), address):
+        for step in self.processor.steps(self.program.content(address, 16), address):
             found.append(step)
             if step.flow:
                 break

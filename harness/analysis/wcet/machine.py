@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from harness.analysis.wcet.state import State
-from harness.analysis.wcet.values import Value
+from harness.analysis.wcet.values import DATA, Value
 
 
 class Machine(Protocol):
@@ -40,3 +40,26 @@ class Step:
     target: int | None
     register: int | None
     condition: Condition | None
+
+
+@dataclass(frozen=True)
+class Processor:
+    """The instructions of a processor, and the registers of its calling convention by their numbers.
+
+    `steps` decodes machine code.  The register `zero` is always 0; `link` holds the return address.
+    """
+
+    steps: Callable[[bytes, int], Iterator[Step]]
+    registers: int
+    stack: int
+    link: int
+    zero: int
+    arguments: tuple[int, ...]
+    result: int
+    changed_by_calls: tuple[int, ...]
+
+    def state(self, stack: int) -> State:
+        """Return the state in which nothing is known but the stack pointer."""
+        registers: list[Value] = [DATA] * self.registers
+        registers[self.stack], registers[self.zero] = stack, 0
+        return State(registers, DATA, {})

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet import aarch64
 from harness.analysis.wcet.graph import EXIT, Function, Functions
-from harness.analysis.wcet.machine import Step
+from harness.analysis.wcet.machine import Processor, Step
 from harness.analysis.wcet.state import STACK_TOP, RefusedError, State
 from harness.analysis.wcet.values import DATA, Value
 
@@ -44,7 +43,7 @@ def of_threads(program: Program, layers: Mapping[str, int]) -> Mapping[str, int]
 
     A call through a register in the schedule is that of a layer.  RefusedError if a frame is not understood.
     """
-    functions = Functions(program, aarch64.steps)
+    functions = Functions(program)
     start = next((s for s in program.functions if s.name == THREAD and s.file == SCHEDULE), None)
     if start is None:
         raise RefusedError(f"the program has no function {THREAD} of {SCHEDULE}", "build the bundle again")
@@ -57,7 +56,7 @@ def _deepest(functions: Functions, address: int, below: int, callers: tuple[int,
         return 0
     if address in callers:
         raise RefusedError(f"{function.name} calls itself", "remove the recursion", address)
-    found = frame(function)
+    found = frame(function, functions.processor)
     called = (
         at + (below if target is None else _deepest(functions, target, below, (*callers, address)))
         for target, at in found.calls.items()
@@ -65,10 +64,10 @@ def _deepest(functions: Functions, address: int, below: int, callers: tuple[int,
     return max(found.size, *called, 0)
 
 
-def frame(function: Function) -> Frame:
+def frame(function: Function, processor: Processor) -> Frame:
     """Return the frame of a function; RefusedError if its stack pointer is not known."""
     found = Frame()
-    waiting = [(function.whole.header, _entered())]
+    waiting = [(function.whole.header, processor.state(STACK_TOP))]
     seen = set()
     while waiting:
         key, state = waiting.pop()
@@ -79,24 +78,18 @@ def frame(function: Function) -> Frame:
         for step in block.steps:
             if step.action:
                 step.action(state, _NoMemory())
-            found.size = max(found.size, STACK_TOP - _pointer(state, step))
+            found.size = max(found.size, STACK_TOP - _pointer(processor, state, step))
         if block.last.address in function.calls:
-            at = STACK_TOP - _pointer(state, block.last)
+            at = STACK_TOP - _pointer(processor, state, block.last)
             found.calls[block.last.target] = max(at, found.calls.get(block.last.target, 0))
-            for register in aarch64.CHANGED_BY_CALLS:
+            for register in processor.changed_by_calls:
                 state.registers[register] = DATA
         waiting += [(to, state.copy()) for to in block.following]
     return found
 
 
-def _entered() -> State:
-    registers: list[Value] = [DATA] * aarch64.REGISTERS
-    registers[aarch64.STACK], registers[aarch64.ZERO] = STACK_TOP, 0
-    return State(registers, DATA, {})
-
-
-def _pointer(state: State, step: Step) -> int:
-    pointer = state.registers[aarch64.STACK]
+def _pointer(processor: Processor, state: State, step: Step) -> int:
+    pointer = state.registers[processor.stack]
     if not isinstance(pointer, int):
         raise RefusedError(f"the stack pointer is not known after {step.text}", "build with other flags", step.address)
     return pointer

@@ -74,7 +74,10 @@ def test_the_bound_of_float_networks_is_the_count(
     assert found.ratio == 1
 
 
-@pytest.mark.parametrize(("target", "flags"), [("c:generic", ("-O1",)), ("c:inlined", ("-O3", "-mcpu=cortex-a53"))])
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [("c:generic", ("-O1",)), ("c:inlined", ("-O3", "-mcpu=cortex-a53")), ("c:vector", ("-O3", "-mcpu=cortex-a53"))],
+)
 @pytest.mark.parametrize("name", IMAGES)
 def test_the_bound_of_convolutional_networks_is_near_the_count(
     name: str, target: str, flags: tuple[str, ...], host: Profile, tmp_path: Path, objects: Path

@@ -9,7 +9,6 @@ import pytest
 
 from harness.analysis import wcet
 from harness.analysis.inspection import program
-from harness.analysis.wcet import aarch64
 from harness.analysis.wcet.graph import Functions
 from harness.analysis.wcet.stack import frame
 from harness.boards.profile import Profile
@@ -75,13 +74,13 @@ def test_frames_are_those_that_the_compiler_states(
     lines = [line.split("\t") for path in tmp_path.glob("*.su") for line in path.read_text().splitlines()]
     stated = {place.rpartition(":")[2]: int(size) for place, size, kind in lines if kind == "static"}
     read = program.read(built.path)
-    functions = Functions(read, aarch64.steps)
+    functions = Functions(read)
     compared = [symbol for symbol in read.functions if symbol.name in stated]
     assert {"work", "layer_0_forward", "generic_requantize_uint8"} <= {symbol.name for symbol in compared}
     for symbol in compared:
         function = functions.at(symbol.address)
         assert function is not None
-        assert frame(function).size == stated[symbol.name], symbol.name
+        assert frame(function, functions.processor).size == stated[symbol.name], symbol.name
 
 
 def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path) -> None:
