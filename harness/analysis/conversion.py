@@ -1,0 +1,127 @@
+"""A TFLite file of a network: what LiteRT computes with it, layer by layer, beside the specification."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harness.analysis.compare import difference_map
+from harness.core.arrays import Array
+from harness.model.network import Network
+from harness.model.tflite.file import encode
+from harness.model.tflite.interpreter import Interpreter
+from harness.operators.base import Layer
+from harness.reference import ratios_to
+from harness.reference.stimuli import stimuli
+from harness.targets import Claim
+from harness.targets.litert.convert import Converted, convert
+from harness.targets.litert.graph import Value
+
+
+@dataclass
+class LayerCheck:
+    """A layer computed by LiteRT, compared with the specification for the inputs that LiteRT computed.
+
+    `ratio` is the largest |LiteRT - specification| / tolerance of a bounded layer.
+    """
+
+    layer: Layer
+    claim: Claim
+    operators: tuple[str, ...]
+    compared: int = 0
+    differing: int = 0
+    largest_difference: float = 0.0
+    ratio: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Return whether all values are those of the specification, or within the bound."""
+        return self.differing == 0 if self.claim is Claim.EXACT else self.ratio <= 1
+
+
+@dataclass
+class ConversionCheck:
+    """All layers, and whether the file without their outputs gives the same outputs of the network."""
+
+    layers: list[LayerCheck]
+    vectors: int
+    delegated: int
+    """Operators that XNNPACK runs."""
+    operators: int
+    outputs_alike: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every layer holds, in both files."""
+        return self.outputs_alike and all(each.holds for each in self.layers)
+
+
+def check(network: Network, file: Converted, count: int, seed: int, advance: Callable[[int], None]) -> ConversionCheck:
+    """Run LiteRT on `count` seeded vectors; `advance` is called with the number of finished ones.
+
+    `file` has the outputs of the network, a second file all activations.
+    """
+    layers = network.layers
+    every = convert(network, [layer.output.name for layer in layers])
+    full, plain = Interpreter(encode(every.file)), Interpreter(encode(file.file))
+    names = [each for each in plain.operators() if each != "DELEGATE"]
+    found = ConversionCheck(
+        [LayerCheck(layer, every.claims[layer.name], every.operators[layer.name]) for layer in layers],
+        count,
+        delegated(plain.operators(), len(names)),
+        len(names),
+    )
+    evaluate = [layer.prepare() for layer in layers]
+    for vector in stimuli(network, count, seed).chunk(0, count):
+        stored = encoded(vector, file.inputs[network.input.name])
+        outputs, last = full.run(stored), plain.run(stored)
+        values = {network.input.name: vector[None]}
+        for each, function in zip(found.layers, evaluate, strict=True):
+            layer = each.layer
+            values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
+            _compare(each, function, [values[name] for name in layer.sources], actual)
+        for layer in layers:
+            if file.layers[layer.name].tensor in last:
+                other = decoded(last, file.layers[layer.name], layer.dtype)
+                found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
+        advance(1)
+    return found
+
+
+def encoded(vector: Array, value: Value) -> Array:
+    """Return a vector in the order and type of the file's tensor."""
+    stored = vector[value.places()]
+    return (stored.astype(np.int16) - value.offset).astype(np.int8) if value.offset else stored
+
+
+def decoded(outputs: Mapping[int, Array], value: Value, dtype: np.dtype[np.generic]) -> Array:
+    """Return an activation (1, size) of the network from the file's outputs."""
+    stored = outputs[value.tensor].reshape(-1)
+    numbers = (stored.astype(np.int16) + value.offset).astype(dtype) if value.offset else stored.astype(dtype)
+    activation = np.empty_like(numbers)
+    activation[value.places()] = numbers
+    return activation[None]
+
+
+def _compare(each: LayerCheck, function: Callable[..., Array], inputs: Sequence[Array], actual: Array) -> None:
+    layer = each.layer
+    with np.errstate(all="ignore"):
+        right = function(*inputs)
+        differs = difference_map(right, actual)
+        each.compared += right.size
+        each.differing += int(np.count_nonzero(differs))
+        distance = np.abs(actual.astype(np.float64) - right.astype(np.float64))
+        each.largest_difference = max(each.largest_difference, float(distance.max(initial=0, where=differs)))
+        if each.claim is Claim.BOUNDED and differs.any():
+            tolerance = layer.tolerance(inputs, right)
+            allowed = np.zeros(right.shape) if tolerance is None else tolerance
+            shares = np.nan_to_num(ratios_to(actual, right, allowed), nan=np.inf, posinf=np.inf)
+            each.ratio = max(each.ratio, float(shares.max(initial=0, where=differs)))
+
+
+def delegated(ran: Sequence[str], count: int) -> int:
+    """Return how many of `count` operators XNNPACK runs."""
+    return count if "DELEGATE" in ran else 0

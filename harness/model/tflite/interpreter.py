@@ -1,0 +1,68 @@
+"""LiteRT on this machine, by the Python interface of ai-edge-litert."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError, ToolError
+
+
+class Interpreter:
+    """A file in memory, with XNNPACK or with the reference kernels; one thread."""
+
+    def __init__(self, content: bytes, *, reference: bool = False) -> None:
+        litert = _module()
+        resolvers = litert.OpResolverType
+        kind = resolvers.BUILTIN_REF if reference else resolvers.AUTO
+        try:
+            with _without_stderr():
+                self._interpreter = litert.Interpreter(
+                    model_content=content, num_threads=1, experimental_op_resolver_type=kind
+                )
+                self._interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as error:
+            raise ToolError(f"LiteRT refuses the file: {error}", "report the model: the file should be valid") from None
+        self._input = self._interpreter.get_input_details()[0]
+        self.outputs = [int(each["index"]) for each in self._interpreter.get_output_details()]
+
+    def operators(self) -> list[str]:
+        """Return the operators that run, in the file's order; DELEGATE stands for a group of them that XNNPACK runs."""
+        return [each["op_name"] for each in self._interpreter._get_ops_details()]  # noqa: SLF001 - no other way
+
+    def run(self, vector: Array) -> Mapping[int, Array]:
+        """Return the outputs by the number of their tensor, for one vector of the input's size and type."""
+        self._interpreter.set_tensor(self._input["index"], vector.reshape(self._input["shape"]))
+        self._interpreter.invoke()
+        return {number: np.array(self._interpreter.get_tensor(number)) for number in self.outputs}
+
+
+def _module() -> ModuleType:
+    try:
+        from ai_edge_litert import interpreter
+    except ImportError as error:
+        raise RequestError(
+            f"LiteRT needs the package ai-edge-litert: {error}", "pip install 'harness[litert]'"
+        ) from None
+    return interpreter  # type: ignore[no-any-return] # it has no types
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Discard what LiteRT itself prints: one line that XNNPACK is used."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

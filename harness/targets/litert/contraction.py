@@ -1,0 +1,114 @@
+"""Sums of products of codes: FULLY_CONNECTED and convolutions of int8, or of float32 where these are not exact.
+
+XNNPACK computes saturate(round_half_even(float32(acc) * m) + zero_point) with m = (x_scale * w_scale) / y_scale in
+float32, on all processors: the specification.  Where weights less their zero points are not int8, or the output is
+float32, the codes less their zero point, weights and bias are whole float32 numbers.  If no partial sum exceeds 2^24,
+float32 sums them exactly in any order, contracted or not.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TypeVar
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.model.tflite.file import Scales
+from harness.operators.codes import Affine
+from harness.operators.contraction import Contraction
+from harness.targets.litert.graph import FLOAT, INT8, Graph, Value
+from harness.targets.litert.lowering import LiteRtLowering
+
+C = TypeVar("C", bound=Contraction)
+SEARCHED = 1 << 10
+"""Scales of weights on either side of the nearest one that are tried."""
+
+
+class ContractionLowering(LiteRtLowering[C]):
+    """One operator for int8; for float32 the numbers of the codes, the sums, the products with m, and the rounding."""
+
+    def unsupported(self, layer: C, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
+        """Refuse sums that neither int8 nor float32 can hold."""
+        if self._of_codes(layer) is not None:
+            return None
+        accumulator = layer.accumulator()
+        if accumulator is None or not accumulator.float32_exact:
+            return (
+                "its weights less their zero points are not int8 or its scales have no int8 form, and sums exceed 2^24"
+            )
+        return None
+
+    def emit(self, layer: C, graph: Graph, inputs: Sequence[Value]) -> Value:
+        """Add the sums and their rounding."""
+        [x] = inputs
+        scales = self._of_codes(layer)
+        if scales is None:
+            return self._emit_floats(layer, graph, x)
+        codes = graph.codes(x, Affine(layer.scales.a, layer.a_zero_point))
+        weights = centred(layer).astype(np.int8)
+        bias = Scales(layer.scales.a * scales, 0)
+        y = Affine(layer.scales.y, layer.y_zero_point)  # type: ignore[arg-type] # codes have a scale
+        return self.sums(layer, graph, codes, weights, layer.bias, (Scales(scales, 0), bias), layer.output.name, y)
+
+    def _emit_floats(self, layer: C, graph: Graph, x: Value) -> Value:
+        name = layer.output.name
+        numbers = graph.cast(x, FLOAT, f"{name}/codes")
+        zero_point = np.array([layer.a_zero_point - x.offset], np.float32)
+        differences = graph.binary("SUB", numbers, zero_point, f"{name}/differences")
+        parts = [each.astype(np.float32) for each in (centred(layer), layer.bias)]
+        added = self.sums(layer, graph, differences, *parts, (None, None), f"{name}/sums", None)
+        made_of_codes = layer.scales.y is not None
+        m = layer.multiplier.reshape((1,) * (len(added.shape) - 1) + (-1,))
+        y = graph.binary("MUL", added, m, f"{name}/scaled" if made_of_codes else name)
+        if layer.scales.y is None:
+            return y
+        return graph.rounded(y, Affine(layer.scales.y, layer.y_zero_point), layer.dtype, name)
+
+    @abstractmethod
+    def sums(  # noqa: PLR0913 - the parts of the operator
+        self,
+        layer: C,
+        graph: Graph,
+        x: Value,
+        weights: Array,
+        bias: Array,
+        scales: tuple[Scales | None, Scales | None],
+        name: str,
+        y: Affine | None,
+    ) -> Value:
+        """Add the operator; `weights` are (K, N), `scales` those of weights and bias."""
+
+    def _of_codes(self, layer: C) -> npt.NDArray[np.float32] | None:
+        """Return the scales of int8 weights with which XNNPACK has the layer's multiplier; None if there are none."""
+        weights = centred(layer)
+        if layer.scales.y is None or weights.min() < np.iinfo(INT8).min or weights.max() > np.iinfo(INT8).max:
+            return None
+        return weight_scales(layer)
+
+
+def centred(layer: Contraction) -> npt.NDArray[np.int32]:
+    """Return the weights less their zero points, int32 (K, N)."""
+    difference: npt.NDArray[np.int32] = layer.weights.astype(np.int32) - layer.weights_zero_point
+    return difference
+
+
+def weight_scales(layer: Contraction) -> npt.NDArray[np.float32] | None:
+    """Return float32 w (N,) with (x_scale * w) / y_scale == m in float32, each operation rounded; None if some has none."""
+    x, y = layer.scales.a, layer.scales.y
+    if y is None:
+        return None
+    first = np.float32(layer.multiplier.astype(np.float64) * float(y) / float(x))
+    steps = np.arange(SEARCHED).repeat(2) // 1
+    steps = np.where(np.arange(2 * SEARCHED) % 2 == 0, steps, -steps)
+    with np.errstate(all="ignore"):
+        tried = (first.view(np.int32)[:, None] + steps.astype(np.int32)).view(np.float32)
+        tried = np.concatenate([np.broadcast_to(layer.scales.b, first.shape)[:, None], tried], axis=1)
+        found = ((x * tried) / y).view(np.uint32) == layer.multiplier.view(np.uint32)[:, None]
+    if not found.any(axis=1).all():
+        return None
+    scales: npt.NDArray[np.float32] = tried[np.arange(len(tried)), found.argmax(axis=1)]
+    return scales
