@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from harness.operators.base import Layer
 from harness.reference import ratios_to
 from harness.reference.stimuli import stimuli
 from harness.targets import Claim
-from harness.targets.litert.convert import Converted, convert
+from harness.targets.litert.convert import Converted, convert_network
 from harness.targets.litert.graph import Value
 
 
@@ -48,9 +47,10 @@ class ConversionCheck:
 
     layers: list[LayerCheck]
     vectors: int
-    delegated: int
-    """Operators that XNNPACK runs."""
     operators: int
+    """Operators of the file."""
+    own: tuple[str, ...]
+    """Those that XNNPACK does not run."""
     outputs_alike: bool = True
 
     @property
@@ -59,20 +59,25 @@ class ConversionCheck:
         return self.outputs_alike and all(each.holds for each in self.layers)
 
 
+def outputs_of(network: Network) -> list[str]:
+    """Return the activations that no layer reads."""
+    read = {name for layer in network.layers for name in layer.sources}
+    return [layer.output.name for layer in network.layers if layer.output.name not in read]
+
+
 def check(network: Network, file: Converted, count: int, seed: int, advance: Callable[[int], None]) -> ConversionCheck:
     """Run LiteRT on `count` seeded vectors; `advance` is called with the number of finished ones.
 
     `file` has the outputs of the network, a second file all activations.
     """
     layers = network.layers
-    every = convert(network, [layer.output.name for layer in layers])
+    every = convert_network(network, [layer.output.name for layer in layers])
     full, plain = Interpreter(encode(every.file)), Interpreter(encode(file.file))
-    names = [each for each in plain.operators() if each != "DELEGATE"]
     found = ConversionCheck(
         [LayerCheck(layer, every.claims[layer.name], every.operators[layer.name]) for layer in layers],
         count,
-        delegated(plain.operators(), len(names)),
-        len(names),
+        len(file.file.operators),
+        plain.not_delegated(),
     )
     evaluate = [layer.prepare() for layer in layers]
     for vector in stimuli(network, count, seed).chunk(0, count):
@@ -122,6 +127,3 @@ def _compare(each: LayerCheck, function: Callable[..., Array], inputs: Sequence[
             each.ratio = max(each.ratio, float(shares.max(initial=0, where=differs)))
 
 
-def delegated(ran: Sequence[str], count: int) -> int:
-    """Return how many of `count` operators XNNPACK runs."""
-    return count if "DELEGATE" in ran else 0

@@ -14,6 +14,10 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError, ToolError
 
 
+DELEGATE = "DELEGATE"
+"""The name of a group of operators that XNNPACK runs."""
+
+
 class Interpreter:
     """A file in memory, with XNNPACK or with the reference kernels; one thread."""
 
@@ -32,9 +36,21 @@ class Interpreter:
         self._input = self._interpreter.get_input_details()[0]
         self.outputs = [int(each["index"]) for each in self._interpreter.get_output_details()]
 
-    def operators(self) -> list[str]:
-        """Return the operators that run, in the file's order; DELEGATE stands for a group of them that XNNPACK runs."""
-        return [each["op_name"] for each in self._interpreter._get_ops_details()]  # noqa: SLF001 - no other way
+    def not_delegated(self) -> tuple[str, ...]:
+        """Return the operators that LiteRT's own kernels run; XNNPACK runs the others."""
+        nodes = self._interpreter._get_ops_details()  # noqa: SLF001 - no other way
+        own = {int(output): node for node in nodes if node["op_name"] != DELEGATE for output in node["outputs"]}
+        taken: set[int] = set()
+        for group in (node for node in nodes if node["op_name"] == DELEGATE):
+            read, left = set(map(int, group["inputs"])), list(map(int, group["outputs"]))
+            while left:
+                node = own.get(left.pop())
+                if node is not None and int(node["index"]) not in taken:
+                    taken.add(int(node["index"]))
+                    left.extend(int(each) for each in node["inputs"] if int(each) not in read)
+        return tuple(
+            node["op_name"] for node in nodes if node["op_name"] != DELEGATE and int(node["index"]) not in taken
+        )
 
     def run(self, vector: Array) -> Mapping[int, Array]:
         """Return the outputs by the number of their tensor, for one vector of the input's size and type."""

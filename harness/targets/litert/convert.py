@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness import targets
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.model.tflite.file import TfliteFile
@@ -23,6 +24,13 @@ class Converted:
     inputs: Mapping[str, Value]
     layers: Mapping[str, Value]
     operators: Mapping[str, tuple[str, ...]]
+    claims: Mapping[str, Claim]
+
+
+def convert_network(network: Network, outputs: Sequence[str], metadata: Mapping[str, bytes] | None = None) -> Converted:
+    """Return the file of a network."""
+    lowerings = targets.find("litert:xnnpack").lowerings
+    return convert(network.layers, [network.input], outputs, lowerings, metadata)
 
 
 def convert(
@@ -51,7 +59,8 @@ def convert(
         values[layer.output.name] = lowering.emit(layer, graph, [values[tensor.name] for tensor in layer.inputs])
         operators[layer.name] = tuple(call.name for call in graph.operators[first:])
     file = graph.file([given[tensor.name] for tensor in inputs], [values[name] for name in outputs], metadata or {})
-    return Converted(file, given, {layer.name: values[layer.output.name] for layer in layers}, operators)
+    found = {layer.name: values[layer.output.name] for layer in layers}
+    return Converted(file, given, found, operators, {layer.name: lowerings[type(layer)].claim for layer in layers})
 
 
 def supported(lowerings: Mapping[type[Layer], Lowering[Any]]) -> list[str]:
