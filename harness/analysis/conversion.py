@@ -125,5 +125,3 @@ def _compare(each: LayerCheck, function: Callable[..., Array], inputs: Sequence[
             allowed = np.zeros(right.shape) if tolerance is None else tolerance
             shares = np.nan_to_num(ratios_to(actual, right, allowed), nan=np.inf, posinf=np.inf)
             each.ratio = max(each.ratio, float(shares.max(initial=0, where=differs)))
-
-

@@ -15,8 +15,7 @@ from harness.boards.workspace import Workspace, write_whole
 from harness.cli import _completion
 from harness.cli._options import as_json, force, pass_workspace, seed
 from harness.core.console import Console
-from harness.core.errors import RequestError
-from harness.core.outcome import EXIT_DIFFERS
+from harness.core.errors import EXIT_DIFFERS, RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -111,7 +110,9 @@ def _sentence(found: ConversionCheck, seed: int) -> str:
     where = f"{found.vectors:,} vectors of seed {seed}"
     wrong = [each.layer.name for each in found.layers if not each.holds]
     if wrong:
-        return f"differs: LiteRT on this machine computes other values in {', '.join(wrong)} ({where}); nothing is written"
+        return (
+            f"differs: LiteRT on this machine computes other values in {', '.join(wrong)} ({where}); nothing is written"
+        )
     if not found.outputs_alike:
         return f"differs: the file without the outputs of layers gives other outputs ({where}); nothing is written"
     bounded = sum(each.claim == "bounded" for each in found.layers)
@@ -132,7 +133,7 @@ def _files(path: Path, file: Converted, content: bytes, found: ConversionCheck) 
     )
 
 
-def _document(  # noqa: PLR0913 - the parts of a conversion
+def _document(
     network: Network, path: Path, file: Converted, content: bytes, found: ConversionCheck, seed: int
 ) -> dict[str, Any]:
     written = {"file": str(path), "sha256": hashlib.sha256(content).hexdigest()} if found.holds else {}

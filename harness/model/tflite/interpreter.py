@@ -13,7 +13,6 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, ToolError
 
-
 DELEGATE = "DELEGATE"
 """The name of a group of operators that XNNPACK runs."""
 

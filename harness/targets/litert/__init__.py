@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from harness.boards.profile import Profile
 from harness.operators.base import Layer
@@ -17,6 +18,7 @@ from harness.targets.generated import ItemCode, Launch
 from harness.targets.litert import code
 from harness.targets.litert.build import COMPILER
 from harness.targets.litert.code import Kernels
+from harness.targets.litert.convert import Lowerings
 from harness.targets.litert.lowering import LiteRtLowering
 from harness.targets.litert.settings import LiteRtSettings
 
@@ -43,7 +45,7 @@ class LiteRt(Target):
 
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
         """Return the code of an item, with its TFLite files."""
-        return code.generate(item, launches, VARIANTS[self.variant], self.lowerings)
+        return code.generate(item, launches, VARIANTS[self.variant], cast(Lowerings, self.lowerings))
 
     def claim(self, layer: Layer) -> Claim:
         """Return whether the layer has the specification's bits, or lies within its tolerance."""

@@ -29,5 +29,11 @@ class ArgExtremumLowering(LiteRtLowering[ArgExtremum]):
         like = Value(x.tensor, x.shape, x.dtype)
         operator = "ARG_MAX" if layer.largest else "ARG_MIN"
         return graph.call(
-            operator, [x.tensor, axis], layer.output.name, like, shape=(1,), dtype=INT64, outputType=TYPE_INT64
+            operator,
+            [x.tensor, axis],
+            layer.output.name,
+            like,
+            shape=(1,),
+            dtype=INT64,
+            options={"outputType": TYPE_INT64},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.operators.batch_normalization import BatchNormalization
-from harness.targets.litert.graph import Graph, Value
+from harness.targets.litert.graph import PLAIN, Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering, broadcast
 
 
@@ -22,5 +22,5 @@ class BatchNormalizationLowering(LiteRtLowering[BatchNormalization]):
             name = layer.output.name if operator == "ADD" else f"{layer.output.name}/{operator.lower()}"
             of_channels = numbers.reshape(-1, *(1,) * (len(layer.output.shape) - 1))
             constant = broadcast(graph, of_channels, layer, value, f"{name}/constant")
-            value = graph.call(operator, [value.tensor, constant], name, value, fusedActivationFunction=0)
+            value = graph.call(operator, [value.tensor, constant], name, value, options=PLAIN)
         return value

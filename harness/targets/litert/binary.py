@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
+from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.terms import BinaryLayer
-from harness.core.arrays import Array
-from harness.targets.litert.graph import NO_ACTIVATION, Graph, Value, image_of
+from harness.targets.litert.graph import PLAIN, Graph, Value, image_of
 from harness.targets.litert.lowering import LiteRtLowering, broadcast
 
 T = TypeVar("T", bound=BinaryLayer)
@@ -31,7 +30,7 @@ class BinaryLowering(LiteRtLowering[T]):
             layer.output.name,
             like,
             shape=found.shape,
-            fusedActivationFunction=NO_ACTIVATION,
+            options=PLAIN,
         )
 
 

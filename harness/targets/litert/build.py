@@ -36,8 +36,8 @@ class _LiteRt:
         return f"LiteRT {library.VERSION} {library.find(profile).stat().st_size} [{method(HERE)}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - the same for all boards
-        """Return where the program finds the library."""
-        return ("-Wl,-rpath,$ORIGIN/" + FOLDER, "-Wl,--allow-shlib-undefined")
+        """Return where the program and the library find what they load; DT_RUNPATH would not count for the library."""
+        return ("-Wl,--disable-new-dtags", f"-Wl,-rpath,$ORIGIN/{FOLDER}", "-Wl,--allow-shlib-undefined")
 
     def deployed(self, profile: Profile) -> tuple[str, ...]:
         """Return the library, and what an emulated board lacks."""
@@ -46,9 +46,9 @@ class _LiteRt:
     def build(
         self,
         bundle: Path,
-        kernels: Sequence[Any],
+        kernels: Sequence[Any],  # noqa: ARG002 - the files are tables
         profile: Profile,
-        compile_c: CompileC,  # noqa: ARG002 - C alone
+        compile_c: CompileC,  # noqa: ARG002 - nothing is compiled
     ) -> tuple[Path, ...]:
         """Copy the libraries."""
         (bundle / FOLDER).mkdir(exist_ok=True)

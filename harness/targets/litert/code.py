@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from harness.model.tflite.file import encode
-from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.base import Lowering
 from harness.targets.generated import ItemCode, Launch, LayerCode, Table, definition
-from harness.targets.litert.convert import Converted, convert
+from harness.targets.litert.convert import Converted, Lowerings, convert
 from harness.targets.litert.graph import Value
 
 DRIVER = ("litert_run", "litert_get")
@@ -30,9 +27,7 @@ class Kernels:
     xnnpack_flags: int | None
 
 
-def generate(
-    item: str, launches: Sequence[Launch], kernels: Kernels, lowerings: Mapping[type[Layer], Lowering[Any]]
-) -> ItemCode:
+def generate(item: str, launches: Sequence[Launch], kernels: Kernels, lowerings: Lowerings) -> ItemCode:
     """Return the code of an item: the file of each launch, and its activations."""
     files = [converted(launch, lowerings) for launch in launches]
     tasks = [
@@ -56,7 +51,7 @@ def generate(
     )
 
 
-def converted(launch: Launch, lowerings: Mapping[type[Layer], Lowering[Any]]) -> Converted:
+def converted(launch: Launch, lowerings: Lowerings) -> Converted:
     """Return the file of a launch; its outputs are the activations of all tasks."""
     layers = [task.layer for task in launch]
     return convert(layers, list(sources(launch).values()), [layer.output.name for layer in layers], lowerings)

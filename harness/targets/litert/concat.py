@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.operators.base import Layer
 from harness.operators.concat import Concat
-from harness.targets.litert.graph import NO_ACTIVATION, Graph, Value, image_of
+from harness.targets.litert.graph import PLAIN, Graph, Value, image_of
 from harness.targets.litert.lowering import LiteRtLowering
 
 IMAGE_AXES = 3
@@ -29,13 +29,19 @@ def concatenate(graph: Graph, layer: Layer, inputs: Sequence[Value], blocks: int
     images = blocks == 1 and len(shape) in (2, IMAGE_AXES) and any(value.image for value in inputs)
     if images:
         parts = [graph.as_image(x, image_of(source.shape)) for x, source in zip(inputs, layer.inputs, strict=True)]
-        channels, *sides = image_of(shape)
-        like, made, axis = replace(parts[0], image=(channels, *sides)), (1, *sides, channels), IMAGE_AXES
+        whole = image_of(shape)
+        like, axis = replace(parts[0], image=whole), IMAGE_AXES
+        made: tuple[int, ...] = (1, *whole[1:], whole[0])
     else:
         parts = [graph.plain(x, (1, blocks, x.size // blocks)) for x in inputs]
         like, made, axis = parts[0], (1, blocks, layer.size // blocks), 2
+    options = {**PLAIN, "axis": axis}
     numbers = [part.tensor for part in parts]
-    joined = graph.call(
-        "CONCATENATION", numbers, name, like, shape=made, axis=axis, fusedActivationFunction=NO_ACTIVATION
+    return graph.call(
+        "CONCATENATION",
+        numbers,
+        name,
+        like,
+        shape=made,
+        options=options,
     )
-    return joined

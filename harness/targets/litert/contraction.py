@@ -9,19 +9,17 @@ float32 sums them exactly in any order, contracted or not.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TypeVar
-
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import Array
-from harness.model.tflite.file import Scales
 from harness.operators.codes import Affine
 from harness.operators.contraction import Contraction
 from harness.targets.litert.graph import FLOAT, INT8, Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
+from harness.targets.litert.sums import Sums
 
 C = TypeVar("C", bound=Contraction)
 SEARCHED = 1 << 10
@@ -48,39 +46,27 @@ class ContractionLowering(LiteRtLowering[C]):
         scales = self._of_codes(layer)
         if scales is None:
             return self._emit_floats(layer, graph, x)
-        codes = graph.codes(x, Affine(layer.scales.a, layer.a_zero_point))
+        codes, y = graph.codes(x, Affine(layer.scales.a, layer.a_zero_point)), layer.scales.y
+        quantisation = None if y is None else Affine(y, layer.y_zero_point)
         weights = centred(layer).astype(np.int8)
-        bias = Scales(layer.scales.a * scales, 0)
-        y = Affine(layer.scales.y, layer.y_zero_point)  # type: ignore[arg-type] # codes have a scale
-        return self.sums(layer, graph, codes, weights, layer.bias, (Scales(scales, 0), bias), layer.output.name, y)
+        sums = Sums(weights, layer.bias, layer.output.name, scales, layer.scales.a, quantisation)
+        return self.sums(layer, graph, codes, sums)
 
     def _emit_floats(self, layer: C, graph: Graph, x: Value) -> Value:
         name = layer.output.name
         numbers = graph.cast(x, FLOAT, f"{name}/codes")
         zero_point = np.array([layer.a_zero_point - x.offset], np.float32)
         differences = graph.binary("SUB", numbers, zero_point, f"{name}/differences")
-        parts = [each.astype(np.float32) for each in (centred(layer), layer.bias)]
-        added = self.sums(layer, graph, differences, *parts, (None, None), f"{name}/sums", None)
-        made_of_codes = layer.scales.y is not None
+        weights, bias = centred(layer).astype(np.float32), layer.bias.astype(np.float32)
+        added = self.sums(layer, graph, differences, Sums(weights, bias, f"{name}/sums"))
+        y = layer.scales.y
         m = layer.multiplier.reshape((1,) * (len(added.shape) - 1) + (-1,))
-        y = graph.binary("MUL", added, m, f"{name}/scaled" if made_of_codes else name)
-        if layer.scales.y is None:
-            return y
-        return graph.rounded(y, Affine(layer.scales.y, layer.y_zero_point), layer.dtype, name)
+        product = graph.binary("MUL", added, m, name if y is None else f"{name}/scaled")
+        return product if y is None else graph.rounded(product, Affine(y, layer.y_zero_point), layer.dtype, name)
 
     @abstractmethod
-    def sums(  # noqa: PLR0913 - the parts of the operator
-        self,
-        layer: C,
-        graph: Graph,
-        x: Value,
-        weights: Array,
-        bias: Array,
-        scales: tuple[Scales | None, Scales | None],
-        name: str,
-        y: Affine | None,
-    ) -> Value:
-        """Add the operator; `weights` are (K, N), `scales` those of weights and bias."""
+    def sums(self, layer: C, graph: Graph, x: Value, sums: Sums) -> Value:
+        """Add the operator."""
 
     def _of_codes(self, layer: C) -> npt.NDArray[np.float32] | None:
         """Return the scales of int8 weights with which XNNPACK has the layer's multiplier; None if there are none."""
@@ -97,18 +83,19 @@ def centred(layer: Contraction) -> npt.NDArray[np.int32]:
 
 
 def weight_scales(layer: Contraction) -> npt.NDArray[np.float32] | None:
-    """Return float32 w (N,) with (x_scale * w) / y_scale == m in float32, each operation rounded; None if some has none."""
+    """Return float32 w (N,) for which (x_scale * w) / y_scale is the multiplier; None if a channel has none.
+
+    Each operation is rounded to float32, as XNNPACK does.
+    """
     x, y = layer.scales.a, layer.scales.y
     if y is None:
         return None
-    first = np.float32(layer.multiplier.astype(np.float64) * float(y) / float(x))
-    steps = np.arange(SEARCHED).repeat(2) // 1
-    steps = np.where(np.arange(2 * SEARCHED) % 2 == 0, steps, -steps)
+    nearest = (layer.multiplier.astype(np.float64) * float(y) / float(x)).astype(np.float32)
+    steps = np.arange(-SEARCHED, SEARCHED + 1, dtype=np.int32)
+    steps = steps[np.argsort(np.abs(steps), kind="stable")]
+    near = (nearest.view(np.int32)[:, None] + steps).view(np.float32)
+    given = np.broadcast_to(layer.scales.b, nearest.shape)[:, None]
+    tried: npt.NDArray[np.float32] = np.concatenate([given, near], axis=1)
     with np.errstate(all="ignore"):
-        tried = (first.view(np.int32)[:, None] + steps.astype(np.int32)).view(np.float32)
-        tried = np.concatenate([np.broadcast_to(layer.scales.b, first.shape)[:, None], tried], axis=1)
         found = ((x * tried) / y).view(np.uint32) == layer.multiplier.view(np.uint32)[:, None]
-    if not found.any(axis=1).all():
-        return None
-    scales: npt.NDArray[np.float32] = tried[np.arange(len(tried)), found.argmax(axis=1)]
-    return scales
+    return tried[np.arange(len(tried)), found.argmax(axis=1)] if found.any(axis=1).all() else None

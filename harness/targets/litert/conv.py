@@ -9,6 +9,7 @@ from harness.targets.base import Claim
 from harness.targets.litert import windowed
 from harness.targets.litert.graph import Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
+from harness.targets.litert.sums import Sums
 
 
 class ConvLowering(LiteRtLowering[Conv]):
@@ -24,4 +25,4 @@ class ConvLowering(LiteRtLowering[Conv]):
     def emit(self, layer: Conv, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the convolution."""
         [x] = inputs
-        return windowed.convolve(layer, graph, x, layer.weights, layer.bias, (None, None), layer.output.name, None)
+        return windowed.convolve(layer, graph, x, Sums(layer.weights, layer.bias, layer.output.name))

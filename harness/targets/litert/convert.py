@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness import targets
 from harness.core.errors import RequestError
@@ -12,8 +12,11 @@ from harness.model.network import Network
 from harness.model.tflite.file import TfliteFile
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.base import Claim, Lowering
+from harness.targets.base import Claim
 from harness.targets.litert.graph import Graph, Value
+from harness.targets.litert.lowering import LiteRtLowering
+
+Lowerings: TypeAlias = Mapping[type[Layer], LiteRtLowering[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +32,7 @@ class Converted:
 
 def convert_network(network: Network, outputs: Sequence[str], metadata: Mapping[str, bytes] | None = None) -> Converted:
     """Return the file of a network."""
-    lowerings = targets.find("litert:xnnpack").lowerings
+    lowerings: Any = targets.find("litert:xnnpack").lowerings  # of its own class
     return convert(network.layers, [network.input], outputs, lowerings, metadata)
 
 
@@ -37,7 +40,7 @@ def convert(
     layers: Sequence[Layer],
     inputs: Sequence[Tensor],
     outputs: Sequence[str],
-    lowerings: Mapping[type[Layer], Lowering[Any]],
+    lowerings: Lowerings,
     metadata: Mapping[str, bytes] | None = None,
 ) -> Converted:
     """Return the file of some layers, whose outputs are the activations with these names.
@@ -63,6 +66,6 @@ def convert(
     return Converted(file, given, found, operators, {layer.name: lowerings[type(layer)].claim for layer in layers})
 
 
-def supported(lowerings: Mapping[type[Layer], Lowering[Any]]) -> list[str]:
+def supported(lowerings: Lowerings) -> list[str]:
     """Return the names of the ONNX operators that have a form in TFLite."""
     return sorted({name for layer in lowerings for _, name in layer.ONNX})

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.core.arrays import Array
-from harness.model.tflite.file import Scales
-from harness.operators.codes import Affine
 from harness.operators.linear import Linear
-from harness.targets.litert.graph import NO_ACTIVATION, Graph, Value, offset_of, stored_type
+from harness.targets.litert.graph import PLAIN, Graph, Value, offset_of, stored_type
 from harness.targets.litert.lowering import rows_of
+from harness.targets.litert.sums import Sums
 
 
-def fully_connected(  # noqa: PLR0913 - the parts of the operator
-    layer: Linear,
-    graph: Graph,
-    x: Value,
-    weights: Array,
-    bias: Array,
-    scales: tuple[Scales | None, Scales | None],
-    name: str,
-    y: Affine | None,
-) -> Value:
+def fully_connected(layer: Linear, graph: Graph, x: Value, sums: Sums) -> Value:
     """Add the sums over the last axis; a vector may have several rows."""
-    depth, width = weights.shape
+    depth, width = sums.weights.shape
     rows = x.size // depth
     if rows > 1:
         x = graph.plain(x)
-    matrix = np.ascontiguousarray(rows_of(weights, x).T)
+    matrix = np.ascontiguousarray(rows_of(sums.weights, x).T)
     flat = graph.reshape(x, (rows, depth))
+    of_weights, of_bias = sums.scales(0)
     constants = [
-        graph.constant(f"{name}/{role}", values, own)
-        for role, values, own in (("weights", matrix, scales[0]), ("bias", bias, scales[1]))
+        graph.constant(f"{sums.name}/weights", matrix, of_weights),
+        graph.constant(f"{sums.name}/bias", sums.bias, of_bias),
     ]
     return graph.call(
         "FULLY_CONNECTED",
         [flat.tensor, *constants],
-        name,
+        sums.name,
         Value(flat.tensor, flat.shape, flat.dtype, offset=offset_of(layer.dtype)),
         shape=(rows, width),
-        dtype=stored_type(layer.dtype) if y is not None else flat.dtype,
-        scales=y,
-        fusedActivationFunction=NO_ACTIVATION,
-        keepNumDims=False,
+        dtype=stored_type(layer.dtype) if sums.y is not None else flat.dtype,
+        scales=sums.y,
+        options={**PLAIN, "keepNumDims": False},
     )

@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 
 from harness.operators.fold import Fold
 from harness.targets.litert.binary import operands
-from harness.targets.litert.graph import NO_ACTIVATION, Graph, Value
+from harness.targets.litert.graph import PLAIN, Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
 
 F = TypeVar("F", bound=Fold)
@@ -23,10 +23,10 @@ class FoldLowering(LiteRtLowering[F]):
         """Add the operators; a single operand is added to nothing."""
         found = operands(layer, layer.terms, graph, inputs)
         operator = self.names[layer.operator]
-        options = {"fusedActivationFunction": NO_ACTIVATION} if operator == "ADD" else {}
+        options = PLAIN if operator == "ADD" else {}
         [first, *others] = found.numbers
         value = Value(first, found.shape, found.like.dtype, found.like.image)
         for number, other in enumerate(others, 1):
             name = layer.output.name if number == len(others) else f"{layer.output.name}/step_{number}"
-            value = graph.call(operator, [value.tensor, other], name, value, shape=found.shape, **options)
+            value = graph.call(operator, [value.tensor, other], name, value, shape=found.shape, options=options)
         return value if others else graph.renamed(value, layer.output.name)

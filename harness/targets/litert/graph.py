@@ -17,8 +17,10 @@ from harness.operators.tensor import Tensor
 FLOAT, INT8, INT32, INT64 = (np.dtype(name) for name in ("float32", "int8", "int32", "int64"))
 UNSIGNED_OFFSET = 128
 """Codes of uint8 are stored less 128: XNNPACK is exact for int8 on all processors, for uint8 on some."""
-NO_ACTIVATION, SAME, VALID = 0, 0, 1
-"""ActivationFunctionType and Padding of the schema."""
+PLAIN = {"fusedActivationFunction": 0}
+"""Options of an operator without a function behind it (ActivationFunctionType)."""
+SAME, VALID = 0, 1
+"""Padding of the schema."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,12 @@ class Graph:
 
     def file(self, inputs: Sequence[Value], outputs: Sequence[Value], metadata: Mapping[str, bytes]) -> TfliteFile:
         """Return the file."""
-        both = (tuple(value.tensor for value in side) for side in (inputs, outputs))
-        return TfliteFile(tuple(self.tensors), tuple(self.operators), *both, metadata)
+        read, written = (tuple(value.tensor for value in side) for side in (inputs, outputs))
+        return TfliteFile(tuple(self.tensors), tuple(self.operators), read, written, metadata)
 
     def activation(self, tensor: Tensor, *, channels_last: bool | None = None) -> Value:
         """Add an activation that no operator of the file writes; by default images have the channels last."""
-        last = len(tensor.shape) > 1 and len(tensor.shape) < 4 if channels_last is None else channels_last  # noqa: PLR2004 - ranks
+        last = len(tensor.shape) > 1 and len(tensor.shape) < 4 if channels_last is None else channels_last
         image = image_of(tensor.shape) if last else None
         shape = (1, *image[1:], image[0]) if image else (1, *tensor.shape)
         return self._add(tensor.name, shape, stored_type(tensor.dtype), image=image, offset=offset_of(tensor.dtype))
@@ -91,7 +93,7 @@ class Graph:
         self.tensors.append(TensorValue(name, values.shape, values.dtype, scales, values))
         return len(self.tensors) - 1
 
-    def call(  # noqa: PLR0913 - the parts of an operator
+    def call(
         self,
         operator: str,
         inputs: Sequence[int],
@@ -101,7 +103,7 @@ class Graph:
         shape: tuple[int, ...] | None = None,
         dtype: np.dtype[Any] | None = None,
         scales: Affine | None = None,
-        **options: Any,
+        options: Mapping[str, Any] | None = None,
     ) -> Value:
         """Add an operator whose output `name` is stored as `like`, but with another shape, type or quantisation."""
         kept = self.tensors[like.tensor].scales if scales is None else None
@@ -111,7 +113,7 @@ class Graph:
         quantisation = of_affine(scales, value.offset) if scales is not None else kept
         if quantisation is not None and kind == INT8:
             self._quantise(value, quantisation)
-        self.operators.append(OperatorCall(operator, tuple(inputs), (value.tensor,), options))
+        self.operators.append(OperatorCall(operator, tuple(inputs), (value.tensor,), options or {}))
         return value
 
     def codes(self, value: Value, scales: Affine) -> Value:
@@ -130,14 +132,14 @@ class Graph:
         """Return the same numbers as another type."""
         types = {FLOAT: 0, INT32: 2, INT64: 4, INT8: 9}  # TensorType
         options = {"inDataType": types[value.dtype], "outDataType": types[dtype]}
-        return self.call("CAST", [value.tensor], name, value, dtype=dtype, scales=scales, **options)
+        return self.call("CAST", [value.tensor], name, value, dtype=dtype, scales=scales, options=options)
 
-    def binary(self, operator: str, value: Value, other: Value | Array, name: str, **changed: Any) -> Value:
+    def binary(
+        self, operator: str, value: Value, other: Value | Array, name: str, scales: Affine | None = None
+    ) -> Value:
         """Return ADD, SUB, MUL or DIV of a value and another one or a constant."""
         second = other.tensor if isinstance(other, Value) else self.constant(f"{name}/constant", other)
-        return self.call(
-            operator, [value.tensor, second], name, value, fusedActivationFunction=NO_ACTIVATION, **changed
-        )
+        return self.call(operator, [value.tensor, second], name, value, scales=scales, options=PLAIN)
 
     def reshape(self, value: Value, shape: tuple[int, ...], name: str = "") -> Value:
         """Return the stored values with another shape; the same value if it has this shape and needs no name."""
@@ -145,7 +147,7 @@ class Graph:
             return value
         made = name or self._next(value, "reshaped")
         asked = self.constant(f"{made}/shape", np.array(shape, np.int32))
-        return self.call("RESHAPE", [value.tensor, asked], made, value, shape=shape, newShape=list(shape))
+        return self.call("RESHAPE", [value.tensor, asked], made, value, shape=shape, options={"newShape": list(shape)})
 
     def plain(self, value: Value, shape: tuple[int, ...] | None = None) -> Value:
         """Return an activation in the order of ONNX, of shape (1, size) if no other one is given."""
@@ -178,8 +180,9 @@ class Graph:
         """Return the values at these places of the stored ones, in the order of ONNX."""
         flat = self.reshape(value, (1, value.size))
         table = self.constant(f"{name}/places", places.astype(np.int32))
-        moved = self.call("GATHER", [flat.tensor, table], name, replace(flat, image=None), shape=shape, axis=1)
-        return moved
+        return self.call(
+            "GATHER", [flat.tensor, table], name, replace(flat, image=None), shape=shape, options={"axis": 1}
+        )
 
     def renamed(self, value: Value, name: str) -> Value:
         """Return the same values as a tensor with this name, by an operator that changes nothing."""

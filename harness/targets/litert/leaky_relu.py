@@ -17,4 +17,4 @@ class LeakyReluLowering(LiteRtLowering[LeakyRelu]):
     def emit(self, layer: LeakyRelu, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator."""
         [x] = inputs
-        return graph.call("LEAKY_RELU", [x.tensor], layer.output.name, x, alpha=float(layer.alpha))
+        return graph.call("LEAKY_RELU", [x.tensor], layer.output.name, x, options={"alpha": float(layer.alpha)})

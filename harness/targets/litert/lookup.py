@@ -34,4 +34,4 @@ def look_up(graph: Graph, places: Value, table: Array, y: Affine, name: str) -> 
     """Return the entries of a table of codes at places, as codes of the quantisation y."""
     stored = (table.reshape(-1).astype(np.int16) - places.offset).astype(np.int8)
     entries = graph.constant(f"{name}/table", stored, of_affine(y, places.offset))
-    return graph.call("GATHER", [entries, places.tensor], name, places, dtype=INT8, scales=y, axis=0)
+    return graph.call("GATHER", [entries, places.tensor], name, places, dtype=INT8, scales=y, options={"axis": 0})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, TypeVar
-
 from collections.abc import Sequence
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class ElementwiseLowering(LiteRtLowering[L]):
 
 
 def broadcast(graph: Graph, constant: Array, layer: Layer, like: Value, name: str) -> int:
-    """Add a constant that is repeated over the layer's output, in the order of `like`, as small as TFLite repeats it."""
+    """Add a constant that is repeated over the layer's output, in the order of `like`, without its repetitions."""
     rank = len(layer.output.shape)
     whole = np.broadcast_to(constant.reshape((1,) * (rank - constant.ndim) + constant.shape), layer.output.shape)
     if constant.size == 1:
@@ -51,11 +50,6 @@ def broadcast(graph: Graph, constant: Array, layer: Layer, like: Value, name: st
         if length > 1 and (stored.view(f"V{stored.itemsize}") == first.view(f"V{stored.itemsize}")).all():
             stored = first
     return graph.constant(name, np.ascontiguousarray(stored))
-
-
-def channels(graph: Graph, values: Array, like: Value, name: str) -> int:
-    """Add one number for each channel of an image that is stored as `like`."""
-    return graph.constant(name, values.reshape((1,) * (len(like.shape) - 1) + values.shape))
 
 
 def image(graph: Graph, value: Value, layer: Layer) -> Value:

@@ -18,14 +18,7 @@ class LrnLowering(LiteRtLowering[Lrn]):
 
     def emit(self, layer: Lrn, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator over channels."""
-        x = image(graph, inputs[0], layer)
-        return graph.call(
-            "LOCAL_RESPONSE_NORMALIZATION",
-            [x.tensor],
-            layer.output.name,
-            x,
-            radius=layer.length // 2,
-            bias=float(layer.bias),
-            alpha=float(layer.factor),
-            beta=layer.quarters / 4,
-        )
+        x, beta = image(graph, inputs[0], layer), layer.quarters / 4
+        numbers = {"bias": float(layer.bias), "alpha": float(layer.factor), "beta": beta}
+        options = {"radius": layer.length // 2, **numbers}
+        return graph.call("LOCAL_RESPONSE_NORMALIZATION", [x.tensor], layer.output.name, x, options=options)

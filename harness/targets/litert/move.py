@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from harness.operators.move import Move
-from harness.targets.litert.graph import NO_ACTIVATION, Graph, Value
+from harness.targets.litert.graph import PLAIN, Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
 
 M = TypeVar("M", bound=Move)
@@ -43,6 +43,5 @@ class MoveLowering(LiteRtLowering[M]):
             f"{name}/extended",
             flat,
             shape=(1, x.size + 1),
-            axis=1,
-            fusedActivationFunction=NO_ACTIVATION,
+            options={"axis": 1, **PLAIN},
         )

@@ -64,4 +64,4 @@ class QLinearAveragePoolLowering(LiteRtLowering[QLinearAveragePool]):
         options = {"beginMask": 0, "endMask": 0, "ellipsisMask": 0, "newAxisMask": 0, "shrinkAxisMask": 0}
         like = Value(x.tensor, x.shape, x.dtype, (channels, *window.output))
         shape = (1, *window.output, channels)
-        return graph.call("STRIDED_SLICE", [x.tensor, *tables], name, like, shape=shape, **options)
+        return graph.call("STRIDED_SLICE", [x.tensor, *tables], name, like, shape=shape, options=options)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from harness.operators.obligations import all_codes
 from harness.operators.qlinear_concat import QLinearConcat
 from harness.targets.litert.concat import concatenate

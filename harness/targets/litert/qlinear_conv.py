@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from harness.core.arrays import Array
-from harness.model.tflite.file import Scales
-from harness.operators.codes import Affine
 from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.litert import windowed
 from harness.targets.litert.contraction import ContractionLowering
 from harness.targets.litert.graph import Graph, Value
+from harness.targets.litert.sums import Sums
 
 
 class QLinearConvLowering(ContractionLowering[QLinearConv]):
@@ -22,16 +20,6 @@ class QLinearConvLowering(ContractionLowering[QLinearConv]):
             return "TFLite would compute more windows than the node"
         return super().unsupported(layer, variant)
 
-    def sums(  # noqa: PLR0913 - as of the base
-        self,
-        layer: QLinearConv,
-        graph: Graph,
-        x: Value,
-        weights: Array,
-        bias: Array,
-        scales: tuple[Scales | None, Scales | None],
-        name: str,
-        y: Affine | None,
-    ) -> Value:
+    def sums(self, layer: QLinearConv, graph: Graph, x: Value, sums: Sums) -> Value:
         """Add the convolution."""
-        return windowed.convolve(layer, graph, x, weights, bias, scales, name, y)
+        return windowed.convolve(layer, graph, x, sums)

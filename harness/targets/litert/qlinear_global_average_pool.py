@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from harness.core.arrays import Array
-from harness.model.tflite.file import Scales
-from harness.operators.codes import Affine
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.targets.litert.contraction import ContractionLowering
-from harness.targets.litert.graph import NO_ACTIVATION, VALID, Graph, Value, offset_of, stored_type
+from harness.targets.litert.graph import PLAIN, VALID, Graph, Value, offset_of, stored_type
 from harness.targets.litert.lowering import image
+from harness.targets.litert.sums import Sums
 
 
 class QLinearGlobalAveragePoolLowering(ContractionLowering[QLinearGlobalAveragePool]):
@@ -20,38 +16,25 @@ class QLinearGlobalAveragePoolLowering(ContractionLowering[QLinearGlobalAverageP
 
     operator = QLinearGlobalAveragePool
 
-    def sums(  # noqa: PLR0913 - as of the base
-        self,
-        layer: QLinearGlobalAveragePool,
-        graph: Graph,
-        x: Value,
-        weights: Array,
-        bias: Array,
-        scales: tuple[Scales | None, Scales | None],
-        name: str,
-        y: Affine | None,
-    ) -> Value:
+    def sums(self, layer: QLinearGlobalAveragePool, graph: Graph, x: Value, sums: Sums) -> Value:
         """Add the convolution."""
         inner = image(graph, x, layer)
         _, height, width, channels = inner.shape
-        kernel = np.ones((1, height, width, channels), weights.dtype)
-        own = None if scales[0] is None else Scales(scales[0].scale, 0, 3)
+        of_weights, of_bias = sums.scales(3)
+        kernel = np.ones((1, height, width, channels), sums.weights.dtype)
         inputs = [
             inner.tensor,
-            graph.constant(f"{name}/weights", kernel, own),
-            graph.constant(f"{name}/bias", bias, scales[1]),
+            graph.constant(f"{sums.name}/weights", kernel, of_weights),
+            graph.constant(f"{sums.name}/bias", sums.bias, of_bias),
         ]
-        like = Value(inner.tensor, inner.shape, inner.dtype, (channels, 1, 1), offset_of(layer.dtype))
         options = {"strideH": 1, "strideW": 1, "depthMultiplier": 1, "dilationHFactor": 1, "dilationWFactor": 1}
         return graph.call(
             "DEPTHWISE_CONV_2D",
             inputs,
-            name,
-            like,
+            sums.name,
+            Value(inner.tensor, inner.shape, inner.dtype, (channels, 1, 1), offset_of(layer.dtype)),
             shape=(1, 1, 1, channels),
-            dtype=stored_type(layer.dtype) if y is not None else inner.dtype,
-            scales=y,
-            padding=VALID,
-            fusedActivationFunction=NO_ACTIVATION,
-            **options,
+            dtype=stored_type(layer.dtype) if sums.y is not None else inner.dtype,
+            scales=sums.y,
+            options={**options, "padding": VALID, **PLAIN},
         )

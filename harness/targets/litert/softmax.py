@@ -22,16 +22,16 @@ class SoftmaxLowering(LiteRtLowering[Softmax]):
         image, name = x.image, layer.output.name
         if image is not None and layer.length == image[0] and layer.inner == image[1] * image[2]:
             stored = graph.reshape(x, (1, *image[1:], image[0]))
-            return graph.call("SOFTMAX", [stored.tensor], name, stored, beta=1.0)
+            return graph.call("SOFTMAX", [stored.tensor], name, stored, options={"beta": 1.0})
         if layer.inner == 1:
             rows = graph.plain(x, (1, layer.rows, layer.length))
-            return graph.call("SOFTMAX", [rows.tensor], name, rows, beta=1.0)
+            return graph.call("SOFTMAX", [rows.tensor], name, rows, options={"beta": 1.0})
         outer = layer.rows // layer.inner
         channels = (outer * layer.length, 1, layer.inner)
         if outer > 1:
             parts = graph.plain(x, (outer, layer.length, layer.inner))
             last = graph.transpose(parts, (0, 2, 1))
-            made = graph.call("SOFTMAX", [last.tensor], f"{name}/rows", last, beta=1.0)
+            made = graph.call("SOFTMAX", [last.tensor], f"{name}/rows", last, options={"beta": 1.0})
             return graph.renamed(graph.reshape(graph.transpose(made, (0, 2, 1)), (1, x.size)), name)
         stored = graph.as_image(x, channels)
-        return graph.call("SOFTMAX", [stored.tensor], name, stored, beta=1.0)
+        return graph.call("SOFTMAX", [stored.tensor], name, stored, options={"beta": 1.0})

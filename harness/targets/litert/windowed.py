@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.model.tflite.file import Scales
-from harness.operators.codes import Affine
 from harness.operators.convolution import Convolution
 from harness.operators.window import Window
-from harness.targets.litert.graph import NO_ACTIVATION, SAME, VALID, Graph, Value, offset_of, stored_type
+from harness.targets.litert.graph import PLAIN, SAME, VALID, Graph, Value, offset_of, stored_type
 from harness.targets.litert.lowering import image
+from harness.targets.litert.sums import Sums
 
 
 def padded(graph: Graph, x: Value, window: Window, filler: Array | None) -> tuple[Value, Mapping[str, Any]]:
@@ -62,45 +61,32 @@ def reads_more(window: Window) -> bool:
     return False
 
 
-def convolve(  # noqa: PLR0913 - the parts of the operator
-    layer: Convolution,
-    graph: Graph,
-    x: Value,
-    weights: Array,
-    bias: Array,
-    scales: tuple[Scales | None, Scales | None],
-    name: str,
-    y: Affine | None,
-) -> Value:
+def convolve(layer: Convolution, graph: Graph, x: Value, sums: Sums) -> Value:
     """Add CONV_2D, or DEPTHWISE_CONV_2D if each group has one channel."""
     count, window = layer.input.shape[0], layer.window
     inner, options = padded(graph, image(graph, x, layer), window, None)
-    channels, width = count // layer.groups, weights.shape[1]
-    kernel = weights.T.reshape(width, channels, *window.kernel).transpose(0, 2, 3, 1)
+    channels, width = count // layer.groups, sums.weights.shape[1]
+    kernel = sums.weights.T.reshape(width, channels, *window.kernel).transpose(0, 2, 3, 1)
     depthwise = channels == 1 and layer.groups > 1
-    own = scales[0]
     if depthwise:
         kernel = kernel.transpose(3, 1, 2, 0)
-        own = None if own is None else Scales(own.scale, own.zero_point, 3)
         options = {**options, "depthMultiplier": width // count}
+    of_weights, of_bias = sums.scales(3 if depthwise else 0)
     dilations = dict(zip(("dilationHFactor", "dilationWFactor"), window.dilation, strict=True))
     inputs = [
         inner.tensor,
-        graph.constant(f"{name}/weights", np.ascontiguousarray(kernel), own),
-        graph.constant(f"{name}/bias", bias, scales[1]),
+        graph.constant(f"{sums.name}/weights", np.ascontiguousarray(kernel), of_weights),
+        graph.constant(f"{sums.name}/bias", sums.bias, of_bias),
     ]
-    like = Value(inner.tensor, inner.shape, inner.dtype, (width, *window.output), offset_of(layer.dtype))
     return graph.call(
         "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D",
         inputs,
-        name,
-        like,
+        sums.name,
+        Value(inner.tensor, inner.shape, inner.dtype, (width, *window.output), offset_of(layer.dtype)),
         shape=(1, *window.output, width),
-        dtype=stored_type(layer.dtype) if y is not None else inner.dtype,
-        scales=y,
-        fusedActivationFunction=NO_ACTIVATION,
-        **options,
-        **dilations,
+        dtype=stored_type(layer.dtype) if sums.y is not None else inner.dtype,
+        scales=sums.y,
+        options={**options, **dilations, **PLAIN},
     )
 
 
@@ -112,5 +98,10 @@ def pool(graph: Graph, operator: str, x: Value, window: Window, name: str, fille
     sizes = dict(zip(("filterHeight", "filterWidth"), window.kernel, strict=True))
     shape = (1, *window.output, x.shape[3])
     return graph.call(
-        operator, [inner.tensor], name, like, shape=shape, fusedActivationFunction=NO_ACTIVATION, **options, **sizes
+        operator,
+        [inner.tensor],
+        name,
+        like,
+        shape=shape,
+        options={**options, **sizes, **PLAIN},
     )
