@@ -81,8 +81,10 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     )
     evaluate = [layer.prepare() for layer in layers]
     for vector in stimuli(network, count, seed).chunk(0, count):
-        stored = encoded(vector, file.inputs[network.input.name])
-        outputs, last = full.run(stored), plain.run(stored)
+        outputs, last = (
+            engine.run({each.tensor: encoded(vector, each) for each in of.inputs.values()})
+            for engine, of in ((full, every), (plain, file))
+        )
         values = {network.input.name: vector[None]}
         for each, function in zip(found.layers, evaluate, strict=True):
             layer = each.layer

@@ -29,7 +29,14 @@ VERSIONS: Mapping[str, int] = {
     "TRANSPOSE": 2,
 }
 """Versions of operators, the first that has int8; 1 for others."""
-OPTIONS: Mapping[str, str] = {"GATHER": "Gather", "MAX_POOL_2D": "Pool2D", "AVERAGE_POOL_2D": "Pool2D"}
+OPTIONS: Mapping[str, str] = {
+    "AVERAGE_POOL_2D": "Pool2D",
+    "MAX_POOL_2D": "Pool2D",
+    "MEAN": "Reducer",
+    "REDUCE_MAX": "Reducer",
+    "REDUCE_MIN": "Reducer",
+    "SUM": "Reducer",
+}
 """Names of the options that are not those of the operator."""
 
 

@@ -32,7 +32,7 @@ class Interpreter:
                 self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise ToolError(f"LiteRT refuses the file: {error}", "report the model: the file should be valid") from None
-        self._input = self._interpreter.get_input_details()[0]
+        self._inputs = {int(each["index"]): each["shape"] for each in self._interpreter.get_input_details()}
         self.outputs = [int(each["index"]) for each in self._interpreter.get_output_details()]
 
     def not_delegated(self) -> tuple[str, ...]:
@@ -51,9 +51,10 @@ class Interpreter:
             node["op_name"] for node in nodes if node["op_name"] != DELEGATE and int(node["index"]) not in taken
         )
 
-    def run(self, vector: Array) -> Mapping[int, Array]:
-        """Return the outputs by the number of their tensor, for one vector of the input's size and type."""
-        self._interpreter.set_tensor(self._input["index"], vector.reshape(self._input["shape"]))
+    def run(self, inputs: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Return the outputs by the number of their tensor, for inputs of the right size and type, by theirs."""
+        for number, shape in self._inputs.items():
+            self._interpreter.set_tensor(number, inputs[number].reshape(shape))
         self._interpreter.invoke()
         return {number: np.array(self._interpreter.get_tensor(number)) for number in self.outputs}
 

@@ -50,7 +50,7 @@ class LiteRt(Target):
     def claim(self, layer: Layer) -> Claim:
         """Return whether the layer has the specification's bits, or lies within its tolerance."""
         lowering: LiteRtLowering[Layer] = self.lowering_of(layer)
-        return lowering.claim
+        return lowering.claim_of(layer)
 
     def compiler(self) -> KernelCompiler:
         """Return the build with the library."""

@@ -62,8 +62,9 @@ def convert(
         values[layer.output.name] = lowering.emit(layer, graph, [values[tensor.name] for tensor in layer.inputs])
         operators[layer.name] = tuple(call.name for call in graph.operators[first:])
     file = graph.file([given[tensor.name] for tensor in inputs], [values[name] for name in outputs], metadata or {})
+    claims = {layer.name: lowerings[type(layer)].claim_of(layer) for layer in layers}
     found = {layer.name: values[layer.output.name] for layer in layers}
-    return Converted(file, given, found, operators, {layer.name: lowerings[type(layer)].claim for layer in layers})
+    return Converted(file, given, found, operators, claims)
 
 
 def supported(lowerings: Lowerings) -> list[str]:

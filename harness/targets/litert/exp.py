@@ -1,15 +1,23 @@
-"""Exp of float32 in TFLite: EXP."""
+"""Exp in TFLite: refused."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.operators.exp import Exp
-from harness.targets.base import Claim
-from harness.targets.litert.lowering import ElementwiseLowering
+from harness.targets.litert.graph import Graph, Value
+from harness.targets.litert.lowering import LiteRtLowering
 
 
-class ExpLowering(ElementwiseLowering[Exp]):
-    """LiteRT's own approximation."""
+class ExpLowering(LiteRtLowering[Exp]):
+    """EXP of XNNPACK has relative errors of 2e-6, and results below 1.2e-38 become 0."""
 
     operator = Exp
-    claim = Claim.BOUNDED
-    tflite = "EXP"
+
+    def unsupported(self, layer: Exp, variant: str) -> str | None:  # noqa: ARG002 - all layers, all variants
+        """Refuse all layers."""
+        return "EXP of XNNPACK is further from exp than the layer's tolerance (relative errors of 2e-6)"
+
+    def emit(self, layer: Exp, graph: Graph, inputs: Sequence[Value]) -> Value:
+        """Raise an error: no layer is supported."""
+        raise NotImplementedError
