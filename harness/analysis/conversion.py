@@ -1,16 +1,17 @@
-"""A TFLite file of a network: what LiteRT computes with it, layer by layer, beside the specification."""
+"""A TFLite file and a network, made of one another: what LiteRT computes, layer by layer, beside the specification."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.analysis.compare import difference_map
 from harness.core.arrays import Array
+from harness.model.importer.tflite import Imported
 from harness.model.network import Network
-from harness.model.tflite.file import encode
+from harness.model.tflite.file import Scales, TfliteFile, encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.operators.base import Layer
 from harness.reference import ratios_to
@@ -127,3 +128,71 @@ def _compare(each: LayerCheck, function: Callable[..., Array], inputs: Sequence[
             allowed = np.zeros(right.shape) if tolerance is None else tolerance
             shares = np.nan_to_num(ratios_to(actual, right, allowed), nan=np.inf, posinf=np.inf)
             each.ratio = max(each.ratio, float(shares.max(initial=0, where=differs)))
+
+
+@dataclass
+class OperatorCheck:
+    """An operator of a TFLite file: what LiteRT computes, compared with the network for LiteRT's own inputs."""
+
+    name: str
+    operator: str
+    compared: int = 0
+    differing: int = 0
+    largest_difference: float = 0.0
+
+
+def check_import(
+    network: Network, file: TfliteFile, imported: Imported, count: int, seed: int, advance: Callable[[int], None]
+) -> list[OperatorCheck]:
+    """Run LiteRT on `count` seeded vectors, and compare every activation of the file with the network's layers."""
+    written = [call for call in file.operators if call.outputs[0] in imported.activations]
+    engine = Interpreter(encode(replace(file, outputs=tuple(call.outputs[0] for call in written))))
+    layers = {layer.output.name: layer for layer in network.layers}
+    evaluate = {name: layer.prepare() for name, layer in layers.items()}
+    found = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
+    [given] = file.inputs
+    for vector in stimuli(network, count, seed).chunk(0, count):
+        known = {network.input.name: vector[None]}
+        start = _computed(imported.activations[given], known, layers, evaluate)
+        outputs = engine.run({given: _as_stored(start, file.tensors[given].shape, image=given in imported.images)})
+        values = {given: start} | {
+            number: _as_onnx(outputs[number], image=number in imported.images) for number in found
+        }
+        for call in written:
+            inputs = {imported.activations[each]: values[each] for each in call.inputs if each in values}
+            right = _computed(imported.activations[call.outputs[0]], known | inputs, layers, evaluate)
+            _count(found[call.outputs[0]], right, values[call.outputs[0]], file.tensors[call.outputs[0]].scales)
+        advance(1)
+    return list(found.values())
+
+
+def _computed(
+    name: str, known: Mapping[str, Array], layers: Mapping[str, Layer], evaluate: Mapping[str, Callable[..., Array]]
+) -> Array:
+    """Return an activation of the network from those that are known."""
+    if name in known:
+        return known[name]
+    return evaluate[name](*(_computed(source, known, layers, evaluate) for source in layers[name].sources))
+
+
+def _as_stored(values: Array, shape: Sequence[int], *, image: bool) -> Array:
+    if not image:
+        return values
+    _, height, width, channels = shape
+    return np.ascontiguousarray(values.reshape(channels, height, width).transpose(1, 2, 0))
+
+
+def _as_onnx(values: Array, *, image: bool) -> Array:
+    moved = values.transpose(0, 3, 1, 2) if image else values
+    return np.ascontiguousarray(moved).reshape(1, -1)
+
+
+def _count(found: OperatorCheck, right: Array, actual: Array, scales: Scales | None) -> None:
+    """Compare values; codes that are float32 in the network are the numbers that they stand for."""
+    if right.dtype == np.float32 and actual.dtype != np.float32 and scales is not None:
+        actual = (actual.astype(np.float32) - scales.zero_point) * scales.scale[0]
+    differs = right != actual
+    distance = np.abs(right.astype(np.float64) - actual.astype(np.float64))
+    found.compared += right.size
+    found.differing += int(np.count_nonzero(differs))
+    found.largest_difference = max(found.largest_difference, float(distance.max(initial=0)))

@@ -24,7 +24,7 @@ class SoftmaxLowering(LiteRtLowering[Softmax]):
             stored = graph.reshape(x, (1, *image[1:], image[0]))
             return graph.call("SOFTMAX", [stored.tensor], name, stored, options={"beta": 1.0})
         if layer.inner == 1:
-            rows = graph.plain(x, (1, layer.rows, layer.length))
+            rows = graph.plain(x, (layer.rows, layer.length))
             return graph.call("SOFTMAX", [rows.tensor], name, rows, options={"beta": 1.0})
         outer = layer.rows // layer.inner
         channels = (outer * layer.length, 1, layer.inner)
