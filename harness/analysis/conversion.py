@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.analysis.compare import difference_map
-from harness.core.arrays import Array
+from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.model.importer.tflite import Imported
 from harness.model.network import Network
 from harness.model.tflite.file import Scales, TfliteFile, encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.operators.base import Layer
 from harness.reference import ratios_to
-from harness.reference.stimuli import stimuli
+from harness.reference.stimuli import random_stream
 from harness.targets import Claim
 from harness.targets.litert.convert import Converted, convert_network
 from harness.targets.litert.graph import Value
+
+BYTES_A_VALUE = 16
+"""Of an activation: LiteRT's, the right one, and what a comparison needs."""
 
 
 @dataclass
@@ -81,12 +84,11 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
         plain.not_delegated(),
     )
     evaluate = [layer.prepare() for layer in layers]
-    for vector in stimuli(network, count, seed).chunk(0, count):
-        outputs, last = (
-            engine.run({each.tensor: encoded(vector, each) for each in of.inputs.values()})
-            for engine, of in ((full, every), (plain, file))
-        )
-        values = {network.input.name: vector[None]}
+    for part in _parts(network, count, seed):
+        stored = [encoded(vector, every.inputs[network.input.name]) for vector in part]
+        outputs = full.run_all(every.inputs[network.input.name].tensor, stored)
+        last = plain.run_all(file.inputs[network.input.name].tensor, stored)
+        values = {network.input.name: part}
         for each, function in zip(found.layers, evaluate, strict=True):
             layer = each.layer
             values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
@@ -95,8 +97,17 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
             if file.layers[layer.name].tensor in last:
                 other = decoded(last, file.layers[layer.name], layer.dtype)
                 found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
-        advance(1)
+        advance(len(part))
     return found
+
+
+def _parts(network: Network, count: int, seed: int) -> Iterator[Array]:
+    """Yield seeded uniform vectors of the input box, as many at once as have room with all activations."""
+    low, high = network.box
+    values = random_stream(seed, 0).random((count, network.input.size), dtype=np.float32)
+    vectors = low + values * (high - low)
+    at_once = max(MEMORY_BUDGET // (BYTES_A_VALUE * sum(layer.size for layer in network.layers)), 1)
+    yield from (vectors[start : start + at_once] for start in range(0, count, at_once))
 
 
 def encoded(vector: Array, value: Value) -> Array:
@@ -106,12 +117,13 @@ def encoded(vector: Array, value: Value) -> Array:
 
 
 def decoded(outputs: Mapping[int, Array], value: Value, dtype: np.dtype[np.generic]) -> Array:
-    """Return an activation (1, size) of the network from the file's outputs."""
-    stored = outputs[value.tensor].reshape(-1)
+    """Return an activation of the network, (vectors, size), from the file's outputs, of any shape behind the vectors."""
+    stored = outputs[value.tensor]
+    stored = stored.reshape(len(stored), -1)
     numbers = (stored.astype(np.int16) + value.offset).astype(dtype) if value.offset else stored.astype(dtype)
     activation = np.empty_like(numbers)
-    activation[value.places()] = numbers
-    return activation[None]
+    activation[:, value.places()] = numbers
+    return activation
 
 
 def _compare(each: LayerCheck, function: Callable[..., Array], inputs: Sequence[Array], actual: Array) -> None:
@@ -151,10 +163,11 @@ def check_import(
     evaluate = {name: layer.prepare() for name, layer in layers.items()}
     found = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
     [given] = file.inputs
-    for vector in stimuli(network, count, seed).chunk(0, count):
-        known = {network.input.name: vector[None]}
+    for part in _parts(network, count, seed):
+        known = {network.input.name: part}
         start = _computed(imported.activations[given], known, layers, evaluate)
-        outputs = engine.run({given: _as_stored(start, file.tensors[given].shape, image=given in imported.images)})
+        stored = [_as_stored(vector, file.tensors[given].shape, image=given in imported.images) for vector in start]
+        outputs = engine.run_all(given, stored)
         values = {given: start} | {
             number: _as_onnx(outputs[number], image=number in imported.images) for number in found
         }
@@ -162,7 +175,7 @@ def check_import(
             inputs = {imported.activations[each]: values[each] for each in call.inputs if each in values}
             right = _computed(imported.activations[call.outputs[0]], known | inputs, layers, evaluate)
             _count(found[call.outputs[0]], right, values[call.outputs[0]], file.tensors[call.outputs[0]].scales)
-        advance(1)
+        advance(len(part))
     return list(found.values())
 
 
@@ -184,7 +197,7 @@ def _as_stored(values: Array, shape: Sequence[int], *, image: bool) -> Array:
 
 def _as_onnx(values: Array, *, image: bool) -> Array:
     moved = values.transpose(0, 3, 1, 2) if image else values
-    return np.ascontiguousarray(moved).reshape(1, -1)
+    return np.ascontiguousarray(moved).reshape(len(values), -1)
 
 
 def _count(found: OperatorCheck, right: Array, actual: Array, scales: Scales | None) -> None:

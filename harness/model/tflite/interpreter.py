@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
@@ -57,6 +57,15 @@ class Interpreter:
             self._interpreter.set_tensor(number, inputs[number].reshape(shape))
         self._interpreter.invoke()
         return {number: np.array(self._interpreter.get_tensor(number)) for number in self.outputs}
+
+    def run_all(self, number: int, vectors: Sequence[Array]) -> Mapping[int, Array]:
+        """Return the outputs of several vectors, (vectors, ...) without an axis of 1, for the only input `number`."""
+        found = [self.run({number: vector}) for vector in vectors]
+        return {output: np.stack([_of_vector(each[output]) for each in found]) for output in self.outputs}
+
+
+def _of_vector(values: Array) -> Array:
+    return values[0] if values.shape[:1] == (1,) and values.ndim > 1 else values
 
 
 def _module() -> ModuleType:

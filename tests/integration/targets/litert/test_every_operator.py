@@ -67,7 +67,9 @@ def computed(layer: Layer, file: Converted, inputs: list[Array]) -> Array:
             file.inputs[tensor.name].tensor: encoded(values[vector], file.inputs[tensor.name])
             for tensor, values in zip(layer.inputs, inputs, strict=True)
         }
-        found.append(decoded(engine.run(given), file.layers[layer.name], layer.dtype))
+        value = file.layers[layer.name]
+        output = {value.tensor: engine.run(given)[value.tensor][None]}
+        found.append(decoded(output, value, layer.dtype))
     return np.concatenate(found)
 
 
