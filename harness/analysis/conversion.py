@@ -117,7 +117,7 @@ def encoded(vector: Array, value: Value) -> Array:
 
 
 def decoded(outputs: Mapping[int, Array], value: Value, dtype: np.dtype[np.generic]) -> Array:
-    """Return an activation of the network, (vectors, size), from the file's outputs, of any shape behind the vectors."""
+    """Return an activation of the network, (vectors, size), from outputs of the file, (vectors, ...)."""
     stored = outputs[value.tensor]
     stored = stored.reshape(len(stored), -1)
     numbers = (stored.astype(np.int16) + value.offset).astype(dtype) if value.offset else stored.astype(dtype)
