@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from harness import targets
 from harness.analysis.conversion import decoded, encoded
@@ -20,10 +22,10 @@ from harness.operators.qlinear_conv import QLinearConv
 from harness.reference import ratios_to
 from harness.reference.specification import SpecificationReference
 from harness.targets import Claim
-from harness.targets.litert.convert import Converted, convert
+from harness.targets.litert.convert import Converted, convert, convert_network
 from tests.integration.programs import test_float_operators as terms
 from tests.support import codes, float_images, functions, images
-from tests.support.programs.board_program import uniform_vectors
+from tests.support.programs.board_program import parse, uniform_vectors
 from tests.support.programs.convolutions import random_convolutions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
@@ -146,3 +148,44 @@ def test_a_wrong_constant_of_a_file_is_found() -> None:
     a_code = int(np.ceil(1 / layer.multiplier.min()))
     for role, by in (("weights", 40), ("bias", a_code)):
         assert (computed(layer, changed(file, role, by), inputs) != right[place]).any(), role
+
+
+def sequences() -> Network:
+    """Convolutions, pooling, normalisation and functions over time, as of a speech classifier, then a dense layer."""
+    rng, graph = np.random.default_rng(0), []
+
+    def constant(name: str, *shape: int) -> str:
+        values[name] = rng.normal(0, 0.3, shape).astype(np.float32)
+        return name
+
+    values: dict[str, Array] = {"variance": rng.uniform(0.5, 1.5, 8).astype(np.float32)}
+    channels = [constant(name, 8) for name in ("scale", "offset", "mean")]
+    for operator, *inputs, attributes in (
+        ("Conv", constant("w1", 8, 4, 5), constant("b1", 8), {"pads": [2, 2]}),
+        ("BatchNormalization", *channels, "variance", {}),
+        ("Relu", {}),
+        ("MaxPool", {"kernel_shape": [2], "strides": [2]}),
+        ("Conv", constant("w2", 8, 1, 3), constant("b2", 8), {"group": 8, "pads": [1, 1]}),
+        ("Conv", constant("w3", 6, 8, 1), constant("b3", 6), {}),
+        ("LeakyRelu", {}),
+        ("Flatten", {}),
+        ("Gemm", constant("w4", 48, 3), constant("b4", 3), {}),
+    ):
+        source = f"y{len(graph)}" if graph else "x"
+        graph.append(helper.make_node(operator, [source, *inputs], [f"y{len(graph) + 1}"], **attributes))
+    given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["vectors", 4, 16])
+    made = helper.make_tensor_value_info(f"y{len(graph)}", onnx.TensorProto.FLOAT, ["vectors", 3])
+    constants = [numpy_helper.from_array(value, name) for name, value in values.items()]
+    whole = helper.make_graph(graph, "sequences", [given], [made], constants)
+    return parse(helper.make_model(whole, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+
+
+def test_sequences_stay_images_until_the_dense_layer() -> None:
+    net = sequences()
+    file = convert_network(net, [net.layers[-1].output.name])
+    names = [call.name for call in file.file.operators]
+    assert names == [
+        *("CONV_2D", "SUB", "DIV", "MUL", "ADD", "RELU", "MAX_POOL_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "LEAKY_RELU"),
+        *("RESHAPE", "FULLY_CONNECTED"),
+    ]
+    assert wrong_and_refused(net, np.random.default_rng(1).normal(0, 1, (8, 64)).astype(np.float32)) == ({}, {})
