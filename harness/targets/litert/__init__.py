@@ -34,6 +34,12 @@ class LiteRt(Target):
     lowering = LiteRtLowering
     restriction = "others have no form in TFLite here"
     fuses_tasks = True
+    has_stages = False
+
+    @property
+    def reports_times(self) -> bool:
+        """False: LiteRT runs on the item's own core."""
+        return False
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folder of the code that calls LiteRT."""

@@ -73,6 +73,19 @@ def test_a_board_with_an_old_glibc_is_refused(user: User) -> None:
     assert "for aarch64 needs glibc 2.34, the board has 2.31" in refused.err
 
 
+def test_a_proof_is_refused_because_a_library_computes(user: User) -> None:
+    given = ["--board", "host", "--model", str(user.folder / "net.onnx"), "--items", "c,litert:xnnpack"]
+    refused = user.harness("prove", *given)
+    assert refused.code == EXIT_REQUEST
+    assert "a proof cannot query the layers that target litert:xnnpack computes" in refused.err
+
+
+def test_a_measurement_times_litert_on_its_own_core(user: User) -> None:
+    given = ["--board", "host", "--model", str(user.folder / "net.onnx"), "--items", "c,litert:xnnpack"]
+    measured = user.harness("measure", *given, "--samples", "200", "--json")
+    assert (measured.code, measured.document["verdict"]) == (0, "measured"), measured.err
+
+
 @pytest.fixture
 def emulated_user(user: User, cache: Path) -> Iterator[User]:
     entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["kv260"]
