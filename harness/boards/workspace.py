@@ -86,7 +86,7 @@ class Workspace:
 
     def run_names(self) -> list[str]:
         """Return the names of all run folders, the newest first; a name begins with the time."""
-        files = ("request.json", "run.json", "request.decide.json")
+        files = ("request.json", "run.json", "request.decide.json", "wcet.json")
         found = {path.parent.name for file in files for path in self.runs.glob(f"*/{file}")}
         return sorted(found, reverse=True)
 

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli import _completion, decide
+from harness.cli import _completion, decide, wcet
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
@@ -78,6 +78,10 @@ def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) ->
         if wanted.key is not None:
             raise RequestError(f"{path}: a decision has no signature", "verify it without --key")
         return decide.verify(path, console)
+    if (path / wcet.DOCUMENT).exists():
+        if wanted.key is not None:
+            raise RequestError(f"{path}: an analysis has no signature", "verify it without --key")
+        return wcet.verify(path, console)
     evidence = read(path)
     claims = list(claims_of(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
     found = is_valid(claims)

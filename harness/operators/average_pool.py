@@ -88,6 +88,11 @@ y = s / count                                                        count: valu
         counts = np.broadcast_to(self.count, (self.output.shape[0], self.window.positions)).reshape(-1)
         return {**found, "count": counts[region.indices(self.size)][: found["window"].positions]}
 
+    @property
+    def operations(self) -> int:
+        """One for each value of each window."""
+        return self.size * self.window.size
+
     def constants(self) -> Constants:
         """Return the window and the divisors."""
         return {"window": self.window.table(), "count": self.count}

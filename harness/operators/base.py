@@ -116,6 +116,8 @@ class Layer(ABC):
     """The positions of the ONNX inputs that are weights or bias if they are constant."""
     fragments: ClassVar[tuple[Fragment, ...]]
     """The same arithmetic in NNEF: every operation that `fragment` can return."""
+    operations_of_value: ClassVar[int] = 0
+    """The operations of one value of the output, see `operations`."""
     layer_per_output: ClassVar[bool] = False
     """True if each output of a node is a layer of its own; other nodes have one output."""
     side_by_side: ClassVar[bool] = False
@@ -145,6 +147,15 @@ class Layer(ABC):
     def role(cls, position: int) -> str:
         """Return the name of an ONNX input."""
         return cls.roles[position] if position < len(cls.roles) else f"input {position}"
+
+    @property
+    def operations(self) -> int:
+        """The arithmetic operations of one vector, as TensorFlow's profiler counts them and the ACETONE paper does.
+
+        Two for each product of a sum, one for each addition of a bias and for each value of a pooling window; nothing
+        for operators that the profiler does not know, such as Relu and Tanh.  It says how large a network is.
+        """
+        return self.operations_of_value * self.size
 
     @property
     def fragment(self) -> Fragment:

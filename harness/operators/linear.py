@@ -30,6 +30,12 @@ class Linear(Layer):
     weights: Array
 
     @property
+    def operations(self) -> int:
+        """Two for each product, and one for each value that a bias is added to."""
+        bias = self.constants().get("bias")
+        return 2 * self.weights.size * self.positions + (0 if bias is None or not np.any(bias) else self.size)
+
+    @property
     def groups(self) -> int:
         """The number of groups of inputs and of channels; a sum has inputs of one group."""
         return 1

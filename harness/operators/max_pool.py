@@ -118,6 +118,11 @@ class MaxPool(Windowed, Selection):
         """The operation for codes or float32."""
         return FRAGMENT if self.of_codes else OF_FLOATS
 
+    @property
+    def operations(self) -> int:
+        """One for each value of each window."""
+        return self.size * self.window.size
+
     def constants(self) -> dict[str, Array]:
         """Return the window."""
         return {"window": self.window.table()}

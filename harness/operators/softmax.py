@@ -85,6 +85,7 @@ class Softmax(Layer):
 
     ONNX = (("", "Softmax"),)
     elementwise = False
+    operations_of_value = 5
     fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1
     formula = """\
 e[n] = exp(x[n] - max(x))                                      in float32, by the operations of kernels/c/elementary.h

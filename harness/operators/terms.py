@@ -123,6 +123,7 @@ class BinaryLayer(Layer):
     roles = ("A", "B")
     parameters = (0, 1)
     uniform = True
+    operations_of_value = 1
     symbol: ClassVar[str]
     operation: ClassVar[str]
     """The noun for the operation."""

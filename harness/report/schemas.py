@@ -8,6 +8,8 @@ from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
+from harness.runs.tables.document import TablesDocument
+from harness.runs.wcet import WcetDocument
 from harness.targets.bundle import Manifest
 
 FOLDER = ROOT / "docs" / "schemas"
@@ -18,6 +20,8 @@ DOCUMENTS: dict[str, type[Document]] = {
     "night": NightDocument,
     "decision": DecisionDocument,
     "decision_by_bounds": BoundsDocument,
+    "tables": TablesDocument,
+    "wcet": WcetDocument,
     "bundle": Manifest,
 }
 

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import csv as csv_format
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.core.time_units import Unit
+from harness.report import cells
 from harness.report.measurements.labels import clock_text, given, percentile, table_unit
 from harness.runs.entries import MeasurementDocument, PartEntry, SummaryEntry
 from harness.runs.measurement.facts import Facts
 
-# A spreadsheet evaluates a cell that begins with one of these characters.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
 PAPER_QUANTILE = 0.999
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "$": r"\$",
-        "&": r"\&",
-        "#": r"\#",
-        "%": r"\%",
-        "_": r"\_",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': "''",
-        "`": r"\textasciigrave{}",
-        "µ": r"\textmu{}",
-    }
-)
 
 
 def csv(document: MeasurementDocument, facts: Facts) -> str:
     """Return CSV: one line for each part, units in the headings; the last column has the reasons of empty fields."""
-    rows = [_count_row(part, document) if facts.counted else _time_row(part) for part in document.parts]
-    written = io.StringIO()
-    writer = csv_format.DictWriter(written, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-    return written.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """Put an apostrophe before a text that a spreadsheet would evaluate."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    return cells.csv([_count_row(part, document) if facts.counted else _time_row(part) for part in document.parts])
 
 
 def _time_row(part: PartEntry) -> dict[str, Any]:
@@ -117,22 +82,13 @@ def latex(document: MeasurementDocument, facts: Facts) -> str:
         *(f"% {line}" for line in _caption(document, facts)),
         f"\\begin{{tabular}}{{{columns}}}",
         "\\toprule",
-        _row(head),
+        cells.row(head),
         "\\midrule",
-        *map(_row, rows),
+        *map(cells.row, rows),
         "\\bottomrule",
         "\\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"{' & '.join(map(escape, cells))} \\\\"
-
-
-def escape(text: str) -> str:
-    """Escape a text of one line for LaTeX."""
-    return " ".join(text.split()).translate(_LATEX).replace("--", "-{}-")  # not one long dash
 
 
 def _times(parts: Sequence[PartEntry], unit: Unit) -> tuple[list[str], list[list[str]]]:
@@ -181,5 +137,5 @@ def _caption(document: MeasurementDocument, facts: Facts) -> Iterator[str]:
         "Date": str(document.started),
         "Verdict": f"{document.verdict}: {document.reason}",
     }
-    yield from (f"{topic}: {escape(text)}" for topic, text in told.items())
-    yield from (f"Caution: {escape(caution)}" for caution in facts.cautions)
+    yield from (f"{topic}: {cells.escape(text)}" for topic, text in told.items())
+    yield from (f"Caution: {cells.escape(caution)}" for caution in facts.cautions)

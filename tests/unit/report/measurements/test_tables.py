@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.report import measurement
-from harness.report.measurements.tables import escape
+from harness.report.cells import escape
 from tests.unit.report.test_html import HOSTILE
 
 NASTY = '\\input{/etc/passwd}\n\\end{tabular} $x^2_3$ & 50% #1 {~} a--b <|> "q" `u`'

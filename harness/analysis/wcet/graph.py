@@ -1,0 +1,344 @@
+"""Control-flow graphs of functions: blocks, loops and the order in which they are executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from harness.analysis.inspection.program import Program, Symbol
+from harness.analysis.wcet.machine import Step
+from harness.analysis.wcet.state import RefusedError
+
+EXIT = -1
+"""The block behind the return of a function."""
+COPY = 1 << 64
+"""The keys of copies of blocks are multiples of it above the addresses."""
+MOST_COPIES = 64
+"""Loops that are copied for their other entries, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Steps without a branch or call in between; `following` are the keys of the blocks that may come next.
+
+    Its key is its address, or for a copy a number above all addresses.
+    """
+
+    key: int
+    steps: tuple[Step, ...]
+    following: tuple[int, ...]
+
+    @property
+    def last(self) -> Step:
+        """Return the last instruction."""
+        return self.steps[-1]
+
+
+@dataclass(eq=False)
+class Loop:
+    """A natural loop, or a whole function: its header, the blocks in it, those of inner loops included.
+
+    `parts` are its blocks and inner loops in an order in which each comes after those that lead to it.
+    """
+
+    header: int
+    blocks: frozenset[int]
+    parts: list[int | Loop] = field(default_factory=list)
+
+    @cached_property
+    def part_of(self) -> Mapping[int, int | Loop]:
+        """Return the part that holds each block."""
+        found: dict[int, int | Loop] = {}
+        for part in self.parts:
+            found.update(dict.fromkeys(part.blocks, part) if isinstance(part, Loop) else {part: part})
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function of the program: its blocks by address, and all of it as a region."""
+
+    symbol: Symbol
+    blocks: Mapping[int, Block]
+    whole: Loop
+
+    @property
+    def name(self) -> str:
+        """Return its name as C has it."""
+        return self.symbol.name.partition("@")[0]
+
+    @cached_property
+    def calls(self) -> Mapping[int, Sequence[Block]]:
+        """Return the blocks that end with a call or a jump into another function, by the address of that."""
+        found: dict[int, list[Block]] = {}
+        for block in self.blocks.values():
+            if block.last.flow == "call" or (block.last.flow == "jump" and block.following == (EXIT,)):
+                found.setdefault(block.last.address, []).append(block)
+        return found
+
+    def loops(self) -> Iterator[Loop]:
+        """Yield all loops, each after those around it."""
+
+        def below(region: Loop) -> Iterator[Loop]:
+            for part in region.parts:
+                if isinstance(part, Loop):
+                    yield part
+                    yield from below(part)
+
+        return below(self.whole)
+
+
+class Functions:
+    """The functions of a program, decoded when they are asked for."""
+
+    def __init__(self, program: Program, decode: Callable[[bytes, int], Iterator[Step]]) -> None:
+        self.program, self._decode = program, decode
+        self._found: dict[int, Function] = {}
+
+    def at(self, address: int) -> Function | None:
+        """Return the function that starts at an address; RefusedError if its code cannot be decoded."""
+        if address not in self._found:
+            symbol = self.program.function_starts.get(address)
+            if symbol is None:
+                return None
+            self._found[address] = build(symbol, list(self._decode(self._code(symbol), address)))
+        return self._found[address]
+
+    def _code(self, symbol: Symbol) -> bytes:
+        return self.program.content(symbol.address, symbol.size)
+
+    def stub(self, address: int) -> list[Step]:
+        """Return the steps of the linker's code at an address that is no function, up to its jump."""
+        section = self.program.section_at(address)
+        if section is None or not section.executable:
+            return []
+        found = []
+        for step in self._decode(self.program.content(address, 16), address):
+            found.append(step)
+            if step.flow:
+                break
+        return found
+
+
+def build(symbol: Symbol, steps: Sequence[Step]) -> Function:
+    """Return the function with these instructions."""
+    if not steps:
+        raise RefusedError(f"function {symbol.name} has no code", "report the compiler and the flags")
+    blocks = _blocks(symbol, steps)
+    return Function(symbol, blocks, _region(steps[0].address, blocks))
+
+
+def _blocks(symbol: Symbol, steps: Sequence[Step]) -> dict[int, Block]:
+    known = {step.address for step in steps}
+    starts = {steps[0].address}
+    for step in steps:
+        if step.flow:
+            starts.add(step.address + step.size)
+            if step.flow in {"jump", "branch"} and step.target in known:
+                starts.add(step.target)
+    found, current = {}, []
+    for step in steps:
+        current.append(step)
+        after = step.address + step.size
+        if step.flow or after in starts:
+            start = current[0].address
+            found[start] = Block(start, tuple(current), _following(symbol, step, after, known))
+            current = []
+    return _reducible(steps[0].address, _reachable(steps[0].address, found))
+
+
+def _reducible(start: int, blocks: dict[int, Block]) -> dict[int, Block]:
+    """Return an equivalent graph in which each loop has one entry: what leads to it from another entry is copied."""
+    copies = 0
+    while (found := _second_entry(start, blocks)) is not None:
+        copies += 1
+        if copies > MOST_COPIES:
+            raise RefusedError(
+                f"the loop at {found[0] % COPY:#x} has too many entries", "build with other flags, for example -O1"
+            )
+        header, loop = found
+        new = {key: key % COPY + copies * COPY for key in loop if key != header}
+        for key, block in list(blocks.items()):
+            inside = key in loop
+            if not inside:
+                blocks[key] = replace(block, following=tuple(new.get(each, each) for each in block.following))
+            elif key in new:
+                after = tuple(new.get(each, each) for each in block.following)
+                blocks[new[key]] = Block(new[key], block.steps, after)
+        blocks = _reachable(start, blocks)
+    return blocks
+
+
+def _second_entry(start: int, blocks: Mapping[int, Block]) -> tuple[int, set[int]] | None:
+    """Return a loop with several entries, and the one that stays; None if there is none."""
+    following = {key: [n for n in block.following if n != EXIT] for key, block in blocks.items()}
+    waiting = [set(blocks)]
+    while waiting:
+        for loop in _components(waiting.pop(), following):
+            entries = {to for key in blocks if key not in loop for to in following[key] if to in loop}
+            entries |= {start} & loop
+            if len(entries) > 1:
+                return min(entries, key=lambda each: (_copied(entries, each, loop, following), -each)), loop
+            waiting.append(loop - entries)
+    return None
+
+
+def _copied(entries: set[int], header: int, loop: set[int], following: Mapping[int, Sequence[int]]) -> int:
+    """Return the number of blocks that lead from the other entries to the header."""
+    seen = entries - {header}
+    waiting = list(seen)
+    while waiting:
+        new = {to for to in following[waiting.pop()] if to in loop and to != header} - seen
+        seen |= new
+        waiting += new
+    return len(seen)
+
+
+def _components(nodes: set[int], following: Mapping[int, Sequence[int]]) -> Iterator[set[int]]:
+    """Yield the strongly connected components that contain a cycle (Kosaraju)."""
+    inside = {key: [to for to in following[key] if to in nodes] for key in nodes}
+    order: list[int] = []
+    seen: set[int] = set()
+    for key in nodes:
+        if key not in seen:
+            order += _postorder(key, inside, seen)
+    before = _before(order, inside)
+    placed: set[int] = set()
+    for key in reversed(order):
+        if key not in placed:
+            found = set(_postorder(key, before, placed))
+            if len(found) > 1 or key in inside[key]:
+                yield found
+
+
+def _following(symbol: Symbol, last: Step, after: int, known: set[int]) -> tuple[int, ...]:
+    if last.flow in {"return", "stop"}:
+        return (EXIT,) if last.flow == "return" else ()
+    if last.flow == "jump":
+        return (last.target,) if last.target in known else (EXIT,)  # into another function: its return is this one's
+    if last.flow == "branch" and last.target not in known:
+        raise RefusedError(f"{last.text} leaves function {symbol.name}", "build with -O1 or -O2")
+    if after not in known:
+        return ()
+    return tuple(dict.fromkeys((after, last.target))) if last.flow == "branch" else (after,)  # type: ignore[arg-type]
+
+
+def _reachable(start: int, blocks: Mapping[int, Block]) -> dict[int, Block]:
+    seen, waiting = {start}, [start]
+    while waiting:
+        for each in blocks[waiting.pop()].following:
+            if each != EXIT and each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return {address: block for address, block in blocks.items() if address in seen}
+
+
+def _region(start: int, blocks: Mapping[int, Block]) -> Loop:
+    """Return the whole function with its loops, each of which has one entry."""
+    following = {address: [n for n in block.following if n != EXIT] for address, block in blocks.items()}
+    order = _postorder(start, following)[::-1]
+    whole = Loop(start, frozenset(order))
+    inner_first = sorted(_natural_loops(order, following), key=lambda loop: len(loop.blocks))
+    placed: set[Loop] = set()
+    for address in order:  # a header comes before its loop
+        around = [loop for loop in inner_first if address in loop.blocks]
+        for loop, outer in zip(around, [*around, whole][1:], strict=True):
+            if loop not in placed:
+                placed.add(loop)
+                outer.parts.append(loop)
+        (around[0] if around else whole).parts.append(address)
+    for region in [whole, *inner_first]:
+        _sort(region, following)
+    return whole
+
+
+def _natural_loops(order: Sequence[int], following: Mapping[int, Sequence[int]]) -> list[Loop]:
+    """Return the loops, each with the bodies of all edges back to its header."""
+    dominator, before = _dominators(order, following), _before(order, following)
+    position = {address: index for index, address in enumerate(order)}
+    bodies: dict[int, set[int]] = {}
+    for address, header in ((a, to) for a in order for to in following[a] if position[to] <= position[a]):
+        if not _dominates(header, address, dominator):
+            raise ValueError(f"the loop at {header:#x} has two entries")
+        body, waiting = bodies.setdefault(header, {header}), [address]
+        while waiting:
+            one = waiting.pop()
+            if one not in body:
+                body.add(one)
+                waiting.extend(before[one])
+    return [Loop(header, frozenset(body)) for header, body in bodies.items()]
+
+
+def _before(order: Sequence[int], following: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {address: [] for address in order}
+    for address in order:
+        for each in following[address]:
+            found[each].append(address)
+    return found
+
+
+def _sort(region: Loop, following: Mapping[int, Sequence[int]]) -> None:
+    """Bring the parts of a region into an order in which each comes after those that lead to it, back edges aside."""
+    part_of = region.part_of
+    keys = {id(part): part for part in region.parts}
+    next_of: dict[int, list[int]] = {}
+    for part in region.parts:
+        of = part.blocks if isinstance(part, Loop) else (part,)
+        targets = {
+            id(part_of[to])
+            for address in sorted(of)
+            for to in following[address]
+            if to in part_of and to != region.header
+        }
+        next_of[id(part)] = [key for key in targets if key != id(part)]
+    done = _postorder(id(part_of[region.header]), next_of)
+    region.parts[:] = [keys[key] for key in reversed(done)]
+
+
+def _postorder(start: int, following: Mapping[int, Sequence[int]], seen: set[int] | None = None) -> list[int]:
+    """Return the blocks that follow `start`, those that were seen before excluded, each after those behind it."""
+    seen = set() if seen is None else seen
+    seen.add(start)
+    found, stack = [], [(start, iter(following[start]))]
+    while stack:
+        node, rest = stack[-1]
+        for each in rest:
+            if each not in seen:
+                seen.add(each)
+                stack.append((each, iter(following[each])))
+                break
+        else:
+            stack.pop()
+            found.append(node)
+    return found
+
+
+def _dominators(order: Sequence[int], following: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Return the immediate dominator of each block (Cooper, Harvey and Kennedy, 2001)."""
+    position = {address: index for index, address in enumerate(order)}
+    before = _before(order, following)
+    found = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for address in order[1:]:
+            known = [each for each in before[address] if each in found]
+            new = known[0]
+            for each in known[1:]:
+                a, b = each, new
+                while a != b:
+                    while position[a] > position[b]:
+                        a = found[a]
+                    while position[b] > position[a]:
+                        b = found[b]
+                new = a
+            if found.get(address) != new:
+                found[address], changed = new, True
+    return found
+
+
+def _dominates(a: int, b: int, dominator: Mapping[int, int]) -> bool:
+    while b != a and dominator[b] != b:
+        b = dominator[b]
+    return a == b

@@ -1,0 +1,69 @@
+"""Tables of cells: each has a value and its source, or the reason why it is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from pydantic import Field
+
+from harness.core.document import Document, Entries, Number
+
+
+class CellEntry(Entries):
+    """A value with the number of its source in the document, or `missing`, the reason why there is none."""
+
+    value: Number | str | None = None
+    source: int | None = None
+    missing: str = ""
+
+
+class ColumnEntry(Entries):
+    """A column: its name for programs, its heading for people, and whether its numbers are the paper's."""
+
+    key: str
+    heading: str
+    of_paper: bool = False
+
+
+class TableEntry(Entries):
+    """A table; each row has a cell for each column, by the column's name."""
+
+    name: str
+    title: str
+    note: str
+    columns: Sequence[ColumnEntry]
+    rows: Sequence[Mapping[str, CellEntry]]
+
+
+class TablesDocument(Document):
+    """The file `tables.json`: the tables of a paper with this installation's numbers."""
+
+    number: ClassVar[int | None] = 1
+
+    schema_number: int = Field(alias="schema")
+    paper: str
+    started: str
+    harness: str
+    command: Sequence[str]
+    tables: Sequence[TableEntry]
+    sources: Sequence[str]
+
+
+@dataclass
+class Sources:
+    """The sources of all cells of a document, each once; a cell has the number of its own."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+
+    def cell(self, value: Number | str | None, source: str, missing: str = "") -> CellEntry:
+        """Return the cell of a value, or an empty one with a reason if the value is None."""
+        if value is None:
+            return CellEntry(missing=missing or "not available")
+        return CellEntry(value=value, source=self.texts.setdefault(source, len(self.texts) + 1))
+
+
+def label(text: str) -> CellEntry:
+    """Return the cell of a name, which has no source."""
+    return CellEntry(value=text)

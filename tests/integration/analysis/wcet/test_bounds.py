@@ -1,0 +1,82 @@
+"""Bounds of built programs: the counted instructions, and wrong loop bounds that are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.analysis import wcet
+from harness.boards.profile import Profile
+from harness.core.errors import ToolError
+from harness.model.network import Network
+from harness.plan import plan
+from harness.targets import codegen
+from tests.support import builders
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import Patch, build_patched, parse
+from tests.support.programs.c_variants import GNU, QEMU
+from tests.support.programs.convolutions import random_convolutions
+from tests.support.wcet import bounded, require_sound
+
+pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not on this machine: apt-get install qemu-user")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_share_what_they_can(kept_objects: None) -> None:
+    """To compile takes longer than to run."""
+
+
+def dense() -> Network:
+    return parse(builders.random_network(np.random.default_rng(3), [5, 13, 6, 5], zero_points=True, argmax=True))
+
+
+def images(axes: int) -> Network:
+    """Two convolutions with padding, strides, dilations and groups, and a MaxPool between them."""
+    return random_convolutions(np.random.default_rng(8), axes, "int8", "int8", 2)
+
+
+@pytest.mark.parametrize(
+    ("net", "target", "flags"),
+    [
+        (dense(), "c:generic", ("-O0",)),
+        (dense(), "c:unrolled", ("-O1",)),
+        (images(1), "c:generic", ("-O1",)),
+        (images(2), "c:inlined", ("-O3", "-mcpu=cortex-a53")),
+    ],
+    ids=["dense, generic, -O0", "dense, unrolled, -O1", "images, generic, -O1", "images, inlined, -O3"],
+)
+def test_the_bound_is_the_count(
+    net: Network, target: str, flags: tuple[str, ...], host: Profile, tmp_path: Path, objects: Path
+) -> None:
+    found = bounded(net, with_compiler(host, target, GNU, flags), tmp_path, objects)
+    require_sound(found)
+    exact = [layer for layer in found.bounds.layers if not layer.decided_by_data]
+    assert len(exact) >= len(found.bounds.layers) - 1  # ArgMax, and MaxPool without optimisation, may branch on data
+    for layer in exact:
+        assert layer.instructions == found.counted[layer.function].most
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            Patch("kernels/c/qgemm.h", "(QGEMM_ROWS, depth, a", "(QGEMM_ROWS, depth - 1, a"),
+            "reads the bytes 0 to 60 of layer_0_weights, which has 65",
+        ),
+        (
+            Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"),
+            "1 bytes at",
+        ),
+    ],
+    ids=["one input less", "one output more"],
+)
+def test_a_wrong_loop_bound_is_found(wrong: Patch, words: str, host: Profile, tmp_path: Path, objects: Path) -> None:
+    board = with_compiler(host, "c:generic", GNU, ("-O1",))
+    made = plan.make(dense(), board, block=1)
+    program = build_patched(made, board, tmp_path, [wrong], objects=objects)
+    with pytest.raises(ToolError) as error:
+        wcet.of_program(codegen.generate(made), program.path)
+    assert "the loops of the program are not those of the plan" in error.value.message
+    assert words in error.value.message

@@ -1,0 +1,99 @@
+"""`harness wcet` as a user calls it: bounds, evidence, and what `harness verify` finds in changed evidence."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+
+from harness.analysis.wcet.cycles import PROGRAMS
+from harness.core.errors import RequestError
+from tests.support.builders import float_sums
+from tests.support.cli.command import User
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("aarch64-linux-gnu-gcc") is None,
+    reason="there is no cross-compiler: apt-get install gcc-aarch64-linux-gnu",
+)
+BOARD = """\
+small:
+  soc: a core
+  cores: 1
+  toolchain: {compiler: aarch64-linux-gnu-gcc, flags: [-O1, -mcpu=cortex-a53], glibc: "2.36"}
+  items: {all: {target: "c:inlined"}}
+  emulator: {cpu: cortex-a53, cores: 1}
+"""
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    (tmp_path / "boards.yaml").write_text(BOARD)
+    onnx.save_model(float_sums(), tmp_path / "sums.onnx")
+    return User(tmp_path, cache, tmp_path / "boards.yaml")
+
+
+def wcet(user: User, *more: str) -> tuple[str, ...]:
+    return ("wcet", "--board", "small", "--model", str(user.folder / "sums.onnx"), *more)
+
+
+def test_bounds_are_evidence_that_can_be_verified(user: User) -> None:
+    modelled = any(map(shutil.which, PROGRAMS))
+    ended = user.here(*wcet(user, *(() if modelled else ("--core", "none")), "--json"))
+    assert ended.code == 0, ended.err
+    found, folder = ended.document, Path(ended.document["run"])
+    layers = {layer["name"]: layer for layer in found["layers"]}
+    assert list(layers) == ["dense_1", "relu_1", "dense_2"]
+    assert (
+        found["instructions"]
+        == sum(layer["instructions"] for layer in layers.values())
+        == found["items"][0]["instructions"]
+    )
+    assert [layer["decided_by_data"] for layer in layers.values()] == [[], [], []]
+    assert {(e["name"], e["written"], e["start"], e["end"]) for e in layers["dense_2"]["accessed"]} >= {
+        ("dense_2_output", True, 0, 16),
+        ("dense_2_weights", False, 0, 12 * 4 * 4),
+    }
+    facts = (folder / "flow_facts.ffx").read_text()
+    assert re.findall(r'(?m)^  <function address="0x[0-9a-f]+" name="(\w+)">', facts) == [
+        "dense_1_forward", "relu_1_forward", "dense_2_forward",
+    ]  # fmt: skip
+    assert "dense_1" in (folder / "report.html").read_text()
+    if modelled:
+        assert found["core"]["name"] == "cortex-a53"
+        assert found["cycles"] == sum(layer["cycles"] for layer in layers.values()) > 0
+        assert found["core"]["assumptions"][0] == "an estimate of LLVM's model of the core, not a bound of the hardware"
+    verified = user.here("verify", str(folder), "--json")
+    assert verified.code == 0, verified.out
+    assert [claim["claim"] for claim in verified.document["claims"]] == ["files", "plan", "bundle", "bounds"]
+    _require_found(user, folder)
+
+
+def _require_found(user: User, folder: Path) -> None:
+    """Assert that changed evidence is found to be wrong."""
+    document = json.loads((folder / "wcet.json").read_text())
+    document["layers"][0]["instructions"] -= 1
+    document["items"][0]["instructions"] -= 1
+    document["instructions"] -= 1
+    (folder / "wcet.json").write_text(json.dumps(document))
+    wrong = user.here("verify", str(folder), "--json")
+    assert wrong.code == 1
+    assert [claim["claim"] for claim in wrong.document["claims"] if not claim["holds"]] == ["bounds"]
+    (folder / "bundle" / "inference").write_bytes(b"another program")
+    wrong = user.here("verify", str(folder), "--json")
+    assert [claim["claim"] for claim in wrong.document["claims"] if not claim["holds"]] == ["files", "bundle", "bounds"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--core", "z80"), "no model of core 'z80'"),
+        (("--items", "cuda:fused"), "cuda"),
+    ],
+)
+def test_refusals(user: User, more: tuple[str, ...], message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        user.here(*wcet(user, *more))
