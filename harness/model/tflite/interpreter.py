@@ -18,16 +18,16 @@ DELEGATE = "DELEGATE"
 
 
 class Interpreter:
-    """A file in memory, with XNNPACK or with the reference kernels; one thread."""
+    """A file in memory, with XNNPACK or with the reference kernels."""
 
-    def __init__(self, content: bytes, *, reference: bool = False) -> None:
+    def __init__(self, content: bytes, *, reference: bool = False, threads: int = 1) -> None:
         litert = _module()
         resolvers = litert.OpResolverType
         kind = resolvers.BUILTIN_REF if reference else resolvers.AUTO
         try:
             with _without_stderr():
                 self._interpreter = litert.Interpreter(
-                    model_content=content, num_threads=1, experimental_op_resolver_type=kind
+                    model_content=content, num_threads=threads, experimental_op_resolver_type=kind
                 )
                 self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
@@ -57,6 +57,10 @@ class Interpreter:
             self._interpreter.set_tensor(number, inputs[number].reshape(shape))
         self._interpreter.invoke()
         return {number: np.array(self._interpreter.get_tensor(number)) for number in self.outputs}
+
+    def invoke(self) -> None:
+        """Run the file on the inputs that it has."""
+        self._interpreter.invoke()
 
     def run_all(self, number: int, vectors: Sequence[Array]) -> Mapping[int, Array]:
         """Return the outputs of several vectors, (vectors, ...) without an axis of 1, for the only input `number`."""
