@@ -315,7 +315,7 @@ def _latencies(found: Mapping[str, Compared], models: Sequence[str], sources: So
         for count in threads:
             for engine in ("ONNX Runtime", "LiteRT"):
                 latency = found[model].times.get((engine, count)) if model in found else None
-                text = f"minimum of {latency.inferences:,} inferences on this machine, Python's interface" if latency else ""
+                text = f"minimum of {latency.inferences:,} inferences here, Python's interface" if latency else ""
                 reason = NOT_MEASURED if model in found else absent(model)
                 key = f"{engine.split()[0].lower()}_{count}"
                 cells[key] = sources.cell(latency.minimum / 1000 if latency else None, text, reason)
