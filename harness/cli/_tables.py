@@ -26,10 +26,11 @@ from harness.runs import folder as run_folder
 from harness.runs.job import command_line
 from harness.runs.tables import acetone as paper
 from harness.runs.tables import builds, peers
+from harness.runs.tables import tflite as thesis
 from harness.runs.tables.acetone import Examined
 from harness.runs.tables.acetone_numbers import PAPER
 from harness.runs.tables.builds import Code
-from harness.runs.tables.document import Sources, TablesDocument
+from harness.runs.tables.document import Sources, TableEntry, TablesDocument
 
 DOCUMENT = "tables.json"
 
@@ -64,14 +65,35 @@ def acetone(asked: Asked, workspace: Workspace, console: Console) -> int:
                 console.note(paper.absent(name))
                 bar.advance(len(profiles) * len(forms))
             found.append(dataclasses.replace(network, peers=of_peers.get(name, ())))
-    document = _document(found, asked.profiles, started)
-    folder = asked.output or Path("tables-acetone")
+    sources = Sources()
+    document = _document(PAPER, paper.tables(found, asked.profiles, sources), sources, started)
+    return _write(document, asked.output or Path("tables-acetone"), list(paper.differing(found)), console)
+
+
+def tflite(asked: Asked, workspace: Workspace, console: Console) -> int:
+    """Convert, compare, write all forms of the tables, and return the exit code: 1 if a layer differs."""
+    models = _chosen("model", asked.models, thesis.MODELS)
+    known, started = {path.stem for path in workspace.model_files()}, f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
+    found, sources = [], Sources()
+    with console.progress("comparing", len(models) * thesis.INPUTS) as bar:
+        for name in models:
+            if name in known:
+                found.append(thesis.compared(workspace.model(name), asked.seconds, bar.advance))
+            else:
+                console.note(thesis.absent(name))
+                bar.advance(thesis.INPUTS)
+    document = _document(thesis.PAPER, thesis.tables(found, models, sources), sources, started)
+    return _write(
+        document, asked.output or Path("tables-tflite"), [each.model for each in found if each.wrong], console
+    )
+
+
+def _write(document: TablesDocument, folder: Path, wrong: Sequence[str], console: Console) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / DOCUMENT, document)
     for name, text in report.reports(document).items():
         write_whole(folder / name, text.encode())
-    wrong = list(paper.differing(found))
-    console.document(document.to_json() | {"wrong": wrong})
+    console.document(document.to_json() | {"wrong": list(wrong)})
     console.show(*report.terminal(document), Text(f"{folder / report.PAGE}"))
     for each in wrong:
         console.note(f"wrong outputs: {each}")
@@ -103,12 +125,10 @@ def _examined(
     return Examined(name, case, found)
 
 
-def _document(found: Sequence[Examined], boards: Sequence[str], started: str) -> TablesDocument:
-    sources = Sources()
-    made = paper.tables(found, boards, sources)
+def _document(title: str, made: Sequence[TableEntry], sources: Sources, started: str) -> TablesDocument:
     return TablesDocument(
         schema=1,
-        paper=PAPER,
+        paper=title,
         started=started,
         harness=f"{__version__} ({revision() or 'unknown revision'})",
         command=command_line(),

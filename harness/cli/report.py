@@ -35,7 +35,9 @@ MUTATION = ROOT / "docs" / "mutation.md"
 @click.option(
     "--nights", type=click.IntRange(1), default=30, show_default=True, help="Number of nights, the latest first."
 )
-@click.option("--tables", type=click.Choice(["acetone"]), help="Tables of a paper with the numbers of this machine.")
+@click.option(
+    "--tables", type=click.Choice(["acetone", "tflite"]), help="Tables of a paper with the numbers of this machine."
+)
 @click.option(
     "--board",
     "profiles",  # --boards is the file of all
@@ -60,7 +62,7 @@ MUTATION = ROOT / "docs" / "mutation.md"
     multiple=True,
     help="Times of other tools: a document of benchmarks/run_peers.py --network NAME --json; may be repeated.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the tables; default: tables-acetone.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the tables; default: tables-NAME.")
 @as_json
 @pass_workspace
 def command(
@@ -78,7 +80,8 @@ def command(
     With a DECISION, write its page anew: a folder of harness decide, its name, or last.
 
     With --tables, build the networks of a paper in all forms of code, measure them, and write the paper's tables with
-    these numbers as CSV, LaTeX and HTML. Exit code 1 if outputs of a program are wrong.
+    these numbers as CSV, LaTeX and HTML; the tables `tflite` compare LiteRT with ONNX Runtime on this machine. Exit
+    code 1 if outputs of a program are wrong.
     """
     console = Console.open(as_json=as_json)
     if sum(given is not None for given in (site, decision, tables)) != 1:
@@ -86,7 +89,8 @@ def command(
     if tables is not None:
         from harness.cli import _tables
 
-        return _tables.acetone(_tables.Asked(**asked), space, console)
+        write = {"acetone": _tables.acetone, "tflite": _tables.tflite}[tables]
+        return write(_tables.Asked(**asked), space, console)
     if site is not None:
         report(site, nights, space, console)
     elif decision is not None:

@@ -133,6 +133,14 @@ class Target(ABC):
     fuses_tasks: bool = False
     """True if the forward of a launch's first task may compute the whole launch; otherwise each task is a launch."""
 
+    has_stages: bool = True
+    """False if a proof cannot query the parts of its layers."""
+
+    @property
+    def reports_times(self) -> bool:
+        """True if the program writes the times of its device, as `device_times.h` says."""
+        return self.compiler() is not None
+
     def __init__(self, variant: str = "") -> None:
         self.variant = variant
 

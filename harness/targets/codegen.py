@@ -281,14 +281,13 @@ def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[
         merges = tuple(
             (merge.stage.name, (None, merge.buffer)) for other in of_launch for merge in _merges_of(plan, other)
         )
-        own = [stage for stage in code.stages if stage.part is not StageKind.MERGE]
-        sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
-        between = len(own) - 1
-        ends: list[str | None] = [*[None] * between, _array(task)]
-        starts: list[tuple[str | None, ...]] = [tuple(sources), *[(None,)] * between]
-        called = tuple((stage.name, (*begin, end)) for stage, begin, end in zip(own, starts, ends, strict=True))
+        called = (
+            ()
+            if code.driver
+            else _called(code, [arrays.get(name, name) for name in _source_buffers(plan, task)], _array(task))
+        )
         copies = bool(_copies(plan, task, of_launch))
-        found.append(Forward(f"{task.name}_forward", merges, () if code.driver else called, code.driver, copies))
+        found.append(Forward(f"{task.name}_forward", merges, called, code.driver, copies))
     return tuple(found)
 
 
@@ -296,6 +295,15 @@ def _ends(plan: Plan, items: Sequence[ItemCode]) -> Iterator[Forward | None]:
     for item, code in zip(plan.items, items, strict=True):
         driver = tuple(dict.fromkeys(name for task in code.tasks for name in task.driver))
         yield Forward(_end(item.name), (), (), driver, uses_execution=False) if code.finish else None
+
+
+def _called(code: LayerCode, sources: Sequence[str], output: str) -> tuple[tuple[str, tuple[str | None, ...]], ...]:
+    """Return the stages that a forward calls one after the other, from the sources to the output."""
+    own = [stage for stage in code.stages if stage.part is not StageKind.MERGE]
+    between = len(own) - 1
+    ends: list[str | None] = [*[None] * between, output]
+    starts: list[tuple[str | None, ...]] = [tuple(sources), *[(None,)] * between]
+    return tuple((stage.name, (*begin, end)) for stage, begin, end in zip(own, starts, ends, strict=True))
 
 
 def _launches_of(plan: Plan, item: int) -> list[list[Task]]:

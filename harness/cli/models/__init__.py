@@ -10,6 +10,7 @@ MODULES = {
     "import": "import_model",
     "quantize": "quantize",
     "transform": "transform",
+    "convert": "convert",
     "show": "show",
     "load": "load",
     "list": "list",
@@ -19,4 +20,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, list and show networks; list operators."""
+    """Import, quantise, transform, convert, list and show networks; list operators."""

@@ -20,8 +20,11 @@ from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.model.float_network import DenseNetwork
-    from harness.model.importer import Changes, FloatImport, NetworkImport
+    from harness.model.importer import Changes, FloatImport, NetworkImport, TfliteImport
     from harness.model.network import Network
+
+
+TFLITE_VECTORS = 100
 
 
 @click.command("import", epilog="Example: harness models import network.onnx -o network")
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool, changes: Changes) -> None:
-    """Import a network, float or quantised, from FILE, .onnx or .nnet.
+    """Import a network, float or quantised, from FILE, .onnx, .nnet or .tflite.
 
     Dense float layers become Gemm and Relu; other float operators stay as they are.  The result is checked against the
     arithmetic of the file.  An unsupported file is rejected with the node and the reason.
@@ -43,11 +46,13 @@ def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: 
 def bring_in(file: Path, path: Path, output: str, console: Console, changes: Changes) -> None:
     """Read and check the network of `file`, write it to `path`, and print its facts; the user calls it `output`."""
     from harness.model import importer
-    from harness.model.importer import FloatImport
+    from harness.model.importer import FloatImport, TfliteImport
 
     found = importer.bring_in(file, asked=changes)
     if isinstance(found, FloatImport):
         _bring_in_floats(found, path, output, console)
+    elif isinstance(found, TfliteImport):
+        _bring_in_tflite(found, path, output, console)
     else:
         _bring_in_network(found, path, output, console)
 
@@ -132,6 +137,36 @@ def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Co
             "layers": layers,
             "notes": list(found.notes),
             "check": asdict(checked),
+        }
+    )
+
+
+def _bring_in_tflite(found: TfliteImport, path: Path, output: str, console: Console) -> None:
+    from harness.analysis.conversion import check_import
+
+    network = found.network
+    with console.progress("LiteRT", TFLITE_VECTORS) as bar:
+        checked = check_import(network, found.file, found.imported, TFLITE_VECTORS, 1, bar.advance)
+    write_whole(path, network.onnx_bytes)
+    for note in found.notes:
+        console.note(note)
+    table = _table(path, "activation", "in TFLite", "compared", "differing", "by at most")
+    for each in checked:
+        most = f"{each.largest_difference:.3g}" if each.differing else "-"
+        table.add_row(each.name, each.operator, f"{each.compared:,}", f"{each.differing:,}", most)
+    alike = sum(not each.differing for each in checked)
+    console.show(
+        table,
+        f"Compared with LiteRT on {TFLITE_VECTORS} vectors, each operator for the inputs that LiteRT computed: "
+        f"{alike} of {len(checked)} have the same values. A difference is LiteRT's own rounding, see "
+        "docs/convert-a-model.md: a board is compared with the new model.",
+        f"Show it with `harness models show {shlex.quote(output)}`.",
+    )
+    console.document(
+        _document(path, network.onnx_bytes, network.metadata)
+        | {
+            "notes": list(found.notes),
+            "check": {"vectors": TFLITE_VECTORS, "operators": [asdict(each) for each in checked]},
         }
     )
 

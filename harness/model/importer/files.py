@@ -19,7 +19,19 @@ from onnx import external_data_helper, helper
 from harness import model as networks
 from harness.core.errors import RequestError
 from harness.model.float_network import DenseNetwork, Floats32
-from harness.model.importer import changes, check, floating, fused, graph, lowering, nnet, quantised, steps, unsupported
+from harness.model.importer import (
+    changes,
+    check,
+    floating,
+    fused,
+    graph,
+    lowering,
+    nnet,
+    quantised,
+    steps,
+    tflite,
+    unsupported,
+)
 from harness.model.importer.changes import Changes
 from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
@@ -28,6 +40,7 @@ from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
+from harness.model.tflite.file import TfliteFile, decode
 
 NO_CHANGES = Changes()
 LEFT_OUT = {*MOVES, "Relu", "QLinearMatMul"}
@@ -57,10 +70,24 @@ class NetworkImport:
     check: Identity
 
 
+@dataclass(frozen=True, eq=False)
+class TfliteImport:
+    """A network of a TFLite file; `imported` says where the network has the file's activations."""
+
+    network: Network
+    file: TfliteFile
+    imported: tflite.Imported
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The changes."""
+        return self.imported.notes
+
+
 def bring_in(
     path: Path, source: Mapping[str, str] | None = None, asked: Changes = NO_CHANGES, *, dense: bool = False
-) -> FloatImport | NetworkImport:
-    """Read and check a network, float or quantised, from an .onnx or .nnet file, with these changes.
+) -> FloatImport | NetworkImport | TfliteImport:
+    """Read and check a network, float or quantised, from an .onnx, .nnet or .tflite file, with these changes.
 
     Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the node or
     line, the reason, and the accepted alternatives.  The metadata names the file, or what `source` says instead.
@@ -69,14 +96,22 @@ def bring_in(
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise RequestError(f"file {path}: {error.strerror}", "give the path of an .onnx or .nnet file") from error
+        raise RequestError(
+            f"file {path}: {error.strerror}", "give the path of an .onnx, .nnet or .tflite file"
+        ) from error
     source = dict(source or _named(path, data))
     if path.suffix == ".nnet":
         if asked != NO_CHANGES:
             raise RequestError(f"file {path} has no nodes to change", "an .onnx file, or no option that changes it")
         return _from_nnet(data, path.stem, source)
+    if path.suffix == ".tflite":
+        if asked != NO_CHANGES:
+            raise RequestError(
+                f"file {path} has no nodes of ONNX to change", "import it first, then change the new model"
+            )
+        return _from_tflite(data, path, source)
     if path.suffix != ".onnx":
-        raise RequestError(f"file {path} is neither .onnx nor .nnet", _how_to_convert(path))
+        raise RequestError(f"file {path} is neither .onnx, .nnet nor .tflite", _how_to_convert(path))
     data, hashes = _with_data_inside(path, data)
     source |= hashes
     model = graph.decode(data, path.stem)
@@ -85,6 +120,13 @@ def bring_in(
     graph.fold_shapes(model, path.stem)
     imported = _imported(model, data, path, source, dense=dense)
     return replace(imported, notes=(*notes, *imported.notes))
+
+
+def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteImport:
+    file = decode(data, str(path))
+    imported = tflite.bring_in(file, path.stem)
+    helper.set_model_props(imported.model, dict(source))
+    return TfliteImport(networks.parse(imported.model.SerializeToString(), path.stem), file, imported)
 
 
 def _imported(
@@ -119,7 +161,6 @@ def _kept(model: onnx.ModelProto, data: bytes, name: str, source: dict[str, str]
 
 
 CONVERTERS = {
-    ".tflite": "python -m tf2onnx.convert --tflite {file} --output {new}",
     ".h5": "tf2onnx.convert.from_keras(tensorflow.keras.models.load_model({file!r}), output_path={new!r})",
     ".keras": "tf2onnx.convert.from_keras(tensorflow.keras.models.load_model({file!r}), output_path={new!r})",
     ".pb": "python -m tf2onnx.convert --saved-model FOLDER --output {new}",
@@ -200,6 +241,8 @@ def read(path: Path, asked: Changes = NO_CHANGES) -> FloatImport:
     Raises RequestError where it is quantised already, and as `bring_in` does.
     """
     found = bring_in(path, asked=asked, dense=True)
+    if isinstance(found, TfliteImport):
+        raise RequestError(f"file {path} is a TFLite file", "import it first, then give the new model")
     if isinstance(found, NetworkImport):
         raise RequestError(
             f"model {found.network.name!r} is quantised already", "`harness models import` imports it unchanged"

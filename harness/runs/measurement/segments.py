@@ -148,7 +148,7 @@ class Measurer:
 
     def _device_times(self, item: Item) -> tuple[DeviceTime, ...]:
         """Return the times that the item's device reports; none for the processor."""
-        if self.asked.quantity is not Quantity.TIME or targets.find(item.target).compiler() is None:
+        if self.asked.quantity is not Quantity.TIME or not targets.find(item.target).reports_times:
             return ()
         board, there = self.deployed.board, self._out / f"times_{item.name}.jsonl"
         with tempfile.TemporaryDirectory() as scratch:

@@ -13,7 +13,7 @@ from harness.model.text.facts import operation_count, parameter_count
 from harness.runs.tables import acetone_numbers as numbers
 from harness.runs.tables.acetone_numbers import OTHERS
 from harness.runs.tables.builds import Built, Checked, Readings
-from harness.runs.tables.document import CellEntry, ColumnEntry, Sources, TableEntry, label
+from harness.runs.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
 from harness.runs.tables.peers import Peer
 
 MODELS = ("acas_reg50", "acas_reg100", "acas_reg200", "acas_decr128", "acas_decr256", "lenet5", "cifarnet", "alexnet",
@@ -25,7 +25,6 @@ LEVELS = ("-O0", "-O3")
 SECTIONS = ("text", "constants", "data", "bss")
 READINGS = {"minimum": "minimum", "mean": "mean", "executions": "n"}
 NOT_GIVEN = "not in the paper"
-NOT_MEASURED = "not measured here"
 OTAWA = "OTAWA, lpc2138, -O0, cycles"
 CORTEX_A15 = "Cortex-A15 of Keystone II, code and data in DDR, {}, mean of 50 executions, cycles"
 
@@ -305,15 +304,7 @@ def _title(target: str) -> str:
 def _table(
     name: str, title: str, note: str, heads: Iterable[str], rows: Sequence[Mapping[str, CellEntry]]
 ) -> TableEntry:
-    """Return a table; `heads` are `key=heading`, and the paper's numbers have a key with the word paper.
-
-    A cell that a row lacks was not measured; in a column of names it is empty.
-    """
-    split = [(key, heading or key) for key, _, heading in (head.partition("=") for head in heads)]
-    columns = [ColumnEntry(key=key, heading=head, of_paper="paper" in key.split("_")) for key, head in split]
-    empty = {key: label("") if key in NAMES_OF_A_BUILD else CellEntry(missing=NOT_MEASURED) for key, _ in split}
-    whole = [{key: row.get(key, empty[key]) for key in empty} for row in rows]
-    return TableEntry(name=name, title=title, note=note, columns=columns, rows=whole)
+    return table(name, title, note, heads, rows, NAMES_OF_A_BUILD)
 
 
 def differing(networks: Sequence[Examined]) -> Iterator[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pydantic import Field
 
 from harness.core.document import Document, Entries, Number
+
+NOT_MEASURED = "not measured here"
 
 
 class CellEntry(Entries):
@@ -67,3 +69,22 @@ class Sources:
 def label(text: str) -> CellEntry:
     """Return the cell of a name, which has no source."""
     return CellEntry(value=text)
+
+
+def table(
+    name: str,
+    title: str,
+    note: str,
+    heads: Iterable[str],
+    rows: Sequence[Mapping[str, CellEntry]],
+    names: Collection[str] = (),
+) -> TableEntry:
+    """Return a table; `heads` are `key=heading`, and the paper's numbers have a key with the word paper.
+
+    A cell that a row lacks was not measured; in a column of `names` it is empty.
+    """
+    split = [(key, heading or key) for key, _, heading in (head.partition("=") for head in heads)]
+    columns = [ColumnEntry(key=key, heading=head, of_paper="paper" in key.split("_")) for key, head in split]
+    empty = {key: label("") if key in names else CellEntry(missing=NOT_MEASURED) for key, _ in split}
+    whole = [{key: row.get(key, empty[key]) for key in empty} for row in rows]
+    return TableEntry(name=name, title=title, note=note, columns=columns, rows=whole)

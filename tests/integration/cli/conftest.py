@@ -26,7 +26,7 @@ FEW_FLOATS = 1 << 20
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is downloaded and built is the user's; boards are this worker's, as its locks keep no other off them."""
     own, users = tmp_path_factory.mktemp("cache"), workspace.cache_folder()
-    for name in ("bundles", "guest", "xrt"):
+    for name in ("bundles", "guest", "litert", "xrt"):
         (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (own / name).symlink_to(users / name)
     return own

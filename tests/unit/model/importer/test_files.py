@@ -20,7 +20,7 @@ FLOATS = model([node("MatMul", "x w", "y")], {"w": np.ones((2, 1), np.float32)},
     ("name", "content", "message"),
     [
         ("absent.onnx", None, "No such file or directory"),
-        ("weights.h5", b"", "weights.h5 is neither .onnx nor .nnet"),
+        ("weights.h5", b"", "weights.h5 is neither .onnx, .nnet nor .tflite"),
         ("empty.onnx", b"", "'empty' is empty (0 bytes)"),
         ("text.onnx", b"no protobuf at all", "'text' is not an ONNX model with nodes, or is cut short"),
         ("cut.onnx", FLOATS[: len(FLOATS) // 2], "'cut' is not an ONNX model with nodes, or is cut short"),
@@ -76,7 +76,6 @@ def test_data_of_a_constant_node_in_another_file_is_read(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "how"),
     [
-        ("net.tflite", "python -m tf2onnx.convert --tflite"),
         ("net.h5", "tf2onnx.convert.from_keras"),
         ("net.pt", "torch.onnx.export(model.eval()"),
         ("net.onnx.gz", "gunzip"),

@@ -1,0 +1,211 @@
+"""A TFLite file and a network, made of one another: what LiteRT computes, layer by layer, beside the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from harness.analysis.compare import difference_map
+from harness.core.arrays import MEMORY_BUDGET, Array
+from harness.model.importer.tflite import Imported
+from harness.model.network import Network
+from harness.model.tflite.file import Scales, TfliteFile, encode
+from harness.model.tflite.interpreter import Interpreter
+from harness.operators.base import Layer
+from harness.reference import ratios_to
+from harness.reference.stimuli import random_stream
+from harness.targets import Claim
+from harness.targets.litert.convert import Converted, convert_network
+from harness.targets.litert.graph import Value
+
+BYTES_A_VALUE = 16
+"""Of an activation: LiteRT's, the right one, and what a comparison needs."""
+
+
+@dataclass
+class LayerCheck:
+    """A layer computed by LiteRT, compared with the specification for the inputs that LiteRT computed.
+
+    `ratio` is the largest |LiteRT - specification| / tolerance of a bounded layer.
+    """
+
+    layer: Layer
+    claim: Claim
+    operators: tuple[str, ...]
+    compared: int = 0
+    differing: int = 0
+    largest_difference: float = 0.0
+    ratio: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Return whether all values are those of the specification, or within the bound."""
+        return self.differing == 0 if self.claim is Claim.EXACT else self.ratio <= 1
+
+
+@dataclass
+class ConversionCheck:
+    """All layers, and whether the file without their outputs gives the same outputs of the network."""
+
+    layers: list[LayerCheck]
+    vectors: int
+    operators: int
+    """Operators of the file."""
+    own: tuple[str, ...]
+    """Those that XNNPACK does not run."""
+    outputs_alike: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every layer holds, in both files."""
+        return self.outputs_alike and all(each.holds for each in self.layers)
+
+
+def outputs_of(network: Network) -> list[str]:
+    """Return the activations that no layer reads."""
+    read = {name for layer in network.layers for name in layer.sources}
+    return [layer.output.name for layer in network.layers if layer.output.name not in read]
+
+
+def check(network: Network, file: Converted, count: int, seed: int, advance: Callable[[int], None]) -> ConversionCheck:
+    """Run LiteRT on `count` seeded vectors; `advance` is called with the number of finished ones.
+
+    `file` has the outputs of the network, a second file all activations.
+    """
+    layers = network.layers
+    every = convert_network(network, [layer.output.name for layer in layers])
+    full, plain = Interpreter(encode(every.file)), Interpreter(encode(file.file))
+    found = ConversionCheck(
+        [LayerCheck(layer, every.claims[layer.name], every.operators[layer.name]) for layer in layers],
+        count,
+        len(file.file.operators),
+        plain.not_delegated(),
+    )
+    evaluate = [layer.prepare() for layer in layers]
+    for part in _parts(network, count, seed):
+        stored = [encoded(vector, every.inputs[network.input.name]) for vector in part]
+        outputs = full.run_all(every.inputs[network.input.name].tensor, stored)
+        last = plain.run_all(file.inputs[network.input.name].tensor, stored)
+        values = {network.input.name: part}
+        for each, function in zip(found.layers, evaluate, strict=True):
+            layer = each.layer
+            values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
+            _compare(each, function, [values[name] for name in layer.sources], actual)
+        for layer in layers:
+            if file.layers[layer.name].tensor in last:
+                other = decoded(last, file.layers[layer.name], layer.dtype)
+                found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
+        advance(len(part))
+    return found
+
+
+def _parts(network: Network, count: int, seed: int) -> Iterator[Array]:
+    """Yield seeded uniform vectors of the input box, as many at once as have room with all activations."""
+    low, high = network.box
+    values = random_stream(seed, 0).random((count, network.input.size), dtype=np.float32)
+    vectors = low + values * (high - low)
+    at_once = max(MEMORY_BUDGET // (BYTES_A_VALUE * sum(layer.size for layer in network.layers)), 1)
+    yield from (vectors[start : start + at_once] for start in range(0, count, at_once))
+
+
+def encoded(vector: Array, value: Value) -> Array:
+    """Return a vector in the order and type of the file's tensor."""
+    stored = vector[value.places()]
+    return (stored.astype(np.int16) - value.offset).astype(np.int8) if value.offset else stored
+
+
+def decoded(outputs: Mapping[int, Array], value: Value, dtype: np.dtype[np.generic]) -> Array:
+    """Return an activation of the network, (vectors, size), from outputs of the file, (vectors, ...)."""
+    stored = outputs[value.tensor]
+    stored = stored.reshape(len(stored), -1)
+    numbers = (stored.astype(np.int16) + value.offset).astype(dtype) if value.offset else stored.astype(dtype)
+    activation = np.empty_like(numbers)
+    activation[:, value.places()] = numbers
+    return activation
+
+
+def _compare(each: LayerCheck, function: Callable[..., Array], inputs: Sequence[Array], actual: Array) -> None:
+    layer = each.layer
+    with np.errstate(all="ignore"):
+        right = function(*inputs)
+        differs = difference_map(right, actual)
+        each.compared += right.size
+        each.differing += int(np.count_nonzero(differs))
+        distance = np.abs(actual.astype(np.float64) - right.astype(np.float64))
+        each.largest_difference = max(each.largest_difference, float(distance.max(initial=0, where=differs)))
+        if each.claim is Claim.BOUNDED and differs.any():
+            tolerance = layer.tolerance(inputs, right)
+            allowed = np.zeros(right.shape) if tolerance is None else tolerance
+            shares = np.nan_to_num(ratios_to(actual, right, allowed), nan=np.inf, posinf=np.inf)
+            each.ratio = max(each.ratio, float(shares.max(initial=0, where=differs)))
+
+
+@dataclass
+class OperatorCheck:
+    """An operator of a TFLite file: what LiteRT computes, compared with the network for LiteRT's own inputs."""
+
+    name: str
+    operator: str
+    compared: int = 0
+    differing: int = 0
+    largest_difference: float = 0.0
+
+
+def check_import(
+    network: Network, file: TfliteFile, imported: Imported, count: int, seed: int, advance: Callable[[int], None]
+) -> list[OperatorCheck]:
+    """Run LiteRT on `count` seeded vectors, and compare every activation of the file with the network's layers."""
+    written = [call for call in file.operators if call.outputs[0] in imported.activations]
+    engine = Interpreter(encode(replace(file, outputs=tuple(call.outputs[0] for call in written))))
+    layers = {layer.output.name: layer for layer in network.layers}
+    evaluate = {name: layer.prepare() for name, layer in layers.items()}
+    found = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
+    [given] = file.inputs
+    for part in _parts(network, count, seed):
+        known = {network.input.name: part}
+        start = _computed(imported.activations[given], known, layers, evaluate)
+        stored = [_as_stored(vector, file.tensors[given].shape, image=given in imported.images) for vector in start]
+        outputs = engine.run_all(given, stored)
+        values = {given: start} | {
+            number: _as_onnx(outputs[number], image=number in imported.images) for number in found
+        }
+        for call in written:
+            inputs = {imported.activations[each]: values[each] for each in call.inputs if each in values}
+            right = _computed(imported.activations[call.outputs[0]], known | inputs, layers, evaluate)
+            _count(found[call.outputs[0]], right, values[call.outputs[0]], file.tensors[call.outputs[0]].scales)
+        advance(len(part))
+    return list(found.values())
+
+
+def _computed(
+    name: str, known: Mapping[str, Array], layers: Mapping[str, Layer], evaluate: Mapping[str, Callable[..., Array]]
+) -> Array:
+    """Return an activation of the network from those that are known."""
+    if name in known:
+        return known[name]
+    return evaluate[name](*(_computed(source, known, layers, evaluate) for source in layers[name].sources))
+
+
+def _as_stored(values: Array, shape: Sequence[int], *, image: bool) -> Array:
+    if not image:
+        return values
+    _, height, width, channels = shape
+    return np.ascontiguousarray(values.reshape(channels, height, width).transpose(1, 2, 0))
+
+
+def _as_onnx(values: Array, *, image: bool) -> Array:
+    moved = values.transpose(0, 3, 1, 2) if image else values
+    return np.ascontiguousarray(moved).reshape(len(values), -1)
+
+
+def _count(found: OperatorCheck, right: Array, actual: Array, scales: Scales | None) -> None:
+    """Compare values; codes that are float32 in the network are the numbers that they stand for."""
+    if right.dtype == np.float32 and actual.dtype != np.float32 and scales is not None:
+        actual = (actual.astype(np.float32) - scales.zero_point) * scales.scale[0]
+    differs = right != actual
+    distance = np.abs(right.astype(np.float64) - actual.astype(np.float64))
+    found.compared += right.size
+    found.differing += int(np.count_nonzero(differs))
+    found.largest_difference = max(found.largest_difference, float(distance.max(initial=0)))

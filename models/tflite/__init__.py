@@ -1,0 +1,1 @@
+"""Networks in the shapes of a thesis on converters from ONNX to TFLite, with seeded weights."""
