@@ -38,9 +38,14 @@ class LocalBoard(Board):
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run a program, see `Board.run`; on timeout kill its whole process group."""
+        return self._run(argv, argv[0], timeout_s)
+
+    def _run(self, argv: Sequence[str], name: str, timeout_s: float, folder: Path | None = None) -> Completed:
+        """Run a program in `folder`, by default this process's; messages call it `name`."""
         try:
             process = subprocess.Popen(
                 argv,
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -52,7 +57,7 @@ class LocalBoard(Board):
         self._running.add(process)
         try:
             with process:
-                return _wait(process, argv[0], Deadline.after(timeout_s))
+                return _wait(process, name, Deadline.after(timeout_s))
         finally:
             self._running.discard(process)  # its number may be another's from now on
 

@@ -121,6 +121,8 @@ class Target(ABC):
     """The type of its section of a board profile."""
     lowering: ClassVar[type[Lowering[Any]]] = Lowering
     """The base class of its lowerings."""
+    freestanding: ClassVar[bool] = False
+    """Whether its code needs neither an operating system nor a C library: it runs on boards with `bare_metal`."""
     restriction: ClassVar[str] = ""
     """Reason for the missing lowerings, shown to users."""
 

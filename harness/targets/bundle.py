@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import targets
-from harness.boards.profile import Profile
+from harness.boards.profile import BareMetal, Profile
 from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
+from harness.core.text import plural
 from harness.plan.plan import Plan, buffer_bytes
 from harness.targets import codegen, compiler_flags, strip, toolchain
 from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
@@ -33,6 +34,9 @@ PROGRAM = "inference"
 MANIFEST = "manifest.json"
 UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 6  # PROTOCOL in kernels/program/inference.c
+LINKER_SCRIPT = "kernels/bare/program.ld"
+CODE_BYTES = 96 << 10  # about what the board program and libgcc take; the linker finds the rest
+FILE_BYTES = 1 << 10  # of an open file: kernels/bare/stdio.c
 
 
 class BuildInputs(Entries):
@@ -78,6 +82,7 @@ def build(program: Program, profile: Profile, cache: Path) -> Bundle:
     Raises RequestError if the board lacks resources or settings, ToolError if the compiler is missing or fails.
     """
     check_targets(program.plan, profile)
+    check_memory(program, profile)
     recipe = recipe_of(program, profile)
     sha256 = recipe.sha256
     folder = cache / "bundles" / sha256[:16]
@@ -147,6 +152,8 @@ class Recipe:
         for compiler, kernels in self.kernels:
             units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
             flags.extend(compiler.flags(self.profile))
+        if self.profile.bare_metal:
+            flags.append(f"-Wl,-T,{LINKER_SCRIPT}")
         compile_c(list(units), folder / PROGRAM, *flags)
 
 
@@ -164,7 +171,7 @@ def recipe_of(program: Program, profile: Profile) -> Recipe:
 def sources_of(program: Program, profile: Profile) -> dict[str, bytes]:
     """Return all sources of a program's bundle, fixed and generated, by their paths in it."""
     made = [each.sources(given, profile) for each, given in _kernels(program)]
-    return functools.reduce(operator.or_, made, _sources(program))
+    return functools.reduce(operator.or_, made, _sources(program, profile))
 
 
 def compiled(program: Program, profile: Profile) -> set[str]:
@@ -199,6 +206,11 @@ def check_targets(plan: Plan, profile: Profile) -> None:
         compiler = targets.find(item.target).compiler()
         if compiler is not None:
             compiler.identity(profile)  # refuses a profile that says too little
+        if profile.bare_metal and not targets.find(item.target).freestanding:
+            raise RequestError(
+                f"board {profile.name} has no operating system, which target {item.target} of item {item.name} needs",
+                f"choose {' or '.join(sorted(name for name in targets.names() if targets.find(name).freestanding))}",
+            )
     codegen.require_lowerings(plan)
     _check_memory(plan, profile)
     _check_resources(plan, profile)
@@ -215,6 +227,29 @@ def _check_memory(plan: Plan, profile: Profile) -> None:
             f"{-(-plan.block * a_vector >> 20):,} MiB, and the memory budget is {profile.memory_budget_mib:,} MiB",
             f"{smaller}raise memory_budget_mib of the board in boards.yaml if the board has more memory",
         )
+
+
+def check_memory(program: Program, profile: Profile) -> None:
+    """Raise RequestError if constants or buffers exceed the memory of a processor without an operating system."""
+    board = profile.bare_metal
+    if board is None:
+        return
+    constants = sum(table.values.nbytes for table in program.tables if not table.computed)
+    buffers = sum(storage.size for storage in program.storage if storage.offset is None) - constants
+    files = FILE_BYTES * len(program.plan.network.layers)
+    of_block = f"buffers of a block of {plural(program.plan.block, 'vector')}"
+    for what, size, region, own in (
+        ("constants", constants, board.code, CODE_BYTES),
+        (of_block, buffers, board.data, (board.stack_kib << 10) + files),
+    ):
+        room = (region.kib << 10) - own
+        if size > room:
+            raise RequestError(
+                f"{program.plan.network.name} on board {profile.name}: the {what} take {size:,} bytes, and of the "
+                f"{region.kib << 10:,} bytes of its memory {max(room, 0):,} are left beside the board program",
+                "use a smaller --block or --buffers reuse for buffers, or a smaller network, or describe a larger "
+                "memory in bare_metal",
+            )
 
 
 def _check_resources(plan: Plan, profile: Profile) -> None:
@@ -253,8 +288,11 @@ def _kernels(program: Program) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], 
     return tuple((compiler, tuple(kernels)) for compiler, kernels in given.items())
 
 
-def _sources(program: Program) -> dict[str, bytes]:
-    """Return the fixed sources and the generated ones."""
+def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
+    """Return the fixed sources and the generated ones.
+
+    Without an operating system a file of kernels/bare takes the place of the one of its name in kernels/program.
+    """
     folders = {KERNELS / "program": None}
     for item, views in zip(program.plan.items, codegen.item_views(program.plan), strict=True):
         target = targets.find(item.target)
@@ -266,7 +304,19 @@ def _sources(program: Program) -> dict[str, bytes]:
         for path in sorted(folder.iterdir())
         if path.suffix in {".c", ".h", ".cuh"}
     }
-    return sources | program.files
+    if profile.bare_metal is None:
+        return sources | program.files
+    bare = {path.name: path.read_bytes() for path in sorted((KERNELS / "bare").iterdir()) if path.is_file()}
+    kept = {path: content for path, content in sources.items() if path.removeprefix("kernels/program/") not in bare}
+    memory = {"memory.ld": _memory_regions(profile.bare_metal).encode()}
+    return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | memory | program.files
+
+
+def _memory_regions(board: BareMetal) -> str:
+    """Return what kernels/bare/program.ld includes: the processor's memory."""
+    regions = (("code (rx)", board.code), ("data (rw)", board.data))
+    lines = [f"    {name} : ORIGIN = {region.origin:#x}, LENGTH = {region.kib}K" for name, region in regions]
+    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {board.stack_kib << 10};"]) + "\n"
 
 
 def _sha256(content: bytes) -> str:

@@ -32,6 +32,7 @@ class C(Target):
     name = "c"
     variants = tuple(HEADERS)
     lowering = CLowering
+    freestanding = True
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folder of the kernels."""
@@ -43,6 +44,8 @@ class C(Target):
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the emulated CPU."""
+        if profile.bare_metal:
+            return f"emulated-cpu (qemu {profile.bare_metal.cpu}, bare metal)"
         if profile.emulated and profile.emulator:
             return f"emulated-cpu (qemu {profile.emulator.cpu})"
         return HARDWARE
