@@ -31,8 +31,8 @@ NOT_FOUND = 127
 class BareBoard(LocalBoard):
     """A session with an emulated processor; `system` is the folder of the files that a kernel would show."""
 
-    def __init__(self, processor: BareMetal, system: Path) -> None:
-        super().__init__()
+    def __init__(self, name: str, processor: BareMetal, system: Path) -> None:
+        super().__init__(name)
         self._processor = processor
         self._system = system
 
@@ -103,7 +103,7 @@ def emulated(profile: Profile) -> Iterator[BareBoard]:
         "proc/meminfo": f"MemTotal: {processor.code.kib + processor.data.kib} kB",
         "proc/sys/kernel/random/boot_id": str(uuid.uuid4()),
     }
-    with tempfile.TemporaryDirectory() as folder, BareBoard(processor, Path(folder)) as board:
+    with tempfile.TemporaryDirectory() as folder, BareBoard(profile.name, processor, Path(folder)) as board:
         for name, text in files.items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)

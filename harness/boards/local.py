@@ -33,7 +33,8 @@ DISK = "check free space and rights of the cache and the runs folder"
 class LocalBoard(Board):
     """The machine that the harness runs on, as a board: programs are children of this process, files are copied."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = NAME) -> None:
+        self._name = name
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
@@ -57,7 +58,7 @@ class LocalBoard(Board):
         self._running.add(process)
         try:
             with process:
-                return _wait(process, name, Deadline.after(timeout_s))
+                return _wait(process, name, self._name, Deadline.after(timeout_s))
         finally:
             self._running.discard(process)  # its number may be another's from now on
 
@@ -81,7 +82,7 @@ class LocalBoard(Board):
             _kill(process)
 
 
-def _wait(process: subprocess.Popen[bytes], name: str, deadline: Deadline) -> Completed:
+def _wait(process: subprocess.Popen[bytes], name: str, board: str, deadline: Deadline) -> Completed:
     outputs = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe}
     try:
         _read(outputs, deadline)
@@ -89,7 +90,7 @@ def _wait(process: subprocess.Popen[bytes], name: str, deadline: Deadline) -> Co
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         _kill(process)
         written = sum(map(len, outputs.values()))
-        raise BoardError(overdue(name, NAME, deadline.timeout_s, written), OVERDUE) from error
+        raise BoardError(overdue(name, board, deadline.timeout_s, written), OVERDUE) from error
     except BaseException:  # an interrupt of ours does not reach the program's own session
         _kill(process)
         raise

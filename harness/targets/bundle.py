@@ -203,14 +203,14 @@ def check_targets(plan: Plan, profile: Profile) -> None:
                 f"item {item.name} is to run on core {item.core}, but board {profile.name} has {profile.cores} cores",
                 f"choose one of 0 to {profile.cores - 1}, or none",
             )
-        compiler = targets.find(item.target).compiler()
-        if compiler is not None:
-            compiler.identity(profile)  # refuses a profile that says too little
         if profile.bare_metal and not targets.find(item.target).freestanding:
             raise RequestError(
                 f"board {profile.name} has no operating system, which target {item.target} of item {item.name} needs",
                 f"choose {' or '.join(sorted(name for name in targets.names() if targets.find(name).freestanding))}",
             )
+        compiler = targets.find(item.target).compiler()
+        if compiler is not None:
+            compiler.identity(profile)  # refuses a profile that says too little
     codegen.require_lowerings(plan)
     _check_memory(plan, profile)
     _check_resources(plan, profile)
