@@ -31,6 +31,7 @@ from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
 PROGRAM = "inference"
+NETWORK, OBJECT = "network.c", "network.o"
 MANIFEST = "manifest.json"
 UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 6  # PROTOCOL in kernels/program/inference.c
@@ -100,7 +101,7 @@ class Recipe:
     """The inputs of a build: sources by their paths in the bundle, e.g. kernels/c/qgemm.h, and their compilers.
 
     `kernels` pairs a compiler that is not C's with what all items together give it.  `headers` are the SHA-256 of the
-    system's headers that the sources include, see toolchain.headers.
+    system's headers that the sources include, see toolchain.headers.  `of_network` are flags for network.c alone.
     """
 
     profile: Profile
@@ -108,6 +109,7 @@ class Recipe:
     compiler: Compiler
     kernels: tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]
     headers: Mapping[str, str]
+    of_network: tuple[str, ...] = ()
 
     @property
     def definitions(self) -> tuple[str, ...]:
@@ -152,9 +154,13 @@ class Recipe:
         for compiler, kernels in self.kernels:
             units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
             flags.extend(compiler.flags(self.profile))
+        if self.of_network:
+            compile_c([Path(NETWORK)], folder / OBJECT, *flags, *self.of_network, "-c")
+            units = {Path(OBJECT) if path == Path(NETWORK) else path: None for path in units}
         if self.profile.bare_metal:
             flags.append(f"-Wl,-T,{LINKER_SCRIPT}")
         compile_c(list(units), folder / PROGRAM, *flags)
+        (folder / OBJECT).unlink(missing_ok=True)
 
 
 def _is_unit(path: Path) -> bool:
@@ -165,13 +171,32 @@ def _is_unit(path: Path) -> bool:
 def recipe_of(program: Program, profile: Profile) -> Recipe:
     """Return the recipe of a bundle; raise ToolError without a compiler, RequestError if a setting is missing."""
     compiler, sources = toolchain.find(profile), sources_of(program, profile)
-    return Recipe(profile, sources, compiler, _kernels(program), toolchain.headers(compiler, sources))
+    headers = toolchain.headers(compiler, sources)
+    return Recipe(profile, sources, compiler, _kernels(program), headers, _flags_of_network(program.plan, profile))
+
+
+def _flags_of_network(plan: Plan, profile: Profile) -> tuple[str, ...]:
+    """Return the flags for network.c; raise RequestError if not all targets write it in one standard."""
+    asked = {item.target: targets.find(item.target).flags(profile) for item in plan.items}
+    first, flags = next(iter(asked.items()))
+    other = next((name for name, found in asked.items() if found != flags), None)
+    if other is not None:
+        raise RequestError(
+            f"board {profile.name}: items of targets {first} and {other} share network.c, and their settings ask for "
+            f"different standards of C ({' '.join(flags) or 'none'}; {' '.join(asked[other]) or 'none'})",
+            "choose targets of one standard with --items, or take `standard` out of the section in the profile",
+        )
+    return flags
 
 
 def sources_of(program: Program, profile: Profile) -> dict[str, bytes]:
     """Return all sources of a program's bundle, fixed and generated, by their paths in it."""
     made = [each.sources(given, profile) for each, given in _kernels(program)]
-    return functools.reduce(operator.or_, made, _sources(program, profile))
+    fixed = _sources(program, profile)
+    written: dict[str, bytes] = {}
+    for target in {item.target: targets.find(item.target) for item in program.plan.items}.values():
+        written |= {path: content for path, content in target.written(fixed, profile).items() if content != fixed[path]}
+    return functools.reduce(operator.or_, made, fixed | written)
 
 
 def compiled(program: Program, profile: Profile) -> set[str]:
