@@ -23,16 +23,15 @@ FLAGS = ("-pedantic-errors", "-Wall", "-Wno-overlength-strings")  # assembly tex
 REPLACED = {"<stdint.h>", "<stdbool.h>", "<math.h>"}
 """Headers that C89 lacks, or whose functions are of double only; c89.h has what kernels need of them."""
 
-_LEXEMES = (
-    r"(?P<space>(?:[ \t\n]|\\\n|/\*.*?\*/)+)",
-    r"(?P<directive>\#(?:\\\n|/\*.*?\*/|[^\n])*)",
-    r"(?P<text>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')",
-    r"(?P<number>\.?[0-9](?:[eEpP][+-]|[A-Za-z0-9_.])*)",
-    r"(?P<name>[A-Za-z_]\w*)",
-    r"(?P<sign>\#\#|.)",
+_TOKEN = re.compile(
+    r"(?P<space>(?:[ \t\n]|\\\n|/\*.*?\*/)+)"
+    r"|(?P<directive>(?:\A|(?<=\n))\#(?:\\\n|/\*.*?\*/|[^\n])*)"
+    r"|(?P<text>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')"
+    r"|(?P<number>\.?[0-9](?:[eEpP][+-]|[A-Za-z0-9_.])*)"
+    r"|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>\#\#|.)",
+    re.DOTALL,
 )
-_TOKEN = re.compile("|".join(_LEXEMES), re.DOTALL)
-_TOKEN_OF_MACRO = re.compile("|".join(lexeme for lexeme in _LEXEMES if "directive" not in lexeme), re.DOTALL)
 _DEFINE = re.compile(r"(\#[ \t]*define[ \t]+\w+(?:\([^)]*\))?)(.*)", re.DOTALL)
 _HEX_FLOAT = re.compile(r"0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+(f?)")
 _TYPES = {
@@ -93,10 +92,11 @@ def _is_vector(name: str) -> bool:
 def _converted(path: str, text: str, settings: Settings) -> str:
     if path == "network.c":
         text = _of_network(text, settings)
+    converter = _Text(text, settings)
     try:
-        return _Text(text, settings).converted()
+        return converter.converted()
     except _NoForm as error:
-        raise ValueError(f"{path} has {error}, which {settings.standard} does not have") from None
+        raise ValueError(f"{path}:{converter.line} has {error}, which {settings.standard} does not have") from None
 
 
 def _of_network(text: str, settings: Settings) -> str:
@@ -134,9 +134,9 @@ def decimal(token: str) -> str:
 class _Text:
     """A text of C on its way to another form: its tokens, the next one, and what has been written."""
 
-    def __init__(self, text: str, settings: Settings, pattern: re.Pattern[str] = _TOKEN) -> None:
+    def __init__(self, text: str, settings: Settings) -> None:
         self._settings = settings
-        self._tokens = [(str(match.lastgroup), match[0]) for match in pattern.finditer(text)]
+        self._tokens = [(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(text)]
         self._at = 0
         self._out: list[str] = []
 
@@ -151,6 +151,11 @@ class _Text:
             before = word
         self._spaces()
         return "".join(self._out)
+
+    @property
+    def line(self) -> int:
+        """Return the number of the line of the next token."""
+        return 1 + sum(text.count("\n") for _, text in self._tokens[: self._at])
 
     def _significant(self) -> Iterator[str]:
         """Yield the tokens from the next one on, without spaces and directives."""
@@ -190,7 +195,7 @@ class _Text:
 
     def _directive(self, text: str) -> str:
         if match := _DEFINE.fullmatch(text):
-            return match[1] + _Text(match[2], self._settings, _TOKEN_OF_MACRO).converted()
+            return match[1] + _Text(match[2], self._settings).converted()
         name = text.removeprefix("#include").strip()
         if self._settings.standard == "c89" and name in REPLACED:
             return f'#include "{PurePosixPath(HEADER).name}"'
