@@ -92,14 +92,15 @@ class Region(_Entry):
 class BareMetal(_Entry):
     """A processor without an operating system, which qemu-system-arm emulates as `machine` and `cpu` in its words.
 
-    `code` holds the program and its constants, `data` everything that it writes; the stack is at the end of `data`.
+    `code` holds the program and its constants, `data` everything that it writes.  The stack is at the end of `data`: it
+    has `stack_kib` besides the accumulators of a vector.
     """
 
     machine: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     cpu: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     code: Region
     data: Region
-    stack_kib: int = Field(default=64, ge=8)
+    stack_kib: int = Field(default=32, ge=4)
 
     @model_validator(mode="after")
     def _has_room(self) -> BareMetal:

@@ -265,7 +265,7 @@ def check_memory(program: Program, profile: Profile) -> None:
     of_block = f"buffers of a block of {plural(program.plan.block, 'vector')}"
     for what, size, region, own in (
         ("constants", constants, board.code, CODE_BYTES),
-        (of_block, buffers, board.data, (board.stack_kib << 10) + files),
+        (of_block, buffers, board.data, _stack_bytes(program.plan, board) + files),
     ):
         room = (region.kib << 10) - own
         if size > room:
@@ -333,15 +333,21 @@ def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
         return sources | program.files
     bare = {path.name: path.read_bytes() for path in sorted((KERNELS / "bare").iterdir()) if path.is_file()}
     kept = {path: content for path, content in sources.items() if path.removeprefix("kernels/program/") not in bare}
-    memory = {"memory.ld": _memory_regions(profile.bare_metal).encode()}
+    memory = {"memory.ld": _memory_regions(program.plan, profile.bare_metal).encode()}
     return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | memory | program.files
 
 
-def _memory_regions(board: BareMetal) -> str:
+def _stack_bytes(plan: Plan, board: BareMetal) -> int:
+    """Return the size of the stack: what the profile gives, and the accumulators of a vector of the largest layer."""
+    accumulators = max(4 * layer.size for layer in plan.network.layers)
+    return (board.stack_kib << 10) + (accumulators + 7) // 8 * 8
+
+
+def _memory_regions(plan: Plan, board: BareMetal) -> str:
     """Return what kernels/bare/program.ld includes: the processor's memory."""
     regions = (("code (rx)", board.code), ("data (rw)", board.data))
     lines = [f"    {name} : ORIGIN = {region.origin:#x}, LENGTH = {region.kib}K" for name, region in regions]
-    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {board.stack_kib << 10};"]) + "\n"
+    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {_stack_bytes(plan, board)};"]) + "\n"
 
 
 def _sha256(content: bytes) -> str:

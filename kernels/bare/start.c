@@ -7,11 +7,24 @@
 #include "fail.h"
 #include "semihosting.h"
 
-enum { LONGEST_COMMAND_LINE = 8192, MOST_WORDS = 64 };
+enum { LONGEST_COMMAND_LINE = 8192, MOST_WORDS = 64, GUARD_BYTES = 1024, GUARD = 0xa5 };
 
-extern unsigned char data_begin[], data_end[], data_source[], bss_begin[], bss_end[], stack_top[]; /* program.ld */
+extern unsigned char data_begin[], data_end[], data_source[], bss_begin[], bss_end[]; /* program.ld */
+extern unsigned char pool_end[], stack_top[]; /* between them is the stack */
 
 int main(int argc, char **argv);
+
+/* The end of the stack, which grows down to it, must hold what it held: no unit of the processor guards it.
+ *
+ * An array that reaches beyond the stack covers the guard, too, so what was written beyond it is no result. */
+static void require_guard(void)
+{
+    unsigned char different = 0;
+    for (size_t i = 0; i < GUARD_BYTES; ++i)
+        different |= pool_end[i] ^ GUARD;
+    if (different)
+        fail(EXIT_SYSTEM, "the stack is full: raise stack_kib in bare_metal of the board's profile");
+}
 
 /* The words of the command line are its lines: a path may contain spaces. */
 static __attribute__((used, noreturn)) void begin(void)
@@ -20,6 +33,7 @@ static __attribute__((used, noreturn)) void begin(void)
     int count = 0;
     memcpy(data_begin, data_source, (size_t)(data_end - data_begin));
     memset(bss_begin, 0, (size_t)(bss_end - bss_begin));
+    memset(pool_end, GUARD, GUARD_BYTES);
     if (!semihosting_command_line(text, sizeof text))
         fail(EXIT_USAGE, "the command line has more than %d characters", LONGEST_COMMAND_LINE - 1);
     for (char *word = strtok(text, "\n"); word; word = strtok(NULL, "\n"), ++count)
@@ -27,7 +41,9 @@ static __attribute__((used, noreturn)) void begin(void)
             words[count] = word;
     if (count > MOST_WORDS)
         fail(EXIT_USAGE, "the command line has more than %d words", MOST_WORDS);
-    exit(main(count, words));
+    const int status = main(count, words);
+    require_guard();
+    exit(status);
 }
 
 static __attribute__((used, noreturn)) void end_at_exception(const char *kind, uintptr_t address)

@@ -141,6 +141,21 @@ def test_a_fault_of_the_processor_is_told(laboratory: BoardProfiles, name: str, 
     assert b"inference: the processor stopped at 0x" in done.stderr
 
 
+def test_a_full_stack_is_told(r5: Profile, tmp_path: Path, objects: Path) -> None:
+    net = mixed()
+    assert r5.bare_metal
+    board = r5.model_copy(update={"bare_metal": r5.bare_metal.model_copy(update={"stack_kib": 16})})
+    np.save(tmp_path / "vectors.npy", uniform_vectors(net, 2, seed=1))
+    for size, status in ((10_000, 0), (20_000, 4)):
+        fill = f"{{ volatile char some[{size}]; for (size_t i = 0; i < {size}; ++i) some[i] = (char)execution;"
+        patch = Patch("network.c", NEVER_ENDS.old, f"size_t execution)\n{fill}")
+        built = build_patched(made_of(net, board), board, tmp_path / str(size), [patch], ["-w"], objects=objects)
+        with emulated(board) as session:
+            words = [str(built.path), "--vectors", str(tmp_path / "vectors.npy"), "--out", str(tmp_path)]
+            done = session.run(words, TIMEOUT_S)
+        assert (done.status, b"the stack is full: raise stack_kib" in done.stderr) == (status, status != 0)
+
+
 def test_another_file_and_another_program_are_refused(
     r5: Profile, cache: Path, session: BareBoard, tmp_path: Path
 ) -> None:
@@ -165,7 +180,7 @@ def _only(folder: Path) -> str:
     ("code_kib", "data_kib", "message"),
     [
         (100, 1024, "the constants take 21,316 bytes, and of the 102,400 bytes of its memory 4,096 are left"),
-        (1024, 80, "the buffers of a block of 10 vectors take"),
+        (1024, 40, "the buffers of a block of 10 vectors take"),
     ],
 )
 def test_a_network_that_does_not_fit_is_refused(r5: Profile, code_kib: int, data_kib: int, message: str) -> None:
