@@ -36,7 +36,7 @@ EXACTNESS_FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-math-errno", "-f
 LANGUAGE_FLAGS = ("-std=gnu11", "-pthread")
 # A program without an operating system: of the compiler's libraries only libgcc, for integers of 64 bits and, where the
 # processor has none, double.  Its functions are those of IEEE 754, rounded to nearest.
-BARE_METAL_FLAGS = ("-std=gnu11", "-ffreestanding", "-nostdlib", "-static")
+BARE_METAL_FLAGS = ("-std=gnu11", "-ffreestanding", "-nostdlib")
 REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none",)
 # The proof reads the machine code: a random number from the stack protector is no input of a layer.
 READABLE_FLAGS = ("-fno-stack-protector",)
