@@ -26,6 +26,7 @@ QEMU = "qemu-system-arm"
 ARM = b"\x7fELF\x01"
 """The first bytes of a 32-bit ELF file; EM_ARM follows at byte 18."""
 NOT_FOUND = 127
+SEMIHOSTING = "enable=on,target=native"
 
 
 class BareBoard(LocalBoard):
@@ -67,9 +68,6 @@ def command(processor: BareMetal, words: Sequence[str]) -> list[str]:
     return [*_machine(processor), *_loaded(processor, words[0]), *("-semihosting-config", f"{SEMIHOSTING},arg={line}")]
 
 
-SEMIHOSTING = "enable=on,target=native"
-
-
 def _machine(processor: BareMetal) -> list[str]:
     return [
         *(QEMU, "-M", processor.machine, "-cpu", processor.cpu),
@@ -79,10 +77,10 @@ def _machine(processor: BareMetal) -> list[str]:
 
 def _loaded(processor: BareMetal, program: str) -> list[str]:
     """Return the options that load a program; the machine `none` is a processor with memory from address 0 on."""
-    path = program.replace(",", ",,")
     if processor.machine != "none":
-        return ["-kernel", path]
-    return ["-m", f"{processor.top >> 20}M", "-device", f"loader,file={path},cpu-num=0"]
+        return ["-kernel", program]
+    loader = f"loader,file={program.replace(',', ',,')},cpu-num=0"
+    return ["-m", f"{processor.top >> 20}M", "-device", loader]
 
 
 @contextmanager

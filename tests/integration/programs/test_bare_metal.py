@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -74,7 +75,8 @@ def activations(built: BoardProgram, board: Profile, vectors: Array, folder: Pat
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "vectors.npy", vectors)
     with emulated(board) as session:
-        words = [str(built.path), "--vectors", str(folder / "vectors.npy"), "--out", str(folder), *options]
+        copied = str(shutil.copy(built.path, folder))
+        words = [copied, "--vectors", str(folder / "vectors.npy"), "--out", str(folder), *options]
         done = session.run(words, TIMEOUT_S)
     assert (done.status, done.stderr) == (0, b"")
     return built.read_dumps(folder)
