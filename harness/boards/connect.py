@@ -1,4 +1,4 @@
-"""Sessions with the board of a profile: this machine, a board by SSH, or an emulated board."""
+"""Sessions with the board of a profile: this machine, a board by SSH, an emulated board, a bare processor."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ def reach(
             elsewhere = "set HARNESS_CACHE to a folder that only you can write to"
             work = claim(local, str(cache.resolve() / "host"), elsewhere)
             yield Connection(local, work, _identity(local, profile.name))
+    elif profile.bare_metal is not None:
+        from harness.boards.bare_metal import emulated
+
+        with emulated(profile) as bare:
+            elsewhere = "set HARNESS_CACHE to a folder that only you can write to"
+            work = claim(bare, str(cache.resolve() / "semihosting" / profile.name), elsewhere)
+            yield Connection(bare, work, _identity(bare, profile.name))
     elif profile.address is not None:
         from harness.boards.ssh_address import resolve
 

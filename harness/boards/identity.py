@@ -86,6 +86,6 @@ class BoardIdentity:
             return f"kind is {self.kind}, and machine_id is {self.machine_id}"
         if (self.address is None) != (self.host_key is None):
             return "address and host_key must both be present or both be absent"
-        if self.address is None and self.kind != THIS_MACHINE:
+        if self.address is None and self.kind not in {THIS_MACHINE, EMULATED}:  # EMULATED: by semihosting
             return f"kind is {self.kind}, and no SSH address or host key is stated"
         return ""

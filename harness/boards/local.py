@@ -33,14 +33,20 @@ DISK = "check free space and rights of the cache and the runs folder"
 class LocalBoard(Board):
     """The machine that the harness runs on, as a board: programs are children of this process, files are copied."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = NAME) -> None:
+        self._name = name
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run a program, see `Board.run`; on timeout kill its whole process group."""
+        return self._run(argv, argv[0], timeout_s)
+
+    def _run(self, argv: Sequence[str], name: str, timeout_s: float, folder: Path | None = None) -> Completed:
+        """Run a program in `folder`, by default this process's; messages call it `name`."""
         try:
             process = subprocess.Popen(
                 argv,
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -52,7 +58,7 @@ class LocalBoard(Board):
         self._running.add(process)
         try:
             with process:
-                return _wait(process, argv[0], Deadline.after(timeout_s))
+                return _wait(process, name, self._name, Deadline.after(timeout_s))
         finally:
             self._running.discard(process)  # its number may be another's from now on
 
@@ -76,7 +82,7 @@ class LocalBoard(Board):
             _kill(process)
 
 
-def _wait(process: subprocess.Popen[bytes], name: str, deadline: Deadline) -> Completed:
+def _wait(process: subprocess.Popen[bytes], name: str, board: str, deadline: Deadline) -> Completed:
     outputs = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe}
     try:
         _read(outputs, deadline)
@@ -84,7 +90,7 @@ def _wait(process: subprocess.Popen[bytes], name: str, deadline: Deadline) -> Co
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         _kill(process)
         written = sum(map(len, outputs.values()))
-        raise BoardError(overdue(name, NAME, deadline.timeout_s, written), OVERDUE) from error
+        raise BoardError(overdue(name, board, deadline.timeout_s, written), OVERDUE) from error
     except BaseException:  # an interrupt of ours does not reach the program's own session
         _kill(process)
         raise

@@ -77,6 +77,45 @@ class Emulator(_Entry):
     disk_mib: int = Field(default=512, ge=1)
 
 
+class Region(_Entry):
+    """Memory of a processor: its first address, and its size in KiB."""
+
+    origin: int = Field(ge=0, lt=1 << 32)
+    kib: int = Field(ge=1, le=4 << 20)
+
+    @property
+    def end(self) -> int:
+        """Return the first address behind it."""
+        return self.origin + (self.kib << 10)
+
+
+class BareMetal(_Entry):
+    """A processor without an operating system, which qemu-system-arm emulates as `machine` and `cpu` in its words.
+
+    `code` holds the program and its constants, `data` everything that it writes.  The stack is at the end of `data`: it
+    has `stack_kib` besides the accumulators of a vector.
+    """
+
+    machine: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    cpu: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    code: Region
+    data: Region
+    stack_kib: int = Field(default=32, ge=4)
+
+    @model_validator(mode="after")
+    def _has_room(self) -> BareMetal:
+        if self.code.origin < self.data.end and self.data.origin < self.code.end:
+            raise _inconsistent("code and data overlap", "bare_metal", "data")
+        if self.stack_kib >= self.data.kib:
+            raise _inconsistent("the stack fills the data memory", "bare_metal", "stack_kib")
+        return self
+
+    @property
+    def top(self) -> int:
+        """Return the first address behind all memory, in whole MiB."""
+        return -(-max(self.code.end, self.data.end) >> 20) << 20
+
+
 class Toolchain(_Entry):
     """Compiler of the board's program.  `glibc` is the newest version that the board offers."""
 
@@ -189,6 +228,7 @@ class Profile(_Entry):
     local: bool = False
     address: Address | None = None
     emulator: Emulator | None = None
+    bare_metal: BareMetal | None = None
     toolchain: Toolchain
     stand_ins: bool | None = None
     items: dict[Name, ItemProfile] = Field(min_length=1)
@@ -226,7 +266,9 @@ class Profile(_Entry):
 
     @property
     def reached_by(self) -> str:
-        """Return the way to the board: `address`, `emulator` or `this machine`."""
+        """Return the way to the board: `address`, `emulator`, `semihosting` or `this machine`."""
+        if self.bare_metal is not None:
+            return "semihosting"
         return "this machine" if self.local else "emulator" if self.address is None else "address"
 
     def section(self, target: str) -> dict[str, Any]:
@@ -243,9 +285,10 @@ class Profile(_Entry):
     def kept(self) -> dict[str, Any]:
         """Return the entries of the profile that affect a run, as JSON types; `restored` is the inverse.
 
-        The default memory budget is omitted, because earlier versions without that key used it.
+        The default memory budget, and no `bare_metal`, are omitted: earlier versions had neither key.
         """
         default = {"memory_budget_mib"} if self.memory_budget_mib == MEMORY_BUDGET_MIB else set()
+        default |= {"bare_metal"} if self.bare_metal is None else set()
         return self.model_dump(mode="json", exclude={*NOT_SHAPING, *default}) | {"reached_by": self.reached_by}
 
 
@@ -277,8 +320,12 @@ def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def _check_reachable(profile: Profile) -> None:
-    if not profile.local and profile.address is None and profile.emulator is None:
-        raise _inconsistent("give one of: local: true, address, emulator")
+    if profile.bare_metal is not None:
+        if profile.local or profile.address is not None or profile.emulator is not None:
+            reason = "bare_metal excludes local: true, address and emulator: semihosting is the way to the board"
+            raise _inconsistent(reason, "bare_metal")
+    elif not profile.local and profile.address is None and profile.emulator is None:
+        raise _inconsistent("give one of: local: true, address, emulator, bare_metal")
     if profile.emulated and profile.stand_ins is False:
         raise _inconsistent("an emulated board has no accelerators but stand-ins", "stand_ins")
     if profile.local and profile.address is not None:
@@ -486,6 +533,9 @@ def _choices(keys: tuple[str, ...], model: type[BaseModel]) -> Sequence[str]:
         "address": Address,
         "jump": Address,
         "emulator": Emulator,
+        "bare_metal": BareMetal,
+        "code": Region,
+        "data": Region,
         "toolchain": Toolchain,
         "timing": Timing,
         "power": Power,

@@ -159,7 +159,8 @@ def _quarantines(states: Sequence[_State]) -> Iterator[Text]:
 
 
 def _where(board: Profile) -> str:
-    where = "this machine" if board.local else _place(board.address) if board.address else "emulated"
+    emulated = "emulated, bare metal" if board.bare_metal else "emulated"
+    where = "this machine" if board.local else _place(board.address) if board.address else emulated
     return f"{where}, place {board.labgrid.place}" if board.labgrid else where
 
 

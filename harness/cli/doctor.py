@@ -113,7 +113,7 @@ def _board(name: str, board: Profile) -> Iterator[EnvironmentCheck]:
 
     yield _address(name, board)
     if board.emulated:
-        yield _tool(f"{name}: emulator", "qemu-system-aarch64")
+        yield _tool(f"{name}: emulator", "qemu-system-arm" if board.bare_metal else "qemu-system-aarch64")
     try:
         yield EnvironmentCheck(f"{name}: compiler", True, toolchain.find(board).identity)
     except HarnessError as error:
@@ -143,6 +143,8 @@ def _address(name: str, board: Profile) -> EnvironmentCheck:
     topic = f"{name}: address"
     if board.local:
         return EnvironmentCheck(topic, True, "this machine")
+    if board.bare_metal:
+        return EnvironmentCheck(topic, True, f"none, {board.bare_metal.cpu} is emulated; it has no operating system")
     if board.address is None:
         how = f"set it with {profile.host_variable(name)} or in boards.local.yaml"
         return EnvironmentCheck(topic, True, f"not set, the board is emulated; {how}")

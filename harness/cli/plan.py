@@ -96,7 +96,9 @@ def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, 
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     estimate = bundle.estimate(made, board)
-    needed = memory_document(codegen.generate(made))
+    program = codegen.generate(made)
+    bundle.check_memory(program, board)
+    needed = memory_document(program)
     console.show(plan_table(made, board), Text(memory_text(needed)), *map(Text, estimate), assessment_table(assessed))
     if output:
         _write(made, assessed, output, force=force)

@@ -40,7 +40,8 @@ def show(content: Content, report: Path, console: Console) -> None:
     if document.conformance:
         console.show(Text(_traced_text(document.conformance)))
     if document.board.kind == "emulated":
-        warning = f"{document.board.name} was EMULATED: a real aarch64 Linux, but its times are not MET"
+        what = "a real aarch64 Linux" if document.board.address else "a processor without an operating system"
+        warning = f"{document.board.name} was EMULATED: {what}, but its times are not MET"
         console.show(Text(warning, style="yellow"))
     if stand_ins := gather(document).stand_ins:
         played = ", ".join(f"{item.name} by {item.ran_on}" for item in stand_ins)

@@ -244,6 +244,12 @@ def _prepare(
     started = run_folder.now()
     network = made.network
     bundle.check_targets(made, board)
+    if board.bare_metal and request.floats is not None:
+        raise RequestError(
+            f"board {board.name}: a proof reads the program's machine code, and this version reads that of 64-bit "
+            "processors only",
+            f"use harness run --board {board.name}, and prove the same items on a 64-bit board",
+        )
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     vectors = _stimuli(request, network, folder)

@@ -36,7 +36,7 @@ def _problems(recorded: Mapping[str, Any], board: Profile) -> list[str]:
     inputs, tools = recorded["inputs"], board.toolchain
     entries = {
         "command": (inputs["command"], compiler_flags.command(tools)),
-        "flags": (recorded["flags"], toolchain.flags_of(tools)),
+        "flags": (recorded["flags"], toolchain.flags_of(board)),
         "definitions": (inputs["definitions"], bundle.definitions_of(board)),
     }
     problems = [f"{name} {said} where the profile gives {[*given]}" for name, (said, given) in entries.items()

@@ -121,6 +121,8 @@ class Target(ABC):
     """The type of its section of a board profile."""
     lowering: ClassVar[type[Lowering[Any]]] = Lowering
     """The base class of its lowerings."""
+    freestanding: ClassVar[bool] = False
+    """Whether its code needs neither an operating system nor a C library: it runs on boards with `bare_metal`."""
     restriction: ClassVar[str] = ""
     """Reason for the missing lowerings, shown to users."""
 
@@ -211,6 +213,17 @@ class Target(ABC):
     def check_device(self, profile: Profile, device: str) -> str | None:  # noqa: ARG002 - targets override it
         """Return why `environment` is wrong for an item whose function `device` returns this name; None if right."""
         return None
+
+    def written(self, sources: Mapping[str, bytes], profile: Profile) -> dict[str, bytes]:  # noqa: ARG002
+        """Return a bundle's sources, by their paths, in the form that the target's settings ask for.
+
+        RequestError names the file and the construct that has no such form.
+        """
+        return dict(sources)
+
+    def flags(self, profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - targets override it
+        """Return the compiler's flags for `network.c` alone, such as its standard; empty without any."""
+        return ()
 
     def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002
         """Return the resources of the board that these launches, all of this target, exceed together.

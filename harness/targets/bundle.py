@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import targets
-from harness.boards.profile import Profile
+from harness.boards.profile import BareMetal, Profile
 from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
+from harness.core.text import plural
 from harness.plan.plan import Plan, buffer_bytes
 from harness.targets import codegen, compiler_flags, strip, toolchain
 from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
@@ -30,9 +31,13 @@ from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
 PROGRAM = "inference"
+NETWORK, OBJECT = "network.c", "network.o"
 MANIFEST = "manifest.json"
 UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 6  # PROTOCOL in kernels/program/inference.c
+LINKER_SCRIPT = "kernels/bare/program.ld"
+CODE_BYTES = 96 << 10  # about what the board program and libgcc take; the linker finds the rest
+FILE_BYTES = 1 << 10  # of an open file: kernels/bare/stdio.c
 
 
 class BuildInputs(Entries):
@@ -78,6 +83,7 @@ def build(program: Program, profile: Profile, cache: Path) -> Bundle:
     Raises RequestError if the board lacks resources or settings, ToolError if the compiler is missing or fails.
     """
     check_targets(program.plan, profile)
+    check_memory(program, profile)
     recipe = recipe_of(program, profile)
     sha256 = recipe.sha256
     folder = cache / "bundles" / sha256[:16]
@@ -111,7 +117,7 @@ class Recipe:
     """The inputs of a build: sources by their paths in the bundle, e.g. kernels/c/qgemm.h, and their compilers.
 
     `kernels` pairs a compiler that is not C's with what all items together give it.  `headers` are the SHA-256 of the
-    system's headers that the sources include, see toolchain.headers.
+    system's headers that the sources include, see toolchain.headers.  `of_network` are flags for network.c alone.
     """
 
     profile: Profile
@@ -119,6 +125,7 @@ class Recipe:
     compiler: Compiler
     kernels: tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]
     headers: Mapping[str, str]
+    of_network: tuple[str, ...] = ()
 
     @property
     def definitions(self) -> tuple[str, ...]:
@@ -166,7 +173,13 @@ class Recipe:
         for compiler, kernels in self.kernels:
             units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
             flags.extend(compiler.flags(self.profile))
+        if self.of_network:
+            compile_c([Path(NETWORK)], folder / OBJECT, *flags, *self.of_network, "-c")
+            units = {Path(OBJECT) if path == Path(NETWORK) else path: None for path in units}
+        if self.profile.bare_metal:
+            flags.append(f"-Wl,-T,{LINKER_SCRIPT}")
         compile_c(list(units), folder / PROGRAM, *flags)
+        (folder / OBJECT).unlink(missing_ok=True)
 
 
 def _is_unit(path: Path) -> bool:
@@ -177,13 +190,32 @@ def _is_unit(path: Path) -> bool:
 def recipe_of(program: Program, profile: Profile) -> Recipe:
     """Return the recipe of a bundle; raise ToolError without a compiler, RequestError if a setting is missing."""
     compiler, sources = toolchain.find(profile), sources_of(program, profile)
-    return Recipe(profile, sources, compiler, _kernels(program), toolchain.headers(compiler, sources))
+    headers = toolchain.headers(compiler, sources)
+    return Recipe(profile, sources, compiler, _kernels(program), headers, _flags_of_network(program.plan, profile))
+
+
+def _flags_of_network(plan: Plan, profile: Profile) -> tuple[str, ...]:
+    """Return the flags for network.c; raise RequestError if not all targets write it in one standard."""
+    asked = {item.target: targets.find(item.target).flags(profile) for item in plan.items}
+    first, flags = next(iter(asked.items()))
+    other = next((name for name, found in asked.items() if found != flags), None)
+    if other is not None:
+        raise RequestError(
+            f"board {profile.name}: items of targets {first} and {other} share network.c, and their settings ask for "
+            f"different standards of C ({' '.join(flags) or 'none'}; {' '.join(asked[other]) or 'none'})",
+            "choose targets of one standard with --items, or take `standard` out of the section in the profile",
+        )
+    return flags
 
 
 def sources_of(program: Program, profile: Profile) -> dict[str, bytes]:
     """Return all sources of a program's bundle, fixed and generated, by their paths in it."""
     made = [each.sources(given, profile) for each, given in _kernels(program)]
-    return functools.reduce(operator.or_, made, _sources(program))
+    fixed = _sources(program, profile)
+    written: dict[str, bytes] = {}
+    for target in {item.target: targets.find(item.target) for item in program.plan.items}.values():
+        written |= {path: content for path, content in target.written(fixed, profile).items() if content != fixed[path]}
+    return functools.reduce(operator.or_, made, fixed | written)
 
 
 def compiled(program: Program, profile: Profile) -> set[str]:
@@ -215,6 +247,11 @@ def check_targets(plan: Plan, profile: Profile) -> None:
                 f"item {item.name} is to run on core {item.core}, but board {profile.name} has {profile.cores} cores",
                 f"choose one of 0 to {profile.cores - 1}, or none",
             )
+        if profile.bare_metal and not targets.find(item.target).freestanding:
+            raise RequestError(
+                f"board {profile.name} has no operating system, which target {item.target} of item {item.name} needs",
+                f"choose {' or '.join(sorted(name for name in targets.names() if targets.find(name).freestanding))}",
+            )
         targets.find(item.target).check_profile(profile)
     codegen.require_lowerings(plan)
     _check_memory(plan, profile)
@@ -232,6 +269,29 @@ def _check_memory(plan: Plan, profile: Profile) -> None:
             f"{-(-plan.block * a_vector >> 20):,} MiB, and the memory budget is {profile.memory_budget_mib:,} MiB",
             f"{smaller}raise memory_budget_mib of the board in boards.yaml if the board has more memory",
         )
+
+
+def check_memory(program: Program, profile: Profile) -> None:
+    """Raise RequestError if constants or buffers exceed the memory of a processor without an operating system."""
+    board = profile.bare_metal
+    if board is None:
+        return
+    constants = sum(table.values.nbytes for table in program.tables if not table.computed)
+    buffers = sum(storage.size for storage in program.storage if storage.offset is None) - constants
+    files = FILE_BYTES * len(program.plan.network.layers)
+    of_block = f"buffers of a block of {plural(program.plan.block, 'vector')}"
+    for what, size, region, own in (
+        ("constants", constants, board.code, CODE_BYTES),
+        (of_block, buffers, board.data, _stack_bytes(program.plan, board) + files),
+    ):
+        room = (region.kib << 10) - own
+        if size > room:
+            raise RequestError(
+                f"{program.plan.network.name} on board {profile.name}: the {what} take {size:,} bytes, and of the "
+                f"{region.kib << 10:,} bytes of its memory {max(room, 0):,} are left beside the board program",
+                "use a smaller --block or --buffers reuse for buffers, or a smaller network, or describe a larger "
+                "memory in bare_metal",
+            )
 
 
 def _check_resources(plan: Plan, profile: Profile) -> None:
@@ -270,8 +330,11 @@ def _kernels(program: Program) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], 
     return tuple((compiler, tuple(kernels)) for compiler, kernels in given.items())
 
 
-def _sources(program: Program) -> dict[str, bytes]:
-    """Return the fixed sources and the generated ones."""
+def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
+    """Return the fixed sources and the generated ones.
+
+    Without an operating system a file of kernels/bare takes the place of the one of its name in kernels/program.
+    """
     folders = {KERNELS / "program": None}
     for item, views in zip(program.plan.items, codegen.item_views(program.plan), strict=True):
         target = targets.find(item.target)
@@ -283,7 +346,25 @@ def _sources(program: Program) -> dict[str, bytes]:
         for path in sorted(folder.iterdir())
         if path.suffix in {".c", ".h", ".cuh"}
     }
-    return sources | program.files
+    if profile.bare_metal is None:
+        return sources | program.files
+    bare = {path.name: path.read_bytes() for path in sorted((KERNELS / "bare").iterdir()) if path.is_file()}
+    kept = {path: content for path, content in sources.items() if path.removeprefix("kernels/program/") not in bare}
+    memory = {"memory.ld": _memory_regions(program.plan, profile.bare_metal).encode()}
+    return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | memory | program.files
+
+
+def _stack_bytes(plan: Plan, board: BareMetal) -> int:
+    """Return the size of the stack: what the profile gives, and the accumulators of a vector of the largest layer."""
+    accumulators = max(4 * layer.size for layer in plan.network.layers)
+    return (board.stack_kib << 10) + (accumulators + 7) // 8 * 8
+
+
+def _memory_regions(plan: Plan, board: BareMetal) -> str:
+    """Return what kernels/bare/program.ld includes: the processor's memory."""
+    regions = (("code (rx)", board.code), ("data (rw)", board.data))
+    lines = [f"    {name} : ORIGIN = {region.origin:#x}, LENGTH = {region.kib}K" for name, region in regions]
+    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {_stack_bytes(plan, board)};"]) + "\n"
 
 
 def _sha256(content: bytes) -> str:

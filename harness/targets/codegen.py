@@ -653,7 +653,7 @@ def _launch_table(plan: Plan, launches: Sequence[PlannedLaunch]) -> str:
     arrays, rows = [], []
     for number, launch in enumerate(launches):
         read = ", ".join("NETWORK_INPUT" if task is None else str(numbers[task.name]) for task in launch.sources)
-        run = ", ".join(f"{{{numbers[task.name]}, {str(task in launch.outputs).lower()}}}" for task in launch.tasks)
+        run = ", ".join(f"{{{numbers[task.name]}, {int(task in launch.outputs)}}}" for task in launch.tasks)
         arrays += [
             f"static const size_t launch_{number}_sources[] = {{{read}}};",
             f"static const struct launched launch_{number}_tasks[] = {{{run}}};",

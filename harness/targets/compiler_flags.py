@@ -42,6 +42,9 @@ ALLOWED = {
         r"-m(no-)?(outline-atomics|strict-align|fix-cortex-a53-(835769|843419))"
     ),
     "-mabi=lp64d": r"-mabi=lp64d?",
+    "-marm, -mthumb, -mfloat-abi=hard, -mfpu= and a unit without Neon (-mfpu=fpv4-sp-d16)": (
+        r"-marm|-mthumb|-mfloat-abi=(hard|softfp)|-mfpu=(vfpv3(xd)?-d16|vfpv4-d16|fpv4-sp-d16|fpv5-(sp-)?d16|vfpv3xd)"
+    ),
     "-f and a kind of optimisation (-funroll-loops, -fno-tree-vectorize)": rf"-f(no-)?({_TUNING})",
     "-falign-functions=, -falign-loops=": r"-falign-(functions|loops|jumps|labels)(=\d{1,5})?",
     "-fPIC, -fPIE, -fno-pie, -fvisibility=hidden, -ffp-contract=off": (

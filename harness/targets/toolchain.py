@@ -34,6 +34,9 @@ from harness.targets import compiler_flags, strip
 EXACTNESS_FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math")
 # No -Werror: what an optimiser warns of depends on the network's sizes and on the compiler; the tests see to warnings.
 LANGUAGE_FLAGS = ("-std=gnu11", "-pthread")
+# A program without an operating system: of the compiler's libraries only libgcc, for integers of 64 bits and, where the
+# processor has none, double.  Its functions are those of IEEE 754, rounded to nearest.
+BARE_METAL_FLAGS = ("-std=gnu11", "-ffreestanding", "-nostdlib")
 REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none",)
 # The proof reads the machine code: a random number from the stack protector is no input of a layer.
 READABLE_FLAGS = ("-fno-stack-protector",)
@@ -52,6 +55,7 @@ _CPLUSPLUS = ("-print-prog-name=cc1plus", "-print-file-name=libstdc++.so", "-pri
 _PROBE = """\
 #include <float.h>
 _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "float operations must be rounded to float");
+unsigned long long quotient(unsigned long long a, unsigned long long b) { return a / b; }
 int main(void) { return 0; }
 """
 _SPECIFIC = {"emmintrin.h": "__x86_64__", "immintrin.h": "__x86_64__", "arm_neon.h": "__ARM_NEON"}  # others refuse them
@@ -91,7 +95,7 @@ class Compiler:
         anywhere = f"-ffile-prefix-map={folder.resolve()}=bundle"
         arguments = [*self.command, *flags, *more_flags, anywhere, *(f"-D{definition}" for definition in definitions)]
         arguments += [f"-I{folder}" for folder in include]
-        arguments += [*(str(source) for source in sources), "-o", str(output), "-lm"]
+        arguments += [*(str(source) for source in sources), "-o", str(output), _library(self.flags)]
         done = _ended(arguments, folder)
         if done.returncode != 0:
             raise ToolError(
@@ -122,7 +126,7 @@ def find(profile: Profile) -> Compiler:
 
     ToolError names the package that brings it, RequestError a flag that is not allowed.
     """
-    return identify(_command(profile), flags_of(profile.toolchain))
+    return identify(_command(profile), flags_of(profile))
 
 
 def identify(command: tuple[str, ...], flags: tuple[str, ...]) -> Compiler:
@@ -209,7 +213,7 @@ def _linked(command: Sequence[str], flags: Sequence[str]) -> list[Path]:
         source, program = Path(scratch) / "probe.c", Path(scratch) / "probe"
         source.write_text(_PROBE)
         output = _output(
-            [*command, *flags, "-Wl,-t", "-x", "c", str(source), "-o", str(program), "-lm"], TMPDIR=scratch
+            [*command, *flags, "-Wl,-t", "-x", "c", str(source), "-o", str(program), _library(flags)], TMPDIR=scratch
         )
         read = dict.fromkeys(Path(path) for path in re.findall(r"(?m)^\(?(/[^\n()]+)", output))
         found = [path for path in read if Path(scratch) not in path.parents]
@@ -287,10 +291,17 @@ def _text(output: bytes) -> str:
     return output.decode(errors="replace").strip()
 
 
-def flags_of(toolchain: Toolchain) -> tuple[str, ...]:
+def flags_of(profile: Profile) -> tuple[str, ...]:
     """Return all flags of every program: those of the profile, then those that they cannot change."""
-    linked = ("-static",) if toolchain.static else ()
-    return (*toolchain.flags, *LANGUAGE_FLAGS, *REPRODUCIBLE_FLAGS, *READABLE_FLAGS, *linked, *EXACTNESS_FLAGS)
+    language = LANGUAGE_FLAGS if profile.bare_metal is None else BARE_METAL_FLAGS
+    linked = ("-static",) if profile.toolchain.static else ()
+    given = (*profile.toolchain.flags, *language, *REPRODUCIBLE_FLAGS, *READABLE_FLAGS)
+    return (*given, *linked, *EXACTNESS_FLAGS)
+
+
+def _library(flags: Sequence[str]) -> str:
+    """Return the library that programs with these flags are linked with."""
+    return "-lgcc" if "-nostdlib" in flags else "-lm"
 
 
 def required_glibc(program: Path) -> tuple[int, int] | None:

@@ -98,7 +98,10 @@ FUNCTION struct exp_parts exp_parts_of(float v)
     const float r = a - b;
     const float c = (a - r) - b;
     const float q = c + (r * r) * ((((E6 * r + E5) * r + E4) * r + E3) * r + E2);
-    const struct exp_parts parts = {r, q, bits_of_float(t) - (bits_of_float(ROUNDER) - 254)};
+    struct exp_parts parts;
+    parts.r = r;
+    parts.q = q;
+    parts.biased = bits_of_float(t) - (bits_of_float(ROUNDER) - 254);
     return parts;
 }
 

@@ -29,8 +29,10 @@ static inline struct span window_span(size_t size, size_t before, size_t offset,
 {
     const size_t first = offset < before ? (before - offset + stride - 1) / stride : 0;
     const size_t end = offset < before + size ? (before + size - offset + stride - 1) / stride : 0;
-    const size_t last = end < count ? end : count;
-    return (struct span){first < last ? first : last, last};
+    struct span span;
+    span.end = end < count ? end : count;
+    span.first = first < span.end ? first : span.end;
+    return span;
 }
 
 /* The values, of `size`, in a window without dilation that begins at `begin`, counted from the begin of the padding. */
@@ -38,7 +40,10 @@ static inline struct span window_places(size_t size, size_t before, size_t begin
 {
     const size_t first = begin < before ? before : begin;
     const size_t end = begin + kernel < before + size ? begin + kernel : before + size;
-    return (struct span){first - before, end - before};
+    struct span span;
+    span.first = first - before;
+    span.end = end - before;
+    return span;
 }
 
 #endif

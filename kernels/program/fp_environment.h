@@ -13,6 +13,8 @@
 #define FP_REGISTER "MXCSR"
 #elif defined(__aarch64__)
 #define FP_REGISTER "FPCR"
+#elif defined(__ARM_FP)
+#define FP_REGISTER "FPSCR"
 #else
 #error "add the floating-point control register of this architecture to fp_environment.h"
 #endif
@@ -24,9 +26,13 @@ static inline uint64_t fp_environment_read(void)
     uint32_t value;
     __asm__ volatile("stmxcsr %0" : "=m"(value));
     return value;
-#else
+#elif defined(__aarch64__)
     uint64_t value;
     __asm__ volatile("mrs %0, fpcr" : "=r"(value));
+    return value;
+#else
+    uint32_t value;
+    __asm__ volatile("vmrs %0, fpscr" : "=r"(value));
     return value;
 #endif
 }
@@ -36,8 +42,10 @@ static inline int fp_environment_is_standard(uint64_t value)
 {
 #if defined(__x86_64__)
     return (value & ~UINT64_C(0x3f)) == 0x1f80; /* without the exception flags */
-#else
+#elif defined(__aarch64__)
     return value == 0;
+#else
+    return (value & ~UINT64_C(0xf800009f)) == 0; /* without the flags of comparisons and exceptions */
 #endif
 }
 

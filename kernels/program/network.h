@@ -2,7 +2,6 @@
 #ifndef NETWORK_H
 #define NETWORK_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct options;
@@ -53,7 +52,7 @@ struct launch {
     size_t source_count;
     const struct launched {
         size_t task;
-        bool wanted;       /* something outside the launch reads its buffer: it is written in every mode */
+        int wanted;        /* whether something outside the launch reads its buffer: it is written in every mode */
     } *tasks;              /* in the order of the item's schedule */
     size_t task_count;
 };

@@ -1,5 +1,6 @@
 #include "npy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "fail.h"
@@ -7,6 +8,15 @@
 enum { PREAMBLE_SIZE = 10, HEADER_SIZE = 118 }; /* together 128, a multiple of 64 as numpy pads them */
 
 static const unsigned char MAGIC[8] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+static const char SHAPE[] = "'shape': (";
+
+/* Read a whole number and the text behind it; return the place after both, NULL if they are not there. */
+static const char *number_before(const char *text, const char *behind, size_t *number)
+{
+    char *end;
+    *number = text ? (size_t)strtoll(text, &end, 10) : 0;
+    return text && end != text && strncmp(end, behind, strlen(behind)) == 0 ? end + strlen(behind) : NULL;
+}
 
 FILE *npy_open_rows(const char *path, const char *descr, size_t width, size_t *rows)
 {
@@ -23,10 +33,9 @@ FILE *npy_open_rows(const char *path, const char *descr, size_t width, size_t *r
     header[length] = '\0';
     snprintf(type, sizeof type, "'descr': '%s'", descr);
     size_t columns;
-    int end = 0; /* stays 0 unless the shape ends after two numbers */
-    const char *shape = strstr(header, "'shape': (");
+    const char *shape = strstr(header, SHAPE);
     if (!strstr(header, type) || !strstr(header, "'fortran_order': False") || !shape ||
-        sscanf(shape, "'shape': (%zu, %zu)%n", rows, &columns, &end) != 2 || end == 0 || columns != width)
+        !number_before(number_before(shape + strlen(SHAPE), ", ", rows), ")", &columns) || columns != width)
         fail(EXIT_USAGE, "%s: expected %s of shape (vectors, %zu), found %.*s}", path, descr, width,
              (int)strcspn(header, "}"), header);
     return file;

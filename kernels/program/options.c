@@ -1,7 +1,6 @@
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,37 +10,40 @@
 #include "generate.h"
 #include "network.h"
 
+/* What a counter of vectors holds, at most all float32: 32-bit processors have a vector less. */
+#define MOST_VECTORS (SIZE_MAX > UINT32_MAX ? 1LL + UINT32_MAX : (long long)UINT32_MAX)
+
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
        OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP,
        OPTION_RANDOM_DELAY, OPTION_DEVICES, OPTION_COUNT, OPTION_READINGS, OPTION_LOCK_MEMORY, OPTION_DMA_LATENCY,
        OPTION_TASK, OPTION_RANDOM_VECTORS, OPTION_PAIR_VECTORS, OPTION_RANDOM_BLOCK, OPTION_EXECUTIONS, OPTION_JITTER };
 
-static const struct option LONG_OPTIONS[] = {
-    {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
-    {"out", required_argument, NULL, OPTION_OUT},       {"dump", required_argument, NULL, OPTION_DUMP},
-    {"block", required_argument, NULL, OPTION_BLOCK},   {"time", required_argument, NULL, OPTION_TIME},
-    {"warmup", required_argument, NULL, OPTION_WARMUP}, {"repeat", required_argument, NULL, OPTION_REPEAT},
-    {"trace", no_argument, NULL, OPTION_TRACE},         {"delay", required_argument, NULL, OPTION_DELAY},
-    {"pin", required_argument, NULL, OPTION_PIN},       {"fifo", required_argument, NULL, OPTION_FIFO},
-    {"tables", no_argument, NULL, OPTION_TABLES},       {"stage", required_argument, NULL, OPTION_STAGE},
-    {"sweep", required_argument, NULL, OPTION_SWEEP},   {"random-delay", required_argument, NULL, OPTION_RANDOM_DELAY},
-    {"devices", no_argument, NULL, OPTION_DEVICES},     {"count", required_argument, NULL, OPTION_COUNT},
-    {"readings", required_argument, NULL, OPTION_READINGS}, {"lock-memory", no_argument, NULL, OPTION_LOCK_MEMORY},
-    {"dma-latency", required_argument, NULL, OPTION_DMA_LATENCY}, {"task", required_argument, NULL, OPTION_TASK},
-    {"random-vectors", required_argument, NULL, OPTION_RANDOM_VECTORS},
-    {"pair-vectors", required_argument, NULL, OPTION_PAIR_VECTORS},
-    {"random-block", required_argument, NULL, OPTION_RANDOM_BLOCK},
-    {"executions", required_argument, NULL, OPTION_EXECUTIONS}, {"jitter-ns", required_argument, NULL, OPTION_JITTER},
-    {NULL, 0, NULL, 0},
+/* How an option is written, and whether a value follows it as a word of its own. */
+static const struct option {
+    const char *name;
+    bool has_value;
+    int option;
+} OPTIONS[] = {
+    {"version", false, OPTION_VERSION}, {"vectors", true, OPTION_VECTORS}, {"out", true, OPTION_OUT},
+    {"dump", true, OPTION_DUMP}, {"block", true, OPTION_BLOCK}, {"time", true, OPTION_TIME},
+    {"warmup", true, OPTION_WARMUP}, {"repeat", true, OPTION_REPEAT}, {"trace", false, OPTION_TRACE},
+    {"delay", true, OPTION_DELAY}, {"pin", true, OPTION_PIN}, {"fifo", true, OPTION_FIFO},
+    {"tables", false, OPTION_TABLES}, {"stage", true, OPTION_STAGE}, {"sweep", true, OPTION_SWEEP},
+    {"random-delay", true, OPTION_RANDOM_DELAY}, {"devices", false, OPTION_DEVICES}, {"count", true, OPTION_COUNT},
+    {"readings", true, OPTION_READINGS}, {"lock-memory", false, OPTION_LOCK_MEMORY},
+    {"dma-latency", true, OPTION_DMA_LATENCY}, {"task", true, OPTION_TASK},
+    {"random-vectors", true, OPTION_RANDOM_VECTORS}, {"pair-vectors", true, OPTION_PAIR_VECTORS},
+    {"random-block", true, OPTION_RANDOM_BLOCK}, {"executions", true, OPTION_EXECUTIONS},
+    {"jitter-ns", true, OPTION_JITTER},
 };
 
-static long parse_number(const char *option, const char *text, long low, long high)
+static long long parse_number(const char *option, const char *text, long long low, long long high)
 {
     char *end;
     errno = 0;
-    const long value = strtol(text, &end, 10);
+    const long long value = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < low || value > high)
-        fail(EXIT_USAGE, "--%s %s: expected a whole number from %ld to %ld", option, text, low, high);
+        fail(EXIT_USAGE, "--%s %s: expected a whole number from %lld to %lld", option, text, low, high);
     return value;
 }
 
@@ -71,14 +73,14 @@ static void parse_delay(char *text, long *delay_us)
     *colon = '\0';
     for (size_t i = 0; i < network.item_count; ++i)
         if (strcmp(text, network.items[i].name) == 0) {
-            delay_us[i] = parse_number("delay", colon + 1, 0, 10000000);
+            delay_us[i] = (long)parse_number("delay", colon + 1, 0, 10000000);
             return;
         }
     fail_unknown_item(text);
 }
 
 /* NUMBER:SEED */
-static long parse_seeded(const char *option, char *text, const char *unit, long high, uint64_t *seed)
+static long long parse_seeded(const char *option, char *text, const char *unit, long long high, uint64_t *seed)
 {
     char *colon = strchr(text, ':');
     if (!colon)
@@ -110,7 +112,8 @@ static struct options defaults(void)
     return options;
 }
 
-static void apply(struct options *options, int option)
+/* `value` is that of an option that has one. */
+static void apply(struct options *options, int option, char *value)
 {
     static const char *const DUMPS[] = {"all", "last", "none", NULL};
     static const char *const TIMES[] = {"none", "network", "item", "layer", NULL};
@@ -118,51 +121,51 @@ static void apply(struct options *options, int option)
     switch (option) {
     case OPTION_VERSION: options->version = true; break;
     case OPTION_DEVICES: options->devices = true; break;
-    case OPTION_VECTORS: options->vectors = optarg; break;
-    case OPTION_OUT: options->out = optarg; break;
-    case OPTION_DUMP: options->dump = (enum dump)parse_choice("dump", optarg, DUMPS, "all, last, none"); break;
+    case OPTION_VECTORS: options->vectors = value; break;
+    case OPTION_OUT: options->out = value; break;
+    case OPTION_DUMP: options->dump = (enum dump)parse_choice("dump", value, DUMPS, "all, last, none"); break;
     case OPTION_TIME:
-        options->time = (enum time_scope)parse_choice("time", optarg, TIMES, "none, network, item, layer");
+        options->time = (enum time_scope)parse_choice("time", value, TIMES, "none, network, item, layer");
         break;
     case OPTION_BLOCK:
-        options->block = (size_t)parse_number("block", optarg, 1, (long)network.block_capacity);
+        options->block = (size_t)parse_number("block", value, 1, (long long)network.block_capacity);
         break;
-    case OPTION_WARMUP: options->warmup = (size_t)parse_number("warmup", optarg, 0, INT_MAX); break;
-    case OPTION_REPEAT: options->repeat = (size_t)parse_number("repeat", optarg, 1, INT_MAX); break;
+    case OPTION_WARMUP: options->warmup = (size_t)parse_number("warmup", value, 0, INT_MAX); break;
+    case OPTION_REPEAT: options->repeat = (size_t)parse_number("repeat", value, 1, INT_MAX); break;
     case OPTION_COUNT:
-        options->quantity = (enum quantity)parse_choice("count", optarg, QUANTITIES, "time, instructions, cycles");
+        options->quantity = (enum quantity)parse_choice("count", value, QUANTITIES, "time, instructions, cycles");
         break;
-    case OPTION_READINGS: options->readings = (size_t)parse_number("readings", optarg, 1, 100000000); break;
+    case OPTION_READINGS: options->readings = (size_t)parse_number("readings", value, 1, 100000000); break;
     case OPTION_LOCK_MEMORY: options->lock_memory = true; break;
-    case OPTION_DMA_LATENCY: options->dma_latency_us = parse_number("dma-latency", optarg, 0, 1000000); break;
+    case OPTION_DMA_LATENCY: options->dma_latency_us = (long)parse_number("dma-latency", value, 0, 1000000); break;
     case OPTION_TRACE: options->trace = true; break;
-    case OPTION_DELAY: parse_delay(optarg, options->delay_us); break;
+    case OPTION_DELAY: parse_delay(value, options->delay_us); break;
     case OPTION_RANDOM_DELAY:
-        options->random_delay_us = parse_seeded("random-delay", optarg, "MICROSECONDS", 1000000, &options->random_seed);
+        options->random_delay_us = (long)parse_seeded("random-delay", value, "MICROSECONDS", 1000000, &options->random_seed);
         break;
     case OPTION_JITTER:
-        options->jitter_ns = parse_seeded("jitter-ns", optarg, "NANOSECONDS", 1000000000, &options->random_seed);
+        options->jitter_ns = (long)parse_seeded("jitter-ns", value, "NANOSECONDS", 1000000000, &options->random_seed);
         break;
-    case OPTION_TASK: options->task = optarg; break;
+    case OPTION_TASK: options->task = value; break;
     case OPTION_RANDOM_VECTORS:
         options->generator = GENERATE_RANDOM;
-        options->generated = (size_t)parse_seeded("random-vectors", optarg, "COUNT", 1L << 32, &options->generator_seed);
+        options->generated = (size_t)parse_seeded("random-vectors", value, "COUNT", MOST_VECTORS, &options->generator_seed);
         break;
     case OPTION_PAIR_VECTORS:
         options->generator = GENERATE_PAIRS;
         options->generated = PAIR_VECTORS;
-        options->generator_seed = (uint64_t)parse_number("pair-vectors", optarg, 0, PAIR_ARRANGEMENTS - 1);
+        options->generator_seed = (uint64_t)parse_number("pair-vectors", value, 0, PAIR_ARRANGEMENTS - 1);
         break;
     case OPTION_RANDOM_BLOCK:
         options->random_block = true;
-        options->block_seed = (uint64_t)parse_number("random-block", optarg, 0, INT_MAX);
+        options->block_seed = (uint64_t)parse_number("random-block", value, 0, INT_MAX);
         break;
-    case OPTION_EXECUTIONS: options->executions = (size_t)parse_number("executions", optarg, 1, INT_MAX); break;
-    case OPTION_PIN: parse_cores(optarg, options->core); break;
-    case OPTION_FIFO: options->fifo = (int)parse_number("fifo", optarg, 1, 99); break;
+    case OPTION_EXECUTIONS: options->executions = (size_t)parse_number("executions", value, 1, INT_MAX); break;
+    case OPTION_PIN: parse_cores(value, options->core); break;
+    case OPTION_FIFO: options->fifo = (int)parse_number("fifo", value, 1, 99); break;
     case OPTION_TABLES: options->tables = true; break;
-    case OPTION_STAGE: options->stage = optarg; break;
-    case OPTION_SWEEP: options->sweep = (size_t)parse_number("sweep", optarg, 1, 1L << 32); break;
+    case OPTION_STAGE: options->stage = value; break;
+    case OPTION_SWEEP: options->sweep = (size_t)parse_number("sweep", value, 1, MOST_VECTORS); break;
     default:
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
                          "[--time network|item|layer [--count instructions|cycles]] [--warmup N] [--repeat N] [--trace] "
@@ -192,13 +195,22 @@ static bool is_meaningless(const struct options *options)
            (options->executions && (times || options->warmup || options->repeat != 1));
 }
 
+static void apply_word(struct options *options, const char *word, char ***next)
+{
+    for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; ++i)
+        if (strncmp(word, "--", 2) == 0 && strcmp(word + 2, OPTIONS[i].name) == 0 && (!OPTIONS[i].has_value || **next)) {
+            apply(options, OPTIONS[i].option, OPTIONS[i].has_value ? *(*next)++ : NULL);
+            return;
+        }
+    apply(options, '?', NULL);
+}
+
 struct options parse_options(int argc, char **argv)
 {
     struct options options = defaults();
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;)
-        apply(&options, option);
-    if (optind != argc || !is_complete(&options) || is_meaningless(&options))
-        apply(&options, '?');
+    for (char **next = argv + (argc > 0); *next;)
+        apply_word(&options, *next++, &next);
+    if (!is_complete(&options) || is_meaningless(&options))
+        apply(&options, '?', NULL);
     return options;
 }

@@ -1,7 +1,5 @@
-#define _GNU_SOURCE
 #include "probe.h"
 
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +10,7 @@
 #include "network.h"
 #include "npy.h"
 #include "output_path.h"
+#include "realtime.h"
 #include "schedule.h"
 #include "vectors.h"
 
@@ -60,27 +59,10 @@ static const struct stage *find_stage(const char *name)
     fail(EXIT_USAGE, "--stage %s: this network has no such stage", name);
 }
 
-static void move_to_core(int core, const char *name)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)(core < 0 ? 0 : core), &set);
-    if (core >= 0 && sched_setaffinity(0, sizeof set, &set) != 0)
-        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin for", name);
-}
-
-static void take_priority(int fifo)
-{
-    const struct sched_param parameter = {.sched_priority = fifo};
-    if (fifo > 0 && sched_setscheduler(0, SCHED_FIFO, &parameter) != 0)
-        fail_errno(EXIT_SYSTEM, "cannot take the priority of --fifo for", "readings");
-}
-
 size_t probe_readings(const struct options *options)
 {
     uint64_t *readings = allocate(options->readings + 1, sizeof *readings);
-    move_to_core(options->core[0], "readings");
-    take_priority(options->fifo);
+    steady_move(options->core[0], options->fifo);
     meter_choose(options->quantity);
     meter_open();
     for (size_t i = 0; i <= options->readings; ++i)

@@ -1,11 +1,15 @@
+#define _GNU_SOURCE
 #include "realtime.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "fail.h"
 
 static bool hold_dma_latency(int32_t latency_us)
 {
@@ -34,4 +38,16 @@ struct disturbances steady_disturbances(void)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (struct disturbances){usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_minflt, usage.ru_majflt};
+}
+
+void steady_move(int core, int fifo)
+{
+    const struct sched_param parameter = {.sched_priority = fifo};
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)(core < 0 ? 0 : core), &set);
+    if (core >= 0 && sched_setaffinity(0, sizeof set, &set) != 0)
+        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin for", "readings");
+    if (fifo > 0 && sched_setscheduler(0, SCHED_FIFO, &parameter) != 0)
+        fail_errno(EXIT_SYSTEM, "cannot take the priority of --fifo for", "readings");
 }

@@ -21,8 +21,9 @@ PAGE = """\
 `harness models operators --markdown` wrote this page from the code. An operator of ONNX's own domain has its bare name.
 Each target but `litert` computes exactly the bits of the specification, which ONNX Runtime must confirm for each vector
 of a run, on every bit or within the tolerance of [float operators](float-operators.md); otherwise the run is
-inconclusive. The last column says whether `prove` covers an operator; its result tells which steps try every case and which try samples. A
-model with other operators is refused, with the workaround for each node; see [Bring a network](bring-a-network.md).
+inconclusive. The last column says whether `prove` covers an operator; its result tells which steps try every case and
+which try samples. A model with other operators is refused, with the workaround for each node; see
+[Bring a network](bring-a-network.md).
 A target may refuse some layers of an operator, and names the reason: `tiovx` and `vitis` refuse float32 inputs, except
 those of QuantizeLinear, which `tiovx` computes. Target `litert` gives float32 sums and approximations
 [within a bound](convert-a-model.md#forms), and its items have no proof.

@@ -58,6 +58,12 @@ def settle(
     duration: float | None,
 ) -> Asked:
     """Return the options with the board's defaults; RequestError for a quantity that the board lacks."""
+    if profile.bare_metal:
+        raise RequestError(
+            f"board {profile.name} is an emulated processor without an operating system: its times are not those of "
+            "the processor, and it has no counters",
+            "measure a real board; harness run --items c:generic|c:inlined|c:unrolled on it compares the same code",
+        )
     quantity = Quantity(count or ("instructions" if profile.emulated else "time"))
     asked = Asked(
         samples or (EMULATED_SAMPLES if profile.emulated else SAMPLES),

@@ -15,7 +15,7 @@ from harness.runs.verification.claims import ContradictionError, listed, require
 from harness.runs.verification.folder import RUN, Evidence
 from harness.targets import STAND_INS
 
-REACHED_BY = {"emulator": {EMULATED}, "this machine": {THIS_MACHINE}}
+REACHED_BY = {"emulator": {EMULATED}, "semihosting": {EMULATED}, "this machine": {THIS_MACHINE}}
 BY_ADDRESS = {HARDWARE, EMULATED, THIS_MACHINE, VIRTUAL}  # an address may lead anywhere
 
 
@@ -88,12 +88,12 @@ def _require_kind(run: Mapping[str, Any], found: BoardIdentity, kept: Profile, e
     require_equal(f"{RUN}, board,", [run["board"]["name"], run["board"]["soc"]], [kept.name, kept.soc])
     if found.kind not in REACHED_BY.get(kept.reached_by, BY_ADDRESS):
         raise ContradictionError(f"{RUN} says {found.kind}, and the profile reaches the board by {kept.reached_by}")
-    if (kept.reached_by == "this machine") != (found.address is None):
+    if (kept.reached_by in {"this machine", "semihosting"}) != (found.address is None):
         raise ContradictionError(
             f"{RUN} has address {found.address}, the profile reaches the board by {kept.reached_by}"
         )
     own = {kept.name, f"{kept.name}-counting"}
-    if kept.reached_by == "emulator" and found.machine_id.removeprefix(GUEST_MARK) not in own:
+    if kept.emulated and found.machine_id.removeprefix(GUEST_MARK) not in own:
         raise ContradictionError(f"{RUN} says {found.machine_id}, which is not the emulated board {kept.name}")
     if found.host_key is not None and found.host_key == emulator_key and found.kind != EMULATED:
         raise ContradictionError(f"{RUN} says {found.kind}, and {found.host_key} is the host key of emulated boards")

@@ -7,12 +7,14 @@ known at run time; `c:inlined` has the loops of every layer with constant bounds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.boards.profile import Profile
+from harness.core.errors import RequestError
 from harness.targets.base import HARDWARE, KERNELS, Target
+from harness.targets.c import dialect
 from harness.targets.c.code import CLowering
 from harness.targets.generated import ItemCode, Launch, LayerCode, TaskView
 
@@ -32,6 +34,8 @@ class C(Target):
     name = "c"
     variants = tuple(HEADERS)
     lowering = CLowering
+    freestanding = True
+    Settings = dialect.Settings
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folder of the kernels."""
@@ -41,8 +45,28 @@ class C(Target):
         """Return the headers of the variant."""
         return HEADERS[self.variant]
 
+    def written(self, sources: Mapping[str, bytes], profile: Profile) -> dict[str, bytes]:
+        """Return the sources in the C standard of the profile; see `dialect`."""
+        settings = profile.settings(self.name, dialect.Settings)
+        if self.variant == "vector" and settings.flags:
+            raise RequestError(
+                f"board {profile.name}: c: standard {settings.standard}: the kernels of c:vector use vectors of the "
+                "compiler, which no C standard has",
+                "choose c, c:generic, c:inlined or c:unrolled with --items",
+            )
+        try:
+            return dialect.written(sources, settings)
+        except ValueError as error:
+            raise RequestError(f"board {profile.name}: c: {error}", "choose standard: c99 or gnu11") from error
+
+    def flags(self, profile: Profile) -> tuple[str, ...]:
+        """Return the flags of the profile's C standard."""
+        return profile.settings(self.name, dialect.Settings).flags
+
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the emulated CPU."""
+        if profile.bare_metal:
+            return f"emulated-cpu (qemu {profile.bare_metal.cpu}, bare metal)"
         if profile.emulated and profile.emulator:
             return f"emulated-cpu (qemu {profile.emulator.cpu})"
         return HARDWARE

@@ -48,11 +48,13 @@ def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_p
     (tmp_path / "bin").mkdir()
     ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
     assert ended.code == 3
-    emulators = "tda4vm: emulator, xavier: emulator, kv260: emulator"
+    boards = ("tda4vm", "xavier", "kv260", "cortex-r5", "cortex-m4", "cortex-m7")
+    emulators = ", ".join(f"{board}: emulator" for board in boards)
     assert f"{emulators}:\n  run: sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
     assert (
         f"sudo apt-get install --no-install-recommends {debian_packages.PACKAGES['aarch64-linux-gnu-gcc']}" in ended.out
     )
+    assert "sudo apt-get install --no-install-recommends gcc-arm-none-eabi binutils-arm-none-eabi" in ended.out
 
 
 def test_an_address_of_a_misspelt_board_is_named(user: User) -> None:

@@ -10,8 +10,13 @@ import pytest
 from harness.boards.identity import KINDS, BoardIdentity
 from tests.support.identities import EMULATED_XAVIER, HOST, XAVIER
 
+BARE = replace(EMULATED_XAVIER, name="cortex-r5", machine_id="harness.name=cortex-r5", address=None, host_key=None)
+"""A processor without an operating system, reached by semihosting."""
 
-@pytest.mark.parametrize("identity", [HOST, XAVIER, EMULATED_XAVIER, replace(XAVIER, machine_id="hostname:tegra")])
+
+@pytest.mark.parametrize(
+    "identity", [HOST, XAVIER, EMULATED_XAVIER, BARE, replace(XAVIER, machine_id="hostname:tegra")]
+)
 def test_an_identity_comes_back_as_it_was_written(identity: BoardIdentity) -> None:
     assert BoardIdentity.parse(identity.document(), "here") == identity
 
@@ -27,6 +32,7 @@ def test_an_identity_comes_back_as_it_was_written(identity: BoardIdentity) -> No
         (XAVIER, {"kind": "emulated"}, "kind is emulated, and machine_id is 0123"),
         (EMULATED_XAVIER, {"kind": "hardware"}, "kind is hardware, and machine_id is harness.name=xavier"),
         (EMULATED_XAVIER, {"kind": "this machine"}, "kind is this machine, and machine_id is harness.name=xavier"),
+        (BARE, {"kind": "hardware"}, "kind is hardware, and machine_id is harness.name=cortex-r5"),
         (XAVIER, {"kind": "silicon"}, f"kind 'silicon' is unknown; valid kinds: {', '.join(KINDS)}"),
         (XAVIER, {"kind": None}, "kind None is invalid"),
         (XAVIER, {"host_key": "SHA256:short"}, "host_key 'SHA256:short' is invalid"),

@@ -50,6 +50,7 @@ def failure(path: Path, environment: Mapping[str, str] | None = None) -> Request
 def test_the_shipped_laboratory_has_its_boards(laboratory: BoardProfiles) -> None:
     assert {name: board.emulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": False, "local-gpu": False,
+        "cortex-r5": True, "cortex-m4": True, "cortex-m7": True,
     }  # fmt: skip
     for board in laboratory.profiles.values():
         assert sorted(item.operators is None for item in board.items.values()) == [False, True]
@@ -76,7 +77,8 @@ def test_an_unknown_board_is_answered_with_the_nearest(laboratory: BoardProfiles
     with pytest.raises(RequestError) as caught:
         laboratory.board("xaver")
     assert caught.value.message == "unknown board 'xaver'"
-    assert caught.value.hint == "did you mean xavier? valid choices: host, kv260, local-gpu, tda4vm, xavier"
+    choices = "cortex-m4, cortex-m7, cortex-r5, host, kv260, local-gpu, tda4vm, xavier"
+    assert caught.value.hint == f"did you mean xavier? valid choices: {choices}"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +161,7 @@ def test_this_machine_is_left_as_it_is(laboratory: BoardProfiles) -> None:
 def test_accelerators_are_played_where_the_board_is_or_where_the_profile_says(laboratory: BoardProfiles) -> None:
     assert {name: board.simulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": True, "local-gpu": False,
+        "cortex-r5": True, "cortex-m4": True, "cortex-m7": True,
     }  # fmt: skip
 
 
@@ -176,9 +179,9 @@ def test_a_boards_name_with_a_hyphen_has_its_variable(boards: Path) -> None:
             "emulater: {cores: 1}",
             "emulater",
             (
-                "address, block, boot_s, c, cores, cuda, emulator, items, labgrid, local, memory_budget_mib, power, "
-                "setup, soc, split, stand_ins, sync, teardown, time_source, timeout_s, timing, tiovx, toolchain, "
-                "vitis, work_folder"
+                "address, bare_metal, block, boot_s, c, cores, cuda, emulator, items, labgrid, local, "
+                "memory_budget_mib, power, setup, soc, split, stand_ins, sync, teardown, time_source, timeout_s, "
+                "timing, tiovx, toolchain, vitis, work_folder"
             ),
         ),
         ("address: {host: tda, prot: 22}", "address.prot", "host, jump, key, known_hosts, port, user"),
@@ -368,7 +371,7 @@ def test_an_item_needs_a_core_that_is_there(boards: Path, core: int, *, accepted
 def test_a_board_must_be_reachable_somehow(boards: Path) -> None:
     unreachable = BOARD.replace("  emulator: {cpu: cortex-a72, cores: 2}\n", "")
     boards.write_text(unreachable)
-    assert failure(boards).message == f"{boards}:1: board tda: give one of: local: true, address, emulator"
+    assert failure(boards).message == f"{boards}:1: board tda: give one of: local: true, address, emulator, bare_metal"
     boards.write_text(unreachable + "  local: true\n")
     assert not load(boards).emulated
     boards.write_text(unreachable + "  address: {host: tda}\n")
@@ -558,6 +561,31 @@ def test_what_is_no_address_is_refused(boards: Path, text: str) -> None:
     error = failure(boards, {"HARNESS_TDA_HOST": text})
     assert error.message == f"HARNESS_TDA_HOST={text!r} is not an address"
     assert error.hint == "the form is [user@]host[:port]"
+
+
+@pytest.mark.parametrize(
+    ("data", "stack", "finding"),
+    [
+        ("{origin: 0x10000, kib: 64}", "8", ""),
+        ("{origin: 0xfc00, kib: 64}", "8", "7: board tda: code and data overlap"),
+        ("{origin: 0x10000, kib: 8}", "8", "7: board tda: the stack fills the data memory"),
+        ("{origin: 0x10000, kib: 64}", "8, ram: 1", "7: board tda: unknown key 'bare_metal.ram'"),
+        ("{origin: 0x10000, kb: 64}", "8", "7: board tda: unknown key 'bare_metal.data.kb'"),
+    ],
+)
+def test_a_bare_processor_has_room_and_no_other_way_to_it(boards: Path, data: str, stack: str, finding: str) -> None:
+    code = "machine: none, cpu: cortex-r5f, code: {origin: 0, kib: 64}"
+    given = f"  bare_metal: {{{code}, data: {data}, stack_kib: {stack}}}\n"
+    boards.write_text(BOARD.replace("  emulator: {cpu: cortex-a72, cores: 2}\n", given))
+    if finding:
+        assert failure(boards).message.startswith(f"{boards}:{finding}")
+        return
+    board = load(boards)
+    assert (board.emulated, board.reached_by, profile.restored(board.kept())) == (True, "semihosting", board)
+    assert board.bare_metal
+    assert (board.bare_metal.top, board.bare_metal.stack_kib) == (1 << 20, 8)
+    boards.write_text(BOARD + given)
+    assert "bare_metal excludes local: true, address and emulator" in failure(boards).message
 
 
 def test_a_local_board_takes_no_address(boards: Path) -> None:
