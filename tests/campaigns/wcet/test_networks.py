@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 
 from harness import model
+from harness.analysis.inspection import program
+from harness.analysis.wcet.execution import Executor, _Run
+from harness.analysis.wcet.state import STACK_BYTES, STACK_TOP
 from harness.boards.profile import Profile
 from harness.core.installation import ROOT
+from harness.plan import plan
+from harness.targets import codegen
 from tests.support import builders
 from tests.support.programs.arm_instructions import with_compiler
-from tests.support.programs.board_program import parse
+from tests.support.programs.board_program import build_patched, parse
 from tests.support.programs.c_variants import GNU, QEMU
+from tests.support.programs.convolutions import random_convolutions
 from tests.support.wcet import bounded, require_sound
 
 pytestmark = [
@@ -86,3 +92,32 @@ def test_the_bound_of_convolutional_networks_is_near_the_count(
     found = bounded(net, with_compiler(host, target, GNU, flags), tmp_path, objects, vectors=2)
     require_sound(found)
     assert 1 <= found.ratio <= 1.05
+
+
+@pytest.mark.parametrize(
+    ("seed", "target", "level"),
+    [(21, "c:generic", "-O2"), (22, "c:inlined", "-O3"), (23, "c:generic", "-O0"), (24, "c:vector", "-O3")],
+)
+def test_iterations_at_once_are_as_one_after_the_other(
+    seed: int, target: str, level: str, host: Profile, tmp_path: Path, objects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = random_convolutions(np.random.default_rng(seed), 1, "uint8", "int8", 2)
+    made = plan.make(net, with_compiler(host, target, GNU, (level,)), block=1)
+    built = build_patched(made, with_compiler(host, target, GNU, (level,)), tmp_path, objects=objects)
+    read = program.read(built.path)
+    names = {forward.name for forward in codegen.generate(made).forwards}
+    starts = [symbol.address for symbol in read.functions if symbol.name in names]
+    at_once = [_recorded(read, start) for start in starts]
+    monkeypatch.setattr(_Run, "_hurry", lambda *_: 0)
+    assert at_once == [_recorded(read, start) for start in starts]
+
+
+def _recorded(read: program.Program, start: int) -> tuple[object, ...]:
+    """Return the counts of all edges and loops, the stack, and the first and last address of each access."""
+    found = Executor(read).execute(start, (1, 0)).recorded
+    places: dict[tuple[int, bool], list[int]] = {}
+    for each in found.accessed:
+        if isinstance(each.start, int) and each.start < STACK_TOP - STACK_BYTES:
+            places.setdefault((each.site, each.write), []).append(each.start)
+    ends = {key: (min(starts), max(starts)) for key, starts in places.items()}
+    return found.edges, found.iterations, found.lowest_stack, ends
