@@ -220,7 +220,7 @@ WRONG: Mapping[str, tuple[str, str, str, str]] = {
         "wmma_load_b(columns, &b[c * b_pitch + 16 * n]);",
         "wmma_load_b(columns, &b[c * b_pitch]);",
     ),
-    "the first chunk only": ("sm_72", "mma", "&a[c * a_pitch]", "a"),
+    "the first chunk only": ("sm_72", "mma", "&a[c * a_pitch]", "&a[0 * c * a_pitch]"),
     "no zero point of the weights": ("sm_87", "tensor", "acc -= (uint32_t)zb[n] *", "acc -= 0 *"),
     "zero point of another column": ("sm_87", "tensor", "(uint32_t)zb[n] *", "(uint32_t)zb[n ^ 1] *"),
     "the codes of one step in the sum of codes": (
