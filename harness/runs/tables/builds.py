@@ -203,7 +203,7 @@ def _prepared(case: Checked, board: Profile, code: Code, folder: Path) -> tuple[
     found = Built(board.name, code)
     operations = sum(layer.operations for layer in case.network.layers)
     if code.target == UNROLLED and code.level != "-O0" and operations > LARGEST_UNROLLED:
-        reason = f"not built: gcc {code.level} takes more than ten minutes for unrolled code of {operations:,} FLOP"
+        reason = f"not built: gcc {code.level} takes minutes for unrolled code of {operations:,} FLOP"
         return replace(found, missing=reason, no_bound=reason), None
     try:
         made = codegen.generate(plan.make(case.network, board, block=1, supports=targets.supports))
