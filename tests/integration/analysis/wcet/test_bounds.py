@@ -107,7 +107,7 @@ def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path
         ),
         (
             Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"),
-            "1 bytes at",
+            "behind the begin of layer_1_",
         ),
     ],
     ids=["one input less", "one output more"],
