@@ -33,8 +33,10 @@ _LATEX = str.maketrans(
 
 
 def csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return CSV with a heading for each key of the first row."""
+    """Return CSV with a heading for each key of the first row; empty without rows."""
     written = io.StringIO()
+    if not rows:
+        return ""
     writer = csv_format.DictWriter(written, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)

@@ -99,6 +99,9 @@ def test_absent_models_say_how_to_make_them() -> None:
         missing="models/vgg16.onnx is absent; make it: .venv/bin/python -m models.floats vgg16"
     )
     assert networks.rows[0]["parameters_paper"].value == "138.36 million"
+    sources = Sources()
+    absent = document(*acetone([Examined("vgg16", None)], ("host",), sources), sources=sources)
+    assert tables.reports(absent)["wcet.csv"] == ""  # nor has the paper a bound
 
 
 def test_ratio_is_without_the_readings_of_each_layer() -> None:
