@@ -37,6 +37,11 @@ class C(Target):
     freestanding = True
     Settings = dialect.Settings
 
+    def _dialect(self, profile: Profile) -> dialect.Settings:
+        """Return the form of the C code; a target derived from this one may have a section of its own."""
+        found = profile.settings(self.name, self.Settings)
+        return found if isinstance(found, dialect.Settings) else dialect.Settings()
+
     def folders(self) -> tuple[Path, ...]:
         """Return the folder of the kernels."""
         return (KERNELS / "c",)
@@ -47,7 +52,7 @@ class C(Target):
 
     def written(self, sources: Mapping[str, bytes], profile: Profile) -> dict[str, bytes]:
         """Return the sources in the C standard of the profile; see `dialect`."""
-        settings = profile.settings(self.name, dialect.Settings)
+        settings = self._dialect(profile)
         if self.variant == "vector" and settings.flags:
             raise RequestError(
                 f"board {profile.name}: c: standard {settings.standard}: the kernels of c:vector use vectors of the "
@@ -61,7 +66,7 @@ class C(Target):
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
         """Return the flags of the profile's C standard."""
-        return profile.settings(self.name, dialect.Settings).flags
+        return self._dialect(profile).flags
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the emulated CPU."""
