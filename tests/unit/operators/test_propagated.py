@@ -141,6 +141,7 @@ def results(proto: onnx.NodeProto, layer: Layer, inputs: dict[str, Array], *, ev
     return {name: values.reshape(VECTORS, -1) for name, values in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NODES)
 def test_every_engine_lies_within_the_bound_for_inputs_with_errors(name: str) -> None:
     proto = NODES[name]

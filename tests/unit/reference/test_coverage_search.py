@@ -59,6 +59,7 @@ def deep() -> Covering:
     return search(DEEP, 1.0)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_vectors_and_another_seed_others(deep: Covering) -> None:
     few = SEEDED + 300
     again, other = search(DEEP, 1.0, limit=few), search(DEEP, 1.0, limit=few, seed=2)
@@ -67,6 +68,7 @@ def test_the_same_seed_gives_the_same_vectors_and_another_seed_others(deep: Cove
     assert not np.isin(other.chunk(SEEDED, other.count), deep.chunk(SEEDED, deep.count)).all(axis=1).any()
 
 
+@pytest.mark.slow
 def test_the_first_vectors_are_the_plain_seeded_ones(deep: Covering) -> None:
     plain = stimuli(DEEP, SEEDED, seed=1)
     assert deep.chunk(0, SEEDED).tobytes() == plain.chunk(0, SEEDED).tobytes()
@@ -83,6 +85,7 @@ def test_every_searched_vector_is_the_first_to_meet_a_code(deep: Covering) -> No
         met |= codes
 
 
+@pytest.mark.slow
 def test_all_vectors_lie_in_the_box(deep: Covering) -> None:
     vectors = deep.chunk(0, deep.count)
     assert vectors.dtype == np.float32

@@ -138,6 +138,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symbols", [0, 1500])
 @pytest.mark.parametrize("name", CASES)
 def test_an_engine_with_other_roundings_lies_within_the_bounds(

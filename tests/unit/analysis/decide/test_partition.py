@@ -93,6 +93,7 @@ def test_inputs_of_witnesses_lie_in_their_box_and_have_their_code() -> None:
         found.inputs(np.array([[2]]), np.array([[5]], np.uint8), net)
 
 
+@pytest.mark.slow
 def test_every_code_of_every_interval_has_an_input() -> None:
     net = code_network.of(model.load(ROOT / "models" / "acas_coc.onnx"))
     full = model.load(ROOT / "models" / "acas_coc.onnx")
