@@ -15,7 +15,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli import _completion
+from harness.cli import _claims, _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
@@ -198,13 +198,4 @@ def verify(path: Path, console: Console) -> int:
     seed = secrets.randbits(32)
     checked = check_bounds.check if is_by_bounds(path) else check.check
     found = list(checked(path, check.BOXES, seed, console.progress))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("claim", "holds", "finding"):
-        table.add_column(heading)
-    for each in found:
-        table.add_row(each.claim, "ok" if each.holds else "NOT ok", each.finding)
-    valid = all(each.holds for each in found)
-    console.show(table, Text(f"the decision is {'valid' if valid else 'NOT valid'}; seed of the boxes: {seed}"))
-    claims = [{"claim": each.claim, "holds": each.holds, "finding": each.finding} for each in found]
-    console.document({"valid": valid, "seed": seed, "claims": claims})
-    return EXIT_DONE if valid else EXIT_DIFFERS
+    return _claims.show(found, "the decision is", console, f"; seed of the boxes: {seed}", seed=seed)

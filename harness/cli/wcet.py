@@ -9,9 +9,10 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli import _claims
 from harness.cli._options import as_json, pass_workspace, planned
 from harness.core.console import Console
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE
+from harness.core.errors import EXIT_DONE
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -136,13 +137,4 @@ def verify(path: Path, console: Console) -> int:
     with console.progress(f"verifying {path.name}", 1) as bar:
         found = list(wcet.verify(path))
         bar.advance(1)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("claim", "holds", "finding"):
-        table.add_column(heading)
-    for each in found:
-        table.add_row(each.claim, "ok" if each.holds else "NOT ok", each.finding)
-    valid = all(each.holds for each in found)
-    console.show(table, Text(f"the bounds are {'valid' if valid else 'NOT valid'}"))
-    claims = [{"claim": each.claim, "holds": each.holds, "finding": each.finding} for each in found]
-    console.document({"valid": valid, "claims": claims})
-    return EXIT_DONE if valid else EXIT_DIFFERS
+    return _claims.show(found, "the bounds are", console)
