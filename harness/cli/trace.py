@@ -174,7 +174,9 @@ def _selected(document: TraceabilityDocument, symbol: str | None, node: str | No
     else:
         nodes = [each for each in document.nodes if node in {each.node, each.name, *each.tasks}]
         if not nodes:
-            raise unknown_name("node", str(node), [name for each in document.nodes for name in (each.node, each.name)])
+            raise unknown_name(
+                "node", str(node), sorted({name for each in document.nodes for name in (each.node, each.name)})
+            )
         tasks = {name for each in nodes for name in each.tasks}
         functions = [each for each in document.functions if tasks & {*each.owner.tasks}]
         constants = [each for each in document.constants if tasks & {*each.owner.tasks}]

@@ -48,6 +48,7 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
         raise click.UsageError("give --board and --model")
     console = Console.open(as_json=as_json)
     profile = targets.load_boards(space.boards).board(board)
+    wcet.require_processor(profile)
     # One vector in a block, as in measurements.
     made = job.planned(space.model(model), profile, asked | {"block": asked["block"] or 1})
     bundle.check_targets(made, profile)

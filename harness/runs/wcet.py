@@ -12,6 +12,7 @@ runs/<time>_wcet_<board>_<model>/
 from __future__ import annotations
 
 import hashlib
+import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from harness import __version__
 from harness.analysis import wcet
 from harness.analysis.wcet import cycles, flow_facts
 from harness.analysis.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bounds, LayerBound
+from harness.analysis.wcet.processors import PROCESSORS
 from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile
 from harness.core import strict_json
@@ -244,6 +246,16 @@ class Request:
     def plan(self) -> Plan:
         """Return the plan."""
         return self.program.plan
+
+
+def require_processor(profile: Profile) -> None:
+    """Raise RequestError for a board with a processor whose machine code is not followed."""
+    machine = "32-bit Arm" if profile.bare_metal else platform.machine() if profile.local else "aarch64"
+    if machine not in PROCESSORS:
+        raise RequestError(
+            f"board {profile.name}: programs for {machine} are not bounded",
+            f"choose a board with {' or '.join(PROCESSORS)}, for example one that is emulated: kv260",
+        )
 
 
 def default_core(profile: Profile) -> str | None:
