@@ -14,7 +14,7 @@ from harness.targets.litert.convert import Converted, Lowerings, convert
 from harness.targets.litert.graph import Value
 
 DRIVER = ("litert_run", "litert_get")
-ARRAY, LAUNCH, ITEM = 144, 96, 152  # bytes of the structs of kernels/litert/litert.h
+ARRAY, LAUNCH, ITEM = 136, 88, 152  # bytes of the structs of kernels/litert/litert.h
 ELEMENTS = {"float32": "LITERT_FLOAT32", "int32": "LITERT_INT32", "int64": "LITERT_INT64", "int8": "LITERT_INT8"}
 ALIGNED = " __attribute__((aligned(64)))"
 
