@@ -33,7 +33,8 @@ class _LiteRt:
             raise RequestError(
                 f"board {profile.name}: a static program cannot load LiteRT", "set static: false in its toolchain"
             )
-        return f"LiteRT {library.VERSION} {library.find(profile).stat().st_size} [{method(HERE)}]"
+        library.find(profile)  # refuses a library with another hash
+        return f"LiteRT {library.VERSION} {library.wheel_of(profile).library_sha256[:16]} [{method(HERE)}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - the same for all boards
         """Return where the program and the library find what they load; DT_RUNPATH would not count for the library."""

@@ -49,15 +49,25 @@ WHEELS = {
 }
 
 
-def find(profile: Profile) -> Path:
-    """Return the library for the board of `profile`; fetch the wheel with pip if it is missing.
+def machine_of(profile: Profile) -> str:
+    """Return the processor of a board, as `uname -m` names it."""
+    return platform.machine() if profile.local else "aarch64"
 
-    Raises RequestError for a board whose glibc is older, ToolError if pip fails.
-    """
-    machine = platform.machine() if profile.local else "aarch64"
+
+def wheel_of(profile: Profile) -> Wheel:
+    """Return the wheel for the processor of a board; raise RequestError if there is none."""
+    machine = machine_of(profile)
     if machine not in WHEELS:
         raise RequestError(f"board {profile.name}: LiteRT {VERSION} has no wheel for {machine}", ", ".join(WHEELS))
-    wheel = WHEELS[machine]
+    return WHEELS[machine]
+
+
+def find(profile: Profile) -> Path:
+    """Return the library for the board of `profile`, whose SHA-256 is right; fetch the wheel with pip if it is missing.
+
+    Raises RequestError for a board whose glibc is older and for a library of another version, ToolError if pip fails.
+    """
+    wheel, machine = wheel_of(profile), machine_of(profile)
     glibc = profile.toolchain.glibc
     if glibc is not None and tuple(map(int, glibc.split("."))) < wheel.glibc:
         needed = ".".join(map(str, wheel.glibc))
@@ -66,14 +76,21 @@ def find(profile: Profile) -> Path:
             "use target c on this board, or a newer system image on it (toolchain: glibc)",
         )
     named = profile.settings("litert", LiteRtSettings).library
-    path = Path(named) if named else _installed(wheel) or _fetched(wheel)
+    if not named and (installed := _installed(wheel)):
+        return installed
+    path = Path(named) if named else _fetched(wheel)
     _require(path, wheel)
     return path
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _require(path: Path, wheel: Wheel) -> None:
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = _sha256(path)
     except OSError as error:
         raise RequestError(
             f"cannot read {path}: {error.strerror}", "correct `litert: library` of the profile"
@@ -92,8 +109,7 @@ def _installed(wheel: Wheel) -> Path | None:
         path = Path(str(distribution("ai-edge-litert").locate_file(MEMBER)))
     except PackageNotFoundError:
         return None
-    right = path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == wheel.library_sha256
-    return path if right else None
+    return path if path.is_file() and _sha256(path) == wheel.library_sha256 else None
 
 
 def _fetched(wheel: Wheel) -> Path:
