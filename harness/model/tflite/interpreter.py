@@ -18,17 +18,13 @@ DELEGATE = "DELEGATE"
 
 
 class Interpreter:
-    """A file in memory, with XNNPACK or with the reference kernels."""
+    """A file in memory, run by LiteRT with XNNPACK."""
 
-    def __init__(self, content: bytes, *, reference: bool = False, threads: int = 1) -> None:
+    def __init__(self, content: bytes, *, threads: int = 1) -> None:
         litert = _module()
-        resolvers = litert.OpResolverType
-        kind = resolvers.BUILTIN_REF if reference else resolvers.AUTO
         try:
             with _without_stderr():
-                self._interpreter = litert.Interpreter(
-                    model_content=content, num_threads=threads, experimental_op_resolver_type=kind
-                )
+                self._interpreter = litert.Interpreter(model_content=content, num_threads=threads)
                 self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise ToolError(f"LiteRT refuses the file: {error}", "report the model: the file should be valid") from None

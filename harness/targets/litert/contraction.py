@@ -90,12 +90,15 @@ def weight_scales(layer: Contraction) -> npt.NDArray[np.float32] | None:
     x, y = layer.scales.a, layer.scales.y
     if y is None:
         return None
+    given = np.broadcast_to(np.asarray(layer.scales.b, np.float32), layer.multiplier.shape)
+    with np.errstate(all="ignore"):
+        if np.array_equal(((x * given) / y).view(np.uint32), layer.multiplier.view(np.uint32)):
+            return given.copy()
     nearest = (layer.multiplier.astype(np.float64) * float(y) / float(x)).astype(np.float32)
     steps = np.arange(-SEARCHED, SEARCHED + 1, dtype=np.int32)
     steps = steps[np.argsort(np.abs(steps), kind="stable")]
     near = (nearest.view(np.int32)[:, None] + steps).view(np.float32)
-    given = np.broadcast_to(layer.scales.b, nearest.shape)[:, None]
-    tried: npt.NDArray[np.float32] = np.concatenate([given, near], axis=1)
+    tried: npt.NDArray[np.float32] = np.concatenate([given[:, None], near], axis=1)
     with np.errstate(all="ignore"):
         found = ((x * tried) / y).view(np.uint32) == layer.multiplier.view(np.uint32)[:, None]
     return tried[np.arange(len(tried)), found.argmax(axis=1)] if found.any(axis=1).all() else None

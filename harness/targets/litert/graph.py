@@ -81,10 +81,9 @@ class Graph:
         read, written = (tuple(value.tensor for value in side) for side in (inputs, outputs))
         return TfliteFile(tuple(self.tensors), tuple(self.operators), read, written, metadata)
 
-    def activation(self, tensor: Tensor, *, channels_last: bool | None = None) -> Value:
-        """Add an activation that no operator of the file writes; by default images have the channels last."""
-        last = len(tensor.shape) > 1 and len(tensor.shape) < 4 if channels_last is None else channels_last
-        image = image_of(tensor.shape) if last else None
+    def activation(self, tensor: Tensor) -> Value:
+        """Add an activation that no operator of the file writes; images and sequences have the channels last."""
+        image = image_of(tensor.shape) if 1 < len(tensor.shape) < 4 else None
         shape = (1, *image[1:], image[0]) if image else (1, *tensor.shape)
         return self._add(tensor.name, shape, stored_type(tensor.dtype), image=image, offset=offset_of(tensor.dtype))
 
@@ -145,7 +144,7 @@ class Graph:
         """Return the stored values with another shape; the same value if it has this shape and needs no name."""
         if value.shape == shape and not name:
             return value
-        made = name or self._next(value, "reshaped")
+        made = name or self.next_name(value, "reshaped")
         asked = self.constant(f"{made}/shape", np.array(shape, np.int32))
         return self.call("RESHAPE", [value.tensor, asked], made, value, shape=shape, options={"newShape": list(shape)})
 
@@ -201,11 +200,12 @@ class Graph:
 
     def transpose(self, value: Value, axes: tuple[int, ...]) -> Value:
         """Return the stored values with their axes in another order; the order of the values is that of the result."""
-        name, shape = self._next(value, "transposed"), tuple(value.shape[axis] for axis in axes)
+        name, shape = self.next_name(value, "transposed"), tuple(value.shape[axis] for axis in axes)
         table = self.constant(f"{name}/axes", np.array(axes, np.int32))
         return self.call("TRANSPOSE", [value.tensor, table], name, replace(value, image=None), shape=shape)
 
-    def _next(self, value: Value, step: str) -> str:
+    def next_name(self, value: Value, step: str) -> str:
+        """Return a name that no tensor has, of a step that starts from `value`."""
         name = f"{self.tensors[value.tensor].name}/{step}"
         used = {tensor.name for tensor in self.tensors}
         return next(each for each in (name, *(f"{name}_{n}" for n in range(2, len(used) + 3))) if each not in used)

@@ -32,7 +32,7 @@ def padded(graph: Graph, x: Value, window: Window, filler: Array | None) -> tupl
         return x, {**strides, "padding": SAME}
     widths = np.array([(0, 0), *zip(window.before, spare, strict=True), (0, 0)], np.int32)
     shape = (1, *(size + int(sum(pair)) for size, pair in zip((height, width), widths[1:3], strict=True)), channels)
-    name = f"{graph.tensors[x.tensor].name}/padded"
+    name = graph.next_name(x, "padded")
     inputs = [x.tensor, graph.constant(f"{name}/widths", widths)]
     if filler is not None:
         scales = graph.tensors[x.tensor].scales
