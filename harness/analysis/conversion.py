@@ -21,7 +21,7 @@ from harness.targets.litert.convert import Converted, convert_network
 from harness.targets.litert.graph import Value
 
 BYTES_A_VALUE = 16
-"""Of an activation: LiteRT's, the right one, and what a comparison needs."""
+"""Memory for a value of an activation: LiteRT's value, the right value, and those of the comparison."""
 
 
 @dataclass
@@ -101,11 +101,17 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     return found
 
 
-def _parts(network: Network, count: int, seed: int) -> Iterator[Array]:
-    """Yield seeded uniform vectors of the input box, as many at once as have room with all activations."""
+def uniform_vectors(network: Network, count: int, seed: int) -> Array:
+    """Return `count` seeded uniform vectors of the input box, float32 (count, size)."""
     low, high = network.box
     values = random_stream(seed, 0).random((count, network.input.size), dtype=np.float32)
-    vectors = low + values * (high - low)
+    vectors: Array = low + values * (high - low)
+    return vectors
+
+
+def _parts(network: Network, count: int, seed: int) -> Iterator[Array]:
+    """Yield the vectors, as many at once as have room with all activations."""
+    vectors = uniform_vectors(network, count, seed)
     at_once = max(MEMORY_BUDGET // (BYTES_A_VALUE * sum(layer.size for layer in network.layers)), 1)
     yield from (vectors[start : start + at_once] for start in range(0, count, at_once))
 

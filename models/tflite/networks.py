@@ -1,8 +1,9 @@
-"""Networks in the shapes of those in "Converter of neural network models from ONNX to TFLite" (FIT VUT, 2023).
+"""Networks with the shapes of those in a thesis on a converter from ONNX to TFLite.
 
-The thesis takes AlexNet, Tiny YOLO v2, ResNet-101 with dense upsampling convolution (DUC), and a classifier of speech
-from public collections.  AlexNet is made by `models.floats`.  These have the operators of the others, in their order;
-DUC is smaller: 8 blocks in place of 33, 128x128 pixels in place of 800x800.
+Martin Pavella, "Conversion between models of machine learning frameworks for mobile platforms", bachelor's thesis,
+Brno University of Technology, 2023.  It takes AlexNet, Tiny YOLO v2, ResNet-101 with dense upsampling convolution
+(DUC), and a classifier of speech from public collections.  AlexNet is made by `models.floats`.  These have the
+operators of the others, in their order; DUC is smaller: 8 blocks in place of 33, 128x128 pixels in place of 800x800.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ YOLO = (16, 32, 64, 128, 256, 512)
 """Channels of the convolutions before each MaxPool of Tiny YOLO v2."""
 ANCHORS = 5 * 25
 DILATIONS = (1, 2, 5, 9)
-"""Of the blocks with 256 channels (Wang et al., 2018, hybrid dilated convolution)."""
+"""Dilations of the blocks with 256 channels (Wang et al., 2018, hybrid dilated convolution)."""
 CLASSES, UPSAMPLING = 19, 8
 
 

@@ -1,7 +1,8 @@
 """The tables of a thesis on a converter from ONNX to TFLite, each of its numbers beside ours.
 
-Martin Pavella, Prevodník modelov neurónových sietí z formátu ONNX do TFLite, Brno University of Technology, 2023:
-tables 6.1 to 6.4, and the times of section 6.2.  Its models are public; ours have their shapes and seeded weights.
+Martin Pavella, "Conversion between models of machine learning frameworks for mobile platforms", bachelor's thesis in
+Slovak, Brno University of Technology, 2023: tables 6.1 to 6.4, and the times of section 6.2.  Its models are public;
+ours have their shapes and seeded weights.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from harness.model.onnx_runtime import sessions
 from harness.model.tflite.file import encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.reference.runtime import with_free_batch
-from harness.reference.stimuli import random_stream
 from harness.runs.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
 from harness.targets.litert.convert import convert_network
 
-PAPER = "Pavella: Converter of neural network models from ONNX to TFLite, Brno University of Technology, 2023"
+PAPER = (
+    "Pavella: Conversion between models of machine learning frameworks for mobile platforms, "
+    "bachelor's thesis, Brno University of Technology, 2023"
+)
 NETWORKS: Mapping[str, str] = {
     "alexnet": "Alexnet",
     "tiny_yolo_v2": "Tiny YOLO v2",
@@ -106,21 +109,20 @@ def compared(network: Network, seconds: float, advance: Callable[[int], None]) -
     outputs = conversion.outputs_of(network)
     file = convert_network(network, outputs)
     checked = conversion.check(network, file, LAYER_VECTORS, SEED, lambda _: None)
-    content, batched = (
-        encode(file.file),
-        with_free_batch(network).SerializeToString(),
-    )
-    vectors = _vectors(network)
+    content, batched = encode(file.file), with_free_batch(network).SerializeToString()
+    vectors = conversion.uniform_vectors(network, INPUTS, SEED)
     session, engine = sessions.session(batched, 1), Interpreter(content)
-    [output], value = outputs[:1], file.layers[network.layers[-1].name]
+    last = next(layer for layer in network.layers if layer.output.name == outputs[0])
+    value = file.layers[last.name]
     name = session.get_inputs()[0].name
     left: list[Array] = []
     right: list[Array] = []
     for vector in vectors:
-        left.append(session.run([output], {name: vector.reshape(1, *network.input.shape)})[0].reshape(1, -1))
+        [output] = session.run([outputs[0]], {name: vector.reshape(1, *network.input.shape)})
+        left.append(output.reshape(1, -1))
         given = {each.tensor: conversion.encoded(vector, each) for each in file.inputs.values()}
         found = {number: values[None] for number, values in engine.run(given).items()}
-        right.append(conversion.decoded(found, value, network.layers[-1].dtype))
+        right.append(conversion.decoded(found, value, last.dtype))
         advance(1)
     expected, actual = (np.concatenate(each).astype(np.float64) for each in (left, right))
     return Compared(
@@ -138,13 +140,6 @@ def compared(network: Network, seconds: float, advance: Callable[[int], None]) -
         own=len(checked.own),
         times=_times(network, batched, content, vectors[0], seconds) if seconds else {},
     )
-
-
-def _vectors(network: Network) -> Array:
-    low, high = network.box
-    values = random_stream(SEED, 0).random((INPUTS, network.input.size), dtype=np.float32)
-    vectors: Array = low + values * (high - low)
-    return vectors
 
 
 def _differences(expected: Array, actual: Array) -> tuple[tuple[float, float], tuple[float, float]]:
