@@ -122,7 +122,7 @@ class Target(ABC):
     lowering: ClassVar[type[Lowering[Any]]] = Lowering
     """The base class of its lowerings."""
     freestanding: ClassVar[bool] = False
-    """Whether its code needs neither an operating system nor a C library: it runs on boards with `bare_metal`."""
+    """True if its code needs no operating system and no C library, so that it runs on boards with `bare_metal`."""
     restriction: ClassVar[str] = ""
     """Reason for the missing lowerings, shown to users."""
 

@@ -93,7 +93,7 @@ class Node:
 
     @property
     def constant_first(self) -> bool:
-        """Whether the first input is a constant of several values."""
+        """Return True if the first input is a constant of several values."""
         return self.inputs[0] is not None and self.inputs[0].size > 1
 
     def columns(self, region: Region) -> Node:

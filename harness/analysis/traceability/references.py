@@ -18,12 +18,12 @@ from harness.analysis.inspection.program import Section, Symbol
 
 FUSED = ("vfmadd", "vfnmadd", "vfmsub", "vfnmsub", "vfmaddsub", "vfmsubadd", "fmadd", "fnmadd", "fmsub", "fnmsub",
          "fmla", "fmls", "vfma", "vfms", "vfnma", "vfnms")  # fmt: skip
-"""How the names of instructions start that multiply and add with one rounding."""
+"""Prefixes of the instructions that multiply and add with one rounding."""
 
 
 @dataclass(frozen=True)
 class References:
-    """By a function's address: the functions that it calls or whose address it takes; its fused instructions.
+    """Functions that each function calls or takes the address of, and its fused instructions, by its address.
 
     `data` gives for each address of data the names of the functions, and of the objects, that refer to it.
     """

@@ -83,7 +83,7 @@ class Accessed(NamedTuple):
 
 @dataclass
 class Recorded:
-    """What an execution did, at most: each multiplied by the iterations of the loops around it."""
+    """Upper bounds of the events of an execution, each multiplied by the iterations of the loops around it."""
 
     edges: Counts[tuple[Context, Edge]] = field(default_factory=Counts)
     library: Counts[LibraryCall] = field(default_factory=Counts)

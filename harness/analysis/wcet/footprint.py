@@ -39,10 +39,11 @@ class Extent:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What the plan says and the machine code does not do: in words, with the address of an instruction.
+    """Statement of the plan that the machine code contradicts: in words, with the address of an instruction.
 
-    `table` is the constant that is not read to its ends: compilers put what it holds into instructions.  gcc does so
-    for iterations that it takes out before a loop, so that the table's last byte is read: `reaches_end`.
+    `table` is a constant that the code does not read from end to end, because a compiler put some of its values into
+    instructions.  gcc does so for iterations that it moves before a loop; the code then still reads the last byte of
+    the table: `reaches_end`.
     """
 
     words: str

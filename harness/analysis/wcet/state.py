@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 
 class Memory:
-    """What is known of memory, by address; of other writable bytes nothing is known.
+    """Known values of memory, by address; all other writable bytes are unknown.
 
     Constant sections have the content of the file, and the addresses that the loader stores; those in `imports` are
     functions of libraries, represented by numbers.

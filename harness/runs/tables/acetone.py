@@ -31,7 +31,7 @@ CORTEX_A15 = "Cortex-A15 of Keystone II, code and data in DDR, {}, mean of 50 ex
 
 @dataclass(frozen=True)
 class Examined:
-    """What is known of one network of the paper; without `case` its model is absent."""
+    """Results for one network of the paper; `case` is None if its model is absent."""
 
     model: str
     case: Checked | None

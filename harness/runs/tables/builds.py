@@ -125,7 +125,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Built:
-    """What is known of a network in a form of code on a board; what is None has its reason in `missing`, `no_bound`."""
+    """Figures of a network in a form of code on a board; `missing` and `no_bound` have the reason of a None."""
 
     board: str
     code: Code

@@ -116,9 +116,9 @@ def device_table(table: Table) -> str:
 
 @dataclass(frozen=True, eq=False)
 class LayerKernel:
-    """What a layer's own kernel consists of: constants, functions and statements.
+    """The parts of a layer's own kernel: constants, functions and statements.
 
-    It has so many `threads` for a vector, and a block of them so many `words` of shared memory.
+    `threads` is the number of threads for a vector, `words` the shared memory of a block of threads.
     """
 
     tables: tuple[Table, ...]

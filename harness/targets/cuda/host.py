@@ -74,7 +74,7 @@ class _Launch:
 
     @property
     def has_results(self) -> bool:
-        """Whether the program reads an output of its tasks, so that its thread waits for it."""
+        """Return True if the program reads an output of the item's tasks; its thread then waits for that output."""
         return any(array.role == "GPU_RESULT" for array in self.arrays)
 
     def _arrays(self) -> Iterator[_Array]:
