@@ -103,6 +103,7 @@ def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console
     from harness.targets import bundle, codegen
 
     made, board, expected, proof = _planned(space, model, asked)
+    bundle.require_stages(made, "a trace cannot find the machine code of")
     bundle.check_targets(made, board)
     program = codegen.generate(made)
     space.cache.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -277,7 +277,7 @@ def _prepare(
 def require_comparable(made: Plan, action: str, fetch: str | None) -> None:
     """Raise RequestError if `action` (run, prove or measure) is not possible with the targets of a plan."""
     if action == "prove":
-        _require_stages(made)
+        bundle.require_stages(made, "a proof cannot query")
     bounded = targets.bounded(made)
     if not bounded:
         return
@@ -296,16 +296,6 @@ def require_comparable(made: Plan, action: str, fetch: str | None) -> None:
         raise RequestError(
             f"{layers}; the layers after them can only be compared with all dumps", "omit --fetch mismatch"
         )
-
-
-def _require_stages(made: Plan) -> None:
-    for item in made.items:
-        if not targets.find(item.target).has_stages:
-            raise RequestError(
-                f"item {item.name}: a proof cannot query the layers that target {item.target} computes, because a "
-                "library computes them",
-                "use harness run, or another target for the item: --items",
-            )
 
 
 def _chunk(request: Request, network: Network, vectors: int) -> int:

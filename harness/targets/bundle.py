@@ -239,6 +239,17 @@ def method() -> str:
     return _sha256(b"".join(Path(module).read_bytes() for module in (toolchain.__file__, strip.__file__, __file__)))
 
 
+def require_stages(plan: Plan, action: str) -> None:
+    """Raise RequestError, which says what `action` is impossible, if a library computes the layers of an item."""
+    for item in plan.items:
+        if not targets.find(item.target).has_stages:
+            raise RequestError(
+                f"item {item.name}: {action} the layers that target {item.target} computes, because a library "
+                "computes them",
+                "use harness run, or another target for the item: --items",
+            )
+
+
 def check_targets(plan: Plan, profile: Profile) -> None:
     """Raise RequestError if the board lacks what items need, or a target cannot compute one of their layers exactly."""
     for item in plan.items:

@@ -73,11 +73,14 @@ def test_a_board_with_an_old_glibc_is_refused(user: User) -> None:
     assert "for aarch64 needs glibc 2.34, the board has 2.31" in refused.err
 
 
-def test_a_proof_is_refused_because_a_library_computes(user: User) -> None:
-    given = ["--board", "host", "--model", str(user.folder / "net.onnx"), "--items", "c,litert:xnnpack"]
-    refused = user.harness("prove", *given)
-    assert refused.code == EXIT_REQUEST
-    assert "a proof cannot query the layers that target litert:xnnpack computes" in refused.err
+def test_a_proof_and_a_trace_are_refused_because_a_library_computes(user: User) -> None:
+    model, given = str(user.folder / "net.onnx"), ["--board", "host", "--items", "c,litert:xnnpack"]
+    layers = "the layers that target litert:xnnpack computes, because a library computes them"
+    for command, action in ((["prove", "--model"], "a proof cannot query"), (["trace"], "a trace cannot find")):
+        refused = user.harness(*command, model, *given)
+        assert refused.code == EXIT_REQUEST
+        assert action in refused.err
+        assert layers in refused.err
 
 
 def test_a_measurement_times_litert_on_its_own_core(user: User) -> None:
