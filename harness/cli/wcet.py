@@ -14,8 +14,10 @@ from harness.cli._options import as_json, pass_workspace, planned
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE
 from harness.core.table import Table
+from harness.core.text import plural
 
 if TYPE_CHECKING:
+    from harness.plan.plan import Plan
     from harness.runs.wcet import WcetDocument
 
 
@@ -63,7 +65,7 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
         document, folder = wcet.bound(request, space.runs, measured, bar.advance)
     (folder / wcet.REPORT).write_text(page.html(document), encoding="utf-8")
     wcet.write(folder, document)
-    console.show(*summary(document), Text(f"evidence: {folder}"))
+    console.show(*summary(document), *map(Text, unbounded(made, document)), Text(f"evidence: {folder}"))
     console.document(document.to_json() | {"run": str(folder)})
     return EXIT_DONE
 
@@ -71,6 +73,17 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
 def summary(document: WcetDocument) -> tuple[Any, ...]:
     """Return the result for people."""
     return (_layers(document), *map(Text, lines(document)))
+
+
+def unbounded(made: Plan, document: WcetDocument) -> list[str]:
+    """Return a line for each item of another target: its layers are missing in all sums."""
+    bounded = {item.name for item in document.items}
+    return [
+        f"item {item.name} ({item.target}): no bound; "
+        f"{plural(sum(task.item == index for task in made.tasks), 'layer')} missing above, as only target c is bounded"
+        for index, item in enumerate(made.items)
+        if item.name not in bounded
+    ]
 
 
 def lines(document: WcetDocument) -> list[str]:

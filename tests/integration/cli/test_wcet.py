@@ -7,12 +7,13 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
 from harness.analysis.wcet.cycles import PROGRAMS
 from harness.core.errors import RequestError
-from tests.support.builders import float_sums
+from tests.support.builders import float_sums, random_network
 from tests.support.cli.command import User
 
 pytestmark = pytest.mark.skipif(
@@ -38,6 +39,17 @@ def user(tmp_path: Path, cache: Path) -> User:
 
 def wcet(user: User, *more: str) -> tuple[str, ...]:
     return ("wcet", "--board", "small", "--model", str(user.folder / "sums.onnx"), *more)
+
+
+def test_items_of_other_targets_are_named(user: User) -> None:
+    pytest.importorskip("ai_edge_litert")
+    items = "prepost: {target: c}, network: {target: litert:xnnpack, operators: [QGemm]}"
+    two = BOARD.replace('all: {target: "c:inlined"}', items)
+    (user.folder / "boards.yaml").write_text(two)
+    onnx.save_model(random_network(np.random.default_rng(3), (5, 6, 4)), user.folder / "sums.onnx")
+    shown = user.here(*wcet(user, "--core", "none"))
+    assert shown.code == 0, shown.err
+    assert re.search(r"item \w+ \(litert:xnnpack\): no bound; \d layers? missing above", " ".join(shown.out.split()))
 
 
 def test_bounds_are_evidence_that_can_be_verified(user: User) -> None:
