@@ -17,7 +17,6 @@ from harness.core.table import Table
 from harness.core.text import plural
 
 if TYPE_CHECKING:
-    from harness.plan.plan import Plan
     from harness.runs.wcet import WcetDocument
 
 
@@ -65,7 +64,7 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
         document, folder = wcet.bound(request, space.runs, measured, bar.advance)
     (folder / wcet.REPORT).write_text(page.html(document), encoding="utf-8")
     wcet.write(folder, document)
-    console.show(*summary(document), *map(Text, unbounded(made, document)), Text(f"evidence: {folder}"))
+    console.show(*summary(document), Text(f"evidence: {folder}"))
     console.document(document.to_json() | {"run": str(folder)})
     return EXIT_DONE
 
@@ -75,23 +74,17 @@ def summary(document: WcetDocument) -> tuple[Any, ...]:
     return (_layers(document), *map(Text, lines(document)))
 
 
-def unbounded(made: Plan, document: WcetDocument) -> list[str]:
-    """Return a line for each item of another target: its layers are missing in all sums."""
-    bounded = {item.name for item in document.items}
-    return [
-        f"item {item.name} ({item.target}): no bound; "
-        f"{plural(sum(task.item == index for task in made.tasks), 'layer')} missing above, as only target c is bounded"
-        for index, item in enumerate(made.items)
-        if item.name not in bounded
-    ]
-
-
 def lines(document: WcetDocument) -> list[str]:
     """Return the sums, what data decide, and the comparison with measurements, as lines of text."""
     found = [
         f"item {item.name} ({item.target}): at most {item.instructions:,} instructions, "
         f"{item.stack:,} bytes of stack in its thread"
         for item in document.items
+    ]
+    found += [
+        f"item {item.name} ({item.target}): no bound; {plural(len(item.layers), 'layer')} missing above, "
+        "as only target c is bounded"
+        for item in document.unbounded
     ]
     branches = sum(len(layer.decided_by_data) for layer in document.layers)
     what = (

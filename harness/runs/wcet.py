@@ -28,7 +28,7 @@ from harness.analysis.wcet import cycles, flow_facts
 from harness.analysis.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bounds, LayerBound
 from harness.analysis.wcet.processors import PROCESSORS
 from harness.boards.identity import HARDWARE
-from harness.boards.profile import Profile
+from harness.boards.profile import Profile, restored
 from harness.core import strict_json
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
@@ -41,13 +41,14 @@ from harness.plan.plan import Plan
 from harness.runs.entries import OMITTED, AnyDocument, HarnessEntry
 from harness.runs.folder import RunFolder, now
 from harness.targets import codegen
-from harness.targets.bundle import MANIFEST, PROGRAM, Bundle, Manifest, name_of
+from harness.targets.base import COMPILED
+from harness.targets.bundle import MANIFEST, PROGRAM, Bundle, Manifest, compiled, name_of
 from harness.targets.compiler_flags import is_zig
 from harness.targets.debug_lines import line_of
 
 DOCUMENT, MODEL, PLAN, BUNDLE, REPORT = "wcet.json", "model.onnx", "plan", "bundle", "report.html"
 FFX, AIS = "flow_facts.ffx", "flow_facts.ais"
-SCHEMA = 1
+SCHEMA = 2  # 1 named neither the items without a bound nor the profile
 ASSUMPTIONS = (
     "the processor executes the machine code of the program as its manual says",
     "one vector, in the first copy of each buffer; the code of the schedule between layers is not part of a bound",
@@ -129,6 +130,14 @@ class ItemEntry(Entries):
     stack: int
 
 
+class UnboundedEntry(Entries):
+    """An item of a target without bounds: its layers are missing in all sums."""
+
+    name: str
+    target: str
+    layers: Sequence[str]
+
+
 class CoreEntry(Entries):
     """The core model of the estimate in cycles."""
 
@@ -163,6 +172,7 @@ class WcetDocument(Document):
     board: Annotated[str, CheckedBy("plan")]
     model: Annotated[str, CheckedBy("plan")]
     model_sha256: Annotated[str, CheckedBy("plan")]
+    profile: Annotated[Mapping[str, Any], CheckedBy("bundle")]
     bundle: Annotated[str, CheckedBy("bundle")]
     program_sha256: Annotated[str, CheckedBy("bundle")]
     compiler: Annotated[str, CheckedBy("bundle")]
@@ -172,10 +182,16 @@ class WcetDocument(Document):
     core: CoreEntry = OMITTED
     layers: Annotated[Sequence[LayerEntry], OfProgram]
     items: Annotated[Sequence[ItemEntry], OfProgram]
+    unbounded: Annotated[Sequence[UnboundedEntry], OfProgram]
     instructions: Annotated[int, OfProgram]
     cycles: Annotated[int, Believed] = OMITTED
     measured: Annotated[Sequence[MeasuredEntry], Believed] = ()
     files: Annotated[Mapping[str, str], CheckedBy("files")]
+
+    @classmethod
+    def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add empty entries to a document of schema 1: the items without a bound, and the profile."""
+        return {**content, "unbounded": [], "profile": {}}
 
 
 def layer_entries(bounds: Bounds, estimated: Sequence[int] = ()) -> list[LayerEntry]:
@@ -231,6 +247,18 @@ def item_entries(layers: Sequence[LayerEntry], threads: Mapping[str, int]) -> li
         of_core = [layer.cycles for layer in own if layer.cycles is not OMITTED]
         found.append(entry.model_copy(update={"cycles": sum(of_core)}) if of_core else entry)
     return found
+
+
+def unbounded_entries(plan: Plan, items: Sequence[ItemEntry]) -> list[UnboundedEntry]:
+    """Return the items of a plan that are not among the bounded `items`, in their order."""
+    bounded = {item.name for item in items}
+    return [
+        UnboundedEntry(
+            name=item.name, target=item.target, layers=[task.name for task in plan.tasks if task.item == index]
+        )
+        for index, item in enumerate(plan.items)
+        if item.name not in bounded
+    ]
 
 
 @dataclass(frozen=True)
@@ -299,6 +327,7 @@ def bound(
         board=request.plan.board,
         model=request.plan.network.name,
         model_sha256=request.plan.network.sha256,
+        profile=request.profile.kept(),
         bundle=request.bundle.sha256,
         program_sha256=bounds.sha256,
         compiler=request.bundle.compiler,
@@ -307,6 +336,7 @@ def bound(
         assumptions=ASSUMPTIONS,
         layers=layers,
         items=items,
+        unbounded=unbounded_entries(request.plan, items),
         instructions=total,
         measured=compared(measured, layers, optional.get("cycles")),
         files={path: file_sha256(folder / path) for path in _files(folder)},
@@ -408,7 +438,15 @@ def verify(path: Path, advance: Callable[[int], object] = lambda _: None) -> Ite
 
 def _bundle(path: Path, document: WcetDocument, program: codegen.Program) -> Finding:
     manifest = Manifest.read(path / BUNDLE / MANIFEST)
-    sources = {name: sha256 for name, sha256 in manifest.files.items() if name != PROGRAM}
+    try:
+        built = compiled(program, restored(document.profile)) if document.profile else {PROGRAM}
+    except (KeyError, ValueError):
+        return Finding("bundle", False, "its profile is not one that this version of harness keeps")
+    sources = {
+        name: sha256
+        for name, sha256 in manifest.files.items()
+        if name not in built and not name.startswith(f"{COMPILED}/")
+    }
     name = name_of(sources, manifest.compiler, manifest.flags, manifest.inputs.to_json())
     generated = {file: hashlib.sha256(content).hexdigest() for file, content in program.files.items()}
     stated = (document.bundle, document.program_sha256, document.compiler, list(document.flags))
@@ -426,20 +464,28 @@ def _bounds(path: Path, document: WcetDocument, program: codegen.Program, advanc
         bounds = wcet.of_program(program, path / BUNDLE / PROGRAM, advance, folds_constants=folds)
     except ToolError as error:
         return Finding("bounds", False, error.message)
-    again = layer_entries(bounds)
-    stated = document.layers
+    wrong = next(_wrong(path, document, bounds, program.plan), None)
+    right = f"all {len(document.layers)} layers have these bounds, {document.instructions:,} instructions"
+    return Finding("bounds", wrong is None, wrong or right)
+
+
+def _wrong(path: Path, document: WcetDocument, bounds: Bounds, plan: Plan) -> Iterator[str]:
+    """Yield what is not in accordance with the program's bounds, as they are found again."""
+    again, stated, items = layer_entries(bounds), document.layers, document.items
     for layer, own in zip(stated, again, strict=False):
         if _plain(layer) != _plain(own):
-            return Finding("bounds", False, f"the bound of {own.name} is not that of the program")
-    items, total = document.items, sum(item.instructions for item in document.items)
+            yield f"the bound of {own.name} is not that of the program"
     if len(stated) != len(again) or [*map(_plain, items)] != [*map(_plain, item_entries(again, bounds.threads))]:
-        return Finding("bounds", False, "the layers or items are not those of the program")
+        yield "the layers or items are not those of the program"
+    missing = [*map(_plain, unbounded_entries(plan, items))]
+    if document.schema_number == SCHEMA and [*map(_plain, document.unbounded)] != missing:
+        yield "the items without a bound are not those of the plan"
+    total = sum(item.instructions for item in items)
     if (total, document.machine, tuple(document.assumptions)) != (document.instructions, bounds.machine, ASSUMPTIONS):
-        return Finding("bounds", False, "sum, machine or assumptions are not those of the program")
+        yield "sum, machine or assumptions are not those of the program"
     for file, text in ((FFX, flow_facts.ffx(bounds)), (AIS, flow_facts.ais(bounds))):
         if (path / file).read_text(encoding="utf-8") != text:
-            return Finding("bounds", False, f"{file} is not that of the program")
-    return Finding("bounds", True, f"all {len(again)} layers have these bounds, {document.instructions:,} instructions")
+            yield f"{file} is not that of the program"
 
 
 def _plain(entry: Entries) -> str:

@@ -49,7 +49,15 @@ def test_items_of_other_targets_are_named(user: User) -> None:
     onnx.save_model(random_network(np.random.default_rng(3), (5, 6, 4)), user.folder / "sums.onnx")
     shown = user.here(*wcet(user, "--core", "none"))
     assert shown.code == 0, shown.err
-    assert re.search(r"item \w+ \(litert:xnnpack\): no bound; \d layers? missing above", " ".join(shown.out.split()))
+    assert "item network (litert:xnnpack): no bound; 2 layers missing above" in " ".join(shown.out.split())
+    [folder] = (user.folder / "runs").glob("*_wcet_*")
+    content = json.loads((folder / "wcet.json").read_text())
+    assert content["unbounded"] == [{"name": "network", "target": "litert:xnnpack", "layers": ["layer_0", "layer_1"]}]
+    assert "Item network (litert:xnnpack) has no bound" in (folder / "report.html").read_text()
+    for changes, wrong in (({}, []), ({"unbounded": []}, ["bounds"]), ({"profile": {"cores": 1}}, ["bundle"])):
+        (folder / "wcet.json").write_text(json.dumps(content | changes))
+        claims = user.here("verify", str(folder), "--json").document["claims"]
+        assert [claim["claim"] for claim in claims if not claim["holds"]] == wrong
 
 
 def test_bounds_are_evidence_that_can_be_verified(user: User) -> None:
@@ -81,6 +89,11 @@ def test_bounds_are_evidence_that_can_be_verified(user: User) -> None:
     verified = user.here("verify", str(folder), "--json")
     assert verified.code == 0, verified.out
     assert [claim["claim"] for claim in verified.document["claims"]] == ["files", "plan", "bundle", "bounds"]
+    earlier = found | {"schema": 1}
+    for entry in ("unbounded", "profile", "run"):
+        del earlier[entry]
+    (folder / "wcet.json").write_text(json.dumps(earlier))
+    assert user.here("verify", str(folder)).code == 0
     _require_found(user, folder)
 
 
@@ -114,3 +127,12 @@ def test_refusals(user: User, more: tuple[str, ...], message: str) -> None:
 def test_a_board_with_another_processor_is_refused_before_a_build(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(RequestError, match="board cortex-r5: programs for 32-bit Arm are not bounded"):
         User(tmp_path, cache).here("wcet", "--board", "cortex-r5", "--model", "acas_coc")
+
+
+@pytest.mark.parametrize("board", ["xavier", "tda4vm"])
+def test_bounds_beside_an_accelerator_can_be_verified(board: str, tmp_path: Path, cache: Path) -> None:
+    user = User(tmp_path, cache)
+    ended = user.here("wcet", "--board", board, "--model", "acas_coc", "--core", "none", "--json")
+    assert ended.code == 0, ended.err
+    assert len(ended.document["layers"]) + len(ended.document["unbounded"][0]["layers"]) == 11
+    assert user.here("verify", ended.document["run"]).code == 0
