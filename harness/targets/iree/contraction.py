@@ -1,0 +1,53 @@
+"""Sums of products of codes in MLIR: int32 from the bias on, then float32(acc) * m and one rounding."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar
+
+from harness.operators.contraction import Contraction
+from harness.targets.iree.function import Block, Body, Function, Scalar, Value
+from harness.targets.iree.lowering import IreeLowering, centred, quantised
+
+C = TypeVar("C", bound=Contraction)
+
+
+class ContractionLowering(IreeLowering[C]):
+    """Weights, zero points, bias and multipliers are those of the layer; a subclass adds the loops."""
+
+    def emit(self, layer: C, function: Function, inputs: Sequence[Value]) -> Value:
+        """Add the sums and their rounding."""
+        bias = function.constant("bias", layer.bias)
+        sums = self.sums(layer, function, inputs[0], bias)
+        multiplier = function.constant("multiplier", layer.multiplier)
+
+        def body(block: Block, acc: Scalar, m: Scalar, _: Scalar) -> Scalar:
+            v = block("arith.mulf", block("arith.sitofp", acc, to="f32", name="number"), m)
+            return v if layer.scales.y is None else quantised(block, v, layer.y_zero_point, layer.dtype)
+
+        made = function.loops(function.empty(sums.shape, layer.dtype), [sums, (multiplier, "d1")], body)
+        return function.reshape(made, (function.vectors, *layer.output.shape))
+
+    @abstractmethod
+    def sums(self, layer: C, function: Function, x: Value, bias: Value) -> Value:
+        """Add the accumulators, int32, whose second axis is that of the channels."""
+
+
+def product(layer: Contraction, function: Function, x: Value) -> tuple[tuple[Value, ...], Body]:
+    """Return the constants of `body` that are not weights, and the body of the sums.
+
+    acc + (a - a_zero_point) * (weight - weights_zero_point), all of it int32.
+    """
+    zero_points = layer.weights_zero_point
+    same = bool((zero_points == zero_points[0]).all())
+    others = () if same else (function.constant("weights_zero_point", zero_points),)
+
+    def body(block: Block, a: Scalar, weight: Scalar, *rest: Scalar) -> Scalar:
+        *of_column, acc = rest
+        code = centred(block, a, x.dtype, layer.a_zero_point)
+        zero_point = of_column[0] if of_column else block.number(zero_points[0], "i32", name="zero_point")
+        factor = block("arith.subi", block.wide(weight, layer.weights.dtype), zero_point, name="weight")
+        return block("arith.addi", acc, block("arith.muli", code, factor, name="product"), name="sum")
+
+    return others, body

@@ -1,0 +1,259 @@
+"""The text of one MLIR function: tensors of static shapes, and scalar operations on their elements.
+
+Each written operation is one operation of the dialects arith and math, without fast-math flags.  Constants have their
+bits: float32 in hexadecimal, tensors as the hexadecimal bytes of their elements, little endian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.core.arrays import Array
+
+ELEMENTS = {"float32": "f32", "int8": "i8", "uint8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
+"""MLIR's integers have no sign; an operation that needs one names it."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value of one element."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor in a function; the first axis of an activation is that of the vectors."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def type(self) -> str:
+        """Its type in MLIR."""
+        return tensor_type(self.shape, self.dtype)
+
+    @property
+    def size(self) -> int:
+        """The number of its elements."""
+        return math.prod(self.shape)
+
+
+Body: TypeAlias = Callable[..., "Scalar"]
+"""Function from a block and the elements of the operands to the result."""
+
+
+class Block:
+    """The scalar operations on the elements of some tensors."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def __call__(self, operation: str, *operands: Scalar, name: str = "v", to: str = "") -> Scalar:
+        """Add an operation whose type is that of its last operand; `to` is the type of a conversion's result."""
+        kind = operands[-1].type
+        suffix = f"{kind} to {to}" if to else kind
+        return self._add(f"{operation} {', '.join(each.name for each in operands)} : {suffix}", name, to or kind)
+
+    def compare(self, predicate: str, a: Scalar, b: Scalar) -> Scalar:
+        """Add a comparison: `ogt` and others for floats, `sgt` and others for integers."""
+        operation = "cmpf" if a.type == "f32" else "cmpi"
+        return self._add(f"arith.{operation} {predicate}, {a.name}, {b.name} : {a.type}", "is", "i1")
+
+    def select(self, condition: Scalar, a: Scalar, b: Scalar, name: str = "v") -> Scalar:
+        """Add a selection."""
+        return self._add(f"arith.select {condition.name}, {a.name}, {b.name} : {a.type}", name, a.type)
+
+    def number(self, value: float | np.generic, kind: str = "f32", name: str = "c") -> Scalar:
+        """Return a constant: float32 by its bits, or an integer."""
+        text = literal(np.float32(value)) if kind == "f32" else str(int(value))
+        return self._add(f"arith.constant {text} : {kind}", name, kind)
+
+    def index(self, axis: int) -> Scalar:
+        """Return the place of the element along an axis of the loops."""
+        return self._add(f"linalg.index {axis} : index", "at", "index")
+
+    def element(self, table: Value, place: Scalar) -> Scalar:
+        """Return the element of a table (N,) at an integer place, which is never negative."""
+        if place.type != "index":
+            place = self._add(f"arith.index_castui {place.name} : {place.type} to index", "at", "index")
+        kind = ELEMENTS[table.dtype.name]
+        return self._add(f"tensor.extract {table.name}[{place.name}] : {table.type}", "entry", kind)
+
+    def wide(self, code: Scalar, dtype: np.dtype[Any], to: str = "i32", name: str = "wide") -> Scalar:
+        """Return a code as a wider integer."""
+        return self("arith.extui" if dtype.kind == "u" else "arith.extsi", code, to=to, name=name)
+
+    def _add(self, text: str, name: str, kind: str) -> Scalar:
+        found = Scalar(self._function.unique(name), kind)
+        self._function.add(f"  {found.name} = {text}")
+        return found
+
+
+class Function:
+    """A function under construction: the layer's operations, at the location of its node."""
+
+    def __init__(self, location: str, vectors: int) -> None:
+        self.lines: list[str] = []
+        self.vectors = vectors
+        self._location = location
+        self._names: dict[str, int] = {}
+        self._indent = "  "
+
+    def unique(self, name: str) -> str:
+        """Return the name of a new value."""
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return f"%{name}_{count}" if count else f"%{name}"
+
+    def add(self, text: str, *, located: bool = True) -> None:
+        """Add a line."""
+        self.lines.append(f"  {text}{f' loc({self._location})' if located else ''}")
+
+    def argument(self, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Value:
+        """Return a formal tensor, of all vectors."""
+        return Value(self.unique(name), (self.vectors, *shape), dtype)
+
+    def constant(self, name: str, values: Array) -> Value:
+        """Add a constant, with the bytes of its elements."""
+        found = Value(self.unique(name), values.shape, values.dtype)
+        self.add(f"{found.name} = arith.constant {dense(values)} : {found.type}")
+        return found
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+        """Add a tensor whose elements are written next."""
+        return self._value("empty", f"tensor.empty() : {tensor_type(shape, dtype)}", shape, dtype)
+
+    def filled(self, number: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+        """Return a tensor of one number."""
+        scalar, init = self._scalar(number, dtype), self.empty(shape, dtype)
+        text = f"linalg.fill ins({scalar} : {ELEMENTS[dtype.name]}) outs({init.name} : {init.type}) -> {init.type}"
+        return self._value("filled", text, shape, dtype)
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Return the same elements, in the same order, in another shape."""
+        if shape == x.shape:
+            return x
+        if len(x.shape) == 1 or len(shape) == 1:
+            whole = ", ".join(map(str, range(max(len(x.shape), len(shape)))))
+            target = tensor_type(shape, x.dtype)
+            if len(shape) < len(x.shape):
+                text = f"tensor.collapse_shape {x.name} [[{whole}]] : {x.type} into {target}"
+            else:
+                sizes = ", ".join(map(str, shape))
+                text = f"tensor.expand_shape {x.name} [[{whole}]] output_shape [{sizes}] : {x.type} into {target}"
+            return self._value("shaped", text, shape, x.dtype)
+        return self.reshape(self.reshape(x, (x.size,)), shape)
+
+    def pad(self, x: Value, low: Sequence[int], high: Sequence[int], number: float) -> Value:
+        """Return x with `number` around it; x itself if nothing is added."""
+        if not any(low) and not any(high):
+            return x
+        shape = tuple(a + size + b for a, size, b in zip(low, x.shape, high, strict=True))
+        kind = ELEMENTS[x.dtype.name]
+        filler = self._scalar(number, x.dtype)
+        found = Value(self.unique("padded"), shape, x.dtype)
+        axes = ", ".join(f"%axis{n}: index" for n in range(len(shape)))
+        self.add(f"{found.name} = tensor.pad {x.name} low{list(low)} high{list(high)} {{", located=False)
+        self.add(f"^bb0({axes}):", located=False)
+        self.add(f"  tensor.yield {filler} : {kind}")
+        self.add(f"}} : {x.type} to {found.type}")
+        return found
+
+    def elementwise(self, dtype: np.dtype[Any], shape: tuple[int, ...], inputs: Sequence[Value], body: Body) -> Value:
+        """Return a tensor of which each element depends on those of the inputs at its place.
+
+        An input has the last axes of the result; one that has the size 1 along an axis is repeated.
+        """
+        axes, maps = len(shape), []
+        for each in inputs:
+            own = range(axes - len(each.shape), axes)
+            kept = (f"d{n}" if size == shape[n] else "0" for n, size in zip(own, each.shape, strict=True))
+            maps.append((each, ", ".join(kept)))
+        return self.loops(self.empty(shape, dtype), maps, lambda block, *each: body(block, *each[:-1]))
+
+    def loops(
+        self,
+        init: Value,
+        inputs: Sequence[Value | tuple[Value, str]],
+        body: Body,
+        reductions: int = 0,
+    ) -> Value:
+        """Return `init` after loops over its axes d0, d1, ..., and over further axes, which are reductions.
+
+        An input has one affine expression of the axes for each of its own axes, by default the axes of `init`.  The
+        body gets an element of each input, then that of the result so far; the last axis is the innermost loop.
+        """
+        axes = len(init.shape) + reductions
+        place = ", ".join(f"d{n}" for n in range(len(init.shape)))
+        pairs = [each if isinstance(each, tuple) else (each, place) for each in inputs]
+        dims = ", ".join(f"d{n}" for n in range(axes))
+        maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*(each for _, each in pairs), place))
+        kinds = ", ".join(['"parallel"'] * len(init.shape) + ['"reduction"'] * reductions)
+        found = Value(self.unique("y"), init.shape, init.dtype)
+        ins = ""
+        if pairs:
+            names, types = ", ".join(v.name for v, _ in pairs), ", ".join(v.type for v, _ in pairs)
+            ins = f" ins({names} : {types})"
+        self.add(f"{found.name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}{ins} "
+                 f"outs({init.name} : {init.type}) {{", located=False)  # fmt: skip
+        scalars = [Scalar(self.unique("x"), ELEMENTS[v.dtype.name]) for v, _ in pairs]
+        scalars.append(Scalar(self.unique("acc"), ELEMENTS[init.dtype.name]))
+        self.add(f"^bb0({', '.join(f'{each.name}: {each.type}' for each in scalars)}):", located=False)
+        result = body(Block(self), *scalars)
+        self.add(f"  linalg.yield {result.name} : {result.type}")
+        self.add(f"}} -> {found.type}")
+        return found
+
+    def text(self, symbol: str, comment: Sequence[str], arguments: Sequence[Value], results: Sequence[Value]) -> str:
+        """Return the function."""
+        given = ", ".join(f"{each.name}: {each.type}" for each in arguments)
+        types = ", ".join(each.type for each in results)
+        lines = [f"// {line}".rstrip() for line in comment]
+        self.add(f"return {', '.join(each.name for each in results)} : {types}")
+        return "\n".join(
+            [*lines, f"func.func @{symbol}({given}) -> ({types}) {{", *self.lines, f"}} loc({self._location})", ""]
+        )
+
+    def call(self, symbol: str, inputs: Sequence[Value], name: str, output: Value) -> Value:
+        """Call a function with one result."""
+        names, types = ", ".join(v.name for v in inputs), ", ".join(v.type for v in inputs)
+        return self._value(name, f"call @{symbol}({names}) : ({types}) -> {output.type}", output.shape, output.dtype)
+
+    def _scalar(self, number: float, dtype: np.dtype[Any]) -> str:
+        """Add a number, whose bits are those of the type, and return its name."""
+        if dtype.kind == "f":
+            text = literal(np.float32(number))
+        else:  # MLIR's integers have a sign when they are written
+            text = str(int(np.array(int(number), dtype).view(f"i{dtype.itemsize}")))
+        name = self.unique("number")
+        self.add(f"{name} = arith.constant {text} : {ELEMENTS[dtype.name]}")
+        return name
+
+    def _value(self, name: str, text: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+        found = Value(self.unique(name), shape, dtype)
+        self.add(f"{found.name} = {text}")
+        return found
+
+
+def tensor_type(shape: Sequence[int], dtype: np.dtype[Any]) -> str:
+    """Return the type of a tensor in MLIR."""
+    return f"tensor<{'x'.join([*map(str, shape), ELEMENTS[dtype.name]])}>"
+
+
+def literal(number: np.float32) -> str:
+    """Return a float32 by its bits."""
+    return f"0x{int(number.view(np.uint32)):08X}"
+
+
+def dense(values: Array) -> str:
+    """Return the attribute with these elements; MLIR reads the bytes as little endian."""
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return f'dense<"0x{little.tobytes().hex().upper()}">'

@@ -1,0 +1,100 @@
+"""A network, or some layers of it, as the text of one MLIR module.
+
+A layer is a function of its name, which the ONNX node's name is the location of; its formal tensors have all vectors of
+a call, its constants are those of the layer.  The function `main` calls all of them and returns their activations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from harness import targets
+from harness.core.errors import RequestError
+from harness.operators.base import Layer
+from harness.operators.tensor import Tensor
+from harness.targets.iree.function import Function
+from harness.targets.iree.lowering import IreeLowering
+
+Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]
+MAIN = "main"
+
+
+def module_text(
+    layers: Sequence[Layer],
+    inputs: Sequence[Tensor] | None = None,
+    outputs: Sequence[str] | None = None,
+    *,
+    vectors: int = 1,
+    lowerings: Lowerings | None = None,
+) -> str:
+    """Return the module of some layers, in the order of the model.
+
+    `main` takes `inputs`, by default the activations that layers read and none writes, in the order of their first use,
+    and returns the activations with the names `outputs`, by default of all layers.  A call computes `vectors` vectors.
+    Raises RequestError for a layer that has no form in MLIR, with its node.
+    """
+    found: Any = lowerings or targets.find("iree:static").lowerings
+    given = sources(layers) if inputs is None else inputs
+    names = [layer.output.name for layer in layers] if outputs is None else outputs
+    texts = [function_text(layer, found, vectors) for layer in layers]
+    main = _main_text(layers, given, names, vectors)
+    aliases = "".join(f"#{_alias(layer)} = loc({json.dumps(layer.node)})\n" for layer in layers)
+    return "\n".join(["module {\n", *texts, main, "}\n", aliases])
+
+
+def sources(layers: Sequence[Layer]) -> tuple[Tensor, ...]:
+    """Return the activations that layers read and none of them writes, in the order of their first use."""
+    written = {layer.output.name for layer in layers}
+    read = {tensor.name: tensor for layer in layers for tensor in layer.inputs if tensor.name not in written}
+    return tuple(read.values())
+
+
+def symbol(layer: Layer) -> str:
+    """Return the name of a layer's function."""
+    return layer.name if layer.name != MAIN else f"{MAIN}.layer"  # no layer's name has a dot
+
+
+def function_text(layer: Layer, lowerings: Lowerings, vectors: int) -> str:
+    """Return the function of a layer, with its formula."""
+    lowering = lowerings.get(type(layer))
+    why = "it has no form in MLIR here" if lowering is None else lowering.unsupported(layer, "")
+    if lowering is None or why:
+        raise RequestError(
+            f"node {layer.node!r} ({layer.operator}) cannot be converted: {why}",
+            f"operators with a form in MLIR: {', '.join(supported(lowerings))}",
+        )
+    function = Function(f"#{_alias(layer)}", vectors)
+    given = [function.argument(f"in{n}", tensor.shape, tensor.dtype) for n, tensor in enumerate(layer.inputs)]
+    result = lowering.emit(layer, function, given)
+    return function.text(symbol(layer), list(_comment(layer)), given, [result])
+
+
+def supported(lowerings: Lowerings) -> list[str]:
+    """Return the names of the ONNX operators that have a form in MLIR."""
+    return sorted({name for layer in lowerings for _, name in layer.ONNX})
+
+
+def _main_text(layers: Sequence[Layer], inputs: Sequence[Tensor], outputs: Sequence[str], vectors: int) -> str:
+    function = Function('"main"', vectors)
+    given = [function.argument("in", tensor.shape, tensor.dtype) for tensor in inputs]
+    values = {tensor.name: value for tensor, value in zip(inputs, given, strict=True)}
+    for layer in layers:
+        read = [values[tensor.name] for tensor in layer.inputs]
+        of_layer = Function(f"#{_alias(layer)}", vectors)
+        output = of_layer.argument("out", layer.output.shape, layer.dtype)
+        values[layer.output.name] = function.call(symbol(layer), read, layer.name, output)
+    comment = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
+    return function.text(MAIN, comment, given, [values[name] for name in outputs])
+
+
+def _comment(layer: Layer) -> Iterator[str]:
+    """Yield the node, the activations and the formula of a layer."""
+    yield f"{layer.operator} {json.dumps(layer.node)}: {', '.join(layer.sources)} -> {layer.output.name}"
+    for line in layer.explain(layer.operator).splitlines():
+        yield f"  {line}"
+
+
+def _alias(layer: Layer) -> str:
+    return f"at_{layer.name}"
