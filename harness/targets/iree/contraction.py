@@ -18,15 +18,24 @@ class ContractionLowering(IreeLowering[C]):
 
     def emit(self, layer: C, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the sums and their rounding."""
-        bias = function.constant("bias", layer.bias)
-        sums = self.sums(layer, function, inputs[0], bias)
+        return self.finished(layer, function, self.accumulated(layer, function, inputs[0]))
+
+    def accumulated(self, layer: C, function: Function, x: Value) -> Value:
+        """Add the sums, from the bias on."""
+        return self.sums(layer, function, x, function.constant("bias", layer.bias))
+
+    def finished(self, layer: C, function: Function, sums: Value) -> Value:
+        """Add the rounding."""
         multiplier = function.constant("multiplier", layer.multiplier)
 
         def body(block: Block, acc: Scalar, m: Scalar, _: Scalar) -> Scalar:
-            v = block("arith.mulf", block("arith.sitofp", acc, to="f32", name="number"), m)
-            return v if layer.scales.y is None else quantised(block, v, layer.y_zero_point, layer.dtype)
+            number = block("arith.sitofp", acc, to="f32", name="number")
+            if layer.scales.y is None:
+                return block.product(number, m)
+            return quantised(block, block("arith.mulf", number, m), layer.y_zero_point, layer.dtype)
 
-        made = function.loops(function.empty(sums.shape, layer.dtype), [sums, (multiplier, "d1")], body)
+        init = function.empty(sums.shape, layer.dtype)
+        made = function.loops(init, [sums, (multiplier, "d1")], body, products=layer.scales.y is None)
         return function.reshape(made, (function.vectors, *layer.output.shape))
 
     @abstractmethod

@@ -14,11 +14,16 @@ from harness import targets
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.iree.function import Function
+from harness.targets.iree.function import ZERO, Function
 from harness.targets.iree.lowering import IreeLowering
 
 Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]
 MAIN = "main"
+UNKNOWN = f"""\
+// IREE contracts a float32 product with the sum that takes it.  The bits of such a product pass an exclusive or with
+// this zero, which is no constant to the compiler, so that both operations are rounded.
+util.global private @{ZERO} <inlining_policy = #util.inline.never> = dense<0> : tensor<i32>
+"""
 
 
 def module_text(
@@ -38,10 +43,11 @@ def module_text(
     found: Any = lowerings or targets.find("iree:static").lowerings
     given = sources(layers) if inputs is None else inputs
     names = [layer.output.name for layer in layers] if outputs is None else outputs
-    texts = [function_text(layer, found, vectors) for layer in layers]
+    functions = [_function(layer, found, vectors) for layer in layers]
     main = _main_text(layers, given, names, vectors)
-    aliases = "".join(f"#{_alias(layer)} = loc({json.dumps(layer.node)})\n" for layer in layers)
-    return "\n".join(["module {\n", *texts, main, "}\n", aliases])
+    aliases = "".join(map(location_text, layers))
+    zero = [UNKNOWN] if any(function.has_products for function, _ in functions) else []
+    return "\n".join(["module {\n", *zero, *(text for _, text in functions), main, "}\n", aliases])
 
 
 def sources(layers: Sequence[Layer]) -> tuple[Tensor, ...]:
@@ -56,8 +62,8 @@ def symbol(layer: Layer) -> str:
     return layer.name if layer.name != MAIN else f"{MAIN}.layer"  # no layer's name has a dot
 
 
-def function_text(layer: Layer, lowerings: Lowerings, vectors: int) -> str:
-    """Return the function of a layer, with its formula."""
+def _function(layer: Layer, lowerings: Lowerings, vectors: int) -> tuple[Function, str]:
+    """Return the function of a layer, and its text with the formula."""
     lowering = lowerings.get(type(layer))
     why = "it has no form in MLIR here" if lowering is None else lowering.unsupported(layer, "")
     if lowering is None or why:
@@ -65,10 +71,10 @@ def function_text(layer: Layer, lowerings: Lowerings, vectors: int) -> str:
             f"node {layer.node!r} ({layer.operator}) cannot be converted: {why}",
             f"operators with a form in MLIR: {', '.join(supported(lowerings))}",
         )
-    function = Function(f"#{_alias(layer)}", vectors)
+    function = Function(f"#{alias(layer)}", vectors)
     given = [function.argument(f"in{n}", tensor.shape, tensor.dtype) for n, tensor in enumerate(layer.inputs)]
     result = lowering.emit(layer, function, given)
-    return function.text(symbol(layer), list(_comment(layer)), given, [result])
+    return function, function.text(symbol(layer), list(comment(layer)), given, [result])
 
 
 def supported(lowerings: Lowerings) -> list[str]:
@@ -82,19 +88,25 @@ def _main_text(layers: Sequence[Layer], inputs: Sequence[Tensor], outputs: Seque
     values = {tensor.name: value for tensor, value in zip(inputs, given, strict=True)}
     for layer in layers:
         read = [values[tensor.name] for tensor in layer.inputs]
-        of_layer = Function(f"#{_alias(layer)}", vectors)
+        of_layer = Function(f"#{alias(layer)}", vectors)
         output = of_layer.argument("out", layer.output.shape, layer.dtype)
         values[layer.output.name] = function.call(symbol(layer), read, layer.name, output)
-    comment = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
-    return function.text(MAIN, comment, given, [values[name] for name in outputs])
+    words = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
+    return function.text(MAIN, words, given, [values[name] for name in outputs])
 
 
-def _comment(layer: Layer) -> Iterator[str]:
+def comment(layer: Layer) -> Iterator[str]:
     """Yield the node, the activations and the formula of a layer."""
     yield f"{layer.operator} {json.dumps(layer.node)}: {', '.join(layer.sources)} -> {layer.output.name}"
     for line in layer.explain(layer.operator).splitlines():
         yield f"  {line}"
 
 
-def _alias(layer: Layer) -> str:
+def alias(layer: Layer) -> str:
+    """Return the name of a layer's location."""
     return f"at_{layer.name}"
+
+
+def location_text(layer: Layer) -> str:
+    """Return the definition of the location of a layer: the name of its node."""
+    return f"#{alias(layer)} = loc({json.dumps(layer.node)})\n"
