@@ -93,6 +93,7 @@ class LayerCode:
     driver: tuple[str, ...] = ()
     target: str = ""
     initialise: str = ""
+    indirect: bool = False
 
 
 @dataclass(frozen=True, eq=False)

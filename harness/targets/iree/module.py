@@ -40,7 +40,7 @@ def module_text(
     names = [layer.output.name for layer in layers] if outputs is None else outputs
     texts = [function_text(layer, found, vectors) for layer in layers]
     main = _main_text(layers, given, names, vectors)
-    aliases = "".join(f"#{_alias(layer)} = loc({json.dumps(layer.node)})\n" for layer in layers)
+    aliases = "".join(map(location_text, layers))
     return "\n".join(["module {\n", *texts, main, "}\n", aliases])
 
 
@@ -65,10 +65,10 @@ def function_text(layer: Layer, lowerings: Lowerings, vectors: int) -> str:
             f"node {layer.node!r} ({layer.operator}) cannot be converted: {why}",
             f"operators with a form in MLIR: {', '.join(supported(lowerings))}",
         )
-    function = Function(f"#{_alias(layer)}", vectors)
+    function = Function(f"#{alias(layer)}", vectors)
     given = [function.argument(f"in{n}", tensor.shape, tensor.dtype) for n, tensor in enumerate(layer.inputs)]
     result = lowering.emit(layer, function, given)
-    return function.text(symbol(layer), list(_comment(layer)), given, [result])
+    return function.text(symbol(layer), list(comment(layer)), given, [result])
 
 
 def supported(lowerings: Lowerings) -> list[str]:
@@ -82,19 +82,24 @@ def _main_text(layers: Sequence[Layer], inputs: Sequence[Tensor], outputs: Seque
     values = {tensor.name: value for tensor, value in zip(inputs, given, strict=True)}
     for layer in layers:
         read = [values[tensor.name] for tensor in layer.inputs]
-        of_layer = Function(f"#{_alias(layer)}", vectors)
+        of_layer = Function(f"#{alias(layer)}", vectors)
         output = of_layer.argument("out", layer.output.shape, layer.dtype)
         values[layer.output.name] = function.call(symbol(layer), read, layer.name, output)
-    comment = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
-    return function.text(MAIN, comment, given, [values[name] for name in outputs])
+    words = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
+    return function.text(MAIN, words, given, [values[name] for name in outputs])
 
 
-def _comment(layer: Layer) -> Iterator[str]:
+def comment(layer: Layer) -> Iterator[str]:
     """Yield the node, the activations and the formula of a layer."""
     yield f"{layer.operator} {json.dumps(layer.node)}: {', '.join(layer.sources)} -> {layer.output.name}"
     for line in layer.explain(layer.operator).splitlines():
         yield f"  {line}"
 
 
-def _alias(layer: Layer) -> str:
+def alias(layer: Layer) -> str:
     return f"at_{layer.name}"
+
+
+def location_text(layer: Layer) -> str:
+    """Return the definition of the location of a layer: the name of its node."""
+    return f"#{alias(layer)} = loc({json.dumps(layer.node)})\n"
