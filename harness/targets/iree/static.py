@@ -130,8 +130,10 @@ def _body(stage: Stage, inputs: Sequence[tuple[int, np.dtype]], tables: Sequence
         used, whole = size * dtype.itemsize, padded(size * dtype.itemsize)
         lines += [
             f"unsigned char given_{name}[{whole}] __attribute__((aligned({ALIGNMENT})));",
-            f"copy_padded(given_{name}, {name}, {used}, {whole});",
+            f"(void)memcpy(given_{name}, {name}, {used});",
         ]
+        if whole > used:
+            lines.append(f"(void)memset(&given_{name}[{used}], 0, {whole - used});")
     made = stage.output_width * stage.output_dtype.itemsize
     arguments = [*(f"given_{name}" for name in names), *(table.name for table in tables), "made"]
     lines += [
