@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.operators.arg_extremum import ArgExtremum
 from harness.targets.iree.function import Block, Function, Scalar, Value
-from harness.targets.iree.lowering import IreeLowering, ends, order
+from harness.targets.iree.lowering import IreeLowering, chosen, ends
 
 
 class ArgExtremumLowering(IreeLowering[ArgExtremum]):
@@ -17,11 +17,10 @@ class ArgExtremumLowering(IreeLowering[ArgExtremum]):
     def emit(self, layer: ArgExtremum, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the operations."""
         [x] = inputs
-        predicate = order(x.dtype) + ("gt" if layer.largest else "lt")
         worst = ends(x.dtype)[not layer.largest]
 
         def extreme(block: Block, value: Scalar, best: Scalar) -> Scalar:
-            return block.select(block.compare(predicate, value, best), value, best)
+            return chosen(block, value, best, x.dtype, largest=layer.largest)
 
         def place(block: Block, value: Scalar, best: Scalar, found: Scalar) -> Scalar:
             column = block("arith.index_cast", block.index(1), to="i64", name="column")

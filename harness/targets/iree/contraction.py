@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from harness.operators.contraction import Contraction
-from harness.operators.obligations import StageKind
 from harness.targets.iree.function import Block, Body, Function, Scalar, Value
-from harness.targets.iree.lowering import IreeLowering, Part, centred, quantised
+from harness.targets.iree.lowering import IreeLowering, centred, quantised
 
 C = TypeVar("C", bound=Contraction)
 
@@ -20,33 +19,35 @@ class ContractionLowering(IreeLowering[C]):
     def emit(self, layer: C, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the sums and their rounding."""
         sums = self.sums(layer, function, inputs[0], function.constant("bias", layer.bias))
-        return self.rounded(layer, function, sums)
+        return self.finished(layer, function, sums)
 
     def parts(self, layer: C) -> tuple[Part, ...]:
         """Return the sums, and their rounding."""
         return (
             Part(StageKind.ACCUMULATE, lambda function, inputs: self.accumulated(layer, function, inputs[0])),
-            Part(StageKind.FINISH, lambda function, inputs: self.rounded(layer, function, inputs[0])),
+            Part(StageKind.FINISH, lambda function, inputs: self.finished(layer, function, inputs[0])),
         )
 
     def accumulated(self, layer: C, function: Function, x: Value) -> Value:
         """Add the sums with the bias last: the same int32, and IREE would leave sums from it on in its place."""
         sums = self.sums(layer, function, x, function.filled(0, layer.bias.shape, layer.bias.dtype))
         bias = function.constant("bias", layer.bias)
-        operands = [sums, (bias, "d1")]
         return function.loops(
-            function.empty(sums.shape, sums.dtype), operands, lambda block, acc, b, _: block("arith.addi", acc, b)
+            function.empty(sums.shape, sums.dtype), [sums, (bias, "d1")], lambda block, acc, b, _: block("arith.addi", acc, b)
         )
 
-    def rounded(self, layer: C, function: Function, sums: Value) -> Value:
-        """Add the product with the multiplier and the only rounding."""
+    def finished(self, layer: C, function: Function, sums: Value) -> Value:
+        """Add the rounding."""
         multiplier = function.constant("multiplier", layer.multiplier)
 
         def body(block: Block, acc: Scalar, m: Scalar, _: Scalar) -> Scalar:
-            v = block("arith.mulf", block("arith.sitofp", acc, to="f32", name="number"), m)
-            return v if layer.scales.y is None else quantised(block, v, layer.y_zero_point, layer.dtype)
+            number = block("arith.sitofp", acc, to="f32", name="number")
+            if layer.scales.y is None:
+                return block.product(number, m)
+            return quantised(block, block("arith.mulf", number, m), layer.y_zero_point, layer.dtype)
 
-        made = function.loops(function.empty(sums.shape, layer.dtype), [sums, (multiplier, "d1")], body)
+        init = function.empty(sums.shape, layer.dtype)
+        made = function.loops(init, [sums, (multiplier, "d1")], body, products=layer.scales.y is None)
         return function.reshape(made, (function.vectors, *layer.output.shape))
 
     @abstractmethod

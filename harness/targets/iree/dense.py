@@ -7,7 +7,14 @@ from harness.targets.iree.function import Body, Function, Value
 
 
 def dense(
-    layer: Linear, function: Function, x: Value, bias: Value, body: Body, others: tuple[Value, ...] = ()
+    layer: Linear,
+    function: Function,
+    x: Value,
+    bias: Value,
+    body: Body,
+    others: tuple[Value, ...] = (),
+    *,
+    products: bool = False,
 ) -> Value:
     """Return sums (rows, N) of x (rows, K), from the bias (N,) on, over k = 0 to K - 1.
 
@@ -18,4 +25,4 @@ def dense(
     weights = function.constant("weights", layer.weights)
     init = function.elementwise(bias.dtype, (rows.shape[0], width), [bias], lambda _, value: value)
     factors = [(rows, "d0, d2"), (weights, "d2, d1"), *((each, "d1") for each in others)]
-    return function.loops(init, factors, body, reductions=1)
+    return function.loops(init, factors, body, 1, products=products)

@@ -21,6 +21,6 @@ class DequantizeLinearLowering(IreeLowering[DequantizeLinear]):
         def body(block: Block, code: Scalar) -> Scalar:
             difference = centred(block, code, x.dtype, layer.zero_point)
             number = block("arith.sitofp", difference, to="f32", name="number")
-            return block("arith.mulf", number, block.number(layer.scale, name="scale"), name="y")
+            return block.product(number, block.number(layer.scale, name="scale"), name="y")
 
-        return function.elementwise(layer.dtype, x.shape, [x], body)
+        return function.elementwise(layer.dtype, x.shape, [x], body, products=True)

@@ -17,6 +17,8 @@ from harness.core.arrays import Array
 
 ELEMENTS = {"float32": "f32", "int8": "i8", "uint8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
 """MLIR's integers have no sign; an operation that needs one names it."""
+ZERO = "unknown_zero"
+"""The global of a module that is 0, which the compiler may not use; see `Block.product`."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,27 @@ Body: TypeAlias = Callable[..., "Scalar"]
 
 
 class Block:
-    """The scalar operations on the elements of some tensors."""
+    """The scalar operations on the elements of some tensors; `zero` is an int32 that the compiler does not know."""
 
-    def __init__(self, function: Function) -> None:
-        self._function = function
+    def __init__(self, function: Function, zero: Scalar | None = None) -> None:
+        self._function, self._zero = function, zero
 
     def __call__(self, operation: str, *operands: Scalar, name: str = "v", to: str = "") -> Scalar:
         """Add an operation whose type is that of its last operand; `to` is the type of a conversion's result."""
         kind = operands[-1].type
         suffix = f"{kind} to {to}" if to else kind
         return self._add(f"{operation} {', '.join(each.name for each in operands)} : {suffix}", name, to or kind)
+
+    def product(self, a: Scalar, b: Scalar, name: str = "product") -> Scalar:
+        """Add a float32 product that no compiler contracts with a sum: its bits pass an exclusive or with `zero`."""
+        return self.unchanged(self("arith.mulf", a, b), name)
+
+    def unchanged(self, value: Scalar, name: str) -> Scalar:
+        """Return a float32 as it is, which no compiler knows: an exclusive or of its bits with `zero`."""
+        if self._zero is None:
+            raise ValueError("a product needs loops with `products`")
+        bits = self("arith.bitcast", value, to="i32", name="bits")
+        return self("arith.bitcast", self("arith.xori", bits, self._zero, name="bits"), to="f32", name=name)
 
     def compare(self, predicate: str, a: Scalar, b: Scalar) -> Scalar:
         """Add a comparison: `ogt` and others for floats, `sgt` and others for integers."""
@@ -80,12 +93,22 @@ class Block:
         """Return the place of the element along an axis of the loops."""
         return self._add(f"linalg.index {axis} : index", "at", "index")
 
-    def element(self, table: Value, place: Scalar) -> Scalar:
-        """Return the element of a table (N,) at an integer place, which is never negative."""
+    def element(self, table: Value, place: Scalar, vector: Scalar | None = None) -> Scalar:
+        """Return the element of a table (N,), or of a vector of a tensor (vectors, N), at a place of 0 or more."""
         if place.type != "index":
             place = self._add(f"arith.index_castui {place.name} : {place.type} to index", "at", "index")
         kind = ELEMENTS[table.dtype.name]
-        return self._add(f"tensor.extract {table.name}[{place.name}] : {table.type}", "entry", kind)
+        at = ", ".join(each.name for each in (vector, place) if each)
+        return self._add(f"tensor.extract {table.name}[{at}] : {table.type}", "entry", kind)
+
+    def entry(self, table: Value, code: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """Return the entry of a code in a table that has one for each, from the least code on."""
+        return self.element(table, self.place(code, dtype))
+
+    def place(self, code: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """Return the number of codes below, int32."""
+        low = self.number(-np.iinfo(dtype).min, "i32", name="low")
+        return self("arith.addi", self.wide(code, dtype), low, name="place")
 
     def wide(self, code: Scalar, dtype: np.dtype[Any], to: str = "i32", name: str = "wide") -> Scalar:
         """Return a code as a wider integer."""
@@ -105,7 +128,7 @@ class Function:
         self.vectors = vectors
         self._location = location
         self._names: dict[str, int] = {}
-        self._indent = "  "
+        self._zero: Value | None = None
 
     def unique(self, name: str) -> str:
         """Return the name of a new value."""
@@ -167,17 +190,54 @@ class Function:
         self.add(f"}} : {x.type} to {found.type}")
         return found
 
-    def elementwise(self, dtype: np.dtype[Any], shape: tuple[int, ...], inputs: Sequence[Value], body: Body) -> Value:
+    def gathered(self, x: Value, places: Array, filler: float = 0) -> Value:
+        """Return (vectors, *shape of places): value `places` of each vector of x, `filler` where it is -1."""
+        flat = self.reshape(x, (self.vectors, x.size // self.vectors))
+        table = self.constant("places", places.astype(np.int32))
+        shape, missing = (self.vectors, *places.shape), bool((places < 0).any())
+
+        def body(block: Block, place: Scalar) -> Scalar:
+            none = block.number(0, "i32", name="none")
+            taken = block("arith.maxsi", place, none) if missing else place
+            value = block.element(flat, taken, vector=block.index(0))
+            if not missing:
+                return value
+            number = block.number(filler, value.type, name="filler")
+            return block.select(block.compare("slt", place, none), number, value)
+
+        return self.elementwise(x.dtype, shape, [table], body)
+
+    def joined(self, values: Sequence[Value], axis: int) -> Value:
+        """Return the values side by side along an axis."""
+        shape = list(values[0].shape)
+        shape[axis] = sum(each.shape[axis] for each in values)
+        names, types = ", ".join(v.name for v in values), ", ".join(v.type for v in values)
+        dtype = values[0].dtype
+        text = f"tensor.concat dim({axis}) {names} : ({types}) -> {tensor_type(shape, dtype)}"
+        return self._value("joined", text, tuple(shape), dtype)
+
+    def elementwise(
+        self,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        inputs: Sequence[Value],
+        body: Body,
+        *,
+        products: bool = False,
+    ) -> Value:
         """Return a tensor of which each element depends on those of the inputs at its place.
 
-        An input has the last axes of the result; one that has the size 1 along an axis is repeated.
+        An input has the last axes of the result; one that has the size 1 along an axis is repeated.  `products` is
+        that of `loops`.
         """
         axes, maps = len(shape), []
         for each in inputs:
             own = range(axes - len(each.shape), axes)
             kept = (f"d{n}" if size == shape[n] else "0" for n, size in zip(own, each.shape, strict=True))
             maps.append((each, ", ".join(kept)))
-        return self.loops(self.empty(shape, dtype), maps, lambda block, *each: body(block, *each[:-1]))
+        return self.loops(
+            self.empty(shape, dtype), maps, lambda block, *each: body(block, *each[:-1]), products=products
+        )
 
     def loops(
         self,
@@ -185,15 +245,20 @@ class Function:
         inputs: Sequence[Value | tuple[Value, str]],
         body: Body,
         reductions: int = 0,
+        *,
+        products: bool = False,
     ) -> Value:
         """Return `init` after loops over its axes d0, d1, ..., and over further axes, which are reductions.
 
         An input has one affine expression of the axes for each of its own axes, by default the axes of `init`.  The
         body gets an element of each input, then that of the result so far; the last axis is the innermost loop.
+        `products` is true if the body has float32 products.
         """
         axes = len(init.shape) + reductions
         place = ", ".join(f"d{n}" for n in range(len(init.shape)))
         pairs = [each if isinstance(each, tuple) else (each, place) for each in inputs]
+        if products:
+            pairs.append((self.unknown_zero(), ""))
         dims = ", ".join(f"d{n}" for n in range(axes))
         maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*(each for _, each in pairs), place))
         kinds = ", ".join(['"parallel"'] * len(init.shape) + ['"reduction"'] * reductions)
@@ -207,10 +272,22 @@ class Function:
         scalars = [Scalar(self.unique("x"), ELEMENTS[v.dtype.name]) for v, _ in pairs]
         scalars.append(Scalar(self.unique("acc"), ELEMENTS[init.dtype.name]))
         self.add(f"^bb0({', '.join(f'{each.name}: {each.type}' for each in scalars)}):", located=False)
-        result = body(Block(self), *scalars)
+        zero = scalars.pop(-2) if products else None
+        result = body(Block(self, zero), *scalars)
         self.add(f"  linalg.yield {result.name} : {result.type}")
         self.add(f"}} -> {found.type}")
         return found
+
+    def unknown_zero(self) -> Value:
+        """Return the int32 of `Block.product`: the global ZERO of the module."""
+        if self._zero is None:
+            self._zero = self._value("zero", f"util.global.load @{ZERO} : tensor<i32>", (), np.dtype(np.int32))
+        return self._zero
+
+    @property
+    def has_products(self) -> bool:
+        """True if it reads the global ZERO."""
+        return self._zero is not None
 
     def text(self, symbol: str, comment: Sequence[str], arguments: Sequence[Value], results: Sequence[Value]) -> str:
         """Return the function."""

@@ -74,3 +74,9 @@ def ends(dtype: np.dtype[Any]) -> tuple[float, float]:
         return -np.inf, np.inf
     limits = np.iinfo(dtype)
     return limits.min, limits.max
+
+
+def chosen(block: Block, value: Scalar, found: Scalar, dtype: np.dtype[Any], *, largest: bool) -> Scalar:
+    """Return the value if it is beyond the one that was found, else the latter."""
+    predicate = order(dtype) + ("gt" if largest else "lt")
+    return block.select(block.compare(predicate, value, found), value, found, name="best")

@@ -14,11 +14,16 @@ from harness import targets
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.iree.function import Function
+from harness.targets.iree.function import ZERO, Function
 from harness.targets.iree.lowering import IreeLowering
 
 Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]
 MAIN = "main"
+UNKNOWN = f"""\
+// IREE contracts a float32 product with the sum that takes it.  The bits of such a product pass an exclusive or with
+// this zero, which is no constant to the compiler, so that both operations are rounded.
+util.global private @{ZERO} <inlining_policy = #util.inline.never> = dense<0> : tensor<i32>
+"""
 
 
 def module_text(
@@ -38,10 +43,11 @@ def module_text(
     found: Any = lowerings or targets.find("iree:static").lowerings
     given = sources(layers) if inputs is None else inputs
     names = [layer.output.name for layer in layers] if outputs is None else outputs
-    texts = [function_text(layer, found, vectors) for layer in layers]
+    functions = [_function(layer, found, vectors) for layer in layers]
     main = _main_text(layers, given, names, vectors)
     aliases = "".join(map(location_text, layers))
-    return "\n".join(["module {\n", *texts, main, "}\n", aliases])
+    zero = [UNKNOWN] if any(function.has_products for function, _ in functions) else []
+    return "\n".join(["module {\n", *zero, *(text for _, text in functions), main, "}\n", aliases])
 
 
 def sources(layers: Sequence[Layer]) -> tuple[Tensor, ...]:
@@ -56,8 +62,8 @@ def symbol(layer: Layer) -> str:
     return layer.name if layer.name != MAIN else f"{MAIN}.layer"  # no layer's name has a dot
 
 
-def function_text(layer: Layer, lowerings: Lowerings, vectors: int) -> str:
-    """Return the function of a layer, with its formula."""
+def _function(layer: Layer, lowerings: Lowerings, vectors: int) -> tuple[Function, str]:
+    """Return the function of a layer, and its text with the formula."""
     lowering = lowerings.get(type(layer))
     why = "it has no form in MLIR here" if lowering is None else lowering.unsupported(layer, "")
     if lowering is None or why:
@@ -68,7 +74,7 @@ def function_text(layer: Layer, lowerings: Lowerings, vectors: int) -> str:
     function = Function(f"#{alias(layer)}", vectors)
     given = [function.argument(f"in{n}", tensor.shape, tensor.dtype) for n, tensor in enumerate(layer.inputs)]
     result = lowering.emit(layer, function, given)
-    return function.text(symbol(layer), list(comment(layer)), given, [result])
+    return function, function.text(symbol(layer), list(comment(layer)), given, [result])
 
 
 def supported(lowerings: Lowerings) -> list[str]:
@@ -97,6 +103,7 @@ def comment(layer: Layer) -> Iterator[str]:
 
 
 def alias(layer: Layer) -> str:
+    """Return the name of a layer's location."""
     return f"at_{layer.name}"
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
+from harness.operators.tensor import FLOAT32
 from harness.targets.base import Claim
 from harness.targets.c import code
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
@@ -52,11 +53,20 @@ class _Stage(Function):
     def constant(self, name: str, values: Array) -> Value:
         """Return an argument for the constant."""
         found = Value(self.unique(name), values.shape, values.dtype)
-        table = Table(f"{self._layer}_{found.name[1:]}", values.reshape(len(values) if values.ndim > 1 else 1, -1))
-        if values.ndim <= 1:
-            table = Table(table.name, values.reshape(-1))
-        self.constants.append((found, table))
-        return found
+        held = values.reshape(-1) if values.ndim < 2 else values.reshape(len(values), -1)
+        self.constants.append((found, Table(f"{self._layer}_{found.name[1:]}", held)))
+        if name != "bias" or values.dtype != FLOAT32:
+            return found
+        # Sums from the bias on would be left in its place: the bias is an operand of an operation, not of the sums.
+        return self.elementwise(
+            FLOAT32, values.shape, [found], lambda block, value: block.unchanged(value, "bias"), products=True
+        )
+
+    def unknown_zero(self) -> Value:
+        """Return the argument that keeps the compiler from contracting products."""
+        if self._zero is None:
+            self._zero = self.constant("zero", np.zeros((), np.int32))
+        return self._zero
 
 
 def generate(launches: Sequence[Launch], lowerings: Lowerings) -> ItemCode:
