@@ -18,11 +18,23 @@ class ContractionLowering(IreeLowering[C]):
 
     def emit(self, layer: C, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the sums and their rounding."""
-        return self.finished(layer, function, self.accumulated(layer, function, inputs[0]))
+        sums = self.sums(layer, function, inputs[0], function.constant("bias", layer.bias))
+        return self.finished(layer, function, sums)
+
+    def parts(self, layer: C) -> tuple[Part, ...]:
+        """Return the sums, and their rounding."""
+        return (
+            Part(StageKind.ACCUMULATE, lambda function, inputs: self.accumulated(layer, function, inputs[0])),
+            Part(StageKind.FINISH, lambda function, inputs: self.finished(layer, function, inputs[0])),
+        )
 
     def accumulated(self, layer: C, function: Function, x: Value) -> Value:
-        """Add the sums, from the bias on."""
-        return self.sums(layer, function, x, function.constant("bias", layer.bias))
+        """Add the sums with the bias last: the same int32, and IREE would leave sums from it on in its place."""
+        sums = self.sums(layer, function, x, function.filled(0, layer.bias.shape, layer.bias.dtype))
+        bias = function.constant("bias", layer.bias)
+        return function.loops(
+            function.empty(sums.shape, sums.dtype), [sums, (bias, "d1")], lambda block, acc, b, _: block("arith.addi", acc, b)
+        )
 
     def finished(self, layer: C, function: Function, sums: Value) -> Value:
         """Add the rounding."""

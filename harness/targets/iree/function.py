@@ -66,9 +66,13 @@ class Block:
 
     def product(self, a: Scalar, b: Scalar, name: str = "product") -> Scalar:
         """Add a float32 product that no compiler contracts with a sum: its bits pass an exclusive or with `zero`."""
+        return self.unchanged(self("arith.mulf", a, b), name)
+
+    def unchanged(self, value: Scalar, name: str) -> Scalar:
+        """Return a float32 as it is, which no compiler knows: an exclusive or of its bits with `zero`."""
         if self._zero is None:
             raise ValueError("a product needs loops with `products`")
-        bits = self("arith.bitcast", self("arith.mulf", a, b), to="i32", name="bits")
+        bits = self("arith.bitcast", value, to="i32", name="bits")
         return self("arith.bitcast", self("arith.xori", bits, self._zero, name="bits"), to="f32", name=name)
 
     def compare(self, predicate: str, a: Scalar, b: Scalar) -> Scalar:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from harness.operators.base import Layer
+from harness.operators.obligations import StageKind
 from harness.targets.base import Claim, Lowering
 from harness.targets.iree.function import Block, Function, Scalar, Value
 
 L = TypeVar("L", bound=Layer)
+
+
+class Part(NamedTuple):
+    """A function of a layer: it reads the inputs, or the values of the part before."""
+
+    kind: StageKind
+    emit: Callable[[Function, Sequence[Value]], Value]
 
 
 class IreeLowering(Lowering[L]):
@@ -24,6 +32,10 @@ class IreeLowering(Lowering[L]):
     def claim_of(self, layer: L) -> Claim:  # noqa: ARG002 - lowerings override it
         """Return the equality of this layer."""
         return self.claim
+
+    def parts(self, layer: L) -> tuple[Part, ...]:
+        """Return the functions that compute the layer one after the other: the stages of a proof."""
+        return (Part(StageKind.COMPUTE, lambda function, inputs: self.emit(layer, function, inputs)),)
 
     @abstractmethod
     def emit(self, layer: L, function: Function, inputs: Sequence[Value]) -> Value:

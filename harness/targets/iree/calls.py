@@ -1,0 +1,137 @@
+"""C text of the calls of IREE's functions: a function for each stage, which makes the dispatches of its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.core.errors import ToolError
+from harness.targets.iree.schedule import Copy, Dispatch, Place, Schedule
+from harness.targets.iree.static import ALIGNMENT, Kernel, padded
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled function: its schedule, the name of its library, none without dispatches, and its object file."""
+
+    kernel: Kernel
+    schedule: Schedule
+    library: str
+    content: bytes
+
+
+def text(made: Sequence[Compiled]) -> str:
+    """Return the C source."""
+    head = '/* The calls of the functions that IREE has compiled. */\n#include "library.h"\n\n#include <string.h>\n'
+    return "\n".join([head, *map(_of_kernel, made)])
+
+
+def functions(schedule: Schedule) -> tuple[str, ...]:
+    """Return the functions of a schedule in the order of their first calls."""
+    return tuple(dict.fromkeys(dispatch.function for dispatch in schedule.dispatches))
+
+
+def _of_kernel(made: Compiled) -> str:
+    kernel, schedule, name = made.kernel, made.schedule, made.kernel.name
+    _require_constants(made)
+    externals = [f"extern iree_function {function};\n" for function in functions(schedule)]
+    parameters = ", ".join(f"const void *in_{number}" for number in range(len(kernel.arguments)))
+    lines = _buffers(made)
+    if schedule.dispatches:
+        lines.append("const struct iree_environment environment = {0};")
+    for step in schedule.steps:
+        lines += _dispatch(made, step) if isinstance(step, Dispatch) else [_copy(made, *step)]
+    if not _is_output(made, schedule.result):
+        lines.append(f"(void)memcpy(out, {_pointer(made, schedule.result)}, {kernel.output});")
+    unused = [f"(void)in_{number};" for number in range(len(kernel.arguments))]
+    body = "\n".join(f"    {line}" for line in (*unused, *lines))
+    return (
+        f"{''.join(externals)}void {name}_iree({parameters}, void *out);\nvoid {name}_require(void);\n\n"
+        f"void {name}_iree({parameters}, void *out)\n{{\n{body}\n}}\n\n{_require(made)}"
+    )
+
+
+def _require_constants(made: Compiled) -> None:
+    """Raise ToolError if a dispatch or a copy may write a table."""
+    first = len(made.kernel.arguments) - made.kernel.tables
+    written = [step.target for step in made.schedule.steps if isinstance(step, Copy)]
+    for dispatch in made.schedule.dispatches:
+        written += [place for place, is_written in zip(dispatch.bindings, dispatch.written, strict=True) if is_written]
+    if any(not place.fresh and place.number >= first for place in written):
+        raise ToolError(
+            f"layer {made.kernel.layer}: {made.kernel.name} writes results in the place of a constant",
+            "use target c for this layer",
+        )
+
+
+def _buffers(made: Compiled) -> list[str]:
+    """Return the buffers of the schedule's own, but for the one that is the output."""
+    return [
+        f"unsigned char buffer_{number}[{padded(size)}] __attribute__((aligned({ALIGNMENT})));"
+        for number, size in enumerate(made.schedule.buffers)
+        if not _is_output_buffer(made, number)
+    ]
+
+
+def _is_output_buffer(made: Compiled, number: int) -> bool:
+    """Return whether a buffer is the output: its result begins it, and the caller's memory is large enough."""
+    result = made.schedule.result
+    fits = made.schedule.buffers[number] <= padded(made.kernel.output)
+    return result.fresh and result.number == number and result.offset == 0 and fits
+
+
+def _is_output(made: Compiled, place: Place) -> bool:
+    return place.fresh and _is_output_buffer(made, place.number)
+
+
+def _pointer(made: Compiled, place: Place) -> str:
+    name = "out" if _is_output(made, place) else f"{'buffer' if place.fresh else 'in'}_{place.number}"
+    return f"(unsigned char *){name}" + (f" + {place.offset}" if place.offset else "")
+
+
+def _copy(made: Compiled, source: Place, target: Place) -> str:
+    return f"(void)memcpy({_pointer(made, target)}, {_pointer(made, source)}, {source.size});"
+
+
+def _dispatch(made: Compiled, dispatch: Dispatch) -> list[str]:
+    x, y, z = dispatch.workgroups
+    constants = ", ".join(f"{value & 0xFFFFFFFF}u" for value in dispatch.constants)
+    counts = len(dispatch.constants), len(dispatch.bindings)
+    loops = [
+        f"for (uint32_t {axis} = 0; {axis} < {count}u; ++{axis})"
+        for axis, count in (("z", z), ("y", y), ("x", x))
+        if count > 1
+    ]
+    places = [axis if count > 1 else "0" for axis, count in (("x", x), ("y", y), ("z", z))]
+    if places[2] != "0":
+        places[2] = "(uint16_t)z"
+    indent = "    " * (len(loops) + 1)
+    return [
+        "{",
+        f"    void *const bindings[] = {{{', '.join(_pointer(made, place) for place in dispatch.bindings)}}};",
+        f"    const size_t lengths[] = {{{', '.join(str(place.size) for place in dispatch.bindings)}}};",
+        *([f"    const uint32_t constants[] = {{{constants}}};"] if constants else []),
+        f"    const struct iree_dispatch dispatch = {{1, 1, 1, {counts[0]}, {x}, {y}, {z}, 1, {counts[1]}, "
+        f"{'constants' if constants else 'NULL'}, bindings, lengths}};",
+        *("    " * (depth + 1) + loop for depth, loop in enumerate(loops)),
+        f"{indent}{{",
+        f"{indent}    const struct iree_workgroup workgroup = {{{', '.join(places)}, 0, 0, NULL, 0}};",
+        f"{indent}    if ({dispatch.function}(&environment, &dispatch, &workgroup) != 0)",
+        f"{indent}        __builtin_trap();",
+        f"{indent}}}",
+        "}",
+    ]
+
+
+def _require(made: Compiled) -> str:
+    """Return the function that compares the library with what is called."""
+    name, called = made.kernel.name, functions(made.schedule)
+    if not called:
+        return f"void {name}_require(void)\n{{\n}}\n"
+    first = {dispatch.function: dispatch for dispatch in reversed(made.schedule.dispatches)}
+    rows = ", ".join(f"{{{each}, {len(first[each].constants)}, {len(first[each].bindings)}}}" for each in called)
+    return (
+        f"extern iree_query {made.library}_library_query;\n\nvoid {name}_require(void)\n{{\n"
+        f"    const struct iree_call calls[] = {{{rows}}};\n"
+        f'    iree_require({made.library}_library_query, "{made.library}", calls, {len(called)});\n}}\n'
+    )
