@@ -33,7 +33,9 @@ class ContractionLowering(IreeLowering[C]):
         sums = self.sums(layer, function, x, function.filled(0, layer.bias.shape, layer.bias.dtype))
         bias = function.constant("bias", layer.bias)
         return function.loops(
-            function.empty(sums.shape, sums.dtype), [sums, (bias, "d1")], lambda block, acc, b, _: block("arith.addi", acc, b)
+            function.empty(sums.shape, sums.dtype),
+            [sums, (bias, "d1")],
+            lambda block, acc, b, _: block("arith.addi", acc, b),
         )
 
     def finished(self, layer: C, function: Function, sums: Value) -> Value:

@@ -124,7 +124,7 @@ class Function:
     """A function under construction: the layer's operations, at the location of its node."""
 
     def __init__(self, location: str, vectors: int) -> None:
-        self.lines: list[str] = []
+        self._pieces: list[str] = []
         self.vectors = vectors
         self._location = location
         self._names: dict[str, int] = {}
@@ -138,7 +138,7 @@ class Function:
 
     def add(self, text: str, *, located: bool = True) -> None:
         """Add a line."""
-        self.lines.append(f"  {text}{f' loc({self._location})' if located else ''}")
+        self._pieces.append(f"  {text}{f' loc({self._location})' if located else ''}\n")
 
     def argument(self, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Value:
         """Return a formal tensor, of all vectors."""
@@ -147,7 +147,10 @@ class Function:
     def constant(self, name: str, values: Array) -> Value:
         """Add a constant, with the bytes of its elements."""
         found = Value(self.unique(name), values.shape, values.dtype)
-        self.add(f"{found.name} = arith.constant {dense(values)} : {found.type}")
+        little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+        # The bytes are a piece of their own, which is not copied before the whole text is joined.
+        self._pieces += [f'  {found.name} = arith.constant dense<"0x', little.tobytes().hex(), '"> : ']
+        self._pieces.append(f"{found.type} loc({self._location})\n")
         return found
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
@@ -267,10 +270,12 @@ class Function:
         if pairs:
             names, types = ", ".join(v.name for v, _ in pairs), ", ".join(v.type for v, _ in pairs)
             ins = f" ins({names} : {types})"
-        self.add(f"{found.name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}{ins} "
-                 f"outs({init.name} : {init.type}) {{", located=False)  # fmt: skip
-        scalars = [Scalar(self.unique("x"), ELEMENTS[v.dtype.name]) for v, _ in pairs]
-        scalars.append(Scalar(self.unique("acc"), ELEMENTS[init.dtype.name]))
+        self.add(f"{found.name} = linalg.generic {{", located=False)
+        self.add(f"  indexing_maps = [{maps}],", located=False)
+        self.add(f"  iterator_types = [{kinds}]}}", located=False)
+        self.add(f" {ins} outs({init.name} : {init.type}) {{", located=False)
+        scalars = [Scalar(self.unique(f"{v.name[1:]}_value"), ELEMENTS[v.dtype.name]) for v, _ in pairs]
+        scalars.append(Scalar(self.unique("found"), ELEMENTS[init.dtype.name]))
         self.add(f"^bb0({', '.join(f'{each.name}: {each.type}' for each in scalars)}):", located=False)
         zero = scalars.pop(-2) if products else None
         result = body(Block(self, zero), *scalars)
@@ -291,13 +296,18 @@ class Function:
 
     def text(self, symbol: str, comment: Sequence[str], arguments: Sequence[Value], results: Sequence[Value]) -> str:
         """Return the function."""
+        return "".join(self.pieces(symbol, comment, arguments, results))
+
+    def pieces(
+        self, symbol: str, comment: Sequence[str], arguments: Sequence[Value], results: Sequence[Value]
+    ) -> list[str]:
+        """Return the function in pieces, of which constants have some of their own."""
         given = ", ".join(f"{each.name}: {each.type}" for each in arguments)
         types = ", ".join(each.type for each in results)
-        lines = [f"// {line}".rstrip() for line in comment]
         self.add(f"return {', '.join(each.name for each in results)} : {types}")
-        return "\n".join(
-            [*lines, f"func.func @{symbol}({given}) -> ({types}) {{", *self.lines, f"}} loc({self._location})", ""]
-        )
+        head = [f"// {line}".rstrip() + "\n" for line in comment]
+        head.append(f"func.func @{symbol}({given}) -> ({types}) {{\n")
+        return [*head, *self._pieces, f"}} loc({self._location})\n"]
 
     def call(self, symbol: str, inputs: Sequence[Value], name: str, output: Value) -> Value:
         """Call a function with one result."""
@@ -328,9 +338,3 @@ def tensor_type(shape: Sequence[int], dtype: np.dtype[Any]) -> str:
 def literal(number: np.float32) -> str:
     """Return a float32 by its bits."""
     return f"0x{int(number.view(np.uint32)):08X}"
-
-
-def dense(values: Array) -> str:
-    """Return the attribute with these elements; MLIR reads the bytes as little endian."""
-    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    return f'dense<"0x{little.tobytes().hex().upper()}">'

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from harness import targets
 from harness.core.errors import RequestError
+from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
 from harness.targets.iree.function import ZERO, Function
@@ -19,7 +20,7 @@ from harness.targets.iree.lowering import IreeLowering
 
 Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]
 MAIN = "main"
-UNKNOWN = f"""\
+UNKNOWN = f"""
 // IREE contracts a float32 product with the sum that takes it.  The bits of such a product pass an exclusive or with
 // this zero, which is no constant to the compiler, so that both operations are rounded.
 util.global private @{ZERO} <inlining_policy = #util.inline.never> = dense<0> : tensor<i32>
@@ -40,14 +41,40 @@ def module_text(
     and returns the activations with the names `outputs`, by default of all layers.  A call computes `vectors` vectors.
     Raises RequestError for a layer that has no form in MLIR, with its node.
     """
+    return "".join(module_pieces(layers, inputs, outputs, vectors=vectors, lowerings=lowerings))
+
+
+def network_pieces(network: Network, vectors: int = 1) -> Iterator[str]:
+    """Yield the text of a network's module in pieces, with the name and the hash of the model at its top."""
+    yield from module_pieces(network.layers, [network.input], vectors=vectors)
+    yield f"// model {json.dumps(network.name)}, SHA-256 of the ONNX file {network.sha256}\n"
+
+
+def module_pieces(
+    layers: Sequence[Layer],
+    inputs: Sequence[Tensor] | None = None,
+    outputs: Sequence[str] | None = None,
+    *,
+    vectors: int = 1,
+    lowerings: Lowerings | None = None,
+) -> Iterator[str]:
+    """Yield the text of `module_text` in pieces."""
     found: Any = lowerings or targets.find("iree:static").lowerings
     given = sources(layers) if inputs is None else inputs
     names = [layer.output.name for layer in layers] if outputs is None else outputs
-    functions = [_function(layer, found, vectors) for layer in layers]
-    main = _main_text(layers, given, names, vectors)
-    aliases = "".join(map(location_text, layers))
-    zero = [UNKNOWN] if any(function.has_products for function, _ in functions) else []
-    return "\n".join(["module {\n", *zero, *(text for _, text in functions), main, "}\n", aliases])
+    for layer in layers:
+        _require_supported(layer, found)
+    functions = [_function(layer, found[type(layer)], vectors) for layer in layers]
+    yield "module {\n"
+    if any(function.has_products for function, _ in functions):
+        yield UNKNOWN
+    for _, pieces in functions:
+        yield "\n"
+        yield from pieces
+    yield "\n"
+    yield _main_text(layers, given, names, vectors)
+    yield "}\n\n"
+    yield from map(location_text, layers)
 
 
 def sources(layers: Sequence[Layer]) -> tuple[Tensor, ...]:
@@ -62,8 +89,15 @@ def symbol(layer: Layer) -> str:
     return layer.name if layer.name != MAIN else f"{MAIN}.layer"  # no layer's name has a dot
 
 
-def _function(layer: Layer, lowerings: Lowerings, vectors: int) -> tuple[Function, str]:
-    """Return the function of a layer, and its text with the formula."""
+def _function(layer: Layer, lowering: IreeLowering[Any], vectors: int) -> tuple[Function, list[str]]:
+    """Return the function of a layer, and its text in pieces, with the formula."""
+    function = Function(f"#{alias(layer)}", vectors)
+    given = [function.argument(f"in{n}", tensor.shape, tensor.dtype) for n, tensor in enumerate(layer.inputs)]
+    result = lowering.emit(layer, function, given)
+    return function, function.pieces(symbol(layer), list(comment(layer)), given, [result])
+
+
+def _require_supported(layer: Layer, lowerings: Lowerings) -> None:
     lowering = lowerings.get(type(layer))
     why = "it has no form in MLIR here" if lowering is None else lowering.unsupported(layer, "")
     if lowering is None or why:
@@ -71,10 +105,6 @@ def _function(layer: Layer, lowerings: Lowerings, vectors: int) -> tuple[Functio
             f"node {layer.node!r} ({layer.operator}) cannot be converted: {why}",
             f"operators with a form in MLIR: {', '.join(supported(lowerings))}",
         )
-    function = Function(f"#{alias(layer)}", vectors)
-    given = [function.argument(f"in{n}", tensor.shape, tensor.dtype) for n, tensor in enumerate(layer.inputs)]
-    result = lowering.emit(layer, function, given)
-    return function, function.text(symbol(layer), list(comment(layer)), given, [result])
 
 
 def supported(lowerings: Lowerings) -> list[str]:

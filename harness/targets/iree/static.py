@@ -107,7 +107,9 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
         module = f"module @{stage.name} {{\n{text}}}\n{location_text(layer)}"
         sizes = [value.size * value.dtype.itemsize for value in (*inputs, *constants)]
         kernels.append(
-            Kernel(stage.name, layer.name, claim, module, tuple(sizes), len(constants), result.size * result.dtype.itemsize)
+            Kernel(
+                stage.name, layer.name, claim, module, tuple(sizes), len(constants), result.size * result.dtype.itemsize
+            )
         )
         stages.append(stage)
         own = [table for _, table in function.constants]
@@ -115,7 +117,8 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
         texts.append(_body(stage, of_inputs, own))
         given = [(result.shape, result.dtype)]
     prototypes = "".join(
-        f"void {kernel.name}_iree({', '.join(['const void *'] * len(kernel.arguments))}, void *);\n" for kernel in kernels
+        f"void {kernel.name}_iree({', '.join(['const void *'] * len(kernel.arguments))}, void *);\n"
+        for kernel in kernels
     )
     made = _functions(layer, task.sources, stages, texts)
     text = f"{prototypes}{code.definitions(tables, aligned=True)}{made.definitions}"
