@@ -20,7 +20,7 @@ class LrnLowering(IreeLowering[Lrn]):
         before = (layer.length - 1) // 2
         channels = function.pad(x, (0, before, 0, 0), (0, layer.length - 1 - before, 0, 0), 0)
 
-        def add(block: Block, value: Scalar, found: Scalar) -> Scalar:
+        def add(block: Block, value: Scalar, _: Scalar, found: Scalar) -> Scalar:
             return block("arith.addf", found, block.product(value, value), name="sum")
 
         def finish(block: Block, value: Scalar, total: Scalar) -> Scalar:
@@ -29,7 +29,8 @@ class LrnLowering(IreeLowering[Lrn]):
             return block("arith.divf", value, _power(block, d, layer.quarters), name="y")
 
         init = function.filled(0, x.shape, x.dtype)
-        sums = function.loops(init, [(channels, "d0, d1 + d4, d2, d3")], add, 1, products=True)
+        sizes = function.empty((layer.length,), x.dtype)  # only a shape, that of the loop
+        sums = function.loops(init, [(channels, "d0, d1 + d4, d2, d3"), (sizes, "d4")], add, 1, products=True)
         return function.elementwise(layer.dtype, x.shape, [x, sums], finish, products=True)
 
 

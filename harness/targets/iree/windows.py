@@ -27,7 +27,9 @@ def pooled(function: Function, images: Value, window: Window, init: Value, body:
 
     The body gets a value, then the result so far.
     """
-    return function.loops(init, [(images, f"d0, d1, {_places(window, 2, 4)}")], body, 2)
+    sizes = function.empty(window.kernel, images.dtype)  # only a shape: MLIR takes the lengths of loops from operands
+    inputs = [(images, f"d0, d1, {_places(window, 2, 4)}"), (sizes, "d4, d5")]
+    return function.loops(init, inputs, lambda block, value, _, found: body(block, value, found), 2)
 
 
 def convolved(
