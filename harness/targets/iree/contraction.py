@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from harness.operators.contraction import Contraction
+from harness.operators.obligations import StageKind
 from harness.targets.iree.function import Block, Body, Function, Scalar, Value
-from harness.targets.iree.lowering import IreeLowering, centred, quantised
+from harness.targets.iree.lowering import IreeLowering, Part, centred, quantised
 
 C = TypeVar("C", bound=Contraction)
 
