@@ -29,6 +29,7 @@ PACKAGE, VERSION = "iree-base-compiler", "3.13.0"
 HERE = Path(__file__).parent
 LONGEST_S = 600.0
 DEVICE = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
+ORDER = ("--iree-llvmcpu-reassociate-fp-reductions=false",)  # from --iree-opt-level=O2 on, sums have another order
 DIRECT = ("--iree-hal-memoization=false", "--iree-hal-indirect-command-buffers=false")  # the form that `schedule` reads
 STATIC = ("--iree-llvmcpu-link-embedded=false", "--iree-llvmcpu-link-static", "--output-format=vm-c")
 
@@ -129,7 +130,14 @@ def compiled(text: str, what: str, processor: Processor) -> tuple[bytes, str, st
     def make() -> bytes:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            flags = (*DEVICE, *DIRECT, *STATIC, *processor.flags, "--iree-llvmcpu-static-library-output-path=made.o")
+            flags = (
+                *DEVICE,
+                *ORDER,
+                *DIRECT,
+                *STATIC,
+                *processor.flags,
+                "--iree-llvmcpu-static-library-output-path=made.o",
+            )
             run(text, what, folder, *flags, "--dump-compilation-phases-to=phases")
             [host], [executables] = (folder.glob(f"phases/*.{phase}.mlir") for phase in ("hal", "executable-sources"))
             content = (folder / "made.o").read_bytes() if (folder / "made.o").is_file() else b""
