@@ -29,6 +29,7 @@ PACKAGE, VERSION = "iree-base-compiler", "3.13.0"
 HERE = Path(__file__).parent
 LONGEST_S = 600.0
 DEVICE = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
+ORDER = ("--iree-llvmcpu-reassociate-fp-reductions=false",)  # from --iree-opt-level=O2 on, sums have another order
 DIRECT = ("--iree-hal-memoization=false", "--iree-hal-indirect-command-buffers=false")  # the form that `schedule` reads
 STATIC = ("--iree-llvmcpu-link-embedded=false", "--iree-llvmcpu-link-static", "--output-format=vm-c")
 
@@ -128,14 +129,19 @@ def run(text: str, path: str, what: str, folder: Path, *flags: str) -> None:
         raise ToolError(f"iree-compile failed for {what} (status {done.returncode}):\n{words}", "use another target")
 
 
+def flags_of(processor: Processor) -> tuple[str, ...]:
+    """Return the flags by which a module becomes an object file."""
+    return (*DEVICE, *ORDER, *DIRECT, *STATIC, *processor.flags)
+
+
 def compiled(text: str, path: str, what: str, processor: Processor) -> tuple[bytes, str, str]:
     """Return the object file of a module, and as MLIR text IREE's host program and its form before, see `schedule`."""
 
     def make() -> bytes:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            flags = (*DEVICE, *DIRECT, *STATIC, *processor.flags, "--iree-llvmcpu-static-library-output-path=made.o")
-            run(text, path, what, folder, *flags, "--dump-compilation-phases-to=phases")
+            made = "--iree-llvmcpu-static-library-output-path=made.o"
+            run(text, path, what, folder, *flags_of(processor), made, "--dump-compilation-phases-to=phases")
             [host], [executables] = (folder.glob(f"phases/*.{phase}.mlir") for phase in ("hal", "executable-sources"))
             content = (folder / "made.o").read_bytes() if (folder / "made.o").is_file() else b""
             texts = [path.read_text(encoding="utf-8") for path in (host, executables)]

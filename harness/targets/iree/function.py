@@ -309,10 +309,13 @@ class Function:
         head.append(f"func.func @{symbol}({given}) -> ({types}) {{\n")
         return [*head, *self._pieces, f"}} loc({self._location})\n"]
 
-    def call(self, symbol: str, inputs: Sequence[Value], name: str, output: Value) -> Value:
-        """Call a function with one result."""
+    def call(self, symbol: str, inputs: Sequence[Value], output: Value, location: str) -> Value:
+        """Call a function with one result, whose value has its name; return this value, of the type of `output`."""
         names, types = ", ".join(v.name for v in inputs), ", ".join(v.type for v in inputs)
-        return self._value(name, f"call @{symbol}({names}) : ({types}) -> {output.type}", output.shape, output.dtype)
+        found = Value(self.unique(symbol), output.shape, output.dtype)
+        text = f"{found.name} = call @{symbol}({names}) : ({types}) -> {output.type} loc({location})"
+        self.add(text, located=False)
+        return found
 
     def _scalar(self, number: float, dtype: np.dtype[Any]) -> str:
         """Add a number, whose bits are those of the type, and return its name."""

@@ -15,7 +15,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.iree.function import ZERO, Function
+from harness.targets.iree.function import ZERO, Function, Value
 from harness.targets.iree.lowering import IreeLowering
 
 Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]
@@ -46,8 +46,10 @@ def module_text(
 
 def network_pieces(network: Network, vectors: int = 1) -> Iterator[str]:
     """Yield the text of a network's module in pieces, with the name and the hash of the model at its top."""
-    yield from module_pieces(network.layers, [network.input], vectors=vectors)
-    yield f"// model {json.dumps(network.name)}, SHA-256 of the ONNX file {network.sha256}\n"
+    pieces = module_pieces(network.layers, [network.input], vectors=vectors)
+    first = next(pieces)  # a refusal comes before any text
+    yield f"// model {json.dumps(network.name)}, SHA-256 of the ONNX file {network.sha256}\n{first}"
+    yield from pieces
 
 
 def module_pieces(
@@ -118,9 +120,8 @@ def _main_text(layers: Sequence[Layer], inputs: Sequence[Tensor], outputs: Seque
     values = {tensor.name: value for tensor, value in zip(inputs, given, strict=True)}
     for layer in layers:
         read = [values[tensor.name] for tensor in layer.inputs]
-        of_layer = Function(f"#{alias(layer)}", vectors)
-        output = of_layer.argument("out", layer.output.shape, layer.dtype)
-        values[layer.output.name] = function.call(symbol(layer), read, layer.name, output)
+        output = Value("", (vectors, *layer.output.shape), layer.dtype)
+        values[layer.output.name] = function.call(symbol(layer), read, output, f"#{alias(layer)}")
     words = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
     return function.text(MAIN, words, given, [values[name] for name in outputs])
 
