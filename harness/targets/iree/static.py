@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,10 +65,15 @@ class _Stage(Function):
         )
 
     def unknown_zero(self) -> Value:
-        """Return the argument that keeps the compiler from contracting products."""
+        """Return the argument that keeps the compiler from contracting products: a zero of the caller's frame."""
         if self._zero is None:
-            self._zero = self.constant("zero", np.zeros((), np.int32))
+            self._zero = Value(self.unique("zero"), (), np.dtype(np.int32))
         return self._zero
+
+    @property
+    def arguments(self) -> list[Value]:
+        """The arguments after the inputs: the zero, if there is one, then the constants."""
+        return [*([self._zero] if self._zero else []), *(value for value, _ in self.constants)]
 
 
 def generate(launches: Sequence[Launch], lowerings: Lowerings) -> ItemCode:
@@ -103,20 +109,20 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
             part.kind, f"{layer.name}_{part.kind.value}",
             inputs[0].dtype, sum(size for size, _ in of_inputs), result.dtype, result.size,
         )  # fmt: skip
-        constants = [value for value, _ in function.constants]
+        arguments = [*inputs, *function.arguments]
         words = list(comment(layer))
-        text = function.text(stage.name, words, [*inputs, *constants], [result])
+        text = function.text(stage.name, words, arguments, [result])
         module = f"module @{stage.name} {{\n{text}}}\n{location_text(layer, path_of(stage.name), 2 + len(words))}"
-        sizes = [value.size * value.dtype.itemsize for value in (*inputs, *constants)]
+        sizes = [value.size * value.dtype.itemsize for value in arguments]
         kernels.append(
             Kernel(
-                stage.name, layer.name, claim, module, tuple(sizes), len(constants), result.size * result.dtype.itemsize
+                stage.name, layer.name, claim, module, tuple(sizes), len(function.constants), result.size * result.dtype.itemsize
             )
         )
         stages.append(stage)
         own = [table for _, table in function.constants]
         tables += own
-        texts.append(_body(stage, of_inputs, own))
+        texts.append(_body(stage, of_inputs, [table.name for table in own], has_zero=function.has_products))
         given = [(result.shape, result.dtype)]
     prototypes = "".join(
         f"void {kernel.name}_iree({', '.join(['const void *'] * len(kernel.arguments))}, void *);\n"
@@ -137,7 +143,9 @@ def _functions(layer: Layer, sources: Sequence[str], stages: Sequence[Stage], bo
     return code.of_inputs(layer, sources, bodies[0])
 
 
-def _body(stage: Stage, inputs: Sequence[tuple[int, np.dtype]], tables: Sequence[Table]) -> str:
+def _body(
+    stage: Stage, inputs: Sequence[tuple[int, np.dtype[Any]]], tables: Sequence[str], *, has_zero: bool
+) -> str:
     """Return the body of a stage: copies around the call of the compiled function."""
     names = ["in"] if len(inputs) == 1 else [f"in_{number}" for number in range(len(inputs))]
     lines = []
@@ -150,7 +158,9 @@ def _body(stage: Stage, inputs: Sequence[tuple[int, np.dtype]], tables: Sequence
         if whole > used:
             lines.append(f"(void)memset(&given_{name}[{used}], 0, {whole - used});")
     made = stage.output_width * stage.output_dtype.itemsize
-    arguments = [*(f"given_{name}" for name in names), *(table.name for table in tables), "made"]
+    if has_zero:
+        lines.append(f"int32_t zero[{ALIGNMENT // 4}] __attribute__((aligned({ALIGNMENT}))) = {{0}};")
+    arguments = [*(f"given_{name}" for name in names), *(["zero"] if has_zero else []), *tables, "made"]
     lines += [
         f"unsigned char made[{padded(made)}] __attribute__((aligned({ALIGNMENT})));",
         f"{stage.name}_iree({', '.join(arguments)});",
