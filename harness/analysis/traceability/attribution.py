@@ -15,7 +15,7 @@ from harness.analysis.inspection.flow import Analysis
 from harness.analysis.inspection.program import Section, Symbol
 from harness.analysis.proof.structure import NETWORK
 from harness.analysis.traceability import references
-from harness.analysis.traceability.debug_data import DebugData, Defined
+from harness.analysis.traceability.debug_data import LIBRARY_OF, DebugData, Defined
 from harness.analysis.traceability.document import (
     ConstantEntry,
     FunctionEntry,
@@ -42,8 +42,6 @@ START_NAMES = {"_start", "_init", "_fini", "frame_dummy", "register_tm_clones", 
 START_FILES = {"crtstuff.c", "start.S", "crti.S", "crtn.S"}
 LIBRARY_FILES = {"lse-init.c", "compiler_rt", "compiler_rt.zig"}
 LIBRARY_NAMES = re.compile(r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset|have_lse).*|init_have_lse_atomics|DW\.ref\..*")
-LIBRARY_OF = re.compile(r"(\w+?)_(?:dispatch_\d+|linked)")
-"""The name of an IREE library, after the stage that it computes."""
 CALLS = "iree/calls.c"
 PRINTABLE = frozenset({*range(32, 127), *b"\t\n\r"})
 SHORT = 3

@@ -116,7 +116,13 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
         sizes = [value.size * value.dtype.itemsize for value in arguments]
         kernels.append(
             Kernel(
-                stage.name, layer.name, claim, module, tuple(sizes), len(function.constants), result.size * result.dtype.itemsize
+                stage.name,
+                layer.name,
+                claim,
+                module,
+                tuple(sizes),
+                len(function.constants),
+                result.size * result.dtype.itemsize,
             )
         )
         stages.append(stage)
@@ -128,9 +134,9 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
         f"void {kernel.name}_iree({', '.join(['const void *'] * len(kernel.arguments))}, void *);\n"
         for kernel in kernels
     )
-    made = _functions(layer, task.sources, stages, texts)
-    text = f"{prototypes}{code.definitions(tables, aligned=True)}{made.definitions}"
-    return LayerCode(text, made.forward, tuple(tables), made.stages, indirect=True), kernels
+    found = _functions(layer, task.sources, stages, texts)
+    definitions = f"{prototypes}{code.definitions(tables, aligned=True)}{found.definitions}"
+    return LayerCode(definitions, found.forward, tuple(tables), found.stages, indirect=True), kernels
 
 
 def _functions(layer: Layer, sources: Sequence[str], stages: Sequence[Stage], bodies: Sequence[str]) -> LayerCode:
@@ -143,9 +149,7 @@ def _functions(layer: Layer, sources: Sequence[str], stages: Sequence[Stage], bo
     return code.of_inputs(layer, sources, bodies[0])
 
 
-def _body(
-    stage: Stage, inputs: Sequence[tuple[int, np.dtype[Any]]], tables: Sequence[str], *, has_zero: bool
-) -> str:
+def _body(stage: Stage, inputs: Sequence[tuple[int, np.dtype[Any]]], tables: Sequence[str], *, has_zero: bool) -> str:
     """Return the body of a stage: copies around the call of the compiled function."""
     names = ["in"] if len(inputs) == 1 else [f"in_{number}" for number in range(len(inputs))]
     lines = []
