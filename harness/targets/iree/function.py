@@ -219,6 +219,17 @@ class Function:
         text = f"tensor.concat dim({axis}) {names} : ({types}) -> {tensor_type(shape, dtype)}"
         return self._value("joined", text, tuple(shape), dtype)
 
+    def repeated(self, x: Value, places: str, shape: tuple[int, ...], *, products: bool = False) -> Value:
+        """Return a tensor with the elements of x, at affine expressions of the axes of the result.
+
+        With `products` it is no copy for the compiler: IREE refuses loops that begin with a copy of a small constant.
+        """
+
+        def body(block: Block, value: Scalar, _: Scalar) -> Scalar:
+            return block.unchanged(value, "same") if products else value
+
+        return self.loops(self.empty(shape, x.dtype), [(x, places)], body, products=products)
+
     def elementwise(
         self,
         dtype: np.dtype[Any],
