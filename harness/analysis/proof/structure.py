@@ -751,7 +751,9 @@ def _address_bits(name: str, facts: Facts) -> str:
     return ""
 
 
-def _impure_touch(found: Inspected, name: str, facts: Facts, tables: set[str], *, may_follow: bool, indirect: bool) -> str:
+def _impure_touch(
+    found: Inspected, name: str, facts: Facts, tables: set[str], *, may_follow: bool, indirect: bool
+) -> str:
     """Return a forbidden access; `indirect` functions read pointers from arrays, and write through these pointers."""
     touches = [*facts.touches, *_through_calls(found, facts)]
     for touch in touches:

@@ -18,7 +18,6 @@ from harness.analysis.inspection.program import Section, Symbol
 from harness.targets.machine_code import FUSED
 
 
-
 @dataclass(frozen=True)
 class References:
     """Functions that each function calls or takes the address of, and its fused instructions, by its address.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.boards.profile import Profile
 from harness.operators.base import Layer
@@ -17,11 +17,12 @@ from harness.targets.generated import ItemCode, Launch
 from harness.targets.iree import static
 from harness.targets.iree.build import COMPILER
 from harness.targets.iree.lowering import IreeLowering
+from harness.targets.iree.module import Lowerings
 from harness.targets.iree.settings import IreeSettings
 
 ASSUMPTIONS = (
-    "The functions that IREE has compiled read and write inside the buffers that they are given: step 0 shows that they "
-    "touch nothing but these and their own frame, not that an index stays inside a buffer."
+    "The functions that IREE has compiled stay inside the buffers that they are given: step 0 shows that they touch "
+    "nothing but these and their own frame, not that an index stays inside a buffer."
 )
 
 
@@ -50,7 +51,7 @@ class Iree(Target):
 
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:  # noqa: ARG002 - layers have their own names
         """Return the code of an item, with its MLIR modules."""
-        return static.generate(launches, self.lowerings)
+        return static.generate(launches, cast(Lowerings, self.lowerings))
 
     def unsupported(self, layer: Layer) -> str | None:
         """Refuse, besides layers without a lowering, activations too large for a stack."""

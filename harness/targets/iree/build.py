@@ -14,9 +14,8 @@ from harness.targets.iree import calls, compiler, schedule
 from harness.targets.iree.calls import Compiled
 from harness.targets.iree.compiler import Processor
 from harness.targets.iree.objects import Object
-from harness.targets.iree.static import Kernel
+from harness.targets.iree.static import FOLDER, Kernel, path_of
 
-FOLDER = "iree"
 CALLS = f"{FOLDER}/calls.c"
 AT_ONCE = 2  # compilers
 
@@ -27,7 +26,7 @@ class _Iree:
     def sources(self, kernels: Sequence[Sequence[Kernel]], profile: Profile) -> dict[str, bytes]:
         """Return the modules, their object files, and the C code that calls them."""
         made = compiled([kernel for of_item in kernels for kernel in of_item], compiler.processor_of(profile))
-        found = {f"{FOLDER}/{each.kernel.name}.mlir": each.kernel.text.encode() for each in made}
+        found = {path_of(each.kernel.name): each.kernel.text.encode() for each in made}
         found |= {object_path(each.kernel.name): each.content for each in made if each.content}
         return found | {CALLS: calls.text(made).encode()}
 
@@ -71,8 +70,8 @@ def compiled(kernels: Sequence[Kernel], processor: Processor) -> list[Compiled]:
 
 def _compiled(kernel: Kernel, processor: Processor) -> Compiled:
     what = f"layer {kernel.layer} ({kernel.name})"
-    content, *texts = compiler.compiled(kernel.text, what, processor)
-    found = schedule.read(*texts, kernel.name, what)
+    content, host, executables = compiler.compiled(kernel.text, path_of(kernel.name), what, processor)
+    found = schedule.read(host, executables, kernel.name, what)
     functions = calls.functions(found)
     if not functions:
         return Compiled(kernel, found, "", b"")
@@ -90,5 +89,5 @@ def require_uncontracted(made: Object, functions: Sequence[str], kernel: Kernel)
         raise ToolError(
             f"layer {kernel.layer}: IREE has contracted products and sums in {kernel.name}: "
             f"{plural(len(fused), 'instruction')} with one rounding, the first is {fused[0]!r}",
-            "use target c for this layer, or on x86-64 `iree: features: -fma` in the profile",
+            "use another target for this layer, or on x86-64 `iree: features: -fma` in the profile",
         )

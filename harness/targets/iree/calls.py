@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import ToolError
-from harness.targets.iree.schedule import Copy, Dispatch, Place, Schedule
+from harness.targets.iree.schedule import Copy, Dispatch, Fill, Place, Schedule
 from harness.targets.iree.static import ALIGNMENT, Kernel, padded
 
 
@@ -40,7 +40,7 @@ def _of_kernel(made: Compiled) -> str:
     if schedule.dispatches:
         lines.append("const struct iree_environment environment = {0};")
     for step in schedule.steps:
-        lines += _dispatch(made, step) if isinstance(step, Dispatch) else [_copy(made, *step)]
+        lines += _step(made, step)
     if not _is_output(made, schedule.result):
         lines.append(f"(void)memcpy(out, {_pointer(made, schedule.result)}, {kernel.output});")
     unused = [f"(void)in_{number};" for number in range(len(kernel.arguments))]
@@ -54,13 +54,13 @@ def _of_kernel(made: Compiled) -> str:
 def _require_constants(made: Compiled) -> None:
     """Raise ToolError if a dispatch or a copy may write a table."""
     first = len(made.kernel.arguments) - made.kernel.tables
-    written = [step.target for step in made.schedule.steps if isinstance(step, Copy)]
+    written = [step.target for step in made.schedule.steps if not isinstance(step, Dispatch)]
     for dispatch in made.schedule.dispatches:
         written += [place for place, is_written in zip(dispatch.bindings, dispatch.written, strict=True) if is_written]
     if any(not place.fresh and place.number >= first for place in written):
         raise ToolError(
             f"layer {made.kernel.layer}: {made.kernel.name} writes results in the place of a constant",
-            "use target c for this layer",
+            "use another target for this layer",
         )
 
 
@@ -89,14 +89,27 @@ def _pointer(made: Compiled, place: Place) -> str:
     return f"(unsigned char *){name}" + (f" + {place.offset}" if place.offset else "")
 
 
-def _copy(made: Compiled, source: Place, target: Place) -> str:
-    return f"(void)memcpy({_pointer(made, target)}, {_pointer(made, source)}, {source.size});"
+def _step(made: Compiled, step: Dispatch | Copy | Fill) -> list[str]:
+    if isinstance(step, Dispatch):
+        return _dispatch(made, step)
+    target = _pointer(made, step.target)
+    if isinstance(step, Copy):
+        return [f"(void)memcpy({target}, {_pointer(made, step.source)}, {step.target.size});"]
+    number = f"(uint{8 * step.width}_t){step.number % 256**step.width}u"
+    return [
+        "{",
+        f"    const uint{8 * step.width}_t number = {number};",
+        f"    for (size_t at = 0; at < {step.target.size}u; at += sizeof number)",
+        f"        (void)memcpy({target} + at, &number, sizeof number);",
+        "}",
+    ]
 
 
 def _dispatch(made: Compiled, dispatch: Dispatch) -> list[str]:
     x, y, z = dispatch.workgroups
     constants = ", ".join(f"{value & 0xFFFFFFFF}u" for value in dispatch.constants)
-    counts = len(dispatch.constants), len(dispatch.bindings)
+    counts = f"{len(dispatch.constants)}, {x}, {y}, {z}, 1, {len(dispatch.bindings)}"
+    shape = f"1, 1, 1, {counts}, {'constants' if constants else 'NULL'}"
     loops = [
         f"for (uint32_t {axis} = 0; {axis} < {count}u; ++{axis})"
         for axis, count in (("z", z), ("y", y), ("x", x))
@@ -111,8 +124,7 @@ def _dispatch(made: Compiled, dispatch: Dispatch) -> list[str]:
         f"    void *const bindings[] = {{{', '.join(_pointer(made, place) for place in dispatch.bindings)}}};",
         f"    const size_t lengths[] = {{{', '.join(str(place.size) for place in dispatch.bindings)}}};",
         *([f"    const uint32_t constants[] = {{{constants}}};"] if constants else []),
-        f"    const struct iree_dispatch dispatch = {{1, 1, 1, {counts[0]}, {x}, {y}, {z}, 1, {counts[1]}, "
-        f"{'constants' if constants else 'NULL'}, bindings, lengths}};",
+        f"    const struct iree_dispatch dispatch = {{{shape}, bindings, lengths}};",
         *("    " * (depth + 1) + loop for depth, loop in enumerate(loops)),
         f"{indent}{{",
         f"{indent}    const struct iree_workgroup workgroup = {{{', '.join(places)}, 0, 0, NULL, 0}};",

@@ -109,14 +109,19 @@ def kept(key: str, make: Callable[[], bytes]) -> bytes:
     return made
 
 
-def run(text: str, what: str, folder: Path, *flags: str) -> None:
-    """Compile a module; raise ToolError with the compiler's first words if it refuses."""
-    command = [str(program()), "-", "-o", os.devnull, *flags]
+def run(text: str, path: str, what: str, folder: Path, *flags: str) -> None:
+    """Compile a module below `folder`; raise ToolError with the compiler's first words if it refuses.
+
+    The objects name the path, which is relative, and no other folder.
+    """
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_text(text, encoding="utf-8")
+    command = [str(program()), path, "-o", os.devnull, *flags]
+    variables = {"LC_ALL": "C", "PATH": "/usr/bin:/bin", "TMPDIR": tempfile.gettempdir()}
     try:
         done = subprocess.run(
-            command, input=text, capture_output=True, text=True, cwd=folder, check=False, timeout=LONGEST_S,
-            env={"LC_ALL": "C", "PATH": "/usr/bin:/bin", "TMPDIR": tempfile.gettempdir()},
-        )  # fmt: skip
+            command, capture_output=True, text=True, cwd=folder, env=variables, timeout=LONGEST_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise ToolError(f"iree-compile did not end within {LONGEST_S:.0f} s for {what}", "use another target") from None
     if done.returncode:
@@ -124,25 +129,23 @@ def run(text: str, what: str, folder: Path, *flags: str) -> None:
         raise ToolError(f"iree-compile failed for {what} (status {done.returncode}):\n{words}", "use another target")
 
 
-def compiled(text: str, what: str, processor: Processor) -> tuple[bytes, str, str]:
+def flags_of(processor: Processor) -> tuple[str, ...]:
+    """Return the flags by which a module becomes an object file."""
+    return (*DEVICE, *ORDER, *DIRECT, *STATIC, *processor.flags)
+
+
+def compiled(text: str, path: str, what: str, processor: Processor) -> tuple[bytes, str, str]:
     """Return the object file of a module, and as MLIR text IREE's host program and its form before, see `schedule`."""
 
     def make() -> bytes:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            flags = (
-                *DEVICE,
-                *ORDER,
-                *DIRECT,
-                *STATIC,
-                *processor.flags,
-                "--iree-llvmcpu-static-library-output-path=made.o",
-            )
-            run(text, what, folder, *flags, "--dump-compilation-phases-to=phases")
+            made = "--iree-llvmcpu-static-library-output-path=made.o"
+            run(text, path, what, folder, *flags_of(processor), made, "--dump-compilation-phases-to=phases")
             [host], [executables] = (folder.glob(f"phases/*.{phase}.mlir") for phase in ("hal", "executable-sources"))
             content = (folder / "made.o").read_bytes() if (folder / "made.o").is_file() else b""
             texts = [path.read_text(encoding="utf-8") for path in (host, executables)]
             return json.dumps([content.hex(), *texts]).encode()
 
-    content, host, executables = json.loads(kept(f"{processor.identity}\n{text}", make))
+    content, host, executables = json.loads(kept(f"{processor.identity}\n{path}\n{text}", make))
     return bytes.fromhex(content), host, executables

@@ -138,6 +138,7 @@ def alias(layer: Layer) -> str:
     return f"at_{layer.name}"
 
 
-def location_text(layer: Layer) -> str:
-    """Return the definition of the location of a layer: the name of its node."""
-    return f"#{alias(layer)} = loc({json.dumps(layer.node)})\n"
+def location_text(layer: Layer, file: str = "", line: int = 0) -> str:
+    """Return the definition of the location of a layer: the name of its node, and the place of its function."""
+    place = f"({json.dumps(file)}:{line}:1)" if file else ""
+    return f"#{alias(layer)} = loc({json.dumps(layer.node)}{place})\n"

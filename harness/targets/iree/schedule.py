@@ -6,7 +6,8 @@ executed one after the other.  Every operation must be one of those that are kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -54,11 +55,19 @@ class Copy(NamedTuple):
     target: Place
 
 
+class Fill(NamedTuple):
+    """One number of so many bytes, stored again and again."""
+
+    target: Place
+    number: int
+    width: int
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The steps in their order, the bytes of the program's own buffers, and the part that is the result."""
 
-    steps: tuple[Dispatch | Copy, ...]
+    steps: tuple[Dispatch | Copy | Fill, ...]
     buffers: tuple[int, ...]
     result: Place
 
@@ -68,23 +77,27 @@ class Schedule:
         return tuple(step for step in self.steps if isinstance(step, Dispatch))
 
 
-Known: TypeAlias = "int | str | tuple[bool, int, int]"
-"""A constant, the name of a function, or a buffer: whether it is fresh, its number, the first byte."""
+Known: TypeAlias = "int | str | tuple[bool, int]"
+"""A constant, the name of a function, or a buffer: whether it is fresh, and its number."""
 
 
-def read(text: str, executables: str, function: str, what: str) -> Schedule:
+def read(host: str, executables: str, function: str, what: str) -> Schedule:
     """Return the schedule of `function` in a host program; raise ToolError for one that is not understood.
 
     `executables` is IREE's module in an earlier form, in which the functions state what they write.
     """
-    from iree.compiler import ir  # noqa: PLC0415 - of an extra
+    from iree.compiler import ir  # of an extra
 
     with ir.Context():
-        module = ir.Module.parse(text)
-        for operation in module.body.operations:
+        written = _written(ir.Module.parse(executables))
+        for operation in ir.Module.parse(host).body.operations:
             if operation.operation.name == "util.func" and _text(operation, "sym_name") == function:
-                return _read(operation, _written(ir.Module.parse(executables)), what)
-    raise ToolError(f"IREE's program for {what} has no function {function}", "use target c for this layer")
+                return _Reader(operation, written, what).schedule()
+    raise _refusal(what, f"no function {function}")
+
+
+def _refusal(what: str, reason: str) -> ToolError:
+    return ToolError(f"{what}: IREE's host program has {reason}", "use another target for this layer")
 
 
 def _text(operation: Any, name: str) -> str:
@@ -104,82 +117,94 @@ def _written(module: Any) -> dict[str, tuple[bool, ...]]:
     return found
 
 
-def _read(function: Any, written: Mapping[str, tuple[bool, ...]], what: str) -> Schedule:
-    blocks = list(function.regions[0].blocks)
-    known: dict[Any, Known] = {}
-    arguments = list(blocks[0].arguments)
-    steps: list[Dispatch | Copy] = []
-    buffers: list[int] = []
-    views: dict[Any, Place] = {}
-    for operation in blocks[0].operations if len(blocks) == 1 else ():
-        name, operands = operation.operation.name, list(operation.operation.operands)
-        results = list(operation.operation.results)
-        if name == "arith.constant":
-            known |= {results[0]: number for number in _integers(operation)}
-        elif name == "hal.buffer_view.buffer":
-            known[results[0]] = (False, arguments.index(operands[0]), 0)
-        elif name == "hal.device.queue.alloca":
-            known[results[0]] = (True, len(buffers), 0)
-            buffers.append(_number(known, operands[-1], what))
-        elif name == "hal.executable.lookup.function":
-            known[results[0]] = _text(operation, "entry_point").rpartition("::@")[2]
-        elif name == "hal.command_buffer.dispatch":
-            steps.append(_dispatch(known, operation, written, what))
-        elif name == "hal.command_buffer.copy_buffer":
-            _, source, first, target, to, size = operands
-            steps.append(Copy(_place(known, source, first, size, what), _place(known, target, to, size, what)))
-        elif name == "hal.buffer_view.create":
-            views[results[0]] = _place(known, operands[0], operands[1], operands[2], what)
-        elif name == "util.return" and len(operands) == 1 and operands[0] in views:
-            return Schedule(tuple(steps), tuple(buffers), views[operands[0]])
-        elif name not in IGNORED:
-            raise ToolError(
-                f"IREE's program for {what} has the operation {name}, which the board program cannot do",
-                "use target c for this layer",
+class _Reader:
+    """The operations of one host program, in their order."""
+
+    def __init__(self, function: Any, written: Mapping[str, tuple[bool, ...]], what: str) -> None:
+        self._blocks = list(function.regions[0].blocks)
+        self._arguments = list(self._blocks[0].arguments)
+        self._written, self._what = written, what
+        self._known: dict[Any, Known] = {}
+        self._steps: list[Dispatch | Copy | Fill] = []
+        self._buffers: list[int] = []
+        self._views: dict[Any, Place] = {}
+        self._operations: Mapping[str, Callable[[Any, list[Any]], None]] = {
+            "arith.constant": self._constant,
+            "hal.buffer_view.buffer": self._argument,
+            "hal.device.queue.alloca": self._allocate,
+            "hal.executable.lookup.function": self._function,
+            "hal.command_buffer.dispatch": self._dispatch,
+            "hal.command_buffer.copy_buffer": self._copy,
+            "hal.command_buffer.fill_buffer": self._fill,
+            "hal.buffer_view.create": self._view,
+        }
+
+    def schedule(self) -> Schedule:
+        """Return what the program does."""
+        for operation in self._blocks[0].operations if len(self._blocks) == 1 else ():
+            name, operands = operation.operation.name, list(operation.operation.operands)
+            if name == "util.return" and len(operands) == 1 and operands[0] in self._views:
+                return Schedule(tuple(self._steps), tuple(self._buffers), self._views[operands[0]])
+            if name in self._operations:
+                self._operations[name](operation, operands)
+            elif name not in IGNORED:
+                raise _refusal(self._what, f"the operation {name}, which the board program cannot do")
+        raise _refusal(self._what, "branches, or not one result")
+
+    def _constant(self, operation: Any, _: list[Any]) -> None:
+        value = str(operation.attributes["value"]).partition(" ")[0]
+        if value.lstrip("-").isdigit():  # others are no sizes
+            self._known[operation.operation.results[0]] = int(value)
+
+    def _argument(self, operation: Any, operands: list[Any]) -> None:
+        self._known[operation.operation.results[0]] = (False, self._arguments.index(operands[0]))
+
+    def _allocate(self, operation: Any, operands: list[Any]) -> None:
+        self._known[operation.operation.results[0]] = (True, len(self._buffers))
+        self._buffers.append(self._number(operands[-1]))
+
+    def _function(self, operation: Any, _: list[Any]) -> None:
+        self._known[operation.operation.results[0]] = _text(operation, "entry_point").rpartition("::@")[2]
+
+    def _copy(self, _: Any, operands: list[Any]) -> None:
+        _, source, first, target, to, size = operands
+        self._steps.append(Copy(self._place(source, first, size), self._place(target, to, size)))
+
+    def _fill(self, _: Any, operands: list[Any]) -> None:
+        _, target, to, size, pattern = operands
+        width = int(str(pattern.type).removeprefix("i")) // 8
+        self._steps.append(Fill(self._place(target, to, size), self._number(pattern), width))
+
+    def _view(self, operation: Any, operands: list[Any]) -> None:
+        self._views[operation.operation.results[0]] = self._place(*operands[:3])
+
+    def _dispatch(self, operation: Any, operands: list[Any]) -> None:
+        """Add a dispatch; its operands are in the groups that `operandSegmentSizes` counts."""
+        sizes = [int(each) for each in _text(operation, "operandSegmentSizes").partition(":")[2].rstrip(">").split(",")]
+        ends = list(itertools.accumulate(sizes))
+        groups = [operands[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        _, _, [function], [x], [y], [z], constants, buffers, offsets, lengths = groups
+        name = self._known.get(function)
+        if not isinstance(name, str) or len(self._written.get(name, ())) != len(buffers):
+            raise _refusal(self._what, "a dispatch of a function that it does not describe")
+        self._steps.append(
+            Dispatch(
+                name,
+                (self._number(x), self._number(y), self._number(z)),
+                tuple(map(self._number, constants)),
+                tuple(map(self._place, buffers, offsets, lengths)),
+                self._written[name],
             )
-    raise ToolError(f"IREE's program for {what} has branches, or not one result", "use target c for this layer")
+        )
 
+    def _number(self, value: Any) -> int:
+        found = self._known.get(value)
+        if not isinstance(found, int):
+            raise _refusal(self._what, f"a number that is no constant: {value}")
+        return found
 
-def _integers(operation: Any) -> list[int]:
-    """Return the value of an integer constant, none of another one."""
-    value = str(operation.attributes["value"]).partition(" ")[0]
-    return [int(value)] if value.lstrip("-").isdigit() else []
-
-
-def _number(known: Mapping[Any, Known], value: Any, what: str) -> int:
-    found = known.get(value)
-    if not isinstance(found, int):
-        raise ToolError(f"IREE's program for {what} computes a number that should be constant: {value}", "use target c")
-    return found
-
-
-def _place(known: Mapping[Any, Known], buffer: Any, offset: Any, size: Any, what: str) -> Place:
-    found = known.get(buffer)
-    if not isinstance(found, tuple):
-        raise ToolError(f"IREE's program for {what} has a buffer of unknown origin: {buffer}", "use target c")
-    fresh, number, first = found
-    return Place(fresh, number, first + _number(known, offset, what), _number(known, size, what))
-
-
-def _dispatch(
-    known: Mapping[Any, Known], operation: Any, written: Mapping[str, tuple[bool, ...]], what: str
-) -> Dispatch:
-    """Return a dispatch; its operands are in the groups that `operandSegmentSizes` counts."""
-    operands = list(operation.operation.operands)
-    sizes = [int(each) for each in _text(operation, "operandSegmentSizes").partition(":")[2].rstrip(">").split(",")]
-    groups, start = [], 0
-    for size in sizes:
-        groups.append(operands[start : start + size])
-        start += size
-    _, _, [function], x, y, z, constants, buffers, offsets, lengths = groups
-    name = known.get(function)
-    if not isinstance(name, str) or len(written.get(name, ())) != len(buffers):
-        raise ToolError(f"IREE's program for {what} dispatches a function that it does not describe", "use target c")
-    counts = [_number(known, axis[0], what) for axis in (x, y, z)]
-    return Dispatch(
-        name,
-        (counts[0], counts[1], counts[2]),
-        tuple(_number(known, each, what) for each in constants),
-        tuple(_place(known, *each, what) for each in zip(buffers, offsets, lengths, strict=True)),
-        written[name],
-    )
+    def _place(self, buffer: Any, offset: Any, size: Any) -> Place:
+        found = self._known.get(buffer)
+        if not isinstance(found, tuple):
+            raise _refusal(self._what, f"a buffer of unknown origin: {buffer}")
+        return Place(*found, self._number(offset), self._number(size))

@@ -19,11 +19,12 @@ from harness.operators.base import Layer
 from harness.operators.tensor import FLOAT32
 from harness.targets.base import Claim
 from harness.targets.c import code
-from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
+from harness.targets.generated import ItemCode, Launch, LayerCode, Stage, Table, TaskView
 from harness.targets.iree.function import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.module import Lowerings, alias, comment, location_text
 
+FOLDER = "iree"
 ALIGNMENT = 64  # IREE_ALIGNMENT in kernels/iree/library.h
 FRAME_LIMIT = 1 << 20
 """Bytes of the largest copies of a stage; a thread has a stack of 8 MiB."""
@@ -103,8 +104,9 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
             inputs[0].dtype, sum(size for size, _ in of_inputs), result.dtype, result.size,
         )  # fmt: skip
         constants = [value for value, _ in function.constants]
-        text = function.text(stage.name, list(comment(layer)), [*inputs, *constants], [result])
-        module = f"module @{stage.name} {{\n{text}}}\n{location_text(layer)}"
+        words = list(comment(layer))
+        text = function.text(stage.name, words, [*inputs, *constants], [result])
+        module = f"module @{stage.name} {{\n{text}}}\n{location_text(layer, path_of(stage.name), 2 + len(words))}"
         sizes = [value.size * value.dtype.itemsize for value in (*inputs, *constants)]
         kernels.append(
             Kernel(
@@ -155,6 +157,11 @@ def _body(stage: Stage, inputs: Sequence[tuple[int, np.dtype]], tables: Sequence
         f"(void)memcpy(out, made, {made});",
     ]
     return "\n    ".join(lines)
+
+
+def path_of(name: str) -> str:
+    """Return the path in the bundle of a stage's module."""
+    return f"{FOLDER}/{name}.mlir"
 
 
 def padded(size: int) -> int:

@@ -126,7 +126,7 @@ def fused(text: str, processor: Processor, folder: Path) -> list[str]:
     """Return the instructions of a module's dispatches that multiply and add with one rounding."""
     made = folder / "made.o"
     flags = (*DEVICE, *ORDER, *STATIC, *processor.flags, f"--iree-llvmcpu-static-library-output-path={made}")
-    run(text, "a test", folder, *flags)
+    run(text, "module.mlir", "a test", folder, *flags)
     with made.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         symbols = [each for each in table.iter_symbols() if each["st_info"]["type"] == "STT_FUNC"]
