@@ -16,7 +16,7 @@ def test_a_convolution_is_computed_by_all_targets_and_has_a_proof() -> None:
     found = {each.operator: each for each in operators.supported()}
     assert {"c", "cuda", "litert", "tiovx", "vitis"} <= {*found["QLinearConv"].targets}
     assert found["QLinearConv"].proof
-    assert found["com.microsoft.QGemm"].targets == ("c", "cuda", "litert", "tiovx", "vitis")
+    assert found["com.microsoft.QGemm"].targets == ("c", "cuda", "iree", "litert", "tiovx", "vitis")
 
 
 def test_json_has_every_operator() -> None:
