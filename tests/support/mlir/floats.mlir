@@ -5,7 +5,7 @@ module {
 // this zero, which is no constant to the compiler, so that both operations are rounded.
 util.global private @unknown_zero <inlining_policy = #util.inline.never> = dense<0> : tensor<i32>
 
-// Gemm "dense_1": x -> sums
+// Gemm "dense_1": "x" -> "sums"
 //   A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1; C is 0 where it is not read.
 //   acc = beta * C[n]                                        in float32, and -0 counts as 0
 //   acc = acc + A[k] * (alpha * B[k, n])                     for k = 0 to K - 1, each operation rounded to float32
@@ -40,7 +40,7 @@ func.func @dense_1(%in0: tensor<1x8xf32>) -> (tensor<1x12xf32>) {
   return %y_1 : tensor<1x12xf32> loc(#at_dense_1)
 } loc(#at_dense_1)
 
-// Relu "relu_1": sums -> positive
+// Relu "relu_1": "sums" -> "positive"
 //   y[n] = 0 if x[n] < 0, else x[n], so that -0 stays -0
 func.func @relu_1(%in0: tensor<1x12xf32>) -> (tensor<1x12xf32>) {
   %empty = tensor.empty() : tensor<1x12xf32> loc(#at_relu_1)
@@ -57,7 +57,7 @@ func.func @relu_1(%in0: tensor<1x12xf32>) -> (tensor<1x12xf32>) {
   return %y : tensor<1x12xf32> loc(#at_relu_1)
 } loc(#at_relu_1)
 
-// Gemm "dense_2": positive -> scores
+// Gemm "dense_2": "positive" -> "scores"
 //   A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1; C is 0 where it is not read.
 //   acc = beta * C[n]                                        in float32, and -0 counts as 0
 //   acc = acc + A[k] * (alpha * B[k, n])                     for k = 0 to K - 1, each operation rounded to float32
@@ -92,7 +92,7 @@ func.func @dense_2(%in0: tensor<1x12xf32>) -> (tensor<1x4xf32>) {
   return %y_1 : tensor<1x4xf32> loc(#at_dense_2)
 } loc(#at_dense_2)
 
-// The network: inputs x; outputs sums, positive, scores
+// "x" -> "sums", "positive", "scores"
 func.func @main(%in: tensor<1x8xf32>) -> (tensor<1x12xf32>, tensor<1x12xf32>, tensor<1x4xf32>) {
   %dense_1 = call @dense_1(%in) : (tensor<1x8xf32>) -> tensor<1x12xf32> loc(#at_dense_1)
   %relu_1 = call @relu_1(%dense_1) : (tensor<1x12xf32>) -> tensor<1x12xf32> loc(#at_relu_1)

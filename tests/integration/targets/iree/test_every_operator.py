@@ -116,6 +116,13 @@ def test_the_text_is_a_module_with_a_located_function_for_each_layer(name: str) 
             assert located == {f'loc("{layer.node}")'}
 
 
+def test_names_are_read_as_they_were_written() -> None:
+    layer = replace(SMALL["codes"]().layers[0], node='a\n"b" \\ \u00e9')
+    with compiler.ir.Context():
+        module = compiler.ir.Module.parse(module_text([layer]))
+        assert module.body.operations[0].location == compiler.ir.Location.name(layer.node)
+
+
 def _note(found: set[str], operation: Any) -> Any:
     if operation.parent is None or operation.parent.name != "linalg.fill":  # whose body is implied
         found.add(str(operation.location))
