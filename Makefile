@@ -2,7 +2,7 @@
 BOARD ?= xavier
 MODEL ?= acas_coc
 PYTHON ?= python3
-# Extras of pyproject.toml that `make run` gets: compilers of shipped boards and of cuda, Pillow, Dask, LiteRT.
+# Extras of pyproject.toml that `make run` gets: compilers of shipped boards and of cuda, Pillow, Dask, LiteRT, IREE.
 EXTRAS ?= cross cuda images cluster litert iree
 REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 

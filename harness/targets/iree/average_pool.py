@@ -25,7 +25,9 @@ class AveragePoolLowering(IreeLowering[AveragePool]):
 
         sums = pooled(function, images, layer.window, init, body)
         count = function.constant("count", layer.count.reshape(layer.window.output))
-        made = function.elementwise(
-            layer.dtype, sums.shape, [sums, count], lambda block, s, n: block("arith.divf", s, n, name="y")
-        )
+
+        def divide(block: Block, total: Scalar, number: Scalar) -> Scalar:
+            return block.quotient(total, number, name="y")
+
+        made = function.elementwise(layer.dtype, sums.shape, [sums, count], divide, products=True)
         return function.reshape(made, (function.vectors, *layer.output.shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
@@ -16,18 +17,19 @@ T = TypeVar("T", bound=BinaryLayer)
 class BinaryLowering(IreeLowering[T]):
     """One IEEE 754 operation for each value."""
 
-    operation: ClassVar[str]
+    products: ClassVar[bool] = False
+    """True if the result is a product or a quotient."""
 
     def emit(self, layer: T, function: Function, inputs: Sequence[Value]) -> Value:
-        """Add the operation; a product is one that no sum of the next layer contracts."""
+        """Add the operation."""
         found = operands(function, layer.terms, inputs)
-        is_product = self.operation == "arith.mulf"
-
-        def body(block: Block, a: Scalar, b: Scalar) -> Scalar:
-            return block.product(a, b) if is_product else block(self.operation, a, b, name="y")
-
         shape = (function.vectors, *layer.output.shape)
-        return function.elementwise(layer.dtype, shape, found, body, products=is_product)
+        return function.elementwise(layer.dtype, shape, found, self.compute, products=self.products)
+
+    @staticmethod
+    @abstractmethod
+    def compute(block: Block, a: Scalar, b: Scalar) -> Scalar:
+        """Add the operation on two values."""
 
 
 def operands(function: Function, terms: Sequence[Array | None], inputs: Sequence[Value]) -> list[Value]:

@@ -23,6 +23,6 @@ def dense(
     depth, width = layer.weights.shape
     rows = function.reshape(x, (x.size // depth, depth))
     weights = function.constant("weights", layer.weights)
-    init = function.elementwise(bias.dtype, (rows.shape[0], width), [bias], lambda _, value: value)
+    init = function.repeated(bias, "d1", (rows.shape[0], width), products=products)
     factors = [(rows, "d0, d2"), (weights, "d2, d1"), *((each, "d1") for each in others)]
     return function.loops(init, factors, body, 1, products=products)

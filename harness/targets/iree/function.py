@@ -6,6 +6,7 @@ bits: float32 in hexadecimal, tensors as the hexadecimal bytes of their elements
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.tensor import Tensor
 
 ELEMENTS = {"float32": "f32", "int8": "i8", "uint8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
 """MLIR's integers have no sign; an operation that needs one names it."""
@@ -68,10 +70,14 @@ class Block:
         """Add a float32 product that no compiler contracts with a sum: its bits pass an exclusive or with `zero`."""
         return self.unchanged(self("arith.mulf", a, b), name)
 
+    def quotient(self, a: Scalar, b: Scalar, name: str = "quotient") -> Scalar:
+        """Add a float32 quotient; that by a power of two is a product, which no compiler contracts with a sum."""
+        return self.unchanged(self("arith.divf", a, b), name)
+
     def unchanged(self, value: Scalar, name: str) -> Scalar:
         """Return a float32 as it is, which no compiler knows: an exclusive or of its bits with `zero`."""
         if self._zero is None:
-            raise ValueError("a product needs loops with `products`")
+            raise ValueError("products and quotients need loops with `products`")
         bits = self("arith.bitcast", value, to="i32", name="bits")
         return self("arith.bitcast", self("arith.xori", bits, self._zero, name="bits"), to="f32", name=name)
 
@@ -86,8 +92,7 @@ class Block:
 
     def number(self, value: float | np.generic, kind: str = "f32", name: str = "c") -> Scalar:
         """Return a constant: float32 by its bits, or an integer."""
-        text = literal(np.float32(value)) if kind == "f32" else str(int(value))
-        return self._add(f"arith.constant {text} : {kind}", name, kind)
+        return self._add(f"arith.constant {literal(value, kind)} : {kind}", name, kind)
 
     def index(self, axis: int) -> Scalar:
         """Return the place of the element along an axis of the loops."""
@@ -110,9 +115,9 @@ class Block:
         low = self.number(-np.iinfo(dtype).min, "i32", name="low")
         return self("arith.addi", self.wide(code, dtype), low, name="place")
 
-    def wide(self, code: Scalar, dtype: np.dtype[Any], to: str = "i32", name: str = "wide") -> Scalar:
-        """Return a code as a wider integer."""
-        return self("arith.extui" if dtype.kind == "u" else "arith.extsi", code, to=to, name=name)
+    def wide(self, code: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """Return a code as int32."""
+        return self("arith.extui" if dtype.kind == "u" else "arith.extsi", code, to="i32", name="wide")
 
     def _add(self, text: str, name: str, kind: str) -> Scalar:
         found = Scalar(self._function.unique(name), kind)
@@ -127,14 +132,16 @@ class Function:
         self._pieces: list[str] = []
         self.vectors = vectors
         self._location = location
-        self._names: dict[str, int] = {}
+        self._names: set[str] = set()
         self._zero: Value | None = None
 
     def unique(self, name: str) -> str:
         """Return the name of a new value."""
-        count = self._names.get(name, 0)
-        self._names[name] = count + 1
-        return f"%{name}_{count}" if count else f"%{name}"
+        found = next(
+            each for n in itertools.count() if (each := f"%{name}_{n}" if n else f"%{name}") not in self._names
+        )
+        self._names.add(found)
+        return found
 
     def add(self, text: str, *, located: bool = True) -> None:
         """Add a line."""
@@ -159,7 +166,7 @@ class Function:
 
     def filled(self, number: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
         """Return a tensor of one number."""
-        scalar, init = self._scalar(number, dtype), self.empty(shape, dtype)
+        scalar, init = self._number(number, dtype), self.empty(shape, dtype)
         text = f"linalg.fill ins({scalar} : {ELEMENTS[dtype.name]}) outs({init.name} : {init.type}) -> {init.type}"
         return self._value("filled", text, shape, dtype)
 
@@ -184,7 +191,7 @@ class Function:
             return x
         shape = tuple(a + size + b for a, size, b in zip(low, x.shape, high, strict=True))
         kind = ELEMENTS[x.dtype.name]
-        filler = self._scalar(number, x.dtype)
+        filler = self._number(number, x.dtype)
         found = Value(self.unique("padded"), shape, x.dtype)
         axes = ", ".join(f"%axis{n}: index" for n in range(len(shape)))
         self.add(f"{found.name} = tensor.pad {x.name} low{list(low)} high{list(high)} {{", located=False)
@@ -218,6 +225,17 @@ class Function:
         dtype = values[0].dtype
         text = f"tensor.concat dim({axis}) {names} : ({types}) -> {tensor_type(shape, dtype)}"
         return self._value("joined", text, tuple(shape), dtype)
+
+    def repeated(self, x: Value, places: str, shape: tuple[int, ...], *, products: bool = False) -> Value:
+        """Return a tensor with the elements of x, at affine expressions of the axes of the result.
+
+        With `products` it is no copy for the compiler: IREE refuses loops that begin with a copy of a small constant.
+        """
+
+        def body(block: Block, value: Scalar, _: Scalar) -> Scalar:
+            return block.unchanged(value, "same") if products else value
+
+        return self.loops(self.empty(shape, x.dtype), [(x, places)], body, products=products)
 
     def elementwise(
         self,
@@ -255,7 +273,7 @@ class Function:
 
         An input has one affine expression of the axes for each of its own axes, by default the axes of `init`.  The
         body gets an element of each input, then that of the result so far; the last axis is the innermost loop.
-        `products` is true if the body has float32 products.
+        `products` is true if the body has float32 products or quotients.
         """
         axes = len(init.shape) + reductions
         place = ", ".join(f"d{n}" for n in range(len(init.shape)))
@@ -309,22 +327,18 @@ class Function:
         head.append(f"func.func @{symbol}({given}) -> ({types}) {{\n")
         return [*head, *self._pieces, f"}} loc({self._location})\n"]
 
-    def call(self, symbol: str, inputs: Sequence[Value], output: Value, location: str) -> Value:
-        """Call a function with one result, whose value has its name; return this value, of the type of `output`."""
+    def call(self, symbol: str, inputs: Sequence[Value], output: Tensor, location: str) -> Value:
+        """Return the result of a function, under its name; `output` is the tensor for one vector."""
         names, types = ", ".join(v.name for v in inputs), ", ".join(v.type for v in inputs)
-        found = Value(self.unique(symbol), output.shape, output.dtype)
-        text = f"{found.name} = call @{symbol}({names}) : ({types}) -> {output.type} loc({location})"
+        found = self.argument(symbol, output.shape, output.dtype)
+        text = f"{found.name} = call @{symbol}({names}) : ({types}) -> {found.type} loc({location})"
         self.add(text, located=False)
         return found
 
-    def _scalar(self, number: float, dtype: np.dtype[Any]) -> str:
-        """Add a number, whose bits are those of the type, and return its name."""
-        if dtype.kind == "f":
-            text = literal(np.float32(number))
-        else:  # MLIR's integers have a sign when they are written
-            text = str(int(np.array(int(number), dtype).view(f"i{dtype.itemsize}")))
-        name = self.unique("number")
-        self.add(f"{name} = arith.constant {text} : {ELEMENTS[dtype.name]}")
+    def _number(self, number: float, dtype: np.dtype[Any]) -> str:
+        """Add a number and return its name."""
+        name, kind = self.unique("number"), ELEMENTS[dtype.name]
+        self.add(f"{name} = arith.constant {literal(number, kind)} : {kind}")
         return name
 
     def _value(self, name: str, text: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
@@ -338,6 +352,15 @@ def tensor_type(shape: Sequence[int], dtype: np.dtype[Any]) -> str:
     return f"tensor<{'x'.join([*map(str, shape), ELEMENTS[dtype.name]])}>"
 
 
-def literal(number: np.float32) -> str:
-    """Return a float32 by its bits."""
-    return f"0x{int(number.view(np.uint32)):08X}"
+def literal(number: float | np.generic, kind: str) -> str:
+    """Return a float32 by its bits, or an integer of an MLIR type with the sign that its bits have."""
+    if kind == "f32":
+        return f"0x{int(np.float32(number).view(np.uint32)):08X}"
+    half = 1 << (int(kind[1:]) - 1)
+    return str((int(number) + half) % (2 * half) - half)
+
+
+def quoted(text: str) -> str:
+    """Return a string of MLIR, which is on one line; bytes that are not printable ASCII have their number."""
+    plain = (chr(each) if 32 <= each < 127 and each not in b'"\\' else f"\\{each:02X}" for each in text.encode())
+    return f'"{"".join(plain)}"'

@@ -1,13 +1,12 @@
 """A network, or some layers of it, as the text of one MLIR module.
 
-A layer is a function of its name, which the ONNX node's name is the location of; its formal tensors have all vectors of
-a call, its constants are those of the layer.  The function `main` calls all of them and returns their activations.
+A layer is a function with its name, whose location is the name of the ONNX node.  Its formal tensors have all vectors
+of a call, its constants are those of the layer.  The function `main` calls all of them and returns their activations.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from harness import targets
@@ -15,7 +14,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.iree.function import ZERO, Function, Value
+from harness.targets.iree.function import ZERO, Function, quoted
 from harness.targets.iree.lowering import IreeLowering
 
 Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]
@@ -48,7 +47,7 @@ def network_pieces(network: Network, vectors: int = 1) -> Iterator[str]:
     """Yield the text of a network's module in pieces, with the name and the hash of the model at its top."""
     pieces = module_pieces(network.layers, [network.input], vectors=vectors)
     first = next(pieces)  # a refusal comes before any text
-    yield f"// model {json.dumps(network.name)}, SHA-256 of the ONNX file {network.sha256}\n{first}"
+    yield f"// model {quoted(network.name)}, SHA-256 of the ONNX file {network.sha256}\n{first}"
     yield from pieces
 
 
@@ -61,7 +60,7 @@ def module_pieces(
     lowerings: Lowerings | None = None,
 ) -> Iterator[str]:
     """Yield the text of `module_text` in pieces."""
-    found: Any = lowerings or targets.find("iree:static").lowerings
+    found: Any = targets.find("iree:static").lowerings if lowerings is None else lowerings
     given = sources(layers) if inputs is None else inputs
     names = [layer.output.name for layer in layers] if outputs is None else outputs
     for layer in layers:
@@ -120,17 +119,20 @@ def _main_text(layers: Sequence[Layer], inputs: Sequence[Tensor], outputs: Seque
     values = {tensor.name: value for tensor, value in zip(inputs, given, strict=True)}
     for layer in layers:
         read = [values[tensor.name] for tensor in layer.inputs]
-        output = Value("", (vectors, *layer.output.shape), layer.dtype)
-        values[layer.output.name] = function.call(symbol(layer), read, output, f"#{alias(layer)}")
-    words = ["The network: inputs " + ", ".join(tensor.name for tensor in inputs) + "; outputs " + ", ".join(outputs)]
-    return function.text(MAIN, words, given, [values[name] for name in outputs])
+        values[layer.output.name] = function.call(symbol(layer), read, layer.output, f"#{alias(layer)}")
+    words = f"{_listed(tensor.name for tensor in inputs)} -> {_listed(outputs)}"
+    return function.text(MAIN, [words], given, [values[name] for name in outputs])
 
 
 def comment(layer: Layer) -> Iterator[str]:
     """Yield the node, the activations and the formula of a layer."""
-    yield f"{layer.operator} {json.dumps(layer.node)}: {', '.join(layer.sources)} -> {layer.output.name}"
+    yield f"{layer.operator} {quoted(layer.node)}: {_listed(layer.sources)} -> {quoted(layer.output.name)}"
     for line in layer.explain(layer.operator).splitlines():
         yield f"  {line}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
 
 
 def alias(layer: Layer) -> str:
@@ -140,5 +142,5 @@ def alias(layer: Layer) -> str:
 
 def location_text(layer: Layer, file: str = "", line: int = 0) -> str:
     """Return the definition of the location of a layer: the name of its node, and the place of its function."""
-    place = f"({json.dumps(file)}:{line}:1)" if file else ""
-    return f"#{alias(layer)} = loc({json.dumps(layer.node)}{place})\n"
+    place = f"({quoted(file)}:{line}:1)" if file else ""
+    return f"#{alias(layer)} = loc({quoted(layer.node)}{place})\n"

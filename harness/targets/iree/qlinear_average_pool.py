@@ -31,11 +31,11 @@ class QLinearAveragePoolLowering(IreeLowering[QLinearAveragePool]):
 
         def finish(block: Block, total: Scalar, count: Scalar) -> Scalar:
             mean = block("arith.divf", total, count, name="mean")
-            v = block("arith.divf", mean, block.number(layer.y.scale, name="scale"))
+            v = block.quotient(mean, block.number(layer.y.scale, name="scale"), name="v")
             v = block("arith.addf", v, block.number(layer.y.zero_point, name="zero_point"))
             return quantised(block, v, 0, layer.dtype)
 
         sums = pooled(function, images, layer.window, init, add)
         count = function.constant("count", layer.counts().astype(np.float32).reshape(layer.window.output))
-        made = function.elementwise(layer.dtype, sums.shape, [sums, count], finish)
+        made = function.elementwise(layer.dtype, sums.shape, [sums, count], finish, products=True)
         return function.reshape(made, (function.vectors, *layer.output.shape))

@@ -24,5 +24,5 @@ class QLinearGlobalAveragePoolLowering(ContractionLowering[QLinearGlobalAverageP
         def body(block: Block, code: Scalar, acc: Scalar) -> Scalar:
             return block("arith.addi", acc, centred(block, code, x.dtype, layer.a_zero_point), name="sum")
 
-        init = function.elementwise(bias.dtype, values.shape[:2], [bias], lambda _, value: value)
+        init = function.repeated(bias, "d1", values.shape[:2])
         return function.loops(init, [(values, "d0, d1, d2")], body, 1)

@@ -29,9 +29,11 @@ class ReduceLowering(IreeLowering[Reduce]):
                 return chosen(block, value, found, x.dtype, largest=largest)
             return block("arith.addf", found, value, name="sum")
 
+        def mean(block: Block, total: Scalar) -> Scalar:
+            return block.quotient(total, block.number(layer.count, name="count"), name="y")
+
         places = ", ".join(loops[axis] for axis in range(len(x.shape)))
         made = function.loops(init, [(x, places)], body, len(reduced))
         if layer.operator == "ReduceMean":
-            made = function.elementwise(layer.dtype, made.shape, [made], lambda block, value: block(
-                "arith.divf", value, block.number(layer.count, name="count"), name="y"))  # fmt: skip
+            made = function.elementwise(layer.dtype, made.shape, [made], mean, products=True)
         return function.reshape(made, (function.vectors, *layer.output.shape))

@@ -56,8 +56,7 @@ def convolved(
     source = function.reshape(images, (vectors, *grouped, channels // groups, rows, columns))
     weights = function.constant("weights", layer.weights.reshape(channels // groups, *window.kernel, *of_channel))
     tables = [function.reshape(each, of_channel) for each in (bias, *others)]
-    empty = function.empty((vectors, *of_channel, *window.output), bias.dtype)
-    init = function.loops(empty, [(tables[0], at)], lambda _, value, __: value)
+    init = function.repeated(tables[0], at, (vectors, *of_channel, *window.output), products=products)
     group = "d1, " if grouped else ""
     inputs = [
         (source, f"d0, {group}d{first + 3}, {_places(window, first + 1, first + 4)}"),

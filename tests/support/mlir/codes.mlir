@@ -5,7 +5,7 @@ module {
 // this zero, which is no constant to the compiler, so that both operations are rounded.
 util.global private @unknown_zero <inlining_policy = #util.inline.never> = dense<0> : tensor<i32>
 
-// QuantizeLinear "quantize": x -> quantize_out
+// QuantizeLinear "quantize": "x" -> "quantize_out"
 //   v = x / scale                                                  in float32
 //   v = min(max(v, LOW - zero_point), HIGH - zero_point)           NaN becomes LOW - zero_point
 //   y = round_half_even(v) + zero_point                            uint8 or int8, as zero_point is
@@ -34,7 +34,7 @@ func.func @quantize(%in0: tensor<1x3xf32>) -> (tensor<1x3xi8>) {
   return %y : tensor<1x3xi8> loc(#at_quantize)
 } loc(#at_quantize)
 
-// QGemm "layer_0": quantize_out -> layer_0_out
+// QGemm "layer_0": "quantize_out" -> "layer_0_out"
 //   A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1, are codes; C is 0 where it is not read.
 //   acc[n] = C[n] + sum over k of (A[k] - a_zero_point) * (B[k, n] - b_zero_point[n])      in int32
 //   m[n] = ((alpha * a_scale) * b_scale[n]) / y_scale              in float32, in this order; alpha is 1 if not given
@@ -95,7 +95,7 @@ func.func @layer_0(%in0: tensor<1x3xi8>) -> (tensor<1x4xi8>) {
   return %y_2 : tensor<1x4xi8> loc(#at_layer_0)
 } loc(#at_layer_0)
 
-// QGemm "layer_1": layer_0_out -> layer_1_out
+// QGemm "layer_1": "layer_0_out" -> "layer_1_out"
 //   A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1, are codes; C is 0 where it is not read.
 //   acc[n] = C[n] + sum over k of (A[k] - a_zero_point) * (B[k, n] - b_zero_point[n])      in int32
 //   m[n] = ((alpha * a_scale) * b_scale[n]) / y_scale              in float32, in this order; alpha is 1 if not given
@@ -156,7 +156,7 @@ func.func @layer_1(%in0: tensor<1x4xi8>) -> (tensor<1x2xi8>) {
   return %y_2 : tensor<1x2xi8> loc(#at_layer_1)
 } loc(#at_layer_1)
 
-// DequantizeLinear "dequantize": layer_1_out -> dequantize_out
+// DequantizeLinear "dequantize": "layer_1_out" -> "dequantize_out"
 //   y = float32(x - zero_point) * scale                            in float32
 func.func @dequantize(%in0: tensor<1x2xi8>) -> (tensor<1x2xf32>) {
   %empty = tensor.empty() : tensor<1x2xf32> loc(#at_dequantize)
@@ -180,7 +180,7 @@ func.func @dequantize(%in0: tensor<1x2xi8>) -> (tensor<1x2xf32>) {
   return %y : tensor<1x2xf32> loc(#at_dequantize)
 } loc(#at_dequantize)
 
-// ArgMax "advisory": dequantize_out -> advisory_out
+// ArgMax "advisory": "dequantize_out" -> "advisory_out"
 //   y = the column of the largest value, the first of equal ones, or the last where select_last_index is 1
 func.func @advisory(%in0: tensor<1x2xf32>) -> (tensor<1x1xi64>) {
   %number = arith.constant 0xFF800000 : f32 loc(#at_advisory)
@@ -214,7 +214,7 @@ func.func @advisory(%in0: tensor<1x2xf32>) -> (tensor<1x1xi64>) {
   return %shaped : tensor<1x1xi64> loc(#at_advisory)
 } loc(#at_advisory)
 
-// The network: inputs x; outputs quantize_out, layer_0_out, layer_1_out, dequantize_out, advisory_out
+// "x" -> "quantize_out", "layer_0_out", "layer_1_out", "dequantize_out", "advisory_out"
 func.func @main(%in: tensor<1x3xf32>) -> (tensor<1x3xi8>, tensor<1x4xi8>, tensor<1x2xi8>, tensor<1x2xf32>, tensor<1x1xi64>) {
   %quantize = call @quantize(%in) : (tensor<1x3xf32>) -> tensor<1x3xi8> loc(#at_quantize)
   %layer_0 = call @layer_0(%quantize) : (tensor<1x3xi8>) -> tensor<1x4xi8> loc(#at_layer_0)

@@ -59,11 +59,21 @@ def test_outputs_can_be_chosen() -> None:
     assert "-> (tensor<1x1xi64>) {" in text
 
 
-def test_a_layer_called_main_has_another_symbol_and_names_are_quoted() -> None:
-    layer = replace(SMALL["codes"]().layers[0], name="main", node='first "main"')
-    text = module_text([layer])
-    assert re.findall(r"func.func @([\w.]+)", text) == ["main.layer", "main"]
-    assert '#at_main = loc("first \\"main\\"")' in text
+def test_names_are_legal_and_stay_on_their_line() -> None:
+    [first, second, *_] = SMALL["codes"]().layers
+    odd = 'x\n} "\\\u00e9'
+    given, made = (replace(first.input, name=name) for name in (odd, "in_1"))
+    layers = [
+        replace(first, name="main", node=odd, inputs=(given,)),
+        replace(second, name="in"),
+        replace(first, name="in_1", inputs=(given,), output=replace(first.output, name=made.name)),
+    ]
+    text = module_text(layers)
+    assert re.findall(r"func.func @([\w.]+)", text) == ["main.layer", "in", "in_1", "main"]
+    escaped = r'"x\0A} \22\5C\C3\A9"'
+    assert f"#at_main = loc({escaped})\n" in text
+    assert f'// QuantizeLinear {escaped}: {escaped} -> "quantize_out"\n' in text
+    assert re.findall(r"(%[\w.]+) = call", text) == ["%main.layer", "%in_1", "%in_1_1"]
 
 
 def test_a_refusal_names_operator_node_and_reason() -> None:
@@ -71,6 +81,6 @@ def test_a_refusal_names_operator_node_and_reason() -> None:
     net = SMALL["codes"]()
     del lowerings[QGemm]
     with pytest.raises(RequestError, match=r"node 'layer_0' \(QGemm\) cannot be converted: it has no form") as refused:
-        module_text(net.layers, lowerings=lowerings)  # type: ignore[arg-type] # of this target
+        module_text(net.layers, lowerings=lowerings)
     assert "ArgMax" in str(refused.value.hint)
     assert "QGemm" not in str(refused.value.hint)
