@@ -14,17 +14,18 @@ from elftools.elf.elffile import ELFFile
 
 from harness import targets
 from harness.analysis.diagnosis import cases, diagnose
-from harness.boards.profile import Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.core.errors import RequestError, ToolError
 from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.plan import plan
-from harness.targets import Claim, codegen
+from harness.targets import Claim, codegen, toolchain
 from harness.targets.iree import build, calls, compiler, schedule
 from harness.targets.iree.function import Block, Scalar
 from harness.targets.iree.objects import Object
 from harness.targets.iree.schedule import Copy, Dispatch, Place, Schedule
 from harness.targets.iree.static import Kernel
+from tests.integration.analysis.proof.test_structure import counterexamples
 from tests.support import codes, float_images, functions, images
 from tests.support.mlir import SMALL
 from tests.support.programs.board_program import Patch, assert_same, build_patched, references, refusal, uniform_vectors
@@ -67,6 +68,28 @@ def test_programs_have_the_bits_of_the_specification(name: str, board: Profile, 
     vectors = uniform_vectors(net, 40, seed=1)
     assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
     assert targets.bounded(trial.made) == ()
+
+
+ON_BOARDS = ["host", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("kv260", "xavier", "tda4vm"))]
+
+
+@pytest.mark.parametrize("name", ON_BOARDS)
+def test_the_machine_code_is_understood_and_a_kept_value_found(
+    name: str, laboratory: BoardProfiles, objects: Path, tmp_path: Path
+) -> None:
+    shipped = laboratory.board(name)
+    try:
+        toolchain.find(shipped)
+    except ToolError as error:
+        pytest.skip(error.message)
+    made = plan.make(SMALL["codes"](), shipped, [STATIC] * len(shipped.items), block=7)
+    kept = None if "zig" in shipped.toolchain.compiler else objects  # zig compiles and links at once
+    right = build_patched(made, shipped, tmp_path / "right", objects=kept)
+    assert counterexamples(made, right.path) == []
+    environment = "const struct iree_environment environment"
+    patches = [Patch("iree/calls.c", environment, f"static volatile int kept;\n    ++kept;\n    {environment}")]
+    wrong = build_patched(made, shipped, tmp_path / "wrong", patches, objects=kept)
+    assert any("kept" in each for each in counterexamples(made, wrong.path))
 
 
 @pytest.mark.campaign
