@@ -66,6 +66,17 @@ def test_every_operator_keeps_its_bits(name: str) -> None:
     assert differing(net, uniform_vectors(net, 12, seed=1)) == {}
 
 
+def test_ties_are_rounded_to_even() -> None:
+    layer = SMALL["codes"]().layers[0]
+    boundaries, ties = layer.boundaries()
+    assert len(ties) > 100
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, 3e38], np.float32)
+    values = np.concatenate([boundaries, ties, special])
+    vectors = np.resize(values, (-(-len(values) // layer.size), layer.size))
+    [found] = computed([layer], {layer.input.name: vectors})
+    assert (found == layer.prepare()(vectors)).all()
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize(("code", "weights"), KINDS)
 @pytest.mark.parametrize("seed", range(10))
