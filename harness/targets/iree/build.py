@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.boards.profile import Profile
 from harness.core.errors import ToolError
 from harness.core.text import plural
-from harness.targets.base import COMPILED, Claim, CompileC
+from harness.targets.base import Claim, CompileC
 from harness.targets.iree import calls, compiler, schedule
 from harness.targets.iree.calls import Compiled
 from harness.targets.iree.compiler import Processor
@@ -59,7 +59,7 @@ COMPILER = _Iree()
 
 def object_path(name: str) -> str:
     """Return the path of a stage's object in the bundle."""
-    return f"{COMPILED}/{FOLDER}/{name}.o"
+    return f"{FOLDER}/{name}.o"
 
 
 def compiled(kernels: Sequence[Kernel], processor: Processor) -> list[Compiled]:

@@ -34,6 +34,7 @@ def functions(schedule: Schedule) -> tuple[str, ...]:
 def _of_kernel(made: Compiled) -> str:
     kernel, schedule, name = made.kernel, made.schedule, made.kernel.name
     _require_constants(made)
+    _require_sizes(made)
     externals = [f"extern iree_function {function};\n" for function in functions(schedule)]
     parameters = ", ".join(f"const void *in_{number}" for number in range(len(kernel.arguments)))
     lines = _buffers(made)
@@ -60,6 +61,27 @@ def _require_constants(made: Compiled) -> None:
     if any(not place.fresh and place.number >= first for place in written):
         raise ToolError(
             f"layer {made.kernel.layer}: {made.kernel.name} writes results in the place of a constant",
+            "use another target for this layer",
+        )
+
+
+def _require_sizes(made: Compiled) -> None:
+    """Raise ToolError if a part of a buffer leaves it, or the result has another size than the stage's output."""
+    kernel, schedule = made.kernel, made.schedule
+    places = [place for dispatch in schedule.dispatches for place in dispatch.bindings]
+    places += [place for step in schedule.steps if isinstance(step, Copy) for place in step]
+    places += [step.target for step in schedule.steps if isinstance(step, Fill)]
+    for place in (*places, schedule.result):
+        whole = (schedule.buffers if place.fresh else kernel.arguments)[place.number]
+        if place.offset + place.size > whole:
+            raise ToolError(
+                f"layer {kernel.layer}: {kernel.name} uses bytes {place.offset} to {place.offset + place.size} of a "
+                f"buffer of {whole}",
+                "use another target for this layer",
+            )
+    if schedule.result.size != kernel.output:
+        raise ToolError(
+            f"layer {kernel.layer}: {kernel.name} has a result of {schedule.result.size} bytes, not {kernel.output}",
             "use another target for this layer",
         )
 

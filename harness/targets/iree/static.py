@@ -17,7 +17,6 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
-from harness.operators.tensor import FLOAT32
 from harness.targets.base import Claim
 from harness.targets.c import code
 from harness.targets.generated import ItemCode, Launch, LayerCode, Stage, Table, TaskView
@@ -57,12 +56,7 @@ class _Stage(Function):
         found = Value(self.unique(name), values.shape, values.dtype)
         held = values.reshape(-1) if values.ndim < 2 else values.reshape(len(values), -1)
         self.constants.append((found, Table(f"{self._layer}_{found.name[1:]}", held)))
-        if name != "bias" or values.dtype != FLOAT32:
-            return found
-        # Sums from the bias on would be left in its place: the bias is an operand of an operation, not of the sums.
-        return self.elementwise(
-            FLOAT32, values.shape, [found], lambda block, value: block.unchanged(value, "bias"), products=True
-        )
+        return found
 
     def unknown_zero(self) -> Value:
         """Return the argument that keeps the compiler from contracting products: a zero of the caller's frame."""

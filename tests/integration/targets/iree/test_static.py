@@ -237,6 +237,20 @@ def test_a_result_in_the_place_of_a_constant_is_refused(by_copy: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (Place(fresh=False, number=0, offset=4, size=20), "uses bytes 4 to 24 of a buffer of 20"),
+        (Place(fresh=True, number=0, offset=0, size=16), "has a result of 16 bytes, not 20"),
+    ],
+)
+def test_a_part_that_leaves_its_buffer_is_refused(place: Place, message: str) -> None:
+    dispatch = Dispatch("f", (1, 1, 1), (), (place,), (True,))
+    kernel = Kernel("one_compute", "one", Claim.EXACT, "", (20, 20), 1, 20)
+    with pytest.raises(ToolError, match=f"layer one: one_compute {message}"):
+        calls.text([calls.Compiled(kernel, Schedule((dispatch,), (20,), place), "one", b"")])
+
+
+@pytest.mark.parametrize(
     ("found", "message"), [(None, "which is not installed"), ("3.12.0", "needs iree-base-compiler 3.13.0, not 3.12.0")]
 )
 def test_a_missing_or_other_compiler_is_refused(
