@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.core.errors import ToolError
 from harness.targets.iree.schedule import Copy, Dispatch, Fill, Place, Schedule
-from harness.targets.iree.static import ALIGNMENT, Kernel, padded
+from harness.targets.iree.static import ALIGNMENT, FRAME_LIMIT, Kernel, padded
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Compiled:
 
 def text(made: Sequence[Compiled]) -> str:
     """Return the C source."""
-    head = '/* The calls of the functions that IREE has compiled. */\n#include "library.h"\n\n#include <string.h>\n'
+    head = '/* The calls of the functions that IREE has compiled. */\n#include "iree.h"\n\n#include <string.h>\n'
     return "\n".join([head, *map(_of_kernel, made)])
 
 
@@ -66,7 +66,7 @@ def _require_constants(made: Compiled) -> None:
 
 
 def _require_sizes(made: Compiled) -> None:
-    """Raise ToolError if a part of a buffer leaves it, or the result has another size than the stage's output."""
+    """Raise ToolError if a part leaves its buffer, if buffers exceed a stack, or if the result is not the output."""
     kernel, schedule = made.kernel, made.schedule
     places = [place for dispatch in schedule.dispatches for place in dispatch.bindings]
     places += [place for step in schedule.steps if isinstance(step, Copy) for place in step]
@@ -79,6 +79,12 @@ def _require_sizes(made: Compiled) -> None:
                 f"buffer of {whole}",
                 "use another target for this layer",
             )
+    if sum(schedule.buffers) > FRAME_LIMIT:
+        raise ToolError(
+            f"layer {kernel.layer}: {kernel.name} takes {sum(schedule.buffers):,} bytes of a stack, of at most "
+            f"{FRAME_LIMIT:,}",
+            "use another target for this layer",
+        )
     if schedule.result.size != kernel.output:
         raise ToolError(
             f"layer {kernel.layer}: {kernel.name} has a result of {schedule.result.size} bytes, not {kernel.output}",

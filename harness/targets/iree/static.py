@@ -25,7 +25,7 @@ from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.module import Lowerings, alias, comment, location_text
 
 FOLDER = "iree"
-ALIGNMENT = 64  # IREE_ALIGNMENT in kernels/iree/library.h
+ALIGNMENT = 64  # IREE_ALIGNMENT in kernels/iree/iree.h
 FRAME_LIMIT = 1 << 20
 """Bytes of the largest copies of a stage; a thread has a stack of 8 MiB."""
 

@@ -148,7 +148,7 @@ def test_the_structures_are_those_of_the_compiled_object(tmp_path: Path) -> None
     lines = [f'printf("%zu\\n", offsetof(struct iree_library, {field}));' for field in fields]
     lines += [f'printf("%zu\\n", sizeof(struct iree_{name}));' for name in ("library", "header", "attributes")]
     (tmp_path / "sizes.c").write_text(
-        f'#include <stdio.h>\n#include "library.h"\nint main(void)\n{{\n{"".join(lines)}return 0;\n}}\n'
+        f'#include <stdio.h>\n#include "iree.h"\nint main(void)\n{{\n{"".join(lines)}return 0;\n}}\n'
     )
     subprocess.run(["gcc", f"-I{ROOT}/kernels/iree", "sizes.c", "-o", "sizes"], cwd=tmp_path, check=True)
     ours = [int(each) for each in subprocess.run([tmp_path / "sizes"], capture_output=True, check=True).stdout.split()]
@@ -174,8 +174,8 @@ def test_the_structures_are_those_of_the_compiled_object(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
-        (Patch("kernels/iree/library.h", "IREE_VERSION = 6", "IREE_VERSION = 5"), "does not have version 5"),
-        (Patch("kernels/iree/library.h", "uint8_t constants, bindings;", "uint8_t bindings, constants;"), "dispatch 0"),
+        (Patch("kernels/iree/iree.h", "IREE_VERSION = 6", "IREE_VERSION = 5"), "does not have version 5"),
+        (Patch("kernels/iree/iree.h", "uint8_t constants, bindings;", "uint8_t bindings, constants;"), "dispatch 0"),
         (
             Patch("iree/calls.c", '_library_query, "', '_library_query, "x'),
             "not the one that the program was built for",
@@ -237,17 +237,18 @@ def test_a_result_in_the_place_of_a_constant_is_refused(by_copy: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "message"),
+    ("place", "message", "bytes_"),
     [
-        (Place(fresh=False, number=0, offset=4, size=20), "uses bytes 4 to 24 of a buffer of 20"),
-        (Place(fresh=True, number=0, offset=0, size=16), "has a result of 16 bytes, not 20"),
+        (Place(fresh=False, number=0, offset=4, size=20), "uses bytes 4 to 24 of a buffer of 20", 20),
+        (Place(fresh=True, number=0, offset=0, size=16), "has a result of 16 bytes, not 20", 20),
+        (Place(fresh=True, number=0, offset=0, size=20), "takes 2,000,000 bytes of a stack", 2_000_000),
     ],
 )
-def test_a_part_that_leaves_its_buffer_is_refused(place: Place, message: str) -> None:
+def test_parts_that_do_not_fit_are_refused(place: Place, message: str, bytes_: int) -> None:
     dispatch = Dispatch("f", (1, 1, 1), (), (place,), (True,))
     kernel = Kernel("one_compute", "one", Claim.EXACT, "", (20, 20), 1, 20)
     with pytest.raises(ToolError, match=f"layer one: one_compute {message}"):
-        calls.text([calls.Compiled(kernel, Schedule((dispatch,), (20,), place), "one", b"")])
+        calls.text([calls.Compiled(kernel, Schedule((dispatch,), (bytes_,), place), "one", b"")])
 
 
 @pytest.mark.parametrize(

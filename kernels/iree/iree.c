@@ -1,4 +1,4 @@
-#include "library.h"
+#include "iree.h"
 
 #include <string.h>
 

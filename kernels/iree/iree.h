@@ -3,8 +3,8 @@
  * A library is a table of functions, one for each dispatch.  A dispatch is executed once for each workgroup; it reads
  * and writes the buffers that `bindings` points to, each aligned to ALIGNMENT bytes, and nothing else.
  */
-#ifndef IREE_LIBRARY_H
-#define IREE_LIBRARY_H
+#ifndef IREE_H
+#define IREE_H
 
 #include <stddef.h>
 #include <stdint.h>
