@@ -24,7 +24,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError, unknown_name
 from harness.core.installation import ROOT
 from harness.plan import plan
-from harness.targets import KERNELS, codegen
+from harness.targets import KERNELS, bundle, codegen
 from harness.targets.toolchain import Compiler
 from peers.case import Case, float_constants, naive_header
 from peers.worker import Failed, NotInstalled, Unavailable, telling
@@ -34,7 +34,7 @@ WORKERS = Path(__file__).parent / "workers"
 ENVIRONMENTS = ROOT / "build" / "peers"
 COMMON = (WORKERS / "worker.c", *(KERNELS / "program" / name for name in ("npy.c", "fail.c", "copy_padded.c")))
 DEFINITIONS = ("TIME_SOURCE=CLOCK_MONOTONIC",)  # which headers of the board program ask for
-INCLUDE = (BENCHMARKS, WORKERS, KERNELS / "program", KERNELS / "c")
+INCLUDE = (BENCHMARKS, WORKERS, *(KERNELS / name for name in ("program", "c", "iree")))
 ACETONE_PACKAGES = "acetone-nnet==1.0.post1 tensorflow==2.12.*"
 FAST = ("-O3", "-march=native", "-ffast-math")  # the last changes the order of sums, and so a float's last bits
 GENERATION_S = 600.0  # at most, for the C of ACETONE
@@ -109,9 +109,23 @@ def _generated(name: str, shop: Workshop) -> list[str]:
         raise unknown_name("target", name, targets.names())
     folder, source = _new_source(shop, name, "network.c")
     made = plan.make(shop.case.network, shop.host, targets=[name] * len(shop.host.items), block=1)
-    write_source(codegen.generate(made), source)
-    program = _built(shop.compiler, folder, [source, WORKERS / "generated_worker.c"])
+    generated = codegen.generate(made)
+    write_source(generated, source)
+    units = [source, WORKERS / "generated_worker.c", *_of_kernel_compilers(generated, shop, folder)]
+    program = _built(shop.compiler, folder, units)
     return _worker(shop, program, _identity(shop.compiler), "model")
+
+
+def _of_kernel_compilers(generated: codegen.Program, shop: Workshop, folder: Path) -> list[Path]:
+    """Return what a target's own compiler adds to a program: its C files and objects, written below `folder`."""
+    found: list[Path] = []
+    for compiler, kernels in bundle.recipe_of(generated, shop.host).kernels:
+        for path, content in compiler.sources(kernels, shop.host).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+            found += [folder / path] if path.endswith(".c") else []
+        found += [folder / path for path in compiler.build(folder, kernels, shop.host, shop.compiler.build)]
+    return [*found, *((KERNELS / "iree").glob("*.c") if found else ())]
 
 
 def _onnxruntime(kind: str, shop: Workshop) -> list[str]:

@@ -83,7 +83,8 @@ class LayerCode:
     `void <stem>_forward(size_t vectors)`; `initialise` holds statements for the item's init.  `tables` and `stages` are
     checked by the proof; for each stage `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.  `driver`
     names the functions by which `forward` makes another device compute; without any, the stages are functions of the
-    program.  codegen sets `target` to the name of the item's target.
+    program.  codegen sets `target` to the name of the item's target.  Of an `indirect` layer the functions that stages
+    call get pointers in memory, to the stage's own frame and to tables, and read and write what these point to.
     """
 
     definitions: str
@@ -93,6 +94,7 @@ class LayerCode:
     driver: tuple[str, ...] = ()
     target: str = ""
     initialise: str = ""
+    indirect: bool = False
 
 
 @dataclass(frozen=True, eq=False)

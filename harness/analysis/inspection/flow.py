@@ -38,6 +38,7 @@ from harness.analysis.inspection.program import Program, Symbol
 
 MOST_ADDRESSES = 16
 STACK_ARGUMENTS = 4
+DEEPEST = 2  # pointers, one behind the other: to arrays of pointers to buffers
 
 
 class Static(NamedTuple):
@@ -75,9 +76,13 @@ class Negated(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A value read through an argument: data, or a pointer that the caller stored there."""
+    """A value read through an argument: data, or a pointer that the caller stored there.
+
+    `depth` counts the pointers: 2 is read through one that was itself read through the argument.
+    """
 
     numbers: frozenset[int]
+    depth: int = 1
 
 
 class Constant(NamedTuple):
@@ -742,6 +747,8 @@ class _Function:
             return state.slots.get((place.origin, place.offset))
         if isinstance(place, Argument):
             return Loaded(place.numbers)
+        if isinstance(place, Loaded) and place.depth < DEEPEST:
+            return Loaded(place.numbers, place.depth + 1)
         if isinstance(place, Static) and place.exact and len(place.addresses) == 1:
             section = self._program.section_at(place.addresses[0])
             pointer = self._program.pointers.get(place.addresses[0])

@@ -532,9 +532,10 @@ def _arm_access(given: _Given) -> Iterator[Operation]:
 
 
 def _arm_whole(name: str, memory: Memory, data: Sequence[str]) -> Iterator[Operation]:
-    """Yield the accesses of one register or two, in sequence."""
+    """Yield the accesses of one register or two, in sequence; a load that changes the base comes last."""
     size = _arm_size(data[0])
-    for index, register in enumerate(data):
+    changes_base = name.startswith("ld") and _whole_arm(data[0]) == memory.base
+    for index, register in sorted(enumerate(data), reverse=changes_base):
         place = dataclasses.replace(memory, offset=memory.offset + index * size)
         whole = _whole_arm(register) if _is_whole([register]) else None
         if name.startswith("st"):
@@ -672,7 +673,8 @@ _ARM_PLAIN = re.compile(
     r"mov[zkn]?|mvn|adds?|subs?|adcs?|sbcs?|negs?|ngcs?|ands?|orr|orn|eor|eon|bics?|mul|madd|msub|mneg|[us]mull"
     r"|[us]m(add|sub|neg)l|[us]mulh|[us]div|lsl|lsr|asr|ror|extr|[us]bfx|[us]bfiz|bfi|bfxil|bfc|[us]?bfm|[us]xt[bhw]"
     r"|cmp|cmn|tst|ccmp|ccmn|cs(el|inc|inv|neg|et|etm)|cinc|cinv|cneg|ldu?rs?[bhw]?|ldurs?[bhw]?|ldpsw|ldn?p"
-    r"|stu?r[bh]?|stn?p|b|b\.\w+|bl|blr|br|cbn?z|tbn?z|ret|retaa|nop|hint|bti|paciasp|autiasp|adrp?|rev\d*|cl[zs]|rbit|prfu?m|udf"
+    r"|stu?r[bh]?|stn?p|b|b\.\w+|bl|blr|br|cbn?z|tbn?z|ret|retaa|nop|hint|bti|paciasp|autiasp|adrp?|rev\d*|cl[zs]|rbit|prfu?m"
+    r"|udf|brk"
 )
 _ARM_VECTOR = re.compile(r"[vqdshb]\d+")
 _ARM_FLOW = {

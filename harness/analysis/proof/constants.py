@@ -41,6 +41,9 @@ ROLES = {
 }
 """Names in `Node.constants` that differ from the roles of `Layer.constants`."""
 
+IN_SUMS = dict.fromkeys(("input_zero_point", "weights_zero_point"), ProofStep.ACCUMULATION)
+"""Constants of a contraction that its sums read, and the step that shows them where they are in instructions."""
+
 
 def questions(
     network: Network,
@@ -83,7 +86,7 @@ def questions(
 def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode]) -> str:
     """Describe the constants that are part of instructions, and the steps that show them."""
     found = {
-        f"{name} of {node.operator} ('{part.constants_step.value}')": None
+        f"{name} of {node.operator} ('{(IN_SUMS.get(name) or part.constants_step).value}')": None
         for part, code in zip(parts, codes, strict=True)
         for node in [nodes[part.output.name]]
         for name in expected_tables.in_instructions(node, code.target)

@@ -36,6 +36,7 @@ TILE_COLUMNS, TILE_PRODUCTS = (16, 32, 64), 64  # kernels/cuda/tensor.cuh: sizes
 LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
 TIOVX_VERSION = 2  # KERNELS_VERSION in kernels/tiovx/protocol.h
 TIOVX_TILE = 1 << 16  # TILE_BYTES in kernels/tiovx/target/windows.h
+SCALES = ("alpha", "a_scale", "b_scale", "y_scale")  # of which the multiplier is made
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
 Rule: TypeAlias = Callable[[Node], Mapping[str, Array]]
@@ -50,12 +51,14 @@ def of_part(node: Node, name: str, target: str) -> dict[str, Array] | None:
 
 def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     """Return the constants of a node that are in the instructions of `target` and in no table."""
+    if target == "iree:static":
+        left = {*_in_arguments(node), *SCALES, "groups"}
+        return tuple(name for name in node.constants if name not in left)
     if target != "c:unrolled":
         return ()
-    scales = {"alpha", "a_scale", "b_scale", "y_scale"}
     kept = {
         **dict.fromkeys(DENSE, ("multiplier", "output_zero_point")),
-        "QLinearConv": tuple(name for name in node.constants if name not in scales),
+        "QLinearConv": tuple(name for name in node.constants if name not in SCALES),
         **dict.fromkeys(FLOAT_CONVOLUTIONS, ("weights", "bias")),
         "ArgMax": (),
         "ArgMin": (),
@@ -106,6 +109,15 @@ def _in_statements(node: Node) -> dict[str, Array]:
     if node.operator not in DENSE:
         return {name: values for name, values in node.constants.items() if _is_lookup(name)}
     return {"start": _offset(node).view(np.int32), "terms": node.centred.T.astype(np.int32)}
+
+
+def _in_arguments(node: Node) -> dict[str, Array]:
+    """Return tables of iree:static, arguments of its functions: constants of several values, as the file has them."""
+    if node.operator not in DENSE:
+        return {name: values for name, values in _of_elements(node).items() if np.size(values) > 1}
+    tables = {name: node.constants[name] for name in ("weights", "bias", "multiplier")}
+    zero_points = node.constants["weights_zero_point"]
+    return tables if (zero_points == zero_points[0]).all() else tables | {"weights_zero_point": zero_points}
 
 
 def _by_columns(node: Node) -> dict[str, Array]:
@@ -346,6 +358,7 @@ RULES: dict[str, Rule] = {
     "c:inlined": _by_rows,
     "c:vector": _in_panels,
     "c:unrolled": _in_statements,
+    "iree:static": _in_arguments,
     "cuda:layerwise": _by_columns,
     "cuda:fused": _in_fours,
     "cuda:tensor": _in_tiles,

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from harness import targets
 from harness.analysis.inspection import fixed, program
 from harness.analysis.inspection.flow import (
+    DEEPEST,
     END,
     ENTRY,
     Analysis,
@@ -730,9 +731,10 @@ def _impure(found: Inspected, code: LayerCode) -> str:
             if facts is None or name in fixed.PURE:
                 continue
             given_data = stage.part is not StageKind.MERGE
+            follows = code.indirect and name != stage.name
             counterexample = (
                 _forbidden(found, name, facts, given_data=given_data)
-                or _impure_touch(found, name, facts, tables, may_follow=not given_data)
+                or _impure_touch(found, name, facts, tables, may_follow=not given_data, indirect=follows)
                 or (_address_bits(stage.name, facts) if name == stage.name else "")
             )
             if counterexample:
@@ -749,13 +751,19 @@ def _address_bits(name: str, facts: Facts) -> str:
     return ""
 
 
-def _impure_touch(found: Inspected, name: str, facts: Facts, tables: set[str], *, may_follow: bool) -> str:
+def _impure_touch(
+    found: Inspected, name: str, facts: Facts, tables: set[str], *, may_follow: bool, indirect: bool
+) -> str:
+    """Return a forbidden access; `indirect` functions read pointers from arrays, and write through these pointers."""
     touches = [*facts.touches, *_through_calls(found, facts)]
     for touch in touches:
         value = touch.value
         if isinstance(value, Frame | Argument):
             continue
-        if isinstance(value, Loaded) and may_follow and not touch.write:
+        if isinstance(value, Loaded) and (
+            (indirect and (not touch.write or value.depth == DEEPEST))
+            or (may_follow and not touch.write and value.depth == 1)
+        ):
             continue
         if isinstance(value, Static) and not touch.write:
             foreign = [address for address in value.addresses if not _is_own(found, address, tables)]

@@ -15,7 +15,7 @@ from harness.analysis.inspection.flow import Analysis
 from harness.analysis.inspection.program import Section, Symbol
 from harness.analysis.proof.structure import NETWORK
 from harness.analysis.traceability import references
-from harness.analysis.traceability.debug_data import DebugData, Defined
+from harness.analysis.traceability.debug_data import LIBRARY_OF, DebugData, Defined
 from harness.analysis.traceability.document import (
     ConstantEntry,
     FunctionEntry,
@@ -42,6 +42,7 @@ START_NAMES = {"_start", "_init", "_fini", "frame_dummy", "register_tm_clones", 
 START_FILES = {"crtstuff.c", "start.S", "crti.S", "crtn.S"}
 LIBRARY_FILES = {"lse-init.c", "compiler_rt", "compiler_rt.zig"}
 LIBRARY_NAMES = re.compile(r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset|have_lse).*|init_have_lse_atomics|DW\.ref\..*")
+CALLS = "iree/calls.c"
 PRINTABLE = frozenset({*range(32, 127), *b"\t\n\r"})
 SHORT = 3
 """Characters of a word that a table of numbers can hold by chance."""
@@ -197,13 +198,16 @@ class Attribution:
     def _function(self, function: Symbol) -> tuple[str, Owner]:
         """Return kind and owner of code; of a function of a kernel no owner, because its callers are the owners."""
         defined = self.debug.functions.get(function.address)
+        of_library = self._of_library(function)
+        if of_library:
+            return "compiled", of_library
         if defined is None and function.file == NETWORK and function.name in self._defined:
             return self._kind_in_network(function.name), self._in_network(self._defined[function.name])
         if defined is None:
             return self._without_source(function)
         if defined.place.file == NETWORK:
             return self._kind_in_network(defined.name), self._in_network(defined.place.line)
-        if defined.unit == NETWORK:
+        if defined.unit in {NETWORK, CALLS}:
             return "kernel", NOBODY
         return "support", self._support(defined.unit)
 
@@ -218,6 +222,17 @@ class Attribution:
     @cached_property
     def _stages(self) -> frozenset[str]:
         return frozenset(stage.name for code in self.generated.tasks for stage in code.stages)
+
+    def _of_library(self, symbol: Symbol) -> Owner:
+        """Return the task of whose stage another compiler has made this function or object: by its file or its name."""
+        found = LIBRARY_OF.match(symbol.file or symbol.name)
+        return of_task(self._tasks[found[1]]) if found and found[1] in self._tasks else NOBODY
+
+    @cached_property
+    def _tasks(self) -> Mapping[str, str]:
+        """Return the tasks by the names of their stages."""
+        pairs = zip(self.generated.plan.tasks, self.generated.tasks, strict=True)
+        return {stage.name: task.name for task, code in pairs if code.indirect for stage in code.stages}
 
     def _without_source(self, function: Symbol) -> tuple[str, Owner]:
         """Return kind and owner of code that no source of the bundle has."""
@@ -266,7 +281,9 @@ class Attribution:
     def _object(self, symbol: Symbol) -> Attributed:
         name, defined = symbol.name.partition("@")[0], self.debug.objects.get(symbol.address)
         kind, owner = "data", NOBODY
-        if symbol.file in {NETWORK, ""} and name in self._named:
+        if of_library := self._of_library(symbol):
+            owner = of_library
+        elif symbol.file in {NETWORK, ""} and name in self._named:
             kind, owner = self._named[name]
         elif defined is not None and defined.place.file == NETWORK:
             owner = self._in_network(defined.place.line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,6 +105,11 @@ def read(path: Path) -> DebugData:
     return DebugData(functions, objects, sorted(lines))
 
 
+UNNAMED = "-"
+LIBRARY_OF = re.compile(r"(\w+?)_(?:dispatch_\d+|linked)")
+"""The name of a library of IREE or of a function in it, after the stage that it computes."""
+
+
 class _Unit:
     """One compiled source."""
 
@@ -113,6 +119,15 @@ class _Unit:
         self.base = self.top.attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in self.top.attributes else 0
         self.name = _path("", _text(self.top, "DW_AT_name"))
         self.files = self._files()
+        if self.name == UNNAMED:
+            self.name = self._module()
+            self.files = dict.fromkeys(self.files, self.name)
+
+    def _module(self) -> str:
+        """Return the source of a unit of IREE, which has the lines of one module and does not name it."""
+        names = (_text(entry, "DW_AT_name") for entry in self.unit.iter_DIEs() if entry.tag == "DW_TAG_subprogram")
+        found = next(filter(None, map(LIBRARY_OF.match, names)), None)
+        return f"iree/{found[1]}.mlir" if found else UNNAMED
 
     def _files(self) -> dict[int, str]:
         if self.program is None:

@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from harness.analysis.inspection.flow import Analysis
 from harness.analysis.inspection.instructions import Access, Address, Instruction, Load, Number, Operation, Sum
 from harness.analysis.inspection.program import Section, Symbol
-
-FUSED = ("vfmadd", "vfnmadd", "vfmsub", "vfnmsub", "vfmaddsub", "vfmsubadd", "fmadd", "fnmadd", "fmsub", "fnmsub",
-         "fmla", "fmls", "vfma", "vfms", "vfnma", "vfnms")  # fmt: skip
-"""Prefixes of the instructions that multiply and add with one rounding."""
+from harness.targets.machine_code import FUSED
 
 
 @dataclass(frozen=True)

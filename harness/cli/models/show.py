@@ -1,4 +1,4 @@
-"""`harness models show`: a model as a summary with one line per operator, or in full as text in two files."""
+"""`harness models show`: a model as a summary with one line per operator, in full as text in two files, or as MLIR."""
 
 from __future__ import annotations
 
@@ -25,25 +25,37 @@ if TYPE_CHECKING:
 
 PAGE_COLUMNS = 100
 LISTED_INPUTS = 16
+FORMATS = ("tables", "mlir")
 ENDLESS = RichConsole(width=100_000)
 
 
 @click.command("show", epilog="Example: harness models show acas_coc")
 @click.argument("name", shell_complete=_completion.models)
 @click.option("--text", type=click.Path(path_type=Path), help="Write the whole model as text to this file.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], help="Print tables, or the network as MLIR."
+)
 @as_json
 @pass_workspace
-def command(space: Workspace, /, as_json: bool, name: str, text: Path | None) -> None:
+def command(space: Workspace, /, as_json: bool, name: str, text: Path | None, form: str) -> None:
     """Show a model as text, one line per operator; NAME is a name under models/ or a path."""
-    show(name, text, space, Console.open(as_json=as_json))
+    show(name, text, space, Console.open(as_json=as_json), form)
 
 
-def show(name: str, text: Path | None, workspace: Workspace, console: Console) -> None:
-    """Print the facts of a model; with `text` write the whole model to that file and to the weights file next to it."""
+def show(name: str, text: Path | None, workspace: Workspace, console: Console, form: str = FORMATS[0]) -> None:
+    """Print the facts of a model, or its form `mlir`.
+
+    With `text` write the whole model to that file and to the weights file next to it.
+    """
     from harness.model.text import weights_path
     from harness.model.text.document import document
 
     network = workspace.model(name)
+    if form == "mlir":
+        if text is not None:
+            raise RequestError("--text writes another form than --format mlir prints", "give one of them")
+        _print_mlir(network, console)
+        return
     if text is None:
         console.show(*_page(network))
         console.document(document(network))
@@ -52,6 +64,18 @@ def show(name: str, text: Path | None, workspace: Workspace, console: Console) -
     files = {"text": str(text), "weights": str(weights_path(text))}
     console.show(Text(f"wrote {files['text']} and {files['weights']}; read back, they give the bytes of the ONNX file"))
     console.document(document(network) | files)
+
+
+def _print_mlir(network: Network, console: Console) -> None:
+    from harness.model.text.document import document
+    from harness.targets.iree.module import network_pieces
+
+    pieces = network_pieces(network)
+    if console.as_json:
+        console.document(document(network) | {"mlir": "".join(pieces)})
+        return
+    for piece in pieces:
+        click.echo(piece, nl=False)
 
 
 def _write(network: Network, path: Path) -> None:

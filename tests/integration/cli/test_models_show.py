@@ -22,6 +22,7 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.qgemm import QGemm
+from harness.targets.iree.module import network_pieces
 from tests.support.builders import random_network
 from tests.support.cli.command import User
 
@@ -44,6 +45,19 @@ def save(path: Path, **options: object) -> bytes:
     model = random_network(np.random.default_rng(1), [5, 50, 50, 5], **options)  # type: ignore[arg-type]
     path.write_bytes(model.SerializeToString())
     return path.read_bytes()
+
+
+def test_show_prints_mlir(user: User) -> None:
+    text = "".join(network_pieces(networks.load(ACAS)))
+    ended = user.harness("models", "show", "acas_coc", "--format", "mlir")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == text
+    shown = user.harness("models", "show", "acas_coc", "--format", "mlir", "--json")
+    document = json.loads(shown.out)
+    assert (document["model"], document["mlir"]) == ("acas_coc", text)
+    both = user.harness("models", "show", "acas_coc", "--format", "mlir", "--text", "acas.txt")
+    assert both.code == 2
+    assert "--text writes another form than --format mlir prints" in both.err
 
 
 def test_show_fits_a_page_of_100_columns(user: User) -> None:

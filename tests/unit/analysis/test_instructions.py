@@ -28,3 +28,21 @@ def test_a_vector_register_is_loaded_from_the_right_place() -> None:
     [instruction] = Decoder("x86-64").decode(bytes.fromhex("62f1fd086e5c2457"), 0)
     [load] = [each for each in instruction.operations if isinstance(each, Load)]
     assert (load.to, load.memory.offset) == ("xmm3", 0x2B8)
+
+
+@pytest.mark.parametrize(
+    ("code", "loads"),
+    [
+        ("6ba540a9", [("x9", "x11", 16), ("x11", "x11", 8)]),  # ldp x11, x9, [x11, #8]
+        ("69ad40a9", [("x9", "x11", 8), ("x11", "x11", 16)]),  # ldp x9, x11, [x11, #8]
+    ],
+)
+def test_a_pair_is_loaded_from_the_base_before_it_changes(code: str, loads: list[tuple[str, str, int]]) -> None:
+    [instruction] = Decoder("aarch64").decode(bytes.fromhex(code), 0)
+    found = [each for each in instruction.operations if isinstance(each, Load)]
+    assert [(each.to, each.memory.base, each.memory.offset) for each in found] == loads
+
+
+def test_a_trap_ends_a_function() -> None:
+    [instruction] = Decoder("aarch64").decode(bytes.fromhex("007d20d4"), 0)  # brk #0x3e8
+    assert (instruction.flow, instruction.plain) == ("stop", True)

@@ -14,9 +14,9 @@ def test_page_of_the_documentation_is_that_of_the_code() -> None:
 
 def test_a_convolution_is_computed_by_all_targets_and_has_a_proof() -> None:
     found = {each.operator: each for each in operators.supported()}
-    assert {"c", "cuda", "litert", "tiovx", "vitis"} <= {*found["QLinearConv"].targets}
+    assert {"c", "cuda", "iree", "litert", "tiovx", "vitis"} <= {*found["QLinearConv"].targets}
     assert found["QLinearConv"].proof
-    assert found["com.microsoft.QGemm"].targets == ("c", "cuda", "litert", "tiovx", "vitis")
+    assert found["com.microsoft.QGemm"].targets == ("c", "cuda", "iree", "litert", "tiovx", "vitis")
 
 
 def test_json_has_every_operator() -> None:

@@ -186,6 +186,10 @@ def test_a_generator_that_is_wrong_is_found(
         assert claim.holds, "no table has it"
         assert "multiplier of QGemm ('every sum becomes the right activation')" in claim.question.statement
         return
+    if (target, how) == ("iree:static", "sign of the input's zero point"):
+        assert claim.holds, "no table has it"
+        assert "input_zero_point of QGemm ('every sum of products is the right one')" in claim.question.statement
+        return
     assert "values differ); its target generated it so" in claim.counterexample
 
 
@@ -270,7 +274,7 @@ def altered(net: Network) -> Iterator[tuple[str, Network]]:
 def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target: str, net: Network) -> None:
     made = planned(net, target, host)
     unseen = [other for _, other in altered(net) if asked(made, net=other).holds]
-    assert not unseen or target == "c:unrolled"
+    assert not unseen or target in {"c:unrolled", "iree:static"}
     complete = {(question.step, question.layer) for question in of_board(made)}
     right = expected_nodes.nodes(net.onnx_bytes)
     for layer, node in zip(net.layers, right.values(), strict=True):

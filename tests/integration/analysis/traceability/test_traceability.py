@@ -34,6 +34,7 @@ OTHERS = [
         ("dense", "cuda:fused", "gcc"),
         ("dense", "tiovx:c7x", "gcc"),
         ("dense", "vitis", "gcc"),
+        ("dense", "iree:static", "gcc"),
     )
 ]
 
@@ -78,8 +79,13 @@ def test_every_byte_of_other_programs(name: str, target: str, compiler: str, hos
     found = traced(codegen.generate(plan.make(network(name), board)), board, cache)
     complete = found.document()
     assert_complete(complete)
-    if target not in EVERY:
-        dense = {each.name for each in complete.nodes if each.operator == "QGemm"}
+    dense = {each.name for each in complete.nodes if each.operator == "QGemm"}
+    if target == "iree:static":
+        compiled = [each for each in complete.functions if each.kind == "compiled" and each.line]
+        assert {(*each.owner.tasks, each.file) for each in compiled} >= {
+            (name, f"iree/{name}_{part}.mlir") for name in dense for part in ("accumulate", "finish")
+        }
+    elif target not in EVERY:
         assert {task for each in complete.devices for task in each.tasks} >= dense
     assert all(node.node in page.html(found, complete) for node in complete.nodes)
 

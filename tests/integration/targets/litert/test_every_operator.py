@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,23 +22,14 @@ from harness.reference import ratios_to
 from harness.reference.specification import SpecificationReference
 from harness.targets import Claim
 from harness.targets.litert.convert import Converted, convert, convert_network
-from tests.integration.programs import test_float_operators as terms
-from tests.support import codes, float_images, functions, images
+from tests.support import functions, images
+from tests.support.every_operator import NETWORKS
 from tests.support.programs.board_program import parse, uniform_vectors
 from tests.support.programs.convolutions import random_convolutions
 
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 from harness.model.tflite.interpreter import Interpreter
 
-NETWORKS: Mapping[str, Callable[[], Network]] = {
-    "codes uint8": lambda: codes.every_operator("uint8", 23),
-    "codes int8": lambda: codes.every_operator("int8", 23),
-    "images uint8": lambda: images.every_operator("uint8"),
-    "images int8": lambda: images.every_operator("int8"),
-    "float images": float_images.every_operator,
-    "functions": functions.every_function,
-    "terms": terms.every_operator,
-}
 NO_FORM = {"QLinearSoftmax", "Resize linear", "ConvTranspose"}
 REFUSED = {
     "codes uint8": {"softmax": "it has kernels for"},

@@ -1,0 +1,31 @@
+"""Functions of two codes in MLIR: a table of all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from harness.operators.code_pairs import CodePairs
+from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.lowering import IreeLowering
+
+P = TypeVar("P", bound=CodePairs)
+CODES = 256
+
+
+class CodePairsLowering(IreeLowering[P]):
+    """The table is that of the specification: the formula of QLinearAdd has fused operations, which a CPU may lack."""
+
+    def emit(self, layer: P, function: Function, inputs: Sequence[Value]) -> Value:
+        """Add the accesses, by the code of the first activation, then by the other code."""
+        table = function.constant("table", layer.by_activation(layer.table()).reshape(-1))
+        operands = list(inputs)
+        if layer.operand is not None:
+            operands.append(function.constant("operand", layer.operand.reshape(layer.output.shape)))
+
+        def body(block: Block, first: Scalar, second: Scalar) -> Scalar:
+            row, column = (block.place(each, layer.dtype) for each in (first, second))
+            start = block("arith.muli", row, block.number(CODES, "i32", name="codes"), name="row")
+            return block.element(table, block("arith.addi", start, column, name="place"))
+
+        return function.elementwise(layer.dtype, (function.vectors, *layer.output.shape), operands, body)

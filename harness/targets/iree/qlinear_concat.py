@@ -1,0 +1,32 @@
+"""QLinearConcat in MLIR: each input requantised, then all side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.operators.codes import Affine
+from harness.operators.qlinear_concat import QLinearConcat
+from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.lowering import IreeLowering, centred, quantised
+
+
+class QLinearConcatLowering(IreeLowering[QLinearConcat]):
+    """One product, one quotient and one rounding for each value."""
+
+    operator = QLinearConcat
+
+    def emit(self, layer: QLinearConcat, function: Function, inputs: Sequence[Value]) -> Value:
+        """Add the operations."""
+        found = [self._requantised(layer, function, *each) for each in zip(inputs, layer.x, strict=True)]
+        return function.joined(found, 1)
+
+    @staticmethod
+    def _requantised(layer: QLinearConcat, function: Function, x: Value, of_x: Affine) -> Value:
+        def body(block: Block, code: Scalar) -> Scalar:
+            difference = centred(block, code, x.dtype, of_x.zero_point)
+            number = block("arith.sitofp", difference, to="f32", name="number")
+            real = block("arith.mulf", number, block.number(of_x.scale, name="scale"), name="real")
+            v = block("arith.divf", real, block.number(layer.y.scale, name="scale"))
+            return quantised(block, v, layer.y.zero_point, layer.dtype)
+
+        return function.elementwise(layer.dtype, x.shape, [x], body)
