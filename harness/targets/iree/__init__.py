@@ -1,7 +1,8 @@
 """IREE on a core: the layers are MLIR functions that the pinned iree-compile turns into object code for the program.
 
-`iree:static` links this object code into the board program, without IREE's runtime.  Sums of codes have the bits of the
-specification.  LLVM contracts products and sums of float32 (no flag of IREE turns it off): such layers are bounded.
+`iree:static` links this object code into the board program, without IREE's runtime.  All layers have the bits of the
+specification: LLVM would contract products and sums of float32 (no flag of IREE turns it off), but each product passes
+an operation that keeps both apart.  The build disassembles the code and refuses contracted sums.
 """
 
 from __future__ import annotations
