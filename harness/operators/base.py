@@ -139,6 +139,14 @@ class Layer(ABC):
         """Return the exact function of the layer; every rounding is decided by integer arithmetic."""
 
     @classmethod
+    def function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - operators override it
+        """Return the ONNX function of an operator of this project's own domain, which its models contain.
+
+        `inputs` is the number of inputs of the function, `opset` the version of ONNX's own domain.
+        """
+        return None
+
+    @classmethod
     def explain(cls, operator: str) -> str:  # noqa: ARG003 - classes that read several operators override it
         """Return the formula of one of the ONNX operators that the class reads."""
         return cls.formula
