@@ -125,7 +125,7 @@ def _require_functions(model: onnx.ModelProto, opset: int, name: str) -> None:
     known = operators.by_onnx_name()
     for function in model.functions:
         operator = known.get((function.domain, function.name))
-        stated = operator and operator.function(len(function.input), opset)
+        stated = operator and operator.as_function(len(function.input), opset)
         if stated is None:
             raise RequestError(
                 f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
@@ -138,7 +138,7 @@ def _require_functions(model: onnx.ModelProto, opset: int, name: str) -> None:
     defined = {(function.domain, function.name): len(function.input) for function in model.functions}
     for node in model.graph.node:
         operator = operators.of_node(node)
-        needs = operator is not None and operator.function(len(node.input), opset) is not None
+        needs = operator is not None and operator.as_function(len(node.input), opset) is not None
         if needs and defined.get((domain_of(node), node.op_type)) != len(node.input):
             raise RequestError(
                 f"model {name!r}: there is no function {node.domain}.{node.op_type} of {len(node.input)} inputs",

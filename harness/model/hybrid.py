@@ -35,7 +35,8 @@ from harness.operators.tensor import FLOAT32, INT64
 
 CODES = 256
 MARGIN = 64
-"""The input box exceeds the domain by 1 / MARGIN of an axis, and the limit of the age by 1 / 8, to reach all branches."""
+"""The input box exceeds the domain by 1 / MARGIN of each axis, and the limit of the age by 1 / 8: stimuli then reach
+every branch."""
 LARGEST = np.finfo(np.float32).max
 
 
@@ -86,9 +87,8 @@ def with_architecture(network: Network, architecture: Architecture, metadata: di
     known = by_onnx_name()
     functions = {(each.op_type, len(each.input)) for each in graph.node if each.domain == DOMAIN}
     for name, inputs in sorted(functions):
-        function = known[DOMAIN, name].function(inputs, opset)
-        assert function is not None, name
-        model.functions.append(function)
+        if function := known[DOMAIN, name].as_function(inputs, opset):
+            model.functions.append(function)
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     del model.metadata_props[:]
     helper.set_model_props(model, _metadata(network, architecture) | metadata)
@@ -202,7 +202,7 @@ def _tables(architecture: Architecture) -> dict[str, Array]:
 
 
 def _rows(cuts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    rows = np.full((len(cuts), max(max(map(len, cuts)), 1)), np.inf, np.float32)
+    rows = np.full((len(cuts), max(1, *map(len, cuts))), np.inf, np.float32)
     for row, of_axis in zip(rows, cuts, strict=True):
         row[: len(of_axis)] = of_axis
     return rows

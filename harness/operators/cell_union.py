@@ -75,7 +75,7 @@ class CellUnion(Layer):
         return ("x", "cells")[position] if position < 2 else f"level {position - 2}"
 
     @classmethod
-    def function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:
         """Return the ONNX function for `inputs` - 2 axes."""
         levels = [f"level_{axis}" for axis in range(inputs - 2)]
         return onnx_function.function("CellUnion", ["x", "cells", *levels], _body(len(levels)), opset)
@@ -171,13 +171,17 @@ class CellUnion(Layer):
             yield FaultModel(f"a border belongs to the {name} cell only", "to both", self._union(x, (side,)))
 
     def _union(self, x: Array, sides: Sequence[int]) -> Array:
-        found = np.zeros((len(x), 1), np.int64)
+        """Follow the diagram from these sides of each axis; both sides only for points that are on a border there."""
+        places = [self.cells[2 * axis : 2 * axis + 2][:, x[:, axis]] for axis in range(len(self.levels))]
+        found = np.zeros(len(x), np.int64)
         for of_axes in itertools.product(sides, repeat=len(self.levels)):
-            node: Array = np.zeros(len(x), np.intp)
-            for axis, (side, level) in enumerate(zip(of_axes, self.levels, strict=True)):
-                node = level[node, self.cells[2 * axis + side, x[:, axis]]]
-            found[:, 0] |= node
-        return found
+            two = [lower != upper for side, (lower, upper) in zip(of_axes, places, strict=True) if side != sides[0]]
+            rows = np.flatnonzero(np.logical_and.reduce(two)) if two else np.arange(len(x))
+            node: Array = np.zeros(len(rows), np.intp)
+            for side, of_axis, level in zip(of_axes, places, self.levels, strict=True):
+                node = level[node, of_axis[side, rows]]
+            found[rows] |= node
+        return found[:, None]
 
     def _positions(self) -> list[npt.NDArray[np.uint8]]:
         """Return a position inside each cell of each axis: one with the cell on both sides."""

@@ -63,7 +63,7 @@ class CheckPositions(Layer):
     flags: npt.NDArray[np.uint8]
 
     @classmethod
-    def function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         return onnx_function.function("CheckPositions", ["x", "flags"], BODY, opset)
 

@@ -67,7 +67,7 @@ y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
     fragments = (FRAGMENT,)
 
     @classmethod
-    def function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         return onnx_function.function("HybridSelect", [*ROLES], BODY, opset)
 

@@ -21,9 +21,8 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, Steps, mixed
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed
 from harness.operators.softfloat import INFINITY_BITS
-from harness.operators.sweeps import StepFunction
 from harness.operators.tensor import FLOAT32, LARGEST, UINT8
 from harness.operators.text import Fragment
 
@@ -31,7 +30,7 @@ NOT_FINITE = 255
 MOST_CUTS = 127
 """The position above the last of so many cuts is 254."""
 NEIGHBOURS = 3
-SPREAD_VALUES = 1 << 20
+SPREAD_VALUES = 1 << 22
 """Evenly spread bit patterns, over all columns."""
 SPECIAL = np.array([0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF], np.uint32)
 
@@ -74,6 +73,7 @@ class Position(Layer):
 
     ONNX = ((onnx_function.DOMAIN, "Position"),)
     takes_every_input = True
+    checks_input = True
     formula = FORMULA
     roles = ("x", "cuts")
     fragments = (FRAGMENT,)
@@ -81,7 +81,7 @@ class Position(Layer):
     cuts: npt.NDArray[np.float32]
 
     @classmethod
-    def function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         return onnx_function.function("Position", ["x", "cuts"], BODY, opset)
 
@@ -114,7 +114,7 @@ class Position(Layer):
 
     def prepare(self) -> Evaluate:
         """Return the function that counts comparisons, which round nothing."""
-        return lambda x: _counted(x, self.cuts[None] <= x[:, :, None], self.cuts[None] < x[:, :, None])
+        return lambda x: _positions(x, *_counts(x, self.cuts))
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return each cut with its neighbours; nothing is quantised."""
@@ -126,17 +126,7 @@ class Position(Layer):
         return (float(known.min()), float(known.max())) if known.size else super().representable()
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield all floats or the neighbours of the cuts, and the independence of columns."""
-        if all_floats:
-            sweep = sweeps.Sweep(np.zeros(self.size, np.int64), np.full(self.size, sweeps.FLOATS))
-            yield Obligation(
-                ProofStep.OTHERS,
-                StageKind.COMPUTE,
-                "every float32, NaN and infinities included, has the specified position in every column",
-                "all 2^32 bit patterns pass through every column; every place where a position changes is compared",
-                sweep.cases,
-                Steps(lambda: [self._step_function(row) for row in self.cuts], sweep, _float_text),
-            )
+        """Yield the neighbours of all cuts, and the independence of columns."""
         numbers = self._notable(SPREAD_VALUES // self.size)
         yield Obligation(
             ProofStep.OTHERS,
@@ -159,14 +149,14 @@ class Position(Layer):
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield cuts that belong to one side only, cuts that are one unit in the last place off, NaN as a number."""
         [x] = inputs
-        reached, passed = self.cuts[None] <= x[:, :, None], self.cuts[None] < x[:, :, None]
-        yield FaultModel("a cut belongs to the interval above only", "to both", _counted(x, reached, reached))
-        yield FaultModel("a cut belongs to the interval below only", "to both", _counted(x, passed, passed))
+        reached, passed = _counts(x, self.cuts)
+        yield FaultModel("a cut belongs to the interval above only", "to both", _positions(x, reached, reached))
+        yield FaultModel("a cut belongs to the interval below only", "to both", _positions(x, passed, passed))
         for step, cause in ((1, "above"), (-1, "below")):
-            moved = from_ordered(np.clip(ordered(self.cuts) + step, -INFINITY_BITS, INFINITY_BITS))[None]
-            wrong = _counted(x, moved <= x[:, :, None], moved < x[:, :, None])
+            moved = from_ordered(np.clip(ordered(self.cuts) + step, -INFINITY_BITS, INFINITY_BITS))
+            wrong = _positions(x, *_counts(x, moved))
             yield FaultModel(f"each cut is one float32 {cause} the right one", "the cuts of the model", wrong)
-        unchecked = (reached.sum(axis=2) + passed.sum(axis=2)).astype(np.uint8)
+        unchecked = (reached + passed).astype(np.uint8)
         yield FaultModel("NaN and infinities are compared like numbers", "they have position 255", unchecked)
 
     def _near(self, distance: int) -> npt.NDArray[np.float32]:
@@ -179,23 +169,14 @@ class Position(Layer):
         special = np.append(SPECIAL, SPECIAL | np.uint32(sweeps.NEGATIVE)).view(np.float32)
         return np.concatenate([self._near(NEIGHBOURS), evenly, special])
 
-    def _step_function(self, row: npt.NDArray[np.float32]) -> StepFunction:
-        """Return the positions along the bits of a float32: the positive numbers from 0 up, then the negative ones."""
-        keys = ordered(row[np.isfinite(row)])
-        near = np.unique(keys[:, None] + np.arange(-1, 2))
-        rising, falling = near[near >= 0], sweeps.NEGATIVE - near[near <= 0]
-        edges = [0, INFINITY_BITS, sweeps.NEGATIVE, sweeps.NEGATIVE + INFINITY_BITS]
-        starts = np.unique(np.concatenate([edges, rising, falling]))
-        x = starts.astype(np.uint32).view(np.float32)
-        codes = _counted(x[:, None], row[None, None] <= x[:, None, None], row[None, None] < x[:, None, None])
-        return sweeps.merged(starts, codes[:, 0].astype(np.int64), UINT8)
+
+def _counts(x: Array, cuts: npt.NDArray[np.float32]) -> tuple[Array, Array]:
+    """Return how many cuts of its axis are <= each value, and how many are below it, int64 (vectors, N)."""
+    both = np.empty((2, *x.shape), np.int64)
+    for column, row in enumerate(cuts):
+        both[:, :, column] = [np.searchsorted(row, x[:, column], side) for side in ("right", "left")]
+    return both[0], both[1]
 
 
-def _counted(x: Array, reached: Array, passed: Array) -> Array:
-    """Return the positions for the results of both comparisons, bool (vectors, N, M)."""
-    count = reached.sum(axis=2, dtype=np.int64) + passed.sum(axis=2, dtype=np.int64)
-    return np.where(np.isfinite(x), count, NOT_FINITE).astype(np.uint8)
-
-
-def _float_text(bits: int) -> str:
-    return f"{np.uint32(bits).view(np.float32)!s} ({bits:#010x})"
+def _positions(x: Array, reached: Array, passed: Array) -> Array:
+    return np.where(np.isfinite(x), reached + passed, NOT_FINITE).astype(np.uint8)

@@ -32,9 +32,9 @@ KNOWN_SHAPES = {
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
 
 WITHOUT_CONSTANTS = (
-    "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity", "MaxPool", "ReduceMax",
-    "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split", "Squeeze", "Tanh",
-    "Transpose", "Unsqueeze",
+    "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity",
+    "MaxPool", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
+    "Squeeze", "Tanh", "Transpose", "Unsqueeze",
 )  # fmt: skip
 
 NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}

@@ -52,8 +52,8 @@ def command(space: Workspace, /, as_json: bool, description: str, output: str, d
     write_whole(path, found.onnx_bytes)
     counts = found.document.counts
     sentence = (
-        f"{counts.safe:,} boxes are safe, {counts.violated:,} are not: the network decides in {found.safe_share:.2%} of "
-        "the domain's volume, the safety net in the rest"
+        f"{counts.safe:,} boxes are safe, {counts.violated:,} are not: the network decides in {found.safe_share:.2%} "
+        "of the domain's volume, the safety net in the rest"
     )
     console.show(_table(path, network), Text(sentence))
     console.document(

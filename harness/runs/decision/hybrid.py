@@ -151,18 +151,15 @@ def _decided(decision: Path, stated: Stated) -> tuple[DecisionDocument, Sets]:
         )
         raise RequestError(f"{decision}: there is no finished decision", hint)
     document = DecisionDocument.read(certificate)
+    partition = stated.entries["partition"]
     for what, found, expected in (
         ("model", document.model.sha256, stated.network.sha256),
         ("property", sorted(document.property.sha256.values()), sorted(stated.stated.sha256.values())),
-        (
-            "domain",
-            strict_json.text(document.partition.to_json()),
-            strict_json.text(stated.entries["partition"].to_json()),
-        ),
+        ("domain", strict_json.text(document.partition.to_json()), strict_json.text(partition.to_json())),
     ):
         if found != expected:
             raise RequestError(
-                f"{certificate} is the decision of another {what}: {_short(found)}, the description has {_short(expected)}",
+                f"{certificate} is the decision of another {what} than {stated.network.name} has here",
                 f"decide it: harness decide --model {stated.network.name}",
             )
     file = decision / DECISIONS if is_folder else decision.with_suffix(PACKED)
@@ -174,11 +171,6 @@ def _decided(decision: Path, stated: Stated) -> tuple[DecisionDocument, Sets]:
     if counts_of(stated.stated, decisions) != document.counts or document.counts.undecided:
         raise RequestError(f"{certificate}: its counts are not those of the decisions", "check it: harness verify")
     return document, decisions
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) < 80 else f"{text[:77]}..."
 
 
 def _decisions(file: Path, shape: tuple[int, ...], *, packed: bool) -> Sets:

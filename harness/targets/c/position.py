@@ -17,6 +17,7 @@ class PositionLowering(CLowering[Position]):
     """The same steps for every value, without branches: `reached` is the number of cuts that are not above it."""
 
     operator = Position
+    headers = ("saturate.h",)
 
     def plain(self, layer: Position, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002
         """Loop over the values."""
@@ -29,7 +30,8 @@ class PositionLowering(CLowering[Position]):
             "    size_t reached = 0;",
             *(f"    {step}" for step in _steps(layer.cuts.shape[1])),
             "    const size_t on_cut = (size_t)(row[reached - (size_t)(reached > 0u)] == x);",
-            f"    const size_t finite = (size_t)((x >= -{largest}) & (x <= {largest}));",
+            f"    size_t finite = (size_t)(x >= -{largest}) & (size_t)(x <= {largest});",
+            "    NOT_KNOWN(finite);",
             f"    out[n] = (uint8_t)({NOT_FINITE}u - finite * ({NOT_FINITE}u - 2u * reached + on_cut));",
             "}",
         ]
@@ -42,5 +44,7 @@ def _steps(cuts: int) -> Iterator[str]:
     while left > 1:
         half = left // 2
         yield f"reached += {half}u * (size_t)(row[reached + {half - 1}u] <= x);"
+        yield "NOT_KNOWN(reached); /* or compilers write branches for small tables */"
         left -= half
     yield "reached += (size_t)(row[reached] <= x);"
+    yield "NOT_KNOWN(reached);"
