@@ -129,7 +129,7 @@ def sides(cells: int, *, wraps: bool) -> npt.NDArray[np.uint8]:
 
 def _require(model: onnx.ModelProto, network: Network, architecture: Architecture) -> int:
     """Return the version of ONNX's own domain; refuse what the nodes cannot be added to."""
-    opset = next(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
+    opset = next(int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
     if opset < OLDEST_OPSET:
         raise RequestError(
             f"model {network.name!r} is of opset {opset}",

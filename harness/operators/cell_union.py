@@ -225,7 +225,7 @@ class CellUnion(Layer):
         inside = self._points(rng.integers(0, math.prod(self.shape), 4096))
         for chosen in itertools.product((False, True), repeat=axes):
             points = inside.copy()
-            for axis in np.flatnonzero(chosen):
+            for axis in (index for index, moved in enumerate(chosen) if moved):
                 points[:, axis] = np.minimum(points[:, axis].astype(np.int64) + rng.choice([-1, 1], len(points)), 255)
             yield points
         yield random(RANDOM_POINTS // 4)

@@ -134,11 +134,6 @@ def read(path: Path) -> Description:
         raise RequestError(f"{path}: {where}: {strict_yaml.in_its_words(wrong)}", ABOUT) from error
 
 
-def pack(decisions: Sets) -> bytes:
-    """Return decisions in the form that lies beside a certificate."""
-    return lzma.compress(decisions.tobytes(), preset=9 | lzma.PRESET_EXTREME)
-
-
 def _decided(decision: Path, stated: Stated) -> tuple[DecisionDocument, Sets]:
     """Return the document and the decisions of each box, both checked against model, property and domain."""
     is_folder = decision.is_dir()

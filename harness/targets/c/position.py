@@ -1,8 +1,12 @@
-"""Position in C: a binary search in the cuts of each value, with as many steps as the number of cuts says."""
+"""Position in C: each value is compared with all cuts of its axis.
+
+A binary search would take fewer steps, but which cuts it reads depends on data: a bound of execution time then has no
+second source for its loops.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +18,7 @@ from harness.targets.generated import LayerCode, Table, literal
 
 
 class PositionLowering(CLowering[Position]):
-    """The same steps for every value, without branches: `reached` is the number of cuts that are not above it."""
+    """The same comparisons for every value, and no jump that depends on one."""
 
     operator = Position
     headers = ("saturate.h",)
@@ -26,25 +30,14 @@ class PositionLowering(CLowering[Position]):
         lines = [
             f"for (size_t n = 0; n < {layer.size}u; ++n) {{",
             f"    const float *row = {cuts.name}[n];",
+            "    NOT_KNOWN(row); /* or compilers put small tables into instructions, and compare with jumps */",
             "    const float x = in[n];",
-            "    size_t reached = 0;",
-            *(f"    {step}" for step in _steps(layer.cuts.shape[1])),
-            "    const size_t on_cut = (size_t)(row[reached - (size_t)(reached > 0u)] == x);",
-            f"    size_t finite = (size_t)(x >= -{largest}) & (size_t)(x <= {largest});",
+            "    uint32_t count = 0;",
+            f"    for (size_t i = 0; i < {layer.cuts.shape[1]}u; ++i)",
+            "        count += (uint32_t)(row[i] <= x) + (uint32_t)(row[i] < x);",
+            f"    uint32_t finite = (uint32_t)(x >= -{largest}) & (uint32_t)(x <= {largest});",
             "    NOT_KNOWN(finite);",
-            f"    out[n] = (uint8_t)({NOT_FINITE}u - finite * ({NOT_FINITE}u - 2u * reached + on_cut));",
+            f"    out[n] = (uint8_t)({NOT_FINITE}u - finite * ({NOT_FINITE}u - count));",
             "}",
         ]
         return code.elementwise(layer, sources, (cuts,), "\n    ".join(lines))
-
-
-def _steps(cuts: int) -> Iterator[str]:
-    """Yield the steps: each halves the number of cuts among which the first one above x can be."""
-    left = cuts
-    while left > 1:
-        half = left // 2
-        yield f"reached += {half}u * (size_t)(row[reached + {half - 1}u] <= x);"
-        yield "NOT_KNOWN(reached); /* or compilers write branches for small tables */"
-        left -= half
-    yield "reached += (size_t)(row[reached] <= x);"
-    yield "NOT_KNOWN(reached);"

@@ -17,11 +17,17 @@ from harness.analysis.decide.partition import nearest_float32
 from harness.model.hybrid import Architecture, Freshness, with_architecture
 from harness.model.network import Network
 from harness.operators.tensor import LARGEST
-from tests.support.decide.domains import Domain, random_domain
+from tests.support.decide.domains import Domain, random_domain, write_table
 from tests.support.programs.board_program import parse
 
-NAMES = ("output 0", "output 1", "output 2")
 LIMIT = np.float32(0.75)
+DESCRIPTION = {
+    "architecture": "hybrid",
+    "model": "net.onnx",
+    "property": "net.property.yaml",
+    "safety_net": {"table": "table.npz", "interpolation": "nearest"},
+    "freshness": {"name": "age", "unit": "s", "limit": 0.75},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,7 @@ def middle(low: float, high: float) -> np.float32:
 
 
 @functools.cache
-def small(seed: int = 3) -> Small:
+def small(seed: int = 2) -> Small:
     """A domain of random cuts, random unsafe boxes, and a table of random sets whose axes have other points."""
     domain = random_domain(seed, argmax=True)
     random = np.random.default_rng(seed)
@@ -123,30 +129,14 @@ def notable_vectors(of: Small, count: int, seed: int = 1) -> npt.NDArray[np.floa
     return np.stack(columns, axis=1)
 
 
-def write(folder: Path, seed: int = 3) -> tuple[Path, Path]:
-    """Write model, property, table and description of a domain to decide; return model and description."""
+def write(folder: Path, seed: int = 2) -> Path:
+    """Write model, property, table and description of a domain; return the description."""
     domain = random_domain(seed, argmax=True)
-    random = np.random.default_rng(seed)
     onnx.save(domain.model, folder / "net.onnx")
     shape = [len(row) for row in domain.cuts]
-    np.savez(
-        folder / "table.npz",
-        allow_pickle=False,
-        advisories=random.integers(1, 8, shape).astype(np.uint8),
-        names=np.array(NAMES),
-        axes=np.array(["x0", "x1", "x2"]),
-        units=np.array(["", "", ""]),
-        wraps=np.array([False, False, False]),
-        **{f"cuts_{axis}": row for axis, row in enumerate(domain.cuts)},
-    )
+    sets = np.random.default_rng(seed).choice(np.array([1, 2, 4], np.uint8), shape, p=[0.6, 0.2, 0.2])
+    write_table(folder, domain, sets)
     (folder / "net.property.yaml").write_text("property: similar-to-table\ntable: table.npz\n")
-    description = {
-        "architecture": "hybrid",
-        "model": "net.onnx",
-        "property": "net.property.yaml",
-        "safety_net": {"table": "table.npz", "interpolation": "nearest"},
-        "freshness": {"name": "age", "unit": "s", "limit": 0.75},
-    }
     path = folder / "net.architecture.yaml"
-    path.write_text(yaml.safe_dump(description))
-    return folder / "net.onnx", path
+    path.write_text(yaml.safe_dump(DESCRIPTION))
+    return path
