@@ -217,15 +217,15 @@ def _flags(cuts: int, flag: int) -> npt.NDArray[np.uint8]:
 
 def _nodes(source: str, decided: str, axes: int) -> Iterator[onnx.NodeProto]:
     levels = [[f"{name}_level_{axis}" for axis in range(axes)] for name in ("box", "point")]
-    for operator, inputs, output in (
-        ("Position", [source, "domain_cuts"], "box_position"),
-        ("CheckPositions", ["box_position", "failed_checks"], "failed"),
-        ("CellUnion", ["box_position", "box_cells", *levels[0]], "unsafe"),
-        ("Position", [source, "table_points"], "point_position"),
-        ("CellUnion", ["point_position", "point_cells", *levels[1]], "advisories"),
-        ("HybridSelect", [decided, "advisories", "failed", "unsafe"], "selected"),
+    for name, operator, inputs, output in (
+        ("locate_box", "Position", [source, "domain_cuts"], "box_position"),
+        ("check_input", "CheckPositions", ["box_position", "failed_checks"], "failed"),
+        ("check_box", "CellUnion", ["box_position", "box_cells", *levels[0]], "unsafe"),
+        ("locate_point", "Position", [source, "table_points"], "point_position"),
+        ("look_up_table", "CellUnion", ["point_position", "point_cells", *levels[1]], "advisories"),
+        ("select", "HybridSelect", [decided, "advisories", "failed", "unsafe"], "selected"),
     ):
-        yield helper.make_node(operator, inputs, [output], name=f"{output}_node", domain=DOMAIN)
+        yield helper.make_node(operator, inputs, [output], name=name, domain=DOMAIN)
 
 
 def _metadata(network: Network, architecture: Architecture) -> dict[str, str]:

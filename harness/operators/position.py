@@ -133,9 +133,10 @@ class Position(Layer):
             StageKind.COMPUTE,
             "the position changes exactly at the cuts, in every column",
             f"{2 * NEIGHBOURS + 1} neighbours of every cut of any column, special values and evenly spread bit patterns"
-            f" ({len(numbers):,} numbers) pass through every column; between two cuts no comparison changes",
+            f" ({len(numbers):,} numbers) pass through every column; not complete",
             numbers.size * self.size,
             Outputs(lambda: [np.repeat(numbers[:, None], self.size, axis=1)], self.prepare()),
+            complete=False,
         )
         yield Obligation(
             ProofStep.OTHERS,
@@ -144,6 +145,13 @@ class Position(Layer):
             f"{MIXED}, NaN and infinities among them",
             VECTORS * self.size,
             Outputs(lambda: [mixed(self._notable(1024), self.size)], self.prepare()),
+        )
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield the assumption that numbers are only compared."""
+        yield (
+            "Position compares numbers with its cuts and does nothing else with them: the neighbours of every cut and "
+            "numbers of all magnitudes were tried in every column."
         )
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

@@ -91,10 +91,10 @@ def half_open(layer: CellUnion) -> CellUnion:
 
 
 PLANTED: dict[str, tuple[str, Any]] = {
-    "bit of an unsafe box": ("unsafe_node", flipped),
-    "cell of the table": ("advisories_node", flipped),
-    "cut by one ulp": ("box_position_node", one_ulp),
-    "half-open border": ("unsafe_node", half_open),
+    "bit of an unsafe box": ("check_box", flipped),
+    "cell of the table": ("look_up_table", flipped),
+    "cut by one ulp": ("locate_box", one_ulp),
+    "half-open border": ("check_box", half_open),
 }
 
 
