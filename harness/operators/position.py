@@ -108,6 +108,10 @@ class Position(Layer):
         """Return the cuts."""
         return {"table": self.cuts}
 
+    def facts(self) -> dict[str, list[int]]:
+        """Return the number of cuts of each input."""
+        return {"cuts": np.isfinite(self.cuts).sum(axis=1).tolist()}
+
     def summary(self) -> tuple[str, ...]:
         """Return the number of cuts."""
         return (f"{np.count_nonzero(np.isfinite(self.cuts)):,} cuts",)
