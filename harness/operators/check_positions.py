@@ -97,9 +97,10 @@ class CheckPositions(Layer):
             ProofStep.OTHERS,
             StageKind.COMPUTE,
             "the flags of every code are found in every column, and united",
-            "all pairs of codes of any two columns, the others at a code without flags, or at 0",
+            "all pairs of codes of any two columns, the others at a code without flags; not complete",
             max(pairs * CODES**2, CODES),
             Outputs(self._pairs, self.prepare()),
+            complete=False,
         )
 
     def assumptions(self) -> Iterator[str]:
