@@ -79,7 +79,7 @@ def with_architecture(network: Network, architecture: Architecture, metadata: di
         width += 1
         _add_age(graph, network)
     source = network.input.name
-    graph.input[0].CopyFrom(value_info(source, FLOAT32, width))
+    next(value for value in graph.input if value.name == source).CopyFrom(value_info(source, FLOAT32, width))
     for name, values in _tables(architecture).items():
         graph.initializer.append(numpy_helper.from_array(values, name))
     graph.node.extend(_nodes(source, decided, len(architecture.cuts)))

@@ -37,7 +37,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> tuple[User
 def test_the_hybrid_network_has_the_decision_and_runs(decided: tuple[User, Path]) -> None:
     user, description = decided
     folder = description.parent
-    arguments = (str(description), "hybrid.onnx", "--decision", str(folder / "decision"))
+    arguments = (str(description), str(folder / "hybrid.onnx"), "--decision", str(folder / "decision"))
     made = user.harness("models", "hybrid", *arguments, "--json")
     assert made.code == 0, made.err
     sets = np.load(folder / "decision" / "decisions.npy")
