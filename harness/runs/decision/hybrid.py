@@ -1,12 +1,14 @@
 """The hybrid architecture of a decided network, from its description and the decision.
 
-architecture: hybrid
-model: acas_coc.onnx                    relative to this file, like the others
-property: acas_coc.property.yaml        the one that was decided
-safety_net:
-  table: acas_coc.table.npz             covers the domain of the property
-  interpolation: nearest                the advisory at the nearest point of the table
-freshness: {name: age, unit: s, limit: 1.0}      optional: one more input, fresh from 0 to the limit
+    architecture: hybrid
+    model: acas_coc.onnx
+    property: acas_coc.property.yaml        the one that was decided
+    safety_net:
+      table: acas_coc.table.npz             covers the domain of the property
+      interpolation: nearest                the advisory at the nearest point of the table
+    freshness: {name: age, unit: s, limit: 1.0}      optional: one more input, fresh from 0 to the limit
+
+Paths are relative to the file of the description.
 """
 
 from __future__ import annotations

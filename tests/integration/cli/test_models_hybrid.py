@@ -16,7 +16,8 @@ from harness import model
 from harness.core.errors import RequestError
 from harness.model.graph import parse
 from harness.operators.cell_union import CellUnion
-from harness.runs.decision.hybrid import build
+from harness.runs.decision.hybrid import _require_ties, build
+from harness.runs.decision.job import read_stated
 from tests.support.cli.command import User
 from tests.support.decide.hybrids import DESCRIPTION, write
 
@@ -145,6 +146,19 @@ def test_what_does_not_fit_is_refused(case: str, decided: tuple[User, Path], tmp
     with pytest.raises(RequestError) as caught:
         build(description, decision)
     assert message in caught.value.message
+
+
+def test_another_rule_for_equal_scores_than_the_models_is_refused(tmp_path: Path) -> None:
+    description = write(tmp_path)
+    network, stated = model.load(tmp_path / "net.onnx"), tmp_path / "net.property.yaml"
+    for ties, refused in (("all", False), ("first", False), ("last", True)):
+        stated.write_text(f"property: similar-to-table\ntable: table.npz\nnetwork_ties: {ties}\n")
+        found = read_stated(description.parent, network, stated)
+        if refused:
+            with pytest.raises(RequestError, match="the property takes the last of equal scores, ArgMax of the model"):
+                _require_ties(found, network)
+        else:
+            _require_ties(found, network)
 
 
 def test_a_function_that_is_not_the_operators_is_refused(decided: tuple[User, Path]) -> None:
