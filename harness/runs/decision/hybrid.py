@@ -18,6 +18,7 @@ import io
 import itertools
 import json
 import lzma
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -174,7 +175,8 @@ def _decisions(file: Path, shape: tuple[int, ...], *, packed: bool) -> Sets:
     try:
         content = file.read_bytes()
         if packed:
-            decisions: Sets = np.frombuffer(lzma.decompress(content), np.uint8).reshape(shape)
+            sets = lzma.LZMADecompressor().decompress(content, max_length=math.prod(shape) + 1)
+            decisions: Sets = np.frombuffer(sets, np.uint8).reshape(shape)
         else:
             decisions = np.load(io.BytesIO(content), allow_pickle=False)
     except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
