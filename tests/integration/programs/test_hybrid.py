@@ -63,6 +63,20 @@ def test_every_variant_selects_it_too_and_its_proof_holds(
     assert trial.refuted() == {}
 
 
+def test_every_fault_model_shows_at_notable_vectors() -> None:
+    hybrid = small()
+    vectors = notable_vectors(hybrid, COUNT)
+    values = {hybrid.network.input.name: vectors}
+    for layer, right in zip(hybrid.network.layers, references(hybrid.network, vectors), strict=True):
+        values[layer.output.name] = right
+        if layer.name in ("locate_box", "check_input", "check_box", "look_up_table", "select"):
+            faults = list(layer.fault_models(*(values[source] for source in layer.sources)))
+            assert len(faults) >= 2
+            for fault in faults:
+                assert (fault.output.shape, fault.output.dtype) == (right.shape, right.dtype), fault.cause
+                assert not np.array_equal(fault.output, right), fault.cause
+
+
 @pytest.mark.parametrize("shape", [(5,), (1, 3), (4, 2, 7)])
 def test_a_decision_diagram_leads_to_every_cell(shape: tuple[int, ...]) -> None:
     grid = np.random.default_rng(1).integers(0, 3, shape).astype(np.uint8)
