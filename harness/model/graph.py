@@ -58,6 +58,7 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     """
     model = _decode(onnx_bytes, name)
     opset = _require_runtime_versions(model, name)
+    _require_functions(model, opset, name)
     constants = _constants(model.graph, name)
     nodes = _nodes(model.graph, constants, name)
     source = _input(model.graph, constants, name)
@@ -89,10 +90,6 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
         raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
     if not model.graph.node:
         raise RequestError(f"model {name!r} has no nodes", f"give a network of {_supported()}")
-    if model.functions:
-        raise RequestError(
-            f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
-        )
     return model
 
 
@@ -121,6 +118,32 @@ def _require_runtime_versions(model: onnx.ModelProto, name: str) -> int:
             f"IR versions up to {NEWEST_IR_VERSION} are accepted: export with an older onnx, or lower ir_version",
         )
     return opset
+
+
+def _require_functions(model: onnx.ModelProto, opset: int, name: str) -> None:
+    """Refuse functions that are not those of supported operators, letter for letter, and operators without theirs."""
+    known = operators.by_onnx_name()
+    for function in model.functions:
+        operator = known.get((function.domain, function.name))
+        stated = operator and operator.as_function(len(function.input), opset)
+        if stated is None:
+            raise RequestError(
+                f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
+            )
+        if function != stated:
+            raise RequestError(
+                f"model {name!r}: the function {function.domain}.{function.name} is not that of the operator",
+                "write the model again with harness models hybrid",
+            )
+    defined = {(function.domain, function.name): len(function.input) for function in model.functions}
+    for node in model.graph.node:
+        operator = operators.of_node(node)
+        needs = operator is not None and operator.as_function(len(node.input), opset) is not None
+        if needs and defined.get((domain_of(node), node.op_type)) != len(node.input):
+            raise RequestError(
+                f"model {name!r}: there is no function {node.domain}.{node.op_type} of {len(node.input)} inputs",
+                "write the model again with harness models hybrid",
+            )
 
 
 def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:

@@ -50,6 +50,11 @@ class Network:
         """True if NaN and infinities as inputs have a defined result; if not, all vectors are finite."""
         return all(layer.takes_every_input for layer in self.readers)
 
+    @property
+    def checks_input(self) -> bool:
+        """True if a layer finds inputs that are NaN, infinite or out of bounds."""
+        return any(layer.checks_input for layer in self.readers)
+
     def boundaries(self) -> tuple[Array, Array]:
         """Return inputs around which a layer that reads them changes its output, and those exactly half way."""
         boundaries, ties = zip(*(layer.boundaries() for layer in self.readers), strict=True)

@@ -104,6 +104,8 @@ class Layer(ABC):
     payload of the first or the second operand, depending on the place of the value (measured on x86-64).  A layer for
     which this is False therefore reads only finite inputs of the network.
     """
+    checks_input: ClassVar[bool] = False
+    """True if it finds inputs that are NaN, infinite or out of bounds: the vectors of a run then have them, too."""
     fused: ClassVar[tuple[str, str] | None] = None
     """The noun and the operator, if ONNX Runtime fuses it with DequantizeLinear before and QuantizeLinear after it."""
     fused_inputs: ClassVar[int] = 2
@@ -137,6 +139,14 @@ class Layer(ABC):
     @abstractmethod
     def prepare(self) -> Evaluate:
         """Return the exact function of the layer; every rounding is decided by integer arithmetic."""
+
+    @classmethod
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - operators override it
+        """Return the ONNX function of an operator of this project's own domain, which its models contain.
+
+        `inputs` is the number of inputs of the function, `opset` the version of ONNX's own domain.
+        """
+        return None
 
     @classmethod
     def explain(cls, operator: str) -> str:  # noqa: ARG003 - classes that read several operators override it

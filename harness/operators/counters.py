@@ -44,6 +44,18 @@ class Quantity(enum.StrEnum):
     """Columns that ArgMax or ArgMin chose."""
     CHOSEN_OF_EQUALS = "chosen_of_equals"
     """Columns that ArgMax or ArgMin chose although another had the same value."""
+    NETWORK_SELECTED = "network_selected"
+    """HybridSelect took the network's advisory; this and the following ones are met or not."""
+    SAFETY_NET_SELECTED = "safety_net_selected"
+    """HybridSelect took the safety net's advisory."""
+    NOT_FINITE = "not_finite"
+    """An input was NaN or infinite."""
+    OUTSIDE_DOMAIN = "outside_domain"
+    """An input was outside the domain."""
+    UNSAFE_BOX = "unsafe_box"
+    """The input was in a box that is not safe."""
+    STALE = "stale"
+    """The input was too old."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,13 @@ from harness.operators.counters import Counter, LayerCoverage, Marks, Met, Quant
 # Vectors per counting step: few enough for the second-level cache.
 BLOCK = 512
 
+CHECKS = {
+    Quantity.UNSAFE_BOX: "in boxes that are not safe",
+    Quantity.OUTSIDE_DOMAIN: "outside the domain",
+    Quantity.STALE: "too old",
+    Quantity.NOT_FINITE: "not finite",
+}
+
 # The bits of all accumulator maps of a network, 256 MiB; layers beyond it state no accumulators.
 LARGEST_MAPS = 1 << 31
 
@@ -71,8 +78,16 @@ def describe(network: Network, layers: Sequence[LayerCoverage]) -> str:
         if codes
         else None,
         f"{ties.met:,} of {ties.reachable:,} ties behind the input" if ties else None,
+        _branches(sums) if Quantity.NETWORK_SELECTED in sums else None,
     )
     return f"the vectors met {', '.join(part for part in parts if part) or 'float32 values, which are not counted'}"
+
+
+def _branches(sums: LayerCoverage) -> str:
+    """Describe how often each branch of a hybrid network was taken, and how often each check failed."""
+    network, net = (sums[each].activations for each in (Quantity.NETWORK_SELECTED, Quantity.SAFETY_NET_SELECTED))
+    failed = ", ".join(f"{sums[each].activations:,} {name}" for each, name in CHECKS.items())
+    return f"the branch of the network {network:,} times and that of the safety net {net:,} times ({failed})"
 
 
 def reachable_codes(layer: Layer) -> Marks | None:

@@ -84,8 +84,8 @@ class Stimuli(ABC):
 def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -> Stimuli:
     """Return seeded vectors for a network; `special` adds numbers beyond the box, NaN and infinities if allowed.
 
-    The first n vectors are the same for every count.  Raises RequestError for a count below 1 or a seed
-    that is no uint64.
+    A network that checks its input has them always.  The first n vectors are the same for every count.  Raises
+    RequestError for a count below 1 or a seed that is no uint64.
     """
     if count < 1:
         raise RequestError(f"{count} vectors", "ask for 1 or more")
@@ -155,7 +155,7 @@ class _Seeded(Stimuli):
     def __init__(self, network: Network, count: int, seed: int, *, special: bool) -> None:
         self.count, self.width = count, network.input.size
         self.origin = f"seed {seed}"
-        self._network, self._seed, self._special = network, seed, special
+        self._network, self._seed, self._special = network, seed, special or network.checks_input
         self._special_kind = VectorKind.SPECIAL if network.takes_every_input else VectorKind.FINITE_SPECIAL
         self._boundaries, self._ties = network.boundaries()
         periods = MEMORY_BUDGET // (BYTES_AN_INPUT * SPECIAL_PERIOD * self.width)

@@ -15,8 +15,8 @@ from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 
 C_TYPES = {
-    "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint8": "uint8_t",
-    "int8": "int8_t",
+    "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint16": "uint16_t",
+    "uint8": "uint8_t", "int8": "int8_t",
 }  # fmt: skip
 
 TEXT_LIMIT = 64 * 1024
@@ -191,5 +191,7 @@ def initialiser(values: Array) -> str:
 
 
 def literal(value: np.generic) -> str:
-    """Return the exact value of a number, as C and C++ write it."""
+    """Return the exact value of a number, as C and C++ write it; infinity as gcc and clang do without a header."""
+    if isinstance(value, np.floating) and np.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_inff()"
     return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))

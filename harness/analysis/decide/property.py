@@ -168,12 +168,14 @@ def read(path: Path, network: CodeNetwork, most: int = MOST_DECISIONS) -> Proper
         axes = tuple(each.axis() for each in stated.axes)
         return Property(ROBUST, axes, True, rule, network.names, None, text, sha256)
     file = _beside(path, stated.table)
-    axes, allowed = _table(file, network, first=stated.table_ties == "first")
-    return Property(TABLE, axes, True, rule, network.names, allowed, text, sha256 | {stated.table: _sha256(file)})
+    axes, best = table(file, network.names)
+    if stated.table_ties == "first":
+        best &= -best.astype(np.int16).astype(np.uint8)
+    return Property(TABLE, axes, True, rule, network.names, corners(best), text, sha256 | {stated.table: _sha256(file)})
 
 
-def _table(path: Path, network: CodeNetwork, *, first: bool) -> tuple[tuple[Axis, ...], Sets]:
-    """Return axes and allowed decisions of a table: .npz with `axes`, `units`, `wraps`, `cuts_0` ... and `advisories`.
+def table(path: Path, decisions: Sequence[str]) -> tuple[tuple[Axis, ...], Sets]:
+    """Return axes and points of a table: .npz with `axes`, `units`, `wraps`, `cuts_0` ... and `advisories`.
 
     `advisories` is uint8, one number of cuts a dimension: the set of the best advisories at each point, a bit each.
     """
@@ -188,10 +190,9 @@ def _table(path: Path, network: CodeNetwork, *, first: bool) -> tuple[tuple[Axis
     shape = tuple(map(len, cuts))
     if best.dtype != np.uint8 or best.shape != shape or not (len(names) == len(units) == len(wraps)):
         raise RequestError(f"{path}: advisories are {best.dtype} {best.shape}, the cuts give uint8 {shape}", hint)
-    if outputs != [*network.names]:
+    if outputs != [*decisions]:
         raise RequestError(
-            f"{path}: the table has the advisories {', '.join(outputs)}, "
-            f"model {network.name!r} has {', '.join(network.names)}",
+            f"{path}: the table has the advisories {', '.join(outputs)}, the model has {', '.join(decisions)}",
             "use the table of this network",
         )
     if not best.all() or (best >> len(outputs)).any():
@@ -202,7 +203,7 @@ def _table(path: Path, network: CodeNetwork, *, first: bool) -> tuple[tuple[Axis
         Axis(str(name), str(unit), tuple(map(Fraction, map(float, each))), bool(wrap))
         for name, unit, wrap, each in zip(names, units, wraps, cuts, strict=True)
     )
-    return axes, corners(best & -best.astype(np.int16).astype(np.uint8) if first else best)
+    return axes, best
 
 
 def corners(points: Sets) -> Sets:

@@ -266,7 +266,7 @@ class Analysis:
         code = [each for each in others if each.text.split()[0] not in {"nop", "udf"}]
         pairs = list(zip(code[::2], code[1::2], strict=False))
         return (
-            function.address < first.target < function.end
+            function.address < first.target <= function.end
             and len(code) == 2 * len(pairs) > 0
             and all(moved.flow == "" and back.flow == "jump" and back.target is not None for moved, back in pairs)
             and all(not function.address <= (back.target or 0) < function.end for _, back in pairs)

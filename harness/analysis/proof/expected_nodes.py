@@ -22,7 +22,7 @@ from harness.operators.region import Region
 from harness.operators.scaled_sum import Scales
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
-OMITTED = 9  # inputs that a node may not have
+OMITTED = 10  # inputs that a node may not have
 
 KNOWN_SHAPES = {
     "QLinearAveragePool": "AveragePool",
@@ -32,11 +32,13 @@ KNOWN_SHAPES = {
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
 
 WITHOUT_CONSTANTS = (
-    "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "Identity", "MaxPool", "ReduceMax",
-    "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split", "Squeeze", "Tanh",
-    "Transpose", "Unsqueeze",
+    "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity",
+    "MaxPool", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
+    "Squeeze", "Tanh", "Transpose", "Unsqueeze",
 )  # fmt: skip
 
+NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}
+"""The operators of domain `harness` that give integers, and how many."""
 OPERANDS = ("addend", "factor")
 """The constant operands."""
 DENSE = ("QGemm", "QLinearMatMul")
@@ -212,6 +214,8 @@ def _shape(
     elif proto.op_type == "QGemm":
         transposed = any(entry.name == "transB" and entry.i for entry in proto.attribute)
         return (values[proto.input[3]].shape[0 if transposed else 1],)
+    elif proto.op_type in NUMBERS:
+        return (NUMBERS[proto.op_type],)
     elif proto.domain not in ("", "ai.onnx"):
         return tensors[sources[0]].shape
     inputs = [
@@ -268,7 +272,10 @@ def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtyp
         return default if inputs[2] is None else inputs[2].dtype
     if proto.op_type == "DequantizeLinear" or (proto.op_type == "QGemm" and inputs[7] is None):
         return np.dtype(np.float32)
-    return np.dtype(np.int64) if proto.op_type in ("ArgMax", "ArgMin") else given
+    if proto.op_type == "Position":
+        return np.dtype(np.uint8)
+    integers = ("ArgMax", "ArgMin", *NUMBERS)
+    return np.dtype(np.int64) if proto.op_type in integers else given
 
 
 def _scaled(node: Node) -> Constants:
@@ -277,6 +284,12 @@ def _scaled(node: Node) -> Constants:
         "scale": _row(node.inputs[1]),
         "zero_point": _integers(np.zeros(1) if node.inputs[2] is None else node.inputs[2]),
     }
+
+
+def _levels(node: Node) -> Constants:
+    """Read CellUnion: the positions, the cells of each, then the levels of the diagram."""
+    given = [value for value in node.inputs if value is not None]
+    return {"table_cells": given[0]} | {f"table_{axis}": level for axis, level in enumerate(given[1:])}
 
 
 def _of_two(first: str, second: str) -> Reader:
@@ -631,6 +644,8 @@ READERS: dict[str, Reader] = {
     "ArgMin": _last,
     "AveragePool": _counted,
     "BatchNormalization": _normalisation,
+    "CellUnion": _levels,
+    "CheckPositions": lambda node: {"table": np.asarray(node.inputs[1])},
     "Clip": _bounds,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
@@ -649,6 +664,7 @@ READERS: dict[str, Reader] = {
     "Mul": _of_two("factor", "factor"),
     "PRelu": _slope,
     "Pad": _padding,
+    "Position": lambda node: {"table": np.asarray(node.inputs[1])},
     "QGemm": _qgemm,
     "QLinearAdd": _qlinear_add,
     "QLinearAveragePool": _mean,

@@ -103,8 +103,21 @@ class Functions:
             symbol = self.program.function_starts.get(address)
             if symbol is None:
                 return None
-            self._found[address] = build(symbol, list(self.processor.steps(self._code(symbol), address)))
+            steps = list(self.processor.steps(self._code(symbol), address))
+            self._found[address] = build(symbol, [*steps, *self._moved_out(steps)])
         return self._found[address]
+
+    def _moved_out(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Yield the instructions that the linker moved out of a function, each with its jump back.
+
+        GNU's linker does so for erratum 843419 of the Cortex-A53, where an adrp is at the end of a page.
+        """
+        known = {step.address for step in steps}
+        for step in steps:
+            target = step.target if step.flow == "jump" else None
+            moved = self.stub(target) if target is not None and target not in known else []
+            if moved and moved[-1].flow == "jump" and moved[-1].target in known:
+                yield from moved
 
     def _code(self, symbol: Symbol) -> bytes:
         return self.program.content(symbol.address, symbol.size)

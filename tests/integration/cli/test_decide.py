@@ -15,7 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support.cli.command import Ended, User
-from tests.support.decide.domains import Domain, random_domain
+from tests.support.decide.domains import Domain, random_domain, write_table
 
 NETWORKS: list[dict[str, Any]] = [
     {"argmax": True, "float_output": True},
@@ -82,21 +82,6 @@ def test_some_boxes_are_robust_and_some_are_not() -> None:
         single = np.array([int(each).bit_count() == 1 for each in sets.flat])
         counts += [single.sum(), (~single).sum()]
     assert counts.min() > 20, counts
-
-
-def write_table(folder: Path, domain: Domain, sets: npt.NDArray[np.uint8]) -> None:
-    arrays = {f"cuts_{axis}": cuts for axis, cuts in enumerate(domain.cuts)}
-    axes = len(domain.cuts)
-    np.savez(
-        folder / "table.npz",
-        allow_pickle=False,
-        axes=np.array([f"x{axis}" for axis in range(axes)]),
-        units=np.array([""] * axes),
-        wraps=np.zeros(axes, np.bool_),
-        advisories=sets,
-        names=np.array(["output 0", "output 1", "output 2"]),
-        **arrays,
-    )
 
 
 def allowed_by(sets: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -95,6 +95,22 @@ def random_domain(seed: int, *, axes: int = 3, outputs: int = 3, codes: int = 12
     return Domain(_balanced(domain, samples), cuts)
 
 
+def write_table(folder: Path, domain: Domain, sets: npt.NDArray[np.uint8]) -> None:
+    """Write the table of these sets at the cuts of a domain, as table.npz."""
+    arrays = {f"cuts_{axis}": cuts for axis, cuts in enumerate(domain.cuts)}
+    axes = len(domain.cuts)
+    np.savez(
+        folder / "table.npz",
+        allow_pickle=False,
+        axes=np.array([f"x{axis}" for axis in range(axes)]),
+        units=np.array([""] * axes),
+        wraps=np.zeros(axes, np.bool_),
+        advisories=sets,
+        names=np.array(["output 0", "output 1", "output 2"]),
+        **arrays,
+    )
+
+
 def _balanced(domain: Domain, codes: npt.NDArray[np.int64]) -> onnx.ModelProto:
     """Return the model with another bias of its last layer, so that every score is the greatest for some codes."""
     model = onnx.ModelProto()

@@ -231,17 +231,24 @@ def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
     assert any(f"has the instruction {instruction}" in each and "wrong in any case: calls of" in each for each in found)
 
 
-VENEER = """__asm__("b .Lover\\n nop\\n .Lmoved: {moved}\\n b .Lback\\n .word 0\\n .Lover: nop");"""
+VENEER = """__asm__("b .Lover\\n nop\\n .Lmoved: {moved}\\n b .Lback\\n .word 0\\n .Lover:{over}");"""
 """Code that linkers add for the erratum 843419 of Cortex-A53: an instruction in another place."""
 
 
-@pytest.mark.parametrize(("moved", "understood"), [("add w10, w10, #1", True), ("add w10, w10, #1\\n nop; ret", False)])
+@pytest.mark.parametrize(
+    ("moved", "over", "understood"),
+    [
+        ("add w10, w10, #1", " nop", True),
+        ("add w10, w10, #1", "", True),
+        ("add w10, w10, #1\\n nop; ret", " nop", False),
+    ],
+)
 def test_an_instruction_that_the_linker_has_moved_is_part_of_its_function(
-    host: Profile, moved: str, understood: bool, tmp_path: Path, objects: Path
+    host: Profile, moved: str, over: str, understood: bool, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, "gcc -O2 for Arm")
     made = plan.make(CHAIN, board, block=64)
-    patches = stage(VENEER.format(moved=moved), '__asm__ volatile("b .Lmoved\\n.Lback:" : : : "x10");')
+    patches = stage(VENEER.format(moved=moved, over=over), '__asm__ volatile("b .Lmoved\\n.Lback:" : : : "x10");')
     program = build(made, board, tmp_path / "bundle", objects, patches)
     if understood:
         assert counterexamples(made, program) == []

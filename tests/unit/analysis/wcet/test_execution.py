@@ -18,6 +18,7 @@ CODE = bytes.fromhex(
     "43000054220080d2420400d1e2ffffb5000400911f6000f1cbfeff54c0035fd6210140b921040051e1ffff35c0035fd6fd7bbfa9"
     "ffffff97fd7bc1a8c0035fd6fd7bbfa9a00080d205000094200180d203000094fd7bc1a8c0035fd6000400f1e1ffff54c0035fd6"
     "ff0301d1000080d2420180d2e21700f9e21740f9e07b20f8000400911f0002eb83ffff54ff030191c0035fd6"
+    "e00080d204000014000400f1c1ffff54c0035fd621040091fcffff17"
 )
 STARTS = {
     "counted": 0x0,  # mov x0, 0; 1: add x0, x0, 1; cmp x0, 7; b.ne 1b; ret
@@ -32,7 +33,9 @@ STARTS = {
     "called": 0x110,  # calls repeat with 5 and with 9
     "repeat": 0x12C,  # 1: subs x0, x0, 1; b.ne 1b; ret
     "overwritten": 0x138,  # a loop whose sixth store overwrites its own limit
-    "end": 0x164,
+    "moved": 0x164,  # mov x0, 7; 1: b veneer; 2: subs x0, x0, 1; b.ne 1b; ret
+    "veneer": 0x178,  # the linker's: add x1, x1, 1; b 2b
+    "end": 0x180,
 }
 FUNCTIONS = tuple(
     Symbol(name, start, end - start, ".text", "")
@@ -52,6 +55,7 @@ INSTRUCTIONS = {
     "padded": 1 + 20 * (5 + 3 * 2 + 3) + 4 * (6 + 2 + 3) + 1,
     "called": 7 + (5 * 2 + 1) + (9 * 2 + 1),
     "overwritten": 4 + 7 * 5 + 2,
+    "moved": 1 + 7 * 5 + 1,
 }
 
 
