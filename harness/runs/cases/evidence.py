@@ -188,7 +188,7 @@ def _bounds_all(leaf: Leaf) -> bool | None:
 
 def _composed(leaf: Leaf) -> bool:
     found = leaf.document.assessment
-    return bool(found.sound and found.equivalence.equal and not any(each.counterexamples for each in found.checks))
+    return bool(found.sound and found.equivalence["equal"] and not any(each.counterexamples for each in found.checks))
 
 
 def _safety_net(leaf: Leaf) -> bool | None:
