@@ -71,6 +71,7 @@ def pages(document: CaseDocument) -> dict[str, str]:
         (each, states[each.goal], document.leaves_below(each.goal), document.undeveloped_below(each.goal))
         for each in document.objectives
     ]
+    goals = [name for name in document.elements if gsn.kind_of(name) == gsn.GOAL]
     solutions = [(name, one, document.leaves[one.leaf]) for name, one in document.elements.items() if one.leaf]
     page = (
         environment()
@@ -83,7 +84,8 @@ def pages(document: CaseDocument) -> dict[str, str]:
             states=states,
             objectives=rows,
             solutions=solutions,
-            goals=[name for name in document.elements if gsn.kind_of(name) == gsn.GOAL],
+            goals=goals,
+            supported=sum(states[name] == "supported" for name in goals),
             assumptions=[(n, one) for n, one in document.elements.items() if gsn.kind_of(n) == gsn.ASSUMPTION],
             substitutes=[name for name, leaf in document.leaves.items() if ORIGINS[leaf.origin] == "substitute"],
             words=WORDS,

@@ -91,15 +91,24 @@ def build(subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Rend
         raise RequestError(f"{name}: {reason}", "name the evidence of one of them: --evidence")
     began = now()
     folder = RunFolder.create(runs, f"case_{subject.profile.name}", subject.network.name, began).path
-    (folder / "chunks").rmdir()
+    try:
+        (folder / "chunks").rmdir()
+        return finish(_document(subject, leaves, folder, f"{began:%Y-%m-%dT%H:%M:%SZ}"), folder, render), folder
+    except BaseException:
+        shutil.rmtree(folder)  # it cannot be continued
+        raise
+
+
+def _document(subject: Subject, leaves: Mapping[str, Leaf], folder: Path, built: str) -> CaseDocument:
+    """Return the document of a case, without its files; the leaves that it uses are put into their places."""
     model = ModelEntry(name=subject.network.name, sha256=subject.network.sha256, layers=len(subject.network.layers))
     used = argument.used_leaves(argument.argue(subject.request, model, leaves)[0])
     kept = {name: _kept(leaves[name], folder) for name in used}
     elements, objectives = argument.argue(subject.request, model, kept)
-    document = CaseDocument(
+    return CaseDocument(
         schema=SCHEMA,
         harness=VersionEntry(version=__version__, revision=revision()),
-        built=f"{began:%Y-%m-%dT%H:%M:%SZ}",
+        built=built,
         template=argument.template().entry,
         request=subject.request,
         model=model,
@@ -107,7 +116,6 @@ def build(subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Rend
         leaves={name: leaf.entry for name, leaf in kept.items()},
         objectives=objectives,
     )
-    return finish(document, folder, render), folder
 
 
 def _kept(leaf: Leaf, folder: Path) -> Leaf:
