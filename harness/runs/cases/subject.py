@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +12,16 @@ from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
-from harness.core.installation import SOURCES, git, revision
+from harness.core.installation import CHANGED, SOURCES, git, revision
 from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
 from harness.runs.cases.entries import RequestEntry
 from harness.runs.cases.evidence import CERTIFICATE, DECISION, FILE, OF_A_PLAN, Leaf, files_of_model, layout
 from harness.targets import bundle, codegen
+
+NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "harness/cli/case")
+"""Folders of pages, nights and cases: no evidence of a board depends on them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,7 @@ class Subject:
         made = leaf.plan()
         if layout(made) != layout(self.plan):
             return "its plan has other items, targets or tasks than the plan of the case now"
-        if reason := changed_sources(leaf.entry.revision):
+        if reason := changed_sources(leaf.entry.revision, NOT_OF_EVIDENCE):
             return reason
         now = bundle.build(codegen.generate(made), self.profile, self.cache)
         if now.sha256 == leaf.entry.bundle:
@@ -82,17 +86,17 @@ class Subject:
         return f"kernels, flags or generated code changed: the bundle is {now.sha256[:16]} now"
 
 
-def changed_sources(made_by: str | None) -> str:
+def changed_sources(made_by: str | None, without: Sequence[str] = ()) -> str:
     """Return whether this version has other sources than the revision that made evidence; empty if they are the same.
 
-    Documentation, tests and models may differ.
+    Documentation, tests and models may differ, and the folders `without`.
     """
     here = revision()
-    if made_by is not None and made_by == here and not made_by.endswith("-dirty"):
+    if made_by is not None and made_by == here and not made_by.endswith(CHANGED):
         return ""
-    if made_by is None or made_by.endswith("-dirty"):
+    if made_by is None or made_by.endswith(CHANGED):
         return f"it was made by {made_by or 'an unknown revision'}, with sources that no revision has"
-    if git("diff", "--quiet", made_by, "--", *SOURCES) is not None:
+    if git("diff", "--quiet", made_by, "--", *SOURCES, *(f":(exclude){folder}" for folder in without)) is not None:
         return ""
     return f"it was made by revision {made_by}, whose sources differ from those of {here or 'this installation'}"
 
