@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ class Checked:
     document: CaseDocument | None
     case: tuple[Claim, ...]
     leaves: tuple[LeafFinding, ...] = ()
-    states: Mapping[str, str] = {}
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[str]:
