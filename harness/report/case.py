@@ -47,6 +47,7 @@ SHAPES = {
 }
 COLOURS = {  # fill and line: of a standalone picture; case.css has those of the page
     "supported": ("#e6f1e8", "#17663a"),
+    "emulated": ("#fdf1d6", "#7a4b00"),
     "undeveloped": ("#fcfbf8", "#8b8f96"),
     "refuted": ("#fae8e5", "#a51c1c"),
     "context": ("#f3f1ea", "#8b8f96"),
@@ -143,14 +144,17 @@ def _graph(document: CaseDocument) -> str:
     """Return the argument in the language of Graphviz, from left to right."""
     lines = [
         "digraph argument {",
-        'graph [rankdir=LR ranksep=0.45 nodesep=0.09 bgcolor=transparent fontname="Helvetica,Arial,sans-serif"]',
+        "graph [rankdir=LR ordering=out ranksep=0.4 nodesep=0.09 bgcolor=transparent]",
         'node [style=filled fontname="Helvetica,Arial,sans-serif" fontsize=10 penwidth=1.1]',
         'edge [color="#8b8f96" arrowsize=0.6 penwidth=1]',
     ]
-    states = document.states()
+    states, placed = document.states(), set[str]()
     for name, element in _drawn(document):
         lines.append(_node(name, element, states.get(name, "context"), document.leaves.get(element.leaf)))
-        lines += [f'"{name}" -> "{each}" [class=supports]' for each in element.supported_by]
+        for each in element.supported_by:  # a goal that supports several is placed beside the first
+            again = " constraint=false style=dotted" if each in placed else ""
+            lines.append(f'"{name}" -> "{each}" [class=supports{again}]')
+            placed.add(each)
         context = dict.fromkeys(_shown(each) for each in element.in_context_of)
         lines += [f'"{name}" -> "{each}" [arrowhead=empty style=dashed class=context]' for each in context]
     return "\n".join((*lines, "}\n"))

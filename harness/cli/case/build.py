@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from harness.runs.cases.evidence import Leaf
     from harness.runs.cases.subject import Subject
 
-COLOURS = {"supported": "green", "undeveloped": "yellow", "refuted": "bold red", "failed": "bold red"}
+COLOURS = {
+    "supported": "green",
+    "emulated": "yellow",
+    "undeveloped": "dim",
+    "refuted": "bold red",
+    "failed": "bold red",
+}
 
 
 @click.command("build", epilog="Example: harness case build --board xavier --model acas_coc")
@@ -165,7 +171,9 @@ def tables(document: CaseDocument, states: Mapping[str, str]) -> tuple[Any, ...]
     for name in document.undeveloped_below(document.top):
         element = document.elements[name]
         missing.add_row(f"{name} {element.label}", element.command, element.needs)
-    emulated = [name for name, leaf in document.leaves.items() if leaf.origin in {"emulation", "simulation"}]
+    from harness.runs.cases.entries import SUBSTITUTES
+
+    emulated = [name for name, leaf in document.leaves.items() if leaf.origin in SUBSTITUTES]
     note = f"{plural(len(emulated), 'leaf', 'leaves')} not from hardware: {', '.join(emulated)}" if emulated else ""
     return (objectives, missing, *([Text(note, style="bold yellow")] if note else []))
 

@@ -50,7 +50,7 @@ def found(runs: Path, subject: Subject, notify: Callable[[str], object]) -> dict
             leaf = read(path, runs)
         except RequestError:  # of another version, or damaged: harness verify says so
             continue
-        if leaf.entry.model_sha256 not in {None, subject.network.sha256}:
+        if leaf.subject_sha256 not in {None, subject.network.sha256}:
             continue
         if leaf.entry.board not in {"", subject.profile.name}:
             continue
@@ -140,10 +140,10 @@ def finish(document: CaseDocument, folder: Path, render: Render) -> CaseDocument
 
 
 def texts_of(document: CaseDocument) -> dict[str, str]:
-    """Return `case.yaml` by its name; RuntimeError, a bug, if it breaks a rule of its format."""
+    """Return `case.yaml` by its name; ValueError if it breaks a rule of its format."""
     text = yaml_of(document)
     if broken := list(gsn.problems(gsn.parsed(text))):
-        raise RuntimeError(f"{YAML} breaks rules of gsn2x: {'; '.join(broken)}")
+        raise ValueError(f"{YAML} breaks rules of gsn2x: {'; '.join(broken)}")
     return {YAML: text}
 
 

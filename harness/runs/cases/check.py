@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,6 +100,10 @@ Verifier = Callable[[Leaf], Sequence[Claim]]
 """Verifies a leaf whose bytes are those that the case records."""
 
 
+Current = Callable[[Leaf], "LeafFinding | None"]
+"""Returns the finding of a leaf that is not about the present subject; None if it is."""
+
+
 def check(folder: Path, workspace: Workspace, render: Render, verifier: Verifier) -> Checked:
     """Check the case in a folder; RequestError if there is none, or if another version wrote it."""
     if not (folder / DOCUMENT).is_file():
@@ -109,17 +114,31 @@ def check(folder: Path, workspace: Workspace, render: Render, verifier: Verifier
         if "its schema is" in error.message:
             raise
         return Checked(None, (Claim(DOCUMENT, ClaimState.WRONG, error.message),))
-    read_again = {name: _read(name, entry, folder) for name, entry in document.leaves.items()}
-    findings = {name: each for name, each in read_again.items() if isinstance(each, LeafFinding)}
-    leaves = {name: each for name, each in read_again.items() if isinstance(each, Leaf)}
+    found = read_leaves(document, folder)
+    leaves = {name: each for name, each in found.items() if isinstance(each, Leaf)}
     case = tuple(_of_case(document, folder, leaves, render))
-    subject = _subject(document, workspace)
-    for name, leaf in leaves.items():
-        findings[name] = _current(leaf, document, subject) or _verified(leaf, verifier)
+    current = functools.partial(_current, document=document, subject=_subject(document, workspace))
+    return replace(judged(document, found, current, verifier), case=case)
+
+
+def read_leaves(document: CaseDocument, folder: Path) -> dict[str, Leaf | LeafFinding]:
+    """Return each leaf of the case in a folder, or why it is not the one that the case records."""
+    return {name: _read(name, entry, folder) for name, entry in document.leaves.items()}
+
+
+def judged(
+    document: CaseDocument, found: Mapping[str, Leaf | LeafFinding], current: Current, verifier: Verifier
+) -> Checked:
+    """Return the state of each leaf, and of each element above it, without the files of the case."""
+    leaves = {name: each for name, each in found.items() if isinstance(each, Leaf)}
+    findings = {
+        name: (current(each) or _verified(each, verifier)) if isinstance(each, Leaf) else each
+        for name, each in found.items()
+    }
     for name, reason in contradictions(leaves):
         findings[name] = LeafFinding(name, LeafState.CONTRADICTORY, reason)
     rejected = {name: finding.text for name, finding in findings.items() if finding.rejected}
-    return Checked(document, case, tuple(findings[name] for name in document.leaves), document.states(rejected))
+    return Checked(document, (), tuple(findings.values()), document.states(rejected))
 
 
 def _read(name: str, entry: LeafEntry, folder: Path) -> Leaf | LeafFinding:
@@ -162,7 +181,7 @@ def _subject(document: CaseDocument, workspace: Workspace) -> Subject | str:
 
 def _current(leaf: Leaf, document: CaseDocument, subject: Subject | str) -> LeafFinding | None:
     """Return the finding of a leaf that is about another model, or about an earlier state; None if it is current."""
-    if leaf.entry.model_sha256 not in {None, document.model.sha256}:
+    if leaf.subject_sha256 not in {None, document.model.sha256}:
         return LeafFinding(leaf.name, LeafState.CONTRADICTORY, "it is about another model than the case")
     try:
         reason = subject if isinstance(subject, str) else subject.staleness(leaf)
@@ -197,8 +216,9 @@ def _of_case(document: CaseDocument, folder: Path, leaves: Mapping[str, Leaf], r
     yield claim(DOCUMENT, lambda: _own_hash(document, folder))
     yield claim("files", lambda: _own_files(document, folder))
     yield claim(YAML, lambda: _yaml(document, folder))
-    yield claim("argument", lambda: _argument(document, leaves))
-    yield claim("pages", lambda: _pages(document, folder, render), needed=False)
+    outdated = _outdated(document)
+    yield claim("argument", lambda: _argument(document, leaves, outdated))
+    yield claim("pages", lambda: _pages(document, folder, render, outdated), needed=False)
 
 
 def _require(same: bool, text: str) -> None:
@@ -228,21 +248,25 @@ def _own_files(document: CaseDocument, folder: Path) -> str:
 
 def _yaml(document: CaseDocument, folder: Path) -> str:
     text = (folder / YAML).read_text(encoding="utf-8")
-    _require(text == build.texts_of(document)[YAML], f"not what {DOCUMENT} gives")
+    try:
+        made = build.texts_of(document)[YAML]
+    except ValueError as error:
+        raise ContradictionError(str(error)) from error
+    _require(text == made, f"not what {DOCUMENT} gives")
     return f"{len(document.elements)} elements, no rule of gsn2x is broken"
 
 
-def _argument(document: CaseDocument, leaves: Mapping[str, Leaf]) -> str:
+def _argument(document: CaseDocument, leaves: Mapping[str, Leaf], outdated: str) -> str:
     if lost := document.leaves.keys() - leaves.keys():
         raise UncheckedError(f"it follows from all leaves, and of these not all can be read: {listed(lost)}")
-    _require_this_version(document)
+    _require(not outdated, outdated)
     wrong = argument.same_argument(document, leaves)
     _require(not wrong, wrong)
     return "elements and objectives follow from template and leaves"
 
 
-def _pages(document: CaseDocument, folder: Path, render: Render) -> str:
-    _require_this_version(document)
+def _pages(document: CaseDocument, folder: Path, render: Render, outdated: str) -> str:
+    _require(not outdated, outdated)
     made = render(document)
     other = [name for name, text in made.items() if (folder / name).read_text(encoding="utf-8") != text]
     if PICTURE in other and _drawn_by(made[PICTURE]) != _drawn_by((folder / PICTURE).read_text(encoding="utf-8")):
@@ -257,12 +281,12 @@ def _drawn_by(picture: str) -> str | None:
     return found and found[1]
 
 
-def _require_this_version(document: CaseDocument) -> None:
-    """Raise ContradictionError if another template or other sources wrote the case: build it again."""
+def _outdated(document: CaseDocument) -> str:
+    """Return whether another template or other sources wrote the case; empty if these did."""
     if document.template.to_json() != argument.template().entry.to_json():
-        raise ContradictionError("stale: the template of this version is another one: build the case again")
-    if reason := changed_sources(document.harness.revision):
-        raise ContradictionError(f"stale: {reason}: build the case again")
+        return "stale: the template of this version is another one: build the case again"
+    reason = changed_sources(document.harness.revision)
+    return f"stale: {reason}: build the case again" if reason else ""
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class LeafEntry(Entries):
     """A folder of evidence, or a file; `path` is relative to the folder of the case.
 
     `sha256` is that of its document, `files` has those of all files of a folder.  `where` says where it ran, in words.
+    `network_sha256` is that of the network inside a hybrid model, whose own hash is `model_sha256`.
     """
 
     kind: str
@@ -75,6 +76,7 @@ class LeafEntry(Entries):
     sha256: str
     files: Mapping[str, str]
     model_sha256: str | None
+    network_sha256: str | None
     bundle: str | None
     revision: str | None
     board: str
@@ -150,20 +152,28 @@ class CaseDocument(Document):
         return [name for name, one in self.elements.items() if name in below and one.undeveloped]
 
     def states(self, failed_leaves: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the state of each goal, strategy and solution: supported, undeveloped, refuted or failed.
+        """Return the state of each goal, strategy and solution: supported, emulated, undeveloped, refuted or failed.
 
-        `failed_leaves` are the leaves that a check rejected.  The worst state below an element is its own.
+        Emulated elements are supported, but not by the hardware of the board.  `failed_leaves` are the leaves that a
+        check rejected.  The worst state below an element is its own.
         """
         failed = [name for name, one in self.elements.items() if one.leaf in failed_leaves]
         refuted = [name for name, one in self.elements.items() if one.refuted]
         open_goals = [name for name, one in self.elements.items() if one.undeveloped]
+        emulated = [
+            name for name, one in self.elements.items() if one.leaf and self.leaves[one.leaf].origin in SUBSTITUTES
+        ]
         found = dict.fromkeys((name for name in self.elements if gsn.kind_of(name) in ARGUED), SUPPORTED)
-        for state, names in ((UNDEVELOPED, open_goals), (REFUTED, refuted), (FAILED, failed)):
+        ranked = ((EMULATED, emulated), (UNDEVELOPED, open_goals), (REFUTED, refuted), (FAILED, failed))
+        for state, names in ranked:
             found |= dict.fromkeys(gsn.above(self.supports, names), state)
         return found
 
 
-SUPPORTED, UNDEVELOPED, REFUTED, FAILED = "supported", "undeveloped", "refuted", "failed"
+SUPPORTED, EMULATED, UNDEVELOPED = "supported", "emulated", "undeveloped"
+REFUTED, FAILED = "refuted", "failed"
+SUBSTITUTES: tuple[Origin, ...] = ("emulation", "simulation")
+"""Origins that say nothing of the hardware of a board."""
 ARGUED = {gsn.GOAL, gsn.STRATEGY, gsn.SOLUTION}
 
 

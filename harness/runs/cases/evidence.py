@@ -14,7 +14,7 @@ from harness.core import strict_yaml
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.outcome import Outcome
-from harness.core.safe_io import read_document
+from harness.core.safe_io import parse_json, read_document
 from harness.plan import folder as plan_folder
 from harness.plan.plan import Plan
 from harness.runs import wcet
@@ -25,12 +25,11 @@ from harness.runs.facts import where_it_ran
 from harness.runs.verification.claims import ContradictionError
 from harness.runs.verification.folder import RUN, plain
 
-RUN_KIND, MEASUREMENT, BOUNDS, DECISION, CERTIFICATE, FILE = (
-    *("run", "measurement", "bounds", "decision"),
-    *("certificate", "file"),
-)
-OF_A_PLAN = (RUN_KIND, MEASUREMENT, BOUNDS)
+RUN_KIND, HYBRID, MEASUREMENT, BOUNDS = "run", "hybrid", "measurement", "bounds"
+DECISION, CERTIFICATE, FILE = "decision", "certificate", "file"
+OF_A_PLAN = (RUN_KIND, HYBRID, MEASUREMENT, BOUNDS)
 """Kinds of leaves that have a plan and a bundle."""
+DECISIONS = (DECISION, CERTIFICATE)
 DOCUMENTS = (RUN, wcet.DOCUMENT, decision.DOCUMENT)
 REAL: tuple[Origin, ...] = ("hardware", "this machine")
 """Origins where every item ran on the board itself."""
@@ -50,6 +49,11 @@ class Leaf:
     def name(self) -> str:
         """Return the name of the folder or file."""
         return self.path.name
+
+    @property
+    def subject_sha256(self) -> str | None:
+        """Return the SHA-256 of the network that the evidence is about; None for a file."""
+        return self.entry.network_sha256 or self.entry.model_sha256
 
     @property
     def is_real(self) -> bool:
@@ -88,18 +92,24 @@ def read(path: Path, case: Path) -> Leaf:
 def _of_run(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     run = AnyDocument.view(content)
     simulated = tuple(item for item in run.plan.items if item.ran_on != HARDWARE)
-    kind, origin = run.board.kind, "simulation" if simulated else "hardware"
-    if kind in {EMULATED, VIRTUAL}:
+    board, origin = run.board.kind, "simulation" if simulated else "hardware"
+    if board in {EMULATED, VIRTUAL}:
         origin = "emulation"
-    elif kind == THIS_MACHINE and not simulated:
+    elif board == THIS_MACHINE and not simulated:
         origin = "this machine"
     places = "; ".join(f"item {item.name}: {item.ran_on}" for item in simulated)
-    where = where_it_ran(kind, simulated) + (f" ({places})" if places else "")
-    entry = _entry(
-        MEASUREMENT if run.kind == "measure" else RUN_KIND, run.harness.revision, run.board.name, run.finished
-    )
+    where = where_it_ran(board, simulated) + (f" ({places})" if places else "")
+    inner = architecture(run)
+    kind = MEASUREMENT if run.kind == "measure" else HYBRID if inner else RUN_KIND
+    entry = _entry(kind, run.harness.revision, run.board.name, run.finished)
     entry |= {"model_sha256": run.model.sha256, "bundle": run.bundle.sha256, "origin": origin, "where": where}
-    return entry, run
+    return entry | {"network_sha256": inner.get("model_sha256")}, run
+
+
+def architecture(run: Any) -> Mapping[str, Any]:
+    """Return what the model of a run states of its check module and safety net; empty for a plain network."""
+    stated = parse_json((run.model.metadata or {}).get("architecture", "{}"))
+    return stated if isinstance(stated, dict) else {}
 
 
 def _of_bounds(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -129,7 +139,7 @@ def _of_file(path: Path, case: Path) -> Leaf:
 def _entry(kind: str, revision: str | None, board: str, date: str) -> dict[str, Any]:
     origin = "file" if kind == FILE else "analysis"
     found = {"kind": kind, "revision": revision, "board": board, "date": date, "origin": origin}
-    return found | {"model_sha256": None, "bundle": None}
+    return found | {"model_sha256": None, "network_sha256": None, "bundle": None}
 
 
 class AnyDecision:
@@ -191,11 +201,6 @@ def _composed(leaf: Leaf) -> bool:
     return bool(found.sound and found.equivalence["equal"] and not any(each.counterexamples for each in found.checks))
 
 
-def _safety_net(leaf: Leaf) -> bool | None:
-    """Return whether a run of the hybrid item is identical; None for the run of a plain network."""
-    return _identical(leaf) if "architecture" in (leaf.document.model.metadata or {}) else None
-
-
 ROLES: Mapping[str, Role] = {
     "comparison": Role((RUN_KIND,), _identical),
     "real_comparison": Role((RUN_KIND,), _real(_identical)),
@@ -208,9 +213,9 @@ ROLES: Mapping[str, Role] = {
     "met": Role((MEASUREMENT,), _real(_met)),
     "bounds": Role((BOUNDS,), lambda _: True),
     "all_bounds": Role((BOUNDS,), _bounds_all),
-    "decision": Role((DECISION, CERTIFICATE), lambda leaf: None if leaf.document.undecided else True),
-    "no_violation": Role((DECISION, CERTIFICATE), lambda leaf: None if leaf.document.violated else True),
-    "safety_net": Role((RUN_KIND,), _safety_net),
+    "decision": Role(DECISIONS, lambda leaf: None if leaf.document.undecided else True),
+    "no_violation": Role(DECISIONS, lambda leaf: None if leaf.document.violated else True),
+    "safety_net": Role((HYBRID,), _identical),
     "property": Role((FILE,), lambda leaf: True if leaf.name.endswith(PROPERTY_SUFFIX) else None),
     "table": Role((FILE,), lambda leaf: True if leaf.path.suffix == ".npz" else None),
 }
@@ -246,6 +251,10 @@ def contradictions(leaves: Mapping[str, Leaf]) -> Iterator[tuple[str, str]]:
             for showing in found.get(True, ()):
                 yield refuting, f"{role}: refutes what {showing} shows of the same program"
                 yield showing, f"{role}: shows what {refuting} refutes of the same program"
+    decided = {one.document.content.get("decisions_sha256") for one in leaves.values() if one.entry.kind in DECISIONS}
+    for leaf in leaves.values():
+        if leaf.entry.kind == HYBRID and decided and architecture(leaf.document).get("decisions_sha256") not in decided:
+            yield leaf.name, "the boxes of its check module are those of another decision"
 
 
 def files_of_model(model: Path) -> list[Path]:

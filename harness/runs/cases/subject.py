@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import targets
@@ -17,7 +17,7 @@ from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
 from harness.runs.cases.entries import RequestEntry
-from harness.runs.cases.evidence import CERTIFICATE, DECISION, FILE, OF_A_PLAN, Leaf, files_of_model, layout
+from harness.runs.cases.evidence import BOUNDS, DECISIONS, FILE, HYBRID, OF_A_PLAN, Leaf, files_of_model, layout
 from harness.targets import bundle, codegen
 
 NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "harness/cli/case")
@@ -26,7 +26,7 @@ NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "h
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A request, and what it selects now."""
+    """A request, and what it selects now; `sources` are the answers of `changed_sources` by revision."""
 
     request: RequestEntry
     model_file: Path
@@ -34,6 +34,7 @@ class Subject:
     profile: Profile
     plan: Plan
     cache: Path
+    sources: dict[str | None, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, request: RequestEntry, workspace: Workspace) -> Subject:
@@ -56,9 +57,9 @@ class Subject:
         """
         if leaf.entry.kind == FILE:
             return self._changed_file(leaf.name, leaf.entry.sha256)
-        if leaf.entry.model_sha256 != self.network.sha256:
+        if leaf.subject_sha256 != self.network.sha256:
             return f"model {self.network.name} has another SHA-256 now"
-        if leaf.entry.kind in {DECISION, CERTIFICATE}:
+        if leaf.entry.kind in DECISIONS:
             stated = leaf.document.property["sha256"]
             return next(filter(None, (self._changed_file(name, sha256) for name, sha256 in stated.items())), "")
         return self._changed_program(leaf)
@@ -73,14 +74,17 @@ class Subject:
         if leaf.entry.board != self.profile.name:
             return f"it is about board {leaf.entry.board}"
         made = leaf.plan()
-        if layout(made) != layout(self.plan):
+        if leaf.entry.kind != HYBRID and layout(made) != layout(self.plan):
             return "its plan has other items, targets or tasks than the plan of the case now"
-        if reason := changed_sources(leaf.entry.revision, NOT_OF_EVIDENCE):
-            return reason
+        made_by = leaf.entry.revision
+        if made_by not in self.sources:
+            self.sources[made_by] = changed_sources(made_by, NOT_OF_EVIDENCE)
+        if self.sources[made_by]:
+            return self.sources[made_by]
         now = bundle.build(codegen.generate(made), self.profile, self.cache)
         if now.sha256 == leaf.entry.bundle:
             return ""
-        before = leaf.document.bundle.compiler if leaf.entry.kind != "bounds" else leaf.document.compiler
+        before = leaf.document.bundle.compiler if leaf.entry.kind != BOUNDS else leaf.document.compiler
         if before != now.compiler:
             return f"the compiler is {now.compiler} now, it was {before}"
         return f"kernels, flags or generated code changed: the bundle is {now.sha256[:16]} now"
@@ -103,7 +107,7 @@ def changed_sources(made_by: str | None, without: Sequence[str] = ()) -> str:
 
 def require_kind(leaf: Leaf) -> None:
     """Raise RequestError for evidence that no case uses."""
-    if leaf.entry.kind not in {*OF_A_PLAN, DECISION, CERTIFICATE}:
+    if leaf.entry.kind not in {*OF_A_PLAN, *DECISIONS}:
         raise RequestError(
             f"{leaf.path}: this file is no evidence", "name a folder under runs/, or the certificate of a decision"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.runs.cases.check import certificate
 from harness.runs.cases.entries import CaseDocument, ElementEntry, LeafEntry, Origin
-from harness.runs.cases.evidence import RUN_KIND, Leaf, contradictions, evidence_of
+from harness.runs.cases.evidence import RUN_KIND, Leaf, contradictions, evidence_of, read
 from harness.runs.verification.claims import ContradictionError
 
 
@@ -20,8 +21,8 @@ def a_run(name: str, verdict: str = "identical", origin: Origin = "hardware", **
     """A run that compared activations, and a proof if `proof` says whether it holds."""
     date, bundle = more.get("date", "2026-01-01T00:00:00Z"), more.get("bundle", "b")
     entry = LeafEntry(
-        kind=RUN_KIND, path=name, sha256="0", files={}, model_sha256=more.get("model", "m"), bundle=bundle,
-        revision="r", board="x", date=date, origin=origin, where="",
+        kind=RUN_KIND, path=name, sha256="0", files={}, model_sha256=more.get("model", "m"), network_sha256=None,
+        bundle=bundle, revision="r", board="x", date=date, origin=origin, where="",
     )  # fmt: skip
     proof = None if "proof" not in more else SimpleNamespace(holds=more["proof"])
     assessment = SimpleNamespace(sound=True, equivalence={"equal": True}, checks=())
@@ -81,13 +82,41 @@ def test_a_failed_leaf_fails_exactly_the_goals_above_it() -> None:
         "G-1": element("S-1"), "S-1": element("G-2", "G-3", "G-4"), "G-2": element("Sn-a", "Sn-b"),
         "G-3": element("Sn-b"), "G-4": element(undeveloped=True), "Sn-a": element(leaf="a"), "Sn-b": element(leaf="b"),
     }  # fmt: skip
-    document = CaseDocument.model_construct(elements=elements)
-    assert document.states() == dict.fromkeys(("G-2", "G-3", "Sn-a", "Sn-b"), "supported") | dict.fromkeys(
-        ("G-1", "S-1", "G-4"), "undeveloped"
-    )
+    leaves = {name: a_run(name).entry for name in "ab"}
+    document = CaseDocument.model_construct(elements=elements, leaves=leaves)
+    supported = dict.fromkeys(("G-2", "G-3", "Sn-a", "Sn-b"), "supported")
+    assert document.states() == supported | dict.fromkeys(("G-1", "S-1", "G-4"), "undeveloped")
+    emulated = document.model_copy(update={"leaves": leaves | {"a": a_run("a", origin="emulation").entry}})
+    assert emulated.states() == document.states() | {"G-2": "emulated", "Sn-a": "emulated"}
     failed = {name for name, state in document.states({"a": ""}).items() if state == "failed"}
     assert failed == {"G-1", "S-1", "G-2", "Sn-a"}
     assert document.leaves_below("G-2") == ["a", "b"]
+
+
+def hybrid(folder: Path, decisions: str) -> Leaf:
+    """A run of a hybrid model, which states its network and decision."""
+    stated = json.dumps({"model_sha256": "m", "decisions_sha256": decisions})
+    run = {
+        "harness": {"version": "1", "revision": "r"}, "board": {"name": "x", "kind": "hardware"},
+        "plan": {"items": [{"name": "all", "target": "c", "ran_on": "hardware"}]}, "bundle": {"sha256": "b"},
+        "model": {"sha256": "h", "metadata": {"architecture": stated}}, "finished": "2026", "verdict": "identical",
+    }  # fmt: skip
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(run))
+    return read(folder, folder.parent)
+
+
+def test_a_hybrid_item_is_evidence_for_its_network_and_its_decision_only(tmp_path: Path) -> None:
+    leaf, plain = hybrid(tmp_path / "hybrid", "d"), a_run("plain")
+    assert (leaf.entry.model_sha256, leaf.subject_sha256, leaf.entry.origin) == ("h", "m", "hardware")
+    both = of(plain, leaf)
+    assert evidence_of("safety_net", both) == (leaf, True)
+    assert evidence_of("safety_net", of(plain)) is None
+    assert evidence_of("comparison", both) == (plain, True)
+    entry = plain.entry.model_copy(update={"kind": "decision"})
+    for decided, wrong in (("d", set()), ("another", {"hybrid"})):
+        decision = Leaf(Path("decision"), entry, SimpleNamespace(content={"decisions_sha256": decided}))
+        assert {name for name, _ in contradictions(of(leaf, decision))} == wrong
 
 
 CERTIFICATE = ROOT / "docs" / "evidence" / "decide" / "acas_coc.json"
