@@ -21,6 +21,7 @@ from harness.boards.workspace import Workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
+from harness.core.installation import ROOT
 from harness.report.case import pages
 from harness.runs.cases import gsn
 from harness.runs.cases.build import canonical
@@ -270,8 +271,7 @@ def test_another_model_property_or_compiler_makes_leaves_stale(
         found = checked(case)
     assert {name for name, state in leaf_states(found).items() if state == "stale"} == {kinds["decision"], kinds["run"]}
     boards = user.folder / "flags.yaml"
-    boards.write_text("host:\n  soc: x\n  cores: 1\n  local: true\n  toolchain: {compiler: gcc, flags: [-O1]}\n"
-                      "  items: {prepost: {target: c}, network: {target: c}}\n")  # fmt: skip
+    boards.write_text((ROOT / "boards.yaml").read_text().replace("[-O3, -march=native]", "[-O2, -march=native]"))
     ended = user.here("case", "check", str(case), "--json", "--boards", str(boards))
     states = {each["leaf"]: (each["state"], each["text"]) for each in ended.document["leaves"]}
     assert ended.code == 1
@@ -291,6 +291,18 @@ def test_two_cases_are_compared(user: User, case: Path, model: Path) -> None:
     shutil.rmtree(other)
 
 
+@pytest.mark.campaign
+def test_a_night_checks_the_newest_case_of_a_board_and_model(user: User, case: Path, model: Path) -> None:
+    night = user.folder / "night.yaml"
+    cell = f"action: case, boards: [host], models: ['{model}'], reference: chunk, rebuild: false"
+    night.write_text(f"matrices: [{{{cell}}}]\n")
+    ended = user.harness("nightly", str(night), "--json")
+    assert (ended.code, [each["outcome"] for each in ended.document["entries"]]) == (0, ["valid"]), ended.out
+    with changed(case / "objectives.csv"):
+        ended = user.harness("nightly", str(night), "--new", "--json")
+    assert (ended.code, [each["outcome"] for each in ended.document["entries"]]) == (1, ["not valid"]), ended.out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -299,6 +311,8 @@ def test_two_cases_are_compared(user: User, case: Path, model: Path) -> None:
         (("build", *BOARD, "--model", "net.onnx", "--evidence", "net.onnx"), "this file is no evidence"),
         (("check", "."), "there is no case.json"),
         (("check", "nothing"), "unknown run 'nothing'"),
+        (("check", "--board", "host"), "give CASE, or --board and --model"),
+        (("check", "--board", "host", "--model", "nothing"), "there is no case of nothing on host"),
     ],
 )
 def test_invalid_requests_end_with_2(user: User, model: Path, words: tuple[str, ...], message: str) -> None:
