@@ -8,8 +8,10 @@ import io
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -21,6 +23,7 @@ from harness.runs.cases import gsn
 from harness.runs.cases.entries import (
     DOCUMENT,
     PAGE,
+    PDF,
     PICTURE,
     SCHEMA,
     TABLE,
@@ -32,14 +35,13 @@ from harness.runs.cases.entries import (
     yaml_of,
 )
 
-PDF = "case.pdf"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TOOL_TIMEOUT_S = 120.0
-LINE = {gsn.SOLUTION: 20, gsn.CONTEXT: 26, gsn.JUSTIFICATION: 20, gsn.ASSUMPTION: 20}
-"""Characters in a line of an element's text in the picture; of goals and strategies 28."""
+LINE = {gsn.SOLUTION: 20, gsn.CONTEXT: 20, gsn.JUSTIFICATION: 16, gsn.ASSUMPTION: 16, gsn.STRATEGY: 16}
+"""Characters in a line of an element's text in the picture; of goals 24."""
 SHAPES = {
     gsn.GOAL: 'shape=box margin="0.12,0.07"',
-    gsn.STRATEGY: 'shape=parallelogram margin="0.02,0.02"',
+    gsn.STRATEGY: 'shape=polygon sides=4 skew=0.15 margin="0.02,0.02"',
     gsn.SOLUTION: 'shape=ellipse margin="0.02,0.02"',
     gsn.CONTEXT: 'shape=box style="rounded,filled" margin="0.12,0.05"',
     gsn.ASSUMPTION: 'shape=ellipse margin="0.02,0.02"',
@@ -84,12 +86,13 @@ def pages(document: CaseDocument) -> dict[str, str]:
             run=document,
             schema=SCHEMA,
             document_name=DOCUMENT,
+            picture_name=PICTURE,
             picture=drawn[drawn.index("<svg") :],
             states=states,
             objectives=rows,
             solutions=solutions,
             goals=goals,
-            supported=sum(states[name] == "supported" for name in goals),
+            counts=Counter(states[name] for name in goals),
             assumptions=[(n, one) for n, one in document.elements.items() if gsn.kind_of(n) == gsn.ASSUMPTION],
             substitutes=[name for name, leaf in document.leaves.items() if ORIGINS[leaf.origin] == "substitute"],
             words=WORDS,
@@ -126,13 +129,18 @@ def require_dot() -> None:
         raise ToolError("dot of Graphviz is missing, which draws the argument", "install it: apt install graphviz")
 
 
-def picture(document: CaseDocument) -> str:
-    """Return the tree of the argument as SVG; ToolError if Graphviz is missing or fails."""
+def picture(document: CaseDocument, *, links: bool = True) -> str:
+    """Return the tree of the argument as SVG, with links to goals and evidence; ToolError if Graphviz fails."""
     require_dot()
     asked = ["dot", "-Tsvg"]
     try:
         done = subprocess.run(
-            asked, input=_graph(document), capture_output=True, text=True, check=True, timeout=TOOL_TIMEOUT_S
+            asked,
+            input=_graph(document, links=links),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=TOOL_TIMEOUT_S,
         )
     except (OSError, subprocess.SubprocessError) as error:
         said = str(getattr(error, "stderr", "") or error).strip()
@@ -140,17 +148,18 @@ def picture(document: CaseDocument) -> str:
     return done.stdout
 
 
-def _graph(document: CaseDocument) -> str:
+def _graph(document: CaseDocument, *, links: bool) -> str:
     """Return the argument in the language of Graphviz, from left to right."""
     lines = [
         "digraph argument {",
-        "graph [rankdir=LR ordering=out ranksep=0.4 nodesep=0.09 bgcolor=transparent]",
+        "graph [rankdir=LR ordering=out ranksep=0.3 nodesep=0.08 bgcolor=transparent]",
         'node [style=filled fontname="Helvetica,Arial,sans-serif" fontsize=10 penwidth=1.1]',
         'edge [color="#8b8f96" arrowsize=0.6 penwidth=1]',
     ]
     states, placed = document.states(), set[str]()
     for name, element in _drawn(document):
-        lines.append(_node(name, element, states.get(name, "context"), document.leaves.get(element.leaf)))
+        node = _node(name, element, states.get(name, "context"), document.leaves.get(element.leaf))
+        lines.append(node if links else re.sub(r'URL="[^"]*" tooltip="[^"]*"', "", node))
         for each in element.supported_by:  # a goal that supports several is placed beside the first
             again = " constraint=false style=dotted" if each in placed else ""
             lines.append(f'"{name}" -> "{each}" [class=supports{again}]')
@@ -180,7 +189,7 @@ def _drawn(document: CaseDocument) -> Iterator[tuple[str, ElementEntry]]:
 
 def _node(name: str, element: ElementEntry, state: str, leaf: LeafEntry | None) -> str:
     kind = str(gsn.kind_of(name))
-    text = [escape(line) for line in textwrap.wrap(element.label, LINE.get(kind, 28))]
+    text = [escape(line) for line in textwrap.wrap(element.label, LINE.get(kind, 24))]
     head, colour, classes = f"<b>{escape(name)}</b>", state, [kind, state]
     if leaf:
         colour = "refuted" if element.refuted else ORIGINS[leaf.origin]
@@ -230,3 +239,7 @@ def pdf(folder: Path) -> Path:
     if not path.is_file() or not re.match(rb"%PDF-", path.read_bytes()[:8]):
         raise ToolError(f"{browser} wrote no PDF", "open index.html and print it")
     return path
+
+
+if __name__ == "__main__":  # the picture of README.md and docs/assurance-case.md, of the case in this folder
+    sys.stdout.write(picture(CaseDocument.read(Path(sys.argv[1]) / DOCUMENT), links=False))

@@ -20,6 +20,7 @@ from harness.core.document import write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT, revision
+from harness.core.text import plural
 from harness.runs.cases import argument, gsn
 from harness.runs.cases.entries import (
     DOCUMENT,
@@ -43,21 +44,30 @@ Render = Callable[[CaseDocument], Mapping[str, str]]
 
 def found(runs: Path, subject: Subject, notify: Callable[[str], object]) -> dict[str, Leaf]:
     """Return all usable evidence: folders of `runs`, certificates, and the files of the model."""
+    answers: dict[tuple[object, ...], str] = {}  # by program: many folders may be about the same one
+    refused = []
     places = sorted({path.parent for name in DOCUMENTS for path in runs.glob(f"*/{name}")}, reverse=True)
     leaves = {}
     for path in (*places, *sorted(CERTIFICATES.glob("*.json")), *subject.files.values()):
         try:
-            leaf = read(path, runs)
+            leaf = read(path, runs, with_files=False)
         except RequestError:  # of another version, or damaged: harness verify says so
             continue
         if leaf.subject_sha256 not in {None, subject.network.sha256}:
             continue
         if leaf.entry.board not in {"", subject.profile.name}:
             continue
-        if reason := _unusable(leaf, subject):
-            notify(f"not used: {leaf.name}: {reason}")
+        entry = leaf.entry
+        program = (entry.kind, entry.model_sha256, entry.bundle, entry.revision, entry.bundle or leaf.name)
+        if program not in answers:
+            answers[program] = _unusable(leaf, subject)
+        if answers[program]:
+            refused.append(f"{leaf.name}: {answers[program]}")
         else:
             leaves[leaf.name] = leaf
+    if refused:
+        more = f" (and {plural(len(refused) - 1, 'other')})" if refused[1:] else ""
+        notify(f"not used: {refused[0]}{more}")
     return leaves
 
 
@@ -65,7 +75,7 @@ def named(paths: Iterable[Path], subject: Subject, runs: Path) -> dict[str, Leaf
     """Return the evidence at these paths, and the files of the model; RequestError if some of it is not usable."""
     leaves = {}
     for path in paths:
-        leaf = read(path, runs)
+        leaf = read(path, runs, with_files=False)
         require_kind(leaf)
         if reason := _unusable(leaf, subject):
             raise RequestError(f"{path}: not usable as evidence: {reason}", "run it again, or name other evidence")

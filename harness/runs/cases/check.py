@@ -17,7 +17,17 @@ from harness.core.file_digest import file_sha256
 from harness.runs import verification, wcet
 from harness.runs.cases import argument, build, gsn
 from harness.runs.cases.build import Render
-from harness.runs.cases.entries import DOCUMENT, FAILED, PICTURE, REFUTED, YAML, CaseDocument, LeafEntry, content_sha256
+from harness.runs.cases.entries import (
+    DOCUMENT,
+    FAILED,
+    PDF,
+    PICTURE,
+    REFUTED,
+    YAML,
+    CaseDocument,
+    LeafEntry,
+    content_sha256,
+)
 from harness.runs.cases.evidence import (
     BOUNDS,
     CERTIFICATE,
@@ -137,8 +147,9 @@ def judged(
     }
     for name, reason in contradictions(leaves):
         findings[name] = LeafFinding(name, LeafState.CONTRADICTORY, reason)
-    rejected = {name: finding.text for name, finding in findings.items() if finding.rejected}
-    return Checked(document, (), tuple(findings.values()), document.states(rejected))
+    rejected = {name for name, finding in findings.items() if finding.rejected}
+    unchecked = {name for name, finding in findings.items() if finding.state is LeafState.UNCHECKED}
+    return Checked(document, (), tuple(findings.values()), document.states(rejected, unchecked))
 
 
 def _read(name: str, entry: LeafEntry, folder: Path) -> Leaf | LeafFinding:
@@ -233,9 +244,8 @@ def _own_hash(document: CaseDocument, folder: Path) -> str:
 
 
 def _own_files(document: CaseDocument, folder: Path) -> str:
-    there = set(plain(folder)) - {DOCUMENT}
-    known = there - {name for name in there if name.endswith(".pdf")}
-    missing, added = document.files.keys() - there, known - document.files.keys()
+    there = set(plain(folder)) - {DOCUMENT, PDF}
+    missing, added = document.files.keys() - there, there - document.files.keys()
     in_leaves = {entry.path for entry in document.leaves.values()}
     changed = [
         name

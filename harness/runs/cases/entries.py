@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from harness.runs.cases import gsn
 
 SCHEMA = 1
 DOCUMENT, YAML, PAGE, TABLE = "case.json", "case.yaml", "index.html", "objectives.csv"
-PICTURE = "argument.svg"
+PICTURE, PDF = "argument.svg", "case.pdf"
 EVIDENCE = "evidence"
 """The folder of the files that the case keeps itself."""
 
@@ -151,27 +151,28 @@ class CaseDocument(Document):
         below = gsn.reached(self.supports, [goal])
         return [name for name, one in self.elements.items() if name in below and one.undeveloped]
 
-    def states(self, failed_leaves: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the state of each goal, strategy and solution: supported, emulated, undeveloped, refuted or failed.
+    def states(self, failed_leaves: Collection[str] = (), unchecked_leaves: Collection[str] = ()) -> dict[str, str]:
+        """Return the state of each goal, strategy and solution; the worst state below an element is its own.
 
         Emulated elements are supported, but not by the hardware of the board.  `failed_leaves` are the leaves that a
-        check rejected.  The worst state below an element is its own.
+        check rejected, `unchecked_leaves` those that it could not check.
         """
         failed = [name for name, one in self.elements.items() if one.leaf in failed_leaves]
         refuted = [name for name, one in self.elements.items() if one.refuted]
+        unchecked = [name for name, one in self.elements.items() if one.leaf in unchecked_leaves]
         open_goals = [name for name, one in self.elements.items() if one.undeveloped]
         emulated = [
             name for name, one in self.elements.items() if one.leaf and self.leaves[one.leaf].origin in SUBSTITUTES
         ]
         found = dict.fromkeys((name for name in self.elements if gsn.kind_of(name) in ARGUED), SUPPORTED)
-        ranked = ((EMULATED, emulated), (UNDEVELOPED, open_goals), (REFUTED, refuted), (FAILED, failed))
-        for state, names in ranked:
+        ranked = ((EMULATED, emulated), (UNDEVELOPED, open_goals), (UNCHECKED, unchecked), (REFUTED, refuted))
+        for state, names in (*ranked, (FAILED, failed)):
             found |= dict.fromkeys(gsn.above(self.supports, names), state)
         return found
 
 
 SUPPORTED, EMULATED, UNDEVELOPED = "supported", "emulated", "undeveloped"
-REFUTED, FAILED = "refuted", "failed"
+UNCHECKED, REFUTED, FAILED = "not checked", "refuted", "failed"
 SUBSTITUTES: tuple[Origin, ...] = ("emulation", "simulation")
 """Origins that say nothing of the hardware of a board."""
 ARGUED = {gsn.GOAL, gsn.STRATEGY, gsn.SOLUTION}

@@ -71,8 +71,11 @@ def layout(plan: Plan) -> tuple[Any, ...]:
     return items, tuple(sorted((task.name, task.item) for task in plan.tasks))
 
 
-def read(path: Path, case: Path) -> Leaf:
-    """Return the leaf at `path` of a case in folder `case`; RequestError if it is no finished evidence or damaged."""
+def read(path: Path, case: Path, *, with_files: bool = True) -> Leaf:
+    """Return the leaf at `path` of a case in folder `case`; RequestError if it is no finished evidence or damaged.
+
+    Without files, only its document is hashed, which is sufficient to choose evidence.
+    """
     try:
         if path.is_file():
             return _of_file(path, case)
@@ -82,7 +85,7 @@ def read(path: Path, case: Path) -> Leaf:
             raise RequestError(f"{path}: no finished evidence: {missing}", "name a finished folder under runs/")
         document = read_document(path / name)
         made = {RUN: _of_run, wcet.DOCUMENT: _of_bounds, decision.DOCUMENT: _of_decision}[name](document)
-        files = {each: file_sha256(path / each) for each in sorted(plain(path))}
+        files = {each: file_sha256(path / each) for each in (sorted(plain(path)) if with_files else [name])}
         common = {"path": os.path.relpath(path, case), "sha256": files[name], "files": files}
         return Leaf(path, LeafEntry.from_json(common | made[0]), made[1])
     except (ContradictionError, OSError, ValueError, LookupError, AttributeError, TypeError) as error:
@@ -174,8 +177,9 @@ def _real(role: Callable[[Leaf], bool | None]) -> Callable[[Leaf], bool | None]:
     return lambda leaf: role(leaf) if leaf.is_real else None
 
 
-def _identical(leaf: Leaf) -> bool:
-    return bool(leaf.document.verdict == Outcome.IDENTICAL)
+def _identical(leaf: Leaf) -> bool | None:
+    """Return whether every bit was compared and equal; None for layers that are only bounded."""
+    return {Outcome.IDENTICAL: True, Outcome.DIFFERS: False}.get(leaf.document.verdict)
 
 
 def _met(leaf: Leaf) -> bool | None:

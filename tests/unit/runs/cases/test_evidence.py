@@ -63,6 +63,7 @@ def test_only_the_board_itself_supports_a_goal_about_hardware() -> None:
         ({"verdict": "identical"}, {"verdict": "differs"}, True),
         ({"verdict": "identical"}, {"verdict": "differs", "proof": False}, True),
         ({"verdict": "identical"}, {"verdict": "differs", "bundle": "another"}, False),
+        ({"verdict": "identical"}, {"verdict": "within bound"}, False),
         ({"verdict": "identical"}, {"verdict": "differs", "model": "another"}, False),
         ({"verdict": "identical", "proof": True}, {"verdict": "identical"}, False),
     ],
@@ -88,8 +89,10 @@ def test_a_failed_leaf_fails_exactly_the_goals_above_it() -> None:
     assert document.states() == supported | dict.fromkeys(("G-1", "S-1", "G-4"), "undeveloped")
     emulated = document.model_copy(update={"leaves": leaves | {"a": a_run("a", origin="emulation").entry}})
     assert emulated.states() == document.states() | {"G-2": "emulated", "Sn-a": "emulated"}
-    failed = {name for name, state in document.states({"a": ""}).items() if state == "failed"}
+    failed = {name for name, state in document.states({"a"}).items() if state == "failed"}
     assert failed == {"G-1", "S-1", "G-2", "Sn-a"}
+    unchecked = {name for name, state in document.states((), {"a"}).items() if state == "not checked"}
+    assert unchecked == failed
     assert document.leaves_below("G-2") == ["a", "b"]
 
 
