@@ -9,6 +9,9 @@ from harness.cli._group import LazyGroup
 MODULES = {name: name for name in ("build", "check", "diff")}
 
 
-@click.group("case", cls=LazyGroup, package=__name__, modules=MODULES)
+EPILOG = "Example: harness case build --board xavier --model acas_coc"
+
+
+@click.group("case", cls=LazyGroup, package=__name__, modules=MODULES, epilog=EPILOG)
 def command() -> None:
     """Build an assurance case from run folders, check every leaf again, and compare two cases."""
