@@ -40,7 +40,7 @@ from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.runs.entries import OMITTED, AnyDocument, HarnessEntry
 from harness.runs.folder import RunFolder, now
-from harness.targets import codegen
+from harness.targets import COMPILED, STAND_INS, codegen
 from harness.targets.bundle import MANIFEST, PROGRAM, Bundle, Manifest, name_of
 from harness.targets.compiler_flags import is_zig
 from harness.targets.debug_lines import line_of
@@ -408,7 +408,7 @@ def verify(path: Path, advance: Callable[[int], object] = lambda _: None) -> Ite
 
 def _bundle(path: Path, document: WcetDocument, program: codegen.Program) -> Finding:
     manifest = Manifest.read(path / BUNDLE / MANIFEST)
-    sources = {name: sha256 for name, sha256 in manifest.files.items() if name != PROGRAM}
+    sources = {name: sha256 for name, sha256 in manifest.files.items() if not _is_compiled(name)}
     name = name_of(sources, manifest.compiler, manifest.flags, manifest.inputs.to_json())
     generated = {file: hashlib.sha256(content).hexdigest() for file, content in program.files.items()}
     stated = (document.bundle, document.program_sha256, document.compiler, list(document.flags))
@@ -418,6 +418,11 @@ def _bundle(path: Path, document: WcetDocument, program: codegen.Program) -> Fin
     if any(sources.get(file) != sha256 for file, sha256 in generated.items()):
         return Finding("bundle", False, "the plan gives other generated code than the bundle was built from")
     return Finding("bundle", True, "the manifest names this program, and the code that the plan gives")
+
+
+def _is_compiled(name: str) -> bool:
+    """Return whether a file of a bundle is no source: the program, code for a device, a stand-in, a library."""
+    return name == PROGRAM or name.startswith((f"{COMPILED}/", f"{STAND_INS}/")) or ".so" in Path(name).suffixes
 
 
 def _bounds(path: Path, document: WcetDocument, program: codegen.Program, advance: Callable[[int], object]) -> Finding:

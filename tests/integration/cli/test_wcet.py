@@ -49,6 +49,9 @@ def test_items_of_other_targets_are_named(user: User) -> None:
     onnx.save_model(random_network(np.random.default_rng(3), (5, 6, 4)), user.folder / "sums.onnx")
     shown = user.here(*wcet(user, "--core", "none"))
     assert shown.code == 0, shown.err
+    [folder] = (user.folder / "runs").iterdir()
+    verified = user.here("verify", str(folder), "--json")
+    assert verified.document["valid"] is True, "the libraries of the other target are no sources of the bundle"
     assert re.search(r"item \w+ \(litert:xnnpack\): no bound; \d layers? missing above", " ".join(shown.out.split()))
 
 
