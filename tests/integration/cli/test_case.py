@@ -292,6 +292,28 @@ def test_two_cases_are_compared(user: User, case: Path, model: Path) -> None:
 
 
 @pytest.mark.campaign
+@pytest.mark.usefixtures("small_proof")
+def test_one_command_runs_what_is_missing_and_uses_it_again(user: User, model: Path) -> None:
+    words = ("case", "build", *BOARD, "--model", str(model), "--json")
+    ended = user.here(*words)
+    assert (ended.code, ended.document["failures"]) == (0, []), ended.out
+    document = read(Path(ended.document["case"]))
+    assert {leaf.kind for leaf in document.leaves.values()} == {"run", "measurement", "decision", "file"}
+    states = ended.document["states"]
+    assert {states[goal] for goal in ("G-C2", "G-C2a", "G-D1", "G-D2", "G-D4c", "G-E")} == {"supported"}
+    assert states["G-D4d"] == "undeveloped", "the machine code of this machine is not followed"
+    assumptions = [one.text for name, one in document.elements.items() if name.startswith("A-C2a-")]
+    [proof] = (Path(ended.document["case"], leaf.path) for leaf in document.leaves.values() if leaf.kind == "run")
+    assert assumptions == json.loads((proof / "proof.json").read_text())["assumptions"]
+    before = {path for path in (user.folder / "runs").iterdir() if "_case_" not in path.name}
+    again = user.here(*words)
+    assert before == {path for path in (user.folder / "runs").iterdir() if "_case_" not in path.name}
+    assert again.document["leaves"] == ended.document["leaves"]
+    for built in (ended, again):
+        shutil.rmtree(built.document["case"])
+
+
+@pytest.mark.campaign
 def test_a_night_checks_the_newest_case_of_a_board_and_model(user: User, case: Path, model: Path) -> None:
     night = user.folder / "night.yaml"
     cell = f"action: case, boards: [host], models: ['{model}'], reference: chunk, rebuild: false"
@@ -301,6 +323,20 @@ def test_a_night_checks_the_newest_case_of_a_board_and_model(user: User, case: P
     with changed(case / "objectives.csv"):
         ended = user.harness("nightly", str(night), "--new", "--json")
     assert (ended.code, [each["outcome"] for each in ended.document["entries"]]) == (1, ["not valid"]), ended.out
+
+
+def test_a_board_that_fails_leaves_its_goals_undeveloped_and_the_exit_code_says_so(user: User, model: Path) -> None:
+    boards = user.folder / "gone.yaml"
+    shipped = (ROOT / "boards.yaml").read_text()
+    boards.write_text(
+        shipped.replace("host:\n", "gone:\n", 1).replace("  local: true\n", "  address: nobody@127.0.0.1:9\n", 1)
+    )
+    words = ("--board", "gone", "--items", "c,c", "--model", str(model), "--boards", str(boards))
+    ended = user.here("case", "build", *words, "--json")
+    assert ended.code == 3, ended.out
+    assert [failure.partition(":")[0] for failure in ended.document["failures"]] == ["prove", "run", "measure"]
+    assert {"G-C2a", "G-C2b", "G-D4c"} <= set(ended.document["undeveloped"])
+    shutil.rmtree(ended.document["case"])
 
 
 @pytest.mark.parametrize(
