@@ -111,6 +111,8 @@ def _run_missing(
         try:
             leaf = read(step(), space.runs, with_files=False)
             leaves[leaf.name] = leaf
+            if reason := subject.staleness(leaf):  # for example of a checkout with changes
+                console.note(f"warning: {title}: harness case check will reject {leaf.name}: {reason}")
         except InfrastructureError as error:
             failures.append(f"{title}: {error.message}")
         except HarnessError as error:  # for example no bounds for this processor: the goal stays undeveloped

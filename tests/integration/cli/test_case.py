@@ -329,12 +329,14 @@ def test_a_board_that_fails_leaves_its_goals_undeveloped_and_the_exit_code_says_
     boards = user.folder / "gone.yaml"
     shipped = (ROOT / "boards.yaml").read_text()
     boards.write_text(
-        shipped.replace("host:\n", "gone:\n", 1).replace("  local: true\n", "  address: nobody@127.0.0.1:9\n", 1)
+        shipped.replace("host:\n", "gone:\n", 1).replace(
+            "  local: true\n", "  address: {host: 127.0.0.1, port: 9, user: nobody}\n", 1
+        )
     )
     words = ("--board", "gone", "--items", "c,c", "--model", str(model), "--boards", str(boards))
     ended = user.here("case", "build", *words, "--json")
     assert ended.code == 3, ended.out
-    assert [failure.partition(":")[0] for failure in ended.document["failures"]] == ["prove", "run", "measure"]
+    assert [failure.partition(":")[0] for failure in ended.document["failures"]] == ["prove", "run", "measure", "wcet"]
     assert {"G-C2a", "G-C2b", "G-D4c"} <= set(ended.document["undeveloped"])
     shutil.rmtree(ended.document["case"])
 
