@@ -72,7 +72,7 @@ def command(
         raise click.UsageError("give --board and --model")
     console = Console.open(as_json=as_json)
     options = {key: asked[key] for key in ("items", "split", "sync", "buffers")}
-    subject = Subject.of(RequestEntry(board=board, model=model, **options), space)
+    subject = Subject.of(RequestEntry(board=board, model=placed(model), **options), space)
     if pdf:
         page.require_browser()
     page.require_dot()
@@ -94,6 +94,11 @@ def command(
     if "refuted" in document.states().values():
         return EXIT_DIFFERS
     return EXIT_INFRASTRUCTURE if failures else EXIT_DONE
+
+
+def placed(model: str) -> str:
+    """Return the name of a model, or its absolute path: a case is checked from any folder."""
+    return str(Path(model).absolute()) if "/" in model or model.endswith(".onnx") else model
 
 
 def _run_missing(

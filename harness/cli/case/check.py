@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
-from harness.cli.case.build import tables
+from harness.cli.case.build import placed, tables
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.table import Table
@@ -87,7 +87,7 @@ def newest(space: Workspace, board: str | None = None, model: str | None = None)
             return path.parent
         with suppress(RequestError):
             asked = CaseDocument.read(path).request
-            if (asked.board, asked.model) == (board, model):
+            if (asked.board, asked.model) == (board, placed(str(model))):
                 return path.parent
     about = f" of {model} on {board}" if board else ""
     raise RequestError(f"{space.runs}: there is no case{about}", "build one: harness case build")
