@@ -90,8 +90,11 @@ def command(
 def taken() -> dict[Action, Taken]:
     """Return the options that an entry may give for each command."""
     from harness.cli import measure, prove, run
+    from harness.cli.case import check
 
-    return {"run": _taken(run.command), "prove": _taken(prove.command), "measure": _taken(measure.command)}
+    modules: dict[Action, click.Command]
+    modules = {"run": run.command, "prove": prove.command, "measure": measure.command, "case": check.command}
+    return {action: _taken(known) for action, known in modules.items()}
 
 
 def _taken(known: click.Command) -> Taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,18 +41,28 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
 
     Exit code: 0 bounded, 2 the request is invalid, 3 a tool is missing or the machine code is not understood.
     """
+    if not (board and model):
+        raise click.UsageError("give --board and --model")
+    console = Console.open(as_json=as_json)
+    document, folder = bounded(space, board, model, core, asked, console)
+    console.show(*summary(document), Text(f"evidence: {folder}"))
+    console.document(document.to_json() | {"run": str(folder)})
+    return EXIT_DONE
+
+
+def bounded(
+    space: Workspace, board: str, model: str, core: str | None, asked: Mapping[str, Any], console: Console
+) -> tuple[WcetDocument, Path]:
+    """Bound the program of these options of a plan; return the document, and the folder of the evidence."""
     from harness import targets
     from harness.report import wcet as page
     from harness.runs import job, wcet
     from harness.targets import bundle, codegen
 
-    if not (board and model):
-        raise click.UsageError("give --board and --model")
-    console = Console.open(as_json=as_json)
     profile = targets.load_boards(space.boards).board(board)
     wcet.require_processor(profile)
     # One vector in a block, as in measurements.
-    made = job.planned(space.model(model), profile, asked | {"block": asked["block"] or 1})
+    made = job.planned(space.model(model), profile, {**asked, "block": asked["block"] or 1})
     bundle.check_targets(made, profile)
     program = codegen.generate(made)
     with console.progress(f"building {made.network.name} for {made.board}", 1) as bar:
@@ -64,9 +75,7 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, core: st
         document, folder = wcet.bound(request, space.runs, measured, bar.advance)
     (folder / wcet.REPORT).write_text(page.html(document), encoding="utf-8")
     wcet.write(folder, document)
-    console.show(*summary(document), Text(f"evidence: {folder}"))
-    console.document(document.to_json() | {"run": str(folder)})
-    return EXIT_DONE
+    return document, folder
 
 
 def summary(document: WcetDocument) -> tuple[Any, ...]:

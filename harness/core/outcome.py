@@ -15,21 +15,23 @@ PARTS = ("board", "network", "tool", "reference")
 
 
 class Outcome(StrEnum):
-    """A verdict of `run.json`, or the reason for a missing verdict."""
+    """A verdict of `run.json` or of the check of an assurance case, or the reason for a missing verdict."""
 
     IDENTICAL = "identical"
     WITHIN_BOUND = "within bound"
     MEASURED = "measured"
+    VALID = "valid"
     DIFFERS = "differs"
     VARIES = "varies"
     REGRESSED = "regressed"
+    NOT_VALID = "not valid"
     INCONCLUSIVE = "inconclusive"
     NOT_RUN = "not run"
 
     @property
     def good(self) -> bool:
         """Return whether the outcome is the desired one; WITHIN_BOUND is not, unless a request accepts it."""
-        return self in {Outcome.IDENTICAL, Outcome.MEASURED}
+        return self in {Outcome.IDENTICAL, Outcome.MEASURED, Outcome.VALID}
 
     @property
     def sound(self) -> bool:

@@ -36,6 +36,8 @@ class Checks:
 
     def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
         """Raise RequestError if the entry is invalid; `given` are its options."""
+        if entry.action == "case":  # its board and model are known, and it uses neither
+            return
         board = self.board(entry.board)
         made = job.planned(self.model(entry.model), board, given)
         for item in made.items:

@@ -53,6 +53,9 @@ class JobCommands:
             return JobCommand(("boards", "check", job.board, "--json", "--quarantine"), CHECK_LIMIT_S)
         if job.kind is JobKind.CYCLE:
             return JobCommand(("boards", "cycle", job.board, "--json"), CYCLE_LIMIT_S)
+        if job.entry.action == "case":  # it writes nothing, and can be repeated
+            words = ("case", "check", *command_line(job.entry), "--json")
+            return JobCommand(words, left_s, self.run_of(job.entry))
         if job.entry.action == "measure":
             return self._measure(job.entry, left_s)
         return self._run(job.entry, left_s, tried)

@@ -27,6 +27,7 @@ POSSIBLE: Mapping[Action, tuple[Outcome, ...]] = {
     "run": (Outcome.IDENTICAL, Outcome.WITHIN_BOUND, Outcome.DIFFERS),
     "prove": (Outcome.IDENTICAL, Outcome.DIFFERS),
     "measure": (Outcome.MEASURED, Outcome.DIFFERS, Outcome.VARIES, Outcome.REGRESSED),
+    "case": (Outcome.VALID, Outcome.NOT_VALID),
 }
 """Possible values of `expect` for each action; the first is the default, `within bound` with `accept: bound`."""
 
@@ -271,6 +272,6 @@ def _text(name: str, value: Any, place: str) -> str:
 
 
 def command_line(entry: Entry) -> tuple[str, ...]:
-    """Return the words after `harness run`, `prove` or `measure` that define the entry."""
+    """Return the words after `harness run`, `prove`, `measure` or `case check` that define the entry."""
     items = (f"--items={entry.items}",) if entry.items else ()
     return (f"--board={entry.board}", f"--model={entry.model}", *items, *entry.options)

@@ -30,7 +30,7 @@ from harness.core.safe_io import read_document
 NIGHTS = "nights"
 LATEST_S = 1e11  # a time in the year 5138
 
-Action = Literal["run", "prove", "measure"]
+Action = Literal["run", "prove", "measure", "case"]
 Time = Annotated[float, Field(ge=0, lt=LATEST_S)]
 """A duration in seconds, or a time in seconds since 1970."""
 

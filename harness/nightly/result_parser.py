@@ -60,11 +60,11 @@ def settled(ending: Ending, run: Mapping[str, Any] | None) -> Ending:
     """Return the result of an attempt; `run` is the `run.json` of its folder, None if there is none.
 
     `run.json` has the verdict of a command that was killed afterwards.  A sound verdict without it is not
-    accepted.
+    accepted.  The evidence of a valid case is the case itself.
     """
     if run and not ending.outcome.final:
         return finished(run)
-    if ending.outcome.sound and (run or {}).get("verdict") != ending.outcome:
+    if ending.outcome.sound and ending.outcome is not Outcome.VALID and (run or {}).get("verdict") != ending.outcome:
         return _inconclusive("tool", f"harness reported {ending.outcome}, but its run.json does not")
     return ending
 

@@ -7,6 +7,7 @@ from harness.analysis.traceability import TraceabilityDocument
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
+from harness.runs.cases.entries import CaseDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.tables.document import TablesDocument
@@ -24,6 +25,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "decision_by_bounds": BoundsDocument,
     "tables": TablesDocument,
     "wcet": WcetDocument,
+    "case": CaseDocument,
     "bundle": Manifest,
 }
 

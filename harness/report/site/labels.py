@@ -13,9 +13,11 @@ TONES = {
     Outcome.IDENTICAL: "good",
     Outcome.WITHIN_BOUND: "bound",
     Outcome.MEASURED: "measured",
+    Outcome.VALID: "good",
     Outcome.DIFFERS: "bad",
     Outcome.VARIES: "bad",
     Outcome.REGRESSED: "bad",
+    Outcome.NOT_VALID: "bad",
     Outcome.INCONCLUSIVE: "unsure",
     Outcome.NOT_RUN: "idle",
 }

@@ -13,6 +13,8 @@ from harness.core.installation import ROOT
 from harness.core.outcome import Outcome
 from harness.nightly import checks, matrix
 from harness.nightly.matrix import Wanted
+from harness.nightly.schedule import BoardJob, JobKind
+from tests.support.nightly.simulated import commands
 
 GOOD = "matrices:\n  - boards: [host, xavier]\n    models: [acas_coc]\n"
 
@@ -91,6 +93,15 @@ def test_what_accepts_a_bound_expects_it(read: Any, keys: dict[str, str], expect
     assert entry.options == (("--accept=bound",) if "accept" in keys else ())
 
 
+def test_a_case_is_checked_and_is_valid_if_nothing_else_is_expected(read: Any, tmp_path: Path) -> None:
+    [entry] = read(cell(action="case", reference="chunk")).entries
+    assert (entry.key, entry.expect) == ("case host acas_coc --reference=chunk", Outcome.VALID)
+    job = BoardJob("host", JobKind.ATTEMPT, entry)
+    command = commands(tmp_path, "20260101-000000").of(job, 60.0, ())
+    assert command.words == ("case", "check", "--board=host", "--model=acas_coc", "--reference=chunk", "--json")
+    assert matrix.POSSIBLE["case"] == (Outcome.VALID, Outcome.NOT_VALID)
+
+
 def cell(**changes: str) -> str:
     lines = {"boards": "[host]", "models": "[acas_coc]"} | changes
     return "matrices:\n" + "".join(
@@ -115,7 +126,7 @@ def cell(**changes: str) -> str:
         (cell(models="[acas_coc, acas_cok]"), "n.yaml:3", "unknown model 'acas_cok'", "did you mean acas_coc"),
         (cell(models="[]"), "n.yaml:3", "at least 1 must be given", ""),
         (cell(boards="host"), "n.yaml:2", "boards: Input should be a list, as [one, another], found 'host'", ""),
-        (cell(action="rum"), "n.yaml:4", "'run', 'prove' or 'measure', found 'rum'", ""),
+        (cell(action="rum"), "n.yaml:4", "'run', 'prove', 'measure' or 'case', found 'rum'", ""),
         (cell(vektors="5"), "n.yaml:4", "unknown key 'vektors'", "did you mean vectors? valid choices: accept, "),
         (cell(samples="5"), "n.yaml:4", "unknown key 'samples'", ""),
         (cell(resume="x"), "n.yaml:4", "unknown key 'resume'", ""),
@@ -129,6 +140,9 @@ def cell(**changes: str) -> str:
         (cell(vectors='"5\\n6"'), "n.yaml:4", "vectors is a number, a text or a list of them", ""),
         (cell(vectors="true"), "n.yaml:4", "vectors is a number or a text, found True", ""),
         (cell(**{"x64-quant-precision": "5"}), "n.yaml:4", "x64-quant-precision is true or false, found 5", ""),
+        (cell(action="case", items="[c]"), "n.yaml:2", "no such option: --items", "harness check --help"),
+        (cell(action="case", vectors="5"), "n.yaml:5", "unknown key 'vectors'", "reference"),
+        (cell(action="case", expect="identical"), "n.yaml:5", "case never ends with 'identical'", "valid, not valid"),
         (cell(items="[c]"), "n.yaml:2", "board host has 2 items", ""),
         (cell(items='["c,nothing"]'), "n.yaml:2", "unknown target 'nothing'", ""),
         (cell(split="nowhere=network"), "n.yaml:2", "nowhere", ""),

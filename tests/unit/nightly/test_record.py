@@ -68,9 +68,9 @@ def test_what_is_no_night_is_refused(tmp_path: Path, damage: str) -> None:
 
 
 def test_outcomes_tell_what_is_found_from_what_failed() -> None:
-    assert [outcome for outcome in Outcome if outcome.good] == [Outcome.IDENTICAL, Outcome.MEASURED]
+    assert [outcome for outcome in Outcome if outcome.good] == [Outcome.IDENTICAL, Outcome.MEASURED, Outcome.VALID]
     assert [outcome for outcome in Outcome if outcome.sound and not outcome.good] == [Outcome.WITHIN_BOUND]
-    assert [outcome.exit_code for outcome in Outcome] == [0, 1, 0, 1, 1, 1, 3, 3]
+    assert [outcome.exit_code for outcome in Outcome] == [0, 1, 0, 0, 1, 1, 1, 1, 3, 3]
     assert [outcome for outcome in Outcome if not outcome.final] == [Outcome.INCONCLUSIVE, Outcome.NOT_RUN]
     assert str(LOST) == "inconclusive (network)"
     assert str(GOOD) == "identical"

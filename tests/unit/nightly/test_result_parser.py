@@ -27,7 +27,16 @@ def attempt(said: Said, *, differs_so_far: bool = False) -> Ending:
 
 @pytest.mark.parametrize(
     ("verdict", "code"),
-    [("identical", 0), ("measured", 0), ("within bound", 1), ("differs", 1), ("varies", 1), ("regressed", 1)],
+    [
+        ("identical", 0),
+        ("measured", 0),
+        ("valid", 0),
+        ("not valid", 1),
+        ("within bound", 1),
+        ("differs", 1),
+        ("varies", 1),
+        ("regressed", 1),
+    ],
 )
 def test_a_verdict_is_taken_as_it_is(verdict: str, code: int) -> None:
     assert attempt(said(code, verdict=verdict, reason="why")) == Ending(Outcome(verdict), "why")
@@ -161,6 +170,8 @@ def test_nothing_is_good_without_its_evidence() -> None:
             Outcome.INCONCLUSIVE, "harness reported identical, but its run.json does not", "tool"
         )
         assert result_parser.settled(bad, run) == bad
+    valid = Ending(Outcome.VALID, "5 leaves are valid")
+    assert result_parser.settled(valid, None) == valid, "the evidence of a case is the case"
 
 
 def test_a_check_says_of_one_board_whether_it_is_fit() -> None:
