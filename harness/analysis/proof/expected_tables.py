@@ -113,7 +113,9 @@ def _in_statements(node: Node) -> dict[str, Array]:
 
 def _in_arguments(node: Node) -> dict[str, Array]:
     """Return tables of iree:static, arguments of its functions: constants of several values, as the file has them."""
-    if node.operator not in DENSE:
+    if node.operator in (*FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
+        return {name: node.constants[name] for name in ("weights", "bias")}
+    if node.operator not in (*DENSE, "QLinearConv"):
         return {name: values for name, values in _of_elements(node).items() if np.size(values) > 1}
     tables = {name: node.constants[name] for name in ("weights", "bias", "multiplier")}
     zero_points = node.constants["weights_zero_point"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -72,6 +73,9 @@ def _compiled(kernel: Kernel, processor: Processor) -> Compiled:
     what = f"layer {kernel.layer} ({kernel.name})"
     content, host, executables = compiler.compiled(kernel.text, path_of(kernel.name), what, processor)
     found = schedule.read(host, executables, kernel.name, what)
+    if found.result.size == schedule.WHOLE:
+        whole = dataclasses.replace(found.result, size=kernel.arguments[found.result.number])
+        found = dataclasses.replace(found, result=whole)
     functions = calls.functions(found)
     if not functions:
         return Compiled(kernel, found, "", b"")

@@ -24,6 +24,10 @@ IGNORED = frozenset(
 """Operations that compute nothing: they check types, wait, or submit what was recorded, in its order."""
 
 
+WHOLE = -1
+"""The size of a result that is an argument as it was given."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A part of a buffer in bytes: of argument `number`, or, if `fresh`, of a buffer of the program's own."""
@@ -127,7 +131,7 @@ class _Reader:
         self._known: dict[Any, Known] = {}
         self._steps: list[Dispatch | Copy | Fill] = []
         self._buffers: list[int] = []
-        self._views: dict[Any, Place] = {}
+        self._views = {each: Place(False, number, 0, WHOLE) for number, each in enumerate(self._arguments)}
         self._operations: Mapping[str, Callable[[Any, list[Any]], None]] = {
             "arith.constant": self._constant,
             "hal.buffer_view.buffer": self._argument,

@@ -26,6 +26,7 @@ from harness.targets.iree.module import Lowerings, alias, comment, location_text
 
 FOLDER = "iree"
 ALIGNMENT = 64  # IREE_ALIGNMENT in kernels/iree/iree.h
+GROUPED = 4  # weights of a convolution have more axes if it has groups: the last two are those of its outputs
 FRAME_LIMIT = 1 << 20
 """Bytes of the largest copies of a stage; a thread has a stack of 8 MiB."""
 
@@ -54,7 +55,8 @@ class _Stage(Function):
     def constant(self, name: str, values: Array) -> Value:
         """Return an argument for the constant."""
         found = Value(self.unique(name), values.shape, values.dtype)
-        held = values.reshape(-1) if values.ndim < 2 else values.reshape(len(values), -1)
+        columns = math.prod(values.shape[-2:] if values.ndim > GROUPED else values.shape[-1:])
+        held = values.reshape(-1) if values.ndim < 2 else values.reshape(-1, columns)
         self.constants.append((found, Table(f"{self._layer}_{found.name[1:]}", held)))
         return found
 

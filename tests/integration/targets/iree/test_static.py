@@ -19,9 +19,11 @@ from harness.core.errors import RequestError, ToolError
 from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.plan import plan
+from harness.reference.specification import SpecificationReference
 from harness.targets import Claim, codegen, toolchain
 from harness.targets.iree import build, calls, compiler, schedule
 from harness.targets.iree.function import Block, Scalar
+from harness.targets.iree.module import module_text
 from harness.targets.iree.objects import Object
 from harness.targets.iree.schedule import Copy, Dispatch, Place, Schedule
 from harness.targets.iree.static import Kernel
@@ -66,7 +68,7 @@ def test_programs_have_the_bits_of_the_specification(name: str, board: Profile, 
     net = supported(NETWORKS[name]())
     trial = Workshop(board, objects, tmp_path).trial(net, block=7)
     vectors = uniform_vectors(net, 40, seed=1)
-    assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
+    assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
     assert targets.bounded(trial.made) == ()
 
 
@@ -120,6 +122,19 @@ def test_contraction_is_found_when_the_program_is_built_and_named_when_it_runs(
     assert (right[0] != actual[0]).any()
     first = next(cases(net, vectors, right, dict(enumerate(actual))))
     assert "multiplications and additions are contracted (FMA)" in str(diagnose(first))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", SMALL)
+def test_ptx_of_the_documentation_is_not_contracted(name: str, tmp_path: Path) -> None:
+    cuda = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_72", *compiler.ORDER)
+    dump = "--iree-hal-dump-executable-files-to=ptx"
+    compiler.run(module_text(SMALL[name]().layers), "net.mlir", "a test", tmp_path, *cuda, dump)
+    [ptx] = (tmp_path / "ptx").glob("*.ptx")
+    operations = re.findall(r"(?m)^\s+((?:fma|mul|div)[.\w]*\.f32)", ptx.read_text())
+    assert ".target sm_72" in ptx.read_text()
+    assert operations
+    assert {each.split(".")[0] for each in operations} <= {"mul", "div"}
 
 
 def _compiled(text: str, processor: compiler.Processor = ARM) -> tuple[bytes, str, str]:
