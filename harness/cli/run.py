@@ -20,6 +20,7 @@ from harness.cli._options import (
     require_alone,
     run_folder,
     seed,
+    streaming,
     traced,
 )
 from harness.core.console import Console
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     shell_complete=_completion.runs,
     help="Resume this unfinished run: a folder, or its name under runs/.",
 )
+@streaming
 @accepting
 @traced
 @precise
