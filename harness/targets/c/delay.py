@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from harness.operators.delay import Delay
 from harness.operators.obligations import StageKind
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
-from harness.targets.generated import C_TYPES, LayerCode, literal, stage
+from harness.targets.generated import C_TYPES, LayerCode, Table, literal, stage
 
 
 class DelayLowering(CLowering[Delay]):
@@ -29,7 +31,8 @@ class DelayLowering(CLowering[Delay]):
             f"        for (size_t n = 0; n < {given}u; ++n)\n"
             f"            out[b * {kept + given}u + {kept}u + n] = in[b * {given}u + n];\n"
             f"    }}",
-            code.loop(layer, f"out[n] = {literal(layer.value)};"),
+            code.loop(layer, f"out[n] = {layer.name}_value[0];"),
+            (Table(f"{layer.name}_value", np.atleast_1d(layer.value), "padding of the layer that reads the frames"),),
         )
 
     def unrolled(self, layer: Delay, sources: Sequence[str]) -> LayerCode:
@@ -41,10 +44,10 @@ class DelayLowering(CLowering[Delay]):
             for b in range(outer)
             for n in range(kept + given)
         )
-        return _code(layer, sources, code.assigned(copies), code.assigned([literal(layer.value)] * layer.size))
+        return _code(layer, sources, code.assigned(copies), code.assigned([literal(layer.value)] * layer.size), ())
 
 
-def _code(layer: Delay, sources: Sequence[str], move: str, begin: str) -> LayerCode:
+def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: tuple[Table, ...]) -> LayerCode:
     """Return the code of the bodies of both stages, which compute `out` from `in`, the first also from `before`."""
     name, c_type, [source] = layer.name, C_TYPES[layer.dtype.name], sources
     both, width = layer.size + layer.input.size, layer.input.size
@@ -69,8 +72,8 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str) -> LayerC
     )
     moves = code.each_vector(f"{compute.name}({before}[v], {source}[v], {name}_output[v]);")
     return LayerCode(
-        code.definitions((), code.function(reset, f"(void)in;\n    {begin}"), shift),
+        code.definitions(tables, code.function(reset, f"(void)in;\n    {begin}"), shift),
         f"{begins}\n{moves}",
-        (),
+        tables,
         (compute, reset),
     )
