@@ -104,9 +104,16 @@ class Stream:
         cut: Array = stream[:, :, begin : begin + flow.length].reshape(len(frames), -1)
         return cut
 
-    def requests(self) -> dict[str, int]:
-        """Return the settings as the metadata has them."""
+    @property
+    def settings(self) -> dict[str, int]:
+        """The settings as the metadata has them."""
         return {"axis": self.axis, "pulse": self.pulse, "steps": self.steps}
+
+    @property
+    def history_bytes(self) -> int:
+        """The bytes of the frames that are kept from step to step."""
+        kept = (layer for layer in self.network.layers if layer.steps_of_stream > 1)
+        return sum((layer.size - layer.input.size) * layer.dtype.itemsize for layer in kept)
 
 
 def of(network: Network) -> Stream | None:
