@@ -127,7 +127,7 @@ def of(network: Network) -> Stream | None:
         asked = json.loads(network.metadata[SETTINGS])
         axis, pulse, steps = (asked[key] for key in ("axis", "pulse", "steps"))
         whole = models.parse(base64.b64decode(network.metadata[WHOLE], validate=True), network.name)
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+    except (KeyError, TypeError, ValueError, binascii.Error, RequestError) as error:
         raise RequestError(f"model {network.name!r}: metadata {SETTINGS} is damaged", "make it again") from error
     made = stream(whole, axis, pulse, steps)
     if made.network.sha256 != network.sha256:
@@ -258,59 +258,68 @@ class _Steps:
                 self.whole, layer, f"pads {form.after} frames after the last one, and a stream has no last one",
                 "pads before the first frame alone",
             )  # fmt: skip
-        latest = max(self.flows[name].delay for name in layer.sources)
+        delay, new = max(self.flows[name].delay for name in layer.sources), self.flows[layer.sources[0]].new
+        if form.before:  # the first frame of the whole network is the first of a step, before which there is padding
+            delay += -delay % new
         changed = onnx.NodeProto()
         changed.CopyFrom(layer.streamed(node, axis))
         for position, name in enumerate(node.input):
             if name in layer.sources:
-                changed.input[position], flow = self._window(layer, form, name, latest)
+                changed.input[position], flow = self._window(layer, form, name, delay)
         self.nodes.append(changed)
         for name in node.output:
             self.flows[name] = flow
 
-    def _window(self, layer: Layer, form: Frames, source: str, latest: int) -> tuple[str, Flow]:
-        """Return the tensor with the frames that a layer reads in a step, and the frames of its output."""
-        flow = self.flows[source]
+    def _window(self, layer: Layer, form: Frames, source: str, delay: int) -> tuple[str, Flow]:
+        """Return the tensor with the frames that a layer reads in a step, and the frames of its output.
+
+        The frames of `source` are put off, so that they come as late as `delay` says.
+        """
+        flow, name = self.flows[source], source
+        if delay > flow.delay:
+            name = self._delayed("late", layer, flow, source, source, delay - flow.delay)
+            name = self._cut("aligned", layer, flow, source, name, flow.new)
         stride = flow.new if form.axis is None else form.stride
-        late = latest - flow.delay  # frames by which another input of the layer comes later
-        delay, new = latest, flow.new // stride
+        new = flow.new // stride
         history = max(form.extent - stride, form.before - delay, 0)
         history += (form.before - delay - history) % stride
         needed = (new - 1) * stride + form.extent
-        kept, start = history + late, self._start(layer, form, delay, flow.new)
-        name = self._delayed(layer, flow, source, kept, start, form) if kept else source
-        if kept + flow.new - needed >= (1 if form.axis is None or late else stride):
-            name = self._cut(layer, flow, source, name, needed)
+        if history:
+            start = delay // flow.new if form.before else 0
+            name = self._delayed("history", layer, flow, source, name, history, start, self._padding(layer, form))
+        if history + flow.new - needed >= (1 if form.axis is None else stride):
+            name = self._cut("window", layer, flow, source, name, needed)
         length = 1 if form.axis is None else layer.output.shape[form.axis]
         return name, Flow(form.axis, (delay + history - form.before) // stride, new, length)
 
-    def _start(self, layer: Layer, form: Frames, delay: int, new: int) -> int:
-        """Return the first step with frames of the whole network, before which a layer reads its padding."""
-        if not form.before:
-            return 0
-        if form.padding is None:
+    def _padding(self, layer: Layer, form: Frames) -> float:
+        """Return the value of frames before the stream; raise RequestError if no value stands for the padding."""
+        if form.padding is None and form.before:
             raise _refusal(self.whole, layer, "pads the axis, with no value that frames can have", "no padding of it")
-        if delay % new:
-            raise _refusal(
-                self.whole, layer,
-                f"pads frames that come {delay} frames late, and a step has {new} new ones",
-                f"--pulse {self.pulse // new}, or no padding of the axis",
-            )  # fmt: skip
-        return delay // new
+        return float(form.padding or 0)
 
-    def _delayed(self, layer: Layer, flow: Flow, source: str, history: int, start: int, form: Frames) -> str:
+    def _delayed(
+        self,
+        role: str,
+        layer: Layer,
+        flow: Flow,
+        source: str,
+        given: str,
+        history: int,
+        start: int = 0,
+        value: float = 0,
+    ) -> str:
         """Add a Delay; return its output."""
-        name, stem = self._name("history", layer, source)
-        node = helper.make_node("Delay", [source], [name], stem, domain=DOMAIN)
-        value = 0 if form.padding is None else form.padding
+        name, stem = self._name(role, layer, source)
+        node = helper.make_node("Delay", [given], [name], stem, domain=DOMAIN)
         settings = {"axis": 1 + (flow.axis or 0), "history": history, "start": start, "value": float(value)}
         node.attribute.extend(helper.make_attribute(key, each) for key, each in settings.items())
         self.nodes.append(node)
         return name
 
-    def _cut(self, layer: Layer, flow: Flow, source: str, given: str, frames: int) -> str:
+    def _cut(self, role: str, layer: Layer, flow: Flow, source: str, given: str, frames: int) -> str:
         """Add a Slice of the first frames; return its output."""
-        name, stem = self._name("window", layer, source)
+        name, stem = self._name(role, layer, source)
         bounds = {"starts": 0, "ends": frames, "axes": 1 + (flow.axis or 0)}
         for key, value in bounds.items():
             self.constants.append(numpy_helper.from_array(np.array([value], np.int64), f"{name}/{key}"))
