@@ -115,10 +115,10 @@ class Delay(Selection):
 
     def prepare(self) -> Evaluate:
         """Return the function of the steps of whole streams; the last one may be cut short."""
-        return lambda x: self._delayed(x, self.history, reset=True)
+        return lambda x: self._delayed(x, reset=True)
 
-    def _delayed(self, x: Array, history: int, *, reset: bool) -> Array:
-        """Return the steps with the frames from `history` before the new ones on; `reset` begins streams."""
+    def _delayed(self, x: Array, *, reset: bool) -> Array:
+        """Return the outputs of the steps of streams, or, without `reset`, of one that does not end."""
         outer, new, inner = self.sizes
         steps = self.steps if reset else len(x)
         whole = np.full((-(-len(x) // steps) * steps, outer, new, inner), self.value, self.dtype)
@@ -126,7 +126,7 @@ class Delay(Selection):
         given = whole.reshape(-1, steps, outer, new, inner)
         stream = np.moveaxis(given, 1, 2).reshape(len(given), outer, steps * new, inner)
         stream[:, :, : self.start * new] = self.value
-        padded = np.pad(stream, [(0, 0), (0, 0), (history, 0), (0, 0)], constant_values=self.value)
+        padded = np.pad(stream, [(0, 0), (0, 0), (self.history, 0), (0, 0)], constant_values=self.value)
         size = self.history + new
         y = np.stack([padded[:, :, step * new : step * new + size] for step in range(steps)], axis=1)
         y[:, : self.start + 1, :, : self.history] = self.value
@@ -172,22 +172,18 @@ class Delay(Selection):
         )
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield histories that are off by a frame or a step, or not of this stream."""
+        """Yield histories that are not updated, that move too little, and that begin with another stream."""
         [x] = inputs
         outer, new, inner = self.sizes
         right = self.prepare()(x)
-        frames = right.reshape(len(x), outer, self.history + new, inner)
-        for cause, step in (("early", -1), ("late", 1)):
-            moved = frames.copy()
-            moved[:, :, : self.history] = np.roll(frames, step, axis=2)[:, :, : self.history]
-            yield FaultModel(f"the history begins one frame too {cause}", f"{self.history} frames", _flat(moved))
-        fixed = frames.copy()
-        fixed[:, :, : self.history] = self.value
-        yield FaultModel("the history is not updated", "the frames of the steps before", _flat(fixed))
+        kept = right.reshape(len(x), outer, self.history + new, inner).copy()
+        kept[:, :, : self.history] = self.value
+        yield FaultModel("the history is not updated", "the frames of the steps before", kept.reshape(len(x), -1))
+        if new > 1:
+            moved = right.reshape(kept.shape).copy()
+            for step in np.flatnonzero(np.arange(len(x)) % self.steps > self.start):
+                moved[step, :, : self.history] = moved[step - 1, :, new - 1 : new - 1 + self.history]
+            yield FaultModel("the history moves by one frame too few", f"{new} frames", moved.reshape(len(x), -1))
         if self.start == 0:
-            endless = self._delayed(x, self.history, reset=False)
+            endless = self._delayed(x, reset=False)
             yield FaultModel("a stream goes on with the frames of the one before", f"{self.steps} steps", endless)
-
-
-def _flat(frames: Array) -> Array:
-    return frames.reshape(len(frames), -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from onnx import helper
 
 from harness import model as networks
 from harness import operators
-from harness.core.errors import RequestError
+from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.installation import ROOT
 from harness.model import stream as streams
 from harness.model.network import Network
@@ -154,16 +155,12 @@ def test_a_forged_network_of_steps_is_refused(changed: str) -> None:
 
 
 def test_the_reference_is_confirmed_by_the_whole_network() -> None:
-    found = streams.stream(small_stream(), 2)
+    found = streams.stream(small_stream(), 2, steps=12)
     vectors = inputs_of(found, 4)
     assert StreamReference(found).activations(vectors)[-1].shape == (4 * found.steps, 5)
-    later = found.flows["b"]
-    shifted = streams.Stream(
-        found.network, found.whole, found.axis, found.pulse, found.steps,
-        {**found.flows, "b": streams.Flow(later.axis, later.delay + 1, later.new, later.length - 1)},
-    )  # fmt: skip
-    with pytest.raises(Exception, match="layer 'b'"):
-        StreamReference(shifted).activations(vectors)
+    late = replace(found.flows["b"], delay=found.flows["b"].delay + 1)
+    with pytest.raises(ReferenceFailed, match=r"layer 'b' \(QLinearConv\), window 0, column 1: the steps say"):
+        StreamReference(replace(found, flows={**found.flows, "b": late})).activations(vectors)
 
 
 def delay(**attributes: Any) -> Delay:
