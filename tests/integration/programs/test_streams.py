@@ -76,7 +76,7 @@ def test_wrong_histories_are_found_and_named(host: Profile, tmp_path: Path, obje
 @pytest.mark.parametrize("compiler", ["gcc", GNU])
 def test_the_structure_of_a_stream_holds(host: Profile, tmp_path: Path, objects: Path, compiler: str) -> None:
     """A stage that reads the history of another layer is found."""
-    flags = ("-O3", "-mcpu=cortex-a53") if compiler == GNU else ("-O3",)
+    flags = ("-O2", "-mcpu=cortex-a53") if compiler == GNU else ("-O3",)
     toolchain = host.toolchain.model_copy(update={"compiler": compiler, "flags": flags})
     board = host.model_copy(update={"toolchain": toolchain})
     made = planned(board)
