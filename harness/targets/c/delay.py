@@ -61,19 +61,18 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: t
         f"    for (size_t v = 0; v < vectors; ++v)\n"
         f"        {compute.name}(&in[v * {both}u], &in[(v * {both}u) + {layer.size}u], &out[v * {layer.size}u]);\n}}"
     )
+    # One copy is filled in each execution, so that all take as long: without a new stream it is the one that is written.
     before = f"{name}_copies[(execution + 1u) % 2u]"
-    begins = "\n".join(
+    fills = "\n".join(
         (
-            f"    if ((execution % {layer.steps}u) <= {layer.start}u) {{",
-            "        for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v)",
-            f"            {reset.name}({source}[v], {before}[v]);",
-            "    }",
+            f"    const size_t begins = ((execution % {layer.steps}u) <= {layer.start}u) ? 1u : 0u;",
+            code.each_vector(f"{reset.name}({source}[v], {name}_copies[(execution + begins) % 2u][v]);"),
         )
     )
     moves = code.each_vector(f"{compute.name}({before}[v], {source}[v], {name}_output[v]);")
     return LayerCode(
         code.definitions(tables, code.function(reset, f"(void)in;\n    {begin}"), shift),
-        f"{begins}\n{moves}",
+        f"{fills}\n{moves}",
         tables,
         (compute, reset),
     )

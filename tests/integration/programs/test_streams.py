@@ -24,17 +24,17 @@ from tests.support.streams import inputs_of, small_stream
 
 STREAM = streams.stream(small_stream(), 2, pulse=4, steps=8)
 VECTORS = inputs_of(STREAM, 6)
-RESET = (
-    "    if ((execution % 8u) <= 0u) {\n        for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v)\n"
-    "            history_b_reset("
+BEGINS = (
+    "((execution % 8u) <= 0u) ? 1u : 0u;\n    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v) {\n"
+    "        history_b_"
 )
 WRONG = {
     "the history moves by one frame too few": Patch("network.c", "before[b * 6u + 2u + n]", "before[b * 6u + 1u + n]"),
     "the history is not updated": Patch(
-        "network.c", RESET, RESET.replace("(execution % 8u) <= 0u", "execution < 999u")
+        "network.c", BEGINS, BEGINS.replace("(execution % 8u) <= 0u", "execution < 999u")
     ),
     "a stream goes on with the frames of the one before": Patch(
-        "network.c", RESET, RESET.replace("(execution % 8u) <= 0u", "execution == 0u")
+        "network.c", BEGINS, BEGINS.replace("(execution % 8u) <= 0u", "execution == 0u")
     ),
 }
 """A change of the program for each cause that the diagnosis knows."""
