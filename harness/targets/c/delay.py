@@ -61,7 +61,7 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: t
         f"    for (size_t v = 0; v < vectors; ++v)\n"
         f"        {compute.name}(&in[v * {both}u], &in[(v * {both}u) + {layer.size}u], &out[v * {layer.size}u]);\n}}"
     )
-    # One copy is filled in each execution, so that all take as long: without a new stream it is the one that is written.
+    # Each execution fills one copy, so that all take as long: without a new stream the one that it writes next.
     before = f"{name}_copies[(execution + 1u) % 2u]"
     fills = "\n".join(
         (
