@@ -279,14 +279,19 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
         "wall_s",
     )
     content = document.to_json()
+    stream = {"stream": content["model"]["stream"]} if "stream" in content["model"] else {}
     optional = [key for key in ("whole_network", "network_outputs", "accepted") if key in content]
-    return {key: content[key] for key in (*kept, *optional)} | {
-        "board": document.board.name,
-        "board_kind": document.board.kind,
-        "model": document.model.name,
-        "vectors": document.stimuli.count,
-        "run": folder,
-    }
+    return (
+        {key: content[key] for key in (*kept, *optional)}
+        | stream
+        | {
+            "board": document.board.name,
+            "board_kind": document.board.kind,
+            "model": document.model.name,
+            "vectors": document.stimuli.count,
+            "run": folder,
+        }
+    )
 
 
 def inconclusive(request: Request, error: InfrastructureError) -> dict[str, Any]:
