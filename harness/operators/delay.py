@@ -186,4 +186,4 @@ class Delay(Selection):
             yield FaultModel("the history moves by one frame too few", f"{new} frames", moved.reshape(len(x), -1))
         if self.start == 0:
             endless = self._delayed(x, reset=False)
-            yield FaultModel("a stream goes on with the frames of the one before", f"{self.steps} steps", endless)
+            yield FaultModel("a stream begins with frames of the one before", f"{self.steps} steps", endless)

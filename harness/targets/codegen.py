@@ -558,7 +558,7 @@ def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     layers = plan.network.layers
     return [
         f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.size}] = "
-        f"{_array(other)}[execution % {other.buffers}];"
+        f"{_array(other)}[execution % {other.buffers}u];"
         for other in [*_read(plan, served), task]
         if other.buffers > 1
     ]

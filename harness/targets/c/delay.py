@@ -65,7 +65,9 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: t
     before = f"{name}_copies[(execution + 1u) % 2u]"
     fills = "\n".join(
         (
-            f"    const size_t begins = ((execution % {layer.steps}u) <= {layer.start}u) ? 1u : 0u;",
+            "    size_t begins = 0;",
+            f"    if ((execution % {layer.steps}u) <= {layer.start}u)",
+            "        begins = 1;",
             code.each_vector(f"{reset.name}({source}[v], {name}_copies[(execution + begins) % 2u][v]);"),
         )
     )

@@ -100,7 +100,7 @@ def test_a_history_that_is_not_reset_is_found(
     wrong = [layer["name"] for layer in document["layers"] if layer.get("own")]
     assert wrong[0] == "history_a"
     texts = [each["text"] for each in document["diagnoses"]]
-    assert any("a stream goes on with the frames of the one before" in text for text in texts)
+    assert any("a stream begins with frames of the one before" in text for text in texts)
     assert document["layers"][1]["first_difference"]["vector"] >= 8
 
 

@@ -25,15 +25,15 @@ from tests.support.streams import inputs_of, small_stream
 STREAM = streams.stream(small_stream(), 2, pulse=4, steps=8)
 VECTORS = inputs_of(STREAM, 6)
 BEGINS = (
-    "((execution % 8u) <= 0u) ? 1u : 0u;\n    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v) {\n"
-    "        history_b_"
+    "    if ((execution % 8u) <= 0u)\n        begins = 1;\n"
+    "    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v) {\n        history_b_"
 )
 WRONG = {
     "the history moves by one frame too few": Patch("network.c", "before[b * 6u + 2u + n]", "before[b * 6u + 1u + n]"),
     "the history is not updated": Patch(
         "network.c", BEGINS, BEGINS.replace("(execution % 8u) <= 0u", "execution < 999u")
     ),
-    "a stream goes on with the frames of the one before": Patch(
+    "a stream begins with frames of the one before": Patch(
         "network.c", BEGINS, BEGINS.replace("(execution % 8u) <= 0u", "execution == 0u")
     ),
 }

@@ -184,7 +184,7 @@ def test_a_delay_is_a_queue_of_frames(start: int) -> None:
     assert np.array_equal(layer.prepare()(x.reshape(13, -1)).reshape(13, 2, 7, 2), right)
     causes = {model.cause: model.output for model in layer.fault_models(x.reshape(13, -1))}
     assert all((output != np.reshape(right, (13, -1))).any() for output in causes.values())
-    assert ("a stream goes on with the frames of the one before" in causes) == (start == 0)
+    assert ("a stream begins with frames of the one before" in causes) == (start == 0)
 
 
 def test_a_streaming_form_is_that_of_its_window() -> None:
