@@ -22,6 +22,8 @@ from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import GNU, VARIANTS, of_variant
 from tests.support.streams import inputs_of, small_stream
 
+BRIEF = ("c", "c:unrolled")
+OTHERS = [each for each in VARIANTS if each not in BRIEF]
 STREAM = streams.stream(small_stream(), 2, pulse=4, steps=8)
 VECTORS = inputs_of(STREAM, 6)
 BEGINS = (
@@ -44,7 +46,7 @@ def planned(host: Profile, target: str = "c", **options: object) -> Plan:
     return plan.make(STREAM.network, of_variant(host, target), **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("target", [*BRIEF, *(pytest.param(each, marks=pytest.mark.campaign) for each in OTHERS)])
 def test_every_variant_computes_the_steps(host: Profile, tmp_path: Path, objects: Path, target: str) -> None:
     made = planned(host, target)
     assert made.block == 1
@@ -73,7 +75,7 @@ def test_wrong_histories_are_found_and_named(host: Profile, tmp_path: Path, obje
     assert cause in [hypothesis.cause for hypothesis in diagnose(own[0]).complete]
 
 
-@pytest.mark.parametrize("compiler", ["gcc", GNU])
+@pytest.mark.parametrize("compiler", [GNU, pytest.param("gcc", marks=pytest.mark.campaign)])
 def test_the_structure_of_a_stream_holds(host: Profile, tmp_path: Path, objects: Path, compiler: str) -> None:
     """A stage that reads the history of another layer is found."""
     flags = ("-O2", "-mcpu=cortex-a53") if compiler == GNU else ("-O3",)
