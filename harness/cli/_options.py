@@ -194,6 +194,6 @@ def require_alone(option: str, *others: object) -> None:
     """Raise UsageError if other options are given with the folder of a plan, because the plan already defines them."""
     if any(other is not None for other in others):
         raise click.UsageError(
-            f"{option} names a plan, which defines board, model, items, split, sync, buffers and block: "
+            f"{option} names a plan, which defines board, model, items, split, sync, buffers, block and stream: "
             "omit these options"
         )

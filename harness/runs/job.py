@@ -194,8 +194,13 @@ def _streamed(request: Request, network: Network) -> tuple[Request, Network]:
     return dataclasses.replace(request, vectors=vectors, pulse=made.pulse, steps=made.steps), made.network
 
 
-def _require_whole_streams(network: Network, vectors: int, chunk: int | None) -> None:
-    """Raise RequestError if a stream would end, or be divided, before its last step."""
+def _require_whole_streams(network: Network, vectors: int, chunk: int | None, cover: float | None) -> None:
+    """Raise RequestError if a stream would end, or be divided, before its last step, or be searched for."""
+    if network.steps > 1 and cover is not None:
+        raise RequestError(
+            f"--cover searches for vectors one by one, and those of {network.name} are the steps of streams",
+            "omit --cover, or search for vectors of the whole network: omit --stream",
+        )
     for what, count in (("vectors", vectors), ("chunk", chunk)):
         if count is not None and count % network.steps:
             raise RequestError(
@@ -296,7 +301,7 @@ def _prepare(
     if request.accept not in {None, ACCEPT_BOUND}:
         raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
     require_comparable(made, kind if request.floats is None else "prove", request.fetch)
-    _require_whole_streams(network, vectors.count, request.chunk)
+    _require_whole_streams(network, vectors.count, request.chunk, request.cover)
     if folder is None:
         fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)

@@ -74,6 +74,7 @@ def test_a_plan_of_steps_runs_again_in_whole_streams(user: User, small: tuple[st
         (("--stream", "2", "--pulse", "3"), "choose a multiple of 2"),
         (("--stream", "2", "--steps", "7"), "choose 8 to 65,536"),
         (("--stream", "2", "--block", "4"), "--block 4: each execution of small is one step of a stream"),
+        (("--stream", "2", "--cover", "0.5"), "--cover searches for vectors one by one"),
         (("--pulse", "2"), "add --stream AXIS, or omit them"),
     ],
 )
