@@ -1,6 +1,6 @@
 """Streams: a network that is computed step by step along one axis of its input, each step for its new frames alone.
 
-`steps_of` writes the network of one step as a model of its own: every layer has fewer frames, and a `Delay` (see
+`stream` writes the network of one step as a model of its own: every layer has fewer frames, and a `Delay` (see
 `harness/operators/delay.py`) in front of each layer that reads earlier ones.  Consecutive vectors of it are the steps
 of a stream.  The semantics are those of TFDeploy (Liautaud, 2018, chapter 3) and of tract's Pulse, with stated delays:
 frame j of a layer of the whole network is frame `delay` + j of the stream's layer of that name.
@@ -28,7 +28,7 @@ from harness.operators.base import Layer
 from harness.operators.delay import DOMAIN
 from harness.operators.frames import Frames
 
-SETTINGS, WHOLE = "stream", "stream_model"
+SETTINGS, WHOLE = "harness_stream", "harness_stream_model"
 """The metadata of a network of steps: axis, pulse and steps as JSON, and the file of the whole network in base64."""
 MOST_STEPS = 1 << 16
 
@@ -57,8 +57,8 @@ class Stream:
     """A network of steps, the whole network that it computes, and the frames of each of its layers by name.
 
     `axis` counts the vectors as 0, as ONNX does.  After `steps` vectors a new stream begins; the whole network needs
-    `window` of them.  `shifted` is true if no layer pads the axis: then the layers without a window of its own compute
-    the whole network for the frames of any `window` steps that follow each other.
+    `window` of them.  `shifted` is true if no layer pads the axis: then any `window` steps that follow each other give
+    what the whole network gives for their frames.
     """
 
     network: Network
@@ -247,9 +247,7 @@ class _Steps:
                 self.whole, layer, f"its inputs are {sorted(delays)} steps late", "windows that end together"
             )
         self.nodes.append(node)
-        for name in node.output:
-            self.flows[name] = Flow(None, delays.pop(), 1, 1)
-            delays.add(self.flows[name].delay)
+        self.flows |= dict.fromkeys(node.output, Flow(None, *delays, 1, 1))
 
     def _frame(self, layer: Layer, axis: int, form: Frames, node: onnx.NodeProto) -> None:
         """Add a node that reads frames, behind what keeps and cuts them."""

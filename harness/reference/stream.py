@@ -10,7 +10,8 @@ from harness.core.errors import ReferenceFailed
 from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import HostCheck
 from harness.model.stream import Stream, of
-from harness.reference import Expected, Reference, require_numbers
+from harness.operators.exact import BLOCK
+from harness.reference import Expected, Reference, max_ratio, require_numbers
 from harness.reference.specification import SpecificationReference
 
 
@@ -45,14 +46,18 @@ class StreamReference:
         stream = self._stream
         right = self._steps.activations(vectors)
         require_numbers(stream.network.layers, right)
+        ratios: dict[str, list[float | None]] = {}
+        at_once = max(BLOCK // stream.windows, 1) * stream.steps
         complete = len(vectors) - len(vectors) % stream.steps
-        ratios: dict[str, float | None] = {}
-        if complete:
-            ratios = self._confirm(vectors[:complete], [values[:complete] for values in right])
-        return Expected(right, tuple(ratios.get(layer.output.name) for layer in stream.network.layers))
+        for start in range(0, complete, at_once):
+            part = slice(start, min(start + at_once, complete))
+            for name, ratio in self._confirm(vectors[part], [values[part] for values in right], start).items():
+                ratios.setdefault(name, []).append(ratio)
+        names = (layer.output.name for layer in stream.network.layers)
+        return Expected(right, tuple(max_ratio(ratios.get(name, ())) for name in names))
 
-    def _confirm(self, vectors: Array, right: list[Array]) -> dict[str, float | None]:
-        """Return `Expected.ratios` of the whole network by the names of tensors.
+    def _confirm(self, vectors: Array, right: list[Array], start: int) -> dict[str, float | None]:
+        """Return `Expected.ratios` of the whole network by the names of tensors; the first vector has number `start`.
 
         Raises ReferenceFailed at the first layer in which a frame differs from the whole network's.
         """
@@ -65,9 +70,12 @@ class StreamReference:
             different = np.argwhere(np.ascontiguousarray(found).view(word) != wanted.view(word))
             if len(different):
                 window, column = map(int, different[0])
+                first, number = divmod(window, len(vectors) // stream.steps)
+                number += start // stream.steps
                 raise ReferenceFailed(
-                    f"layer {layer.name!r} ({layer.operator}), window {window}, column {column}: the steps say "
-                    f"{found[window, column]}, the whole network {wanted[window, column]} ({len(different)} values)",
+                    f"layer {layer.name!r} ({layer.operator}), stream {number}, window {first}, "
+                    f"column {column}: the steps say {found[window, column]}, the whole network "
+                    f"{wanted[window, column]} ({len(different)} values)",
                     "the streaming form of a layer is wrong: report it",
                 )
         of_layers = zip(stream.whole.layers, expected.ratios, strict=True)

@@ -120,7 +120,7 @@ def test_refusals_name_the_node_and_the_choices(model: str, asked: tuple[int, ..
 
 
 def test_every_operator_says_whether_it_has_a_streaming_form() -> None:
-    """Each reads a layer here, or inherits the rule of `Layer`, which refuses what is not elementwise."""
+    """Those without a rule of their own have that of `Layer`, which refuses what is neither elementwise nor joined."""
     own = {
         name
         for (_, name), operator in operators.by_onnx_name().items()
@@ -159,7 +159,9 @@ def test_the_reference_is_confirmed_by_the_whole_network() -> None:
     vectors = inputs_of(found, 4)
     assert StreamReference(found).activations(vectors)[-1].shape == (4 * found.steps, 5)
     late = replace(found.flows["b"], delay=found.flows["b"].delay + 1)
-    with pytest.raises(ReferenceFailed, match=r"layer 'b' \(QLinearConv\), window 0, column 1: the steps say"):
+    with pytest.raises(
+        ReferenceFailed, match=r"layer 'b' \(QLinearConv\), stream 0, window 0, column 1: the steps say"
+    ):
         StreamReference(replace(found, flows={**found.flows, "b": late})).activations(vectors)
 
 
