@@ -247,7 +247,7 @@ class _Steps:
                 self.whole, layer, f"its inputs are {sorted(delays)} steps late", "windows that end together"
             )
         self.nodes.append(node)
-        self.flows |= dict.fromkeys(node.output, Flow(None, *delays, 1, 1))
+        self.flows |= dict.fromkeys(node.output, Flow(None, delays.pop(), 1, 1))
 
     def _frame(self, layer: Layer, axis: int, form: Frames, node: onnx.NodeProto) -> None:
         """Add a node that reads frames, behind what keeps and cuts them."""
