@@ -141,6 +141,19 @@ accepting = click.option(
     type=click.Choice(["bound"]),
     help="Exit with 0 for the verdict `within bound` too: of layers whose target does not promise every bit.",
 )
+
+
+def streaming(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a stream."""
+    for name, kind, text in (
+        ("--steps", click.IntRange(1), "Steps after which a new stream begins; by default two windows, or one."),
+        ("--pulse", click.IntRange(1), "New frames of a step; by default as few as the strides permit."),
+        ("--stream", click.IntRange(0), "Axis of the input along which each step computes what is new; 0: vectors."),
+    ):
+        command = click.option(name, type=kind, metavar="AXIS" if name == "--stream" else "N", help=text)(command)
+    return command
+
+
 run_folder = click.option(
     "--run-folder", metavar="FOLDER", help="Folder of the evidence; default: runs/<time>_<board>_<model>."
 )
@@ -181,6 +194,6 @@ def require_alone(option: str, *others: object) -> None:
     """Raise UsageError if other options are given with the folder of a plan, because the plan already defines them."""
     if any(other is not None for other in others):
         raise click.UsageError(
-            f"{option} names a plan, which defines board, model, items, split, sync, buffers and block: "
+            f"{option} names a plan, which defines board, model, items, split, sync, buffers, block and stream: "
             "omit these options"
         )

@@ -13,7 +13,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import Duration, as_json, pass_workspace, planned, precise, run_folder, seed
+from harness.cli._options import Duration, as_json, pass_workspace, planned, precise, run_folder, seed, streaming
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
 from harness.core.outcome import Outcome
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harness.boards.profile import Profile
     from harness.boards.tuning import LoadName, Notify
     from harness.execution import program
+    from harness.model.network import Network
     from harness.plan.plan import Plan
     from harness.runs.entries import MeasurementDocument
     from harness.runs.job import Job, Request
@@ -75,6 +76,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
     "Repeat the option to estimate the noise.",
 )
 @seed
+@streaming
 @precise
 @run_folder
 @as_json
@@ -156,21 +158,35 @@ def ordered(
     wanted = requests.settle(
         board, samples=samples, scope=scope, count=count, load=load, warmup=warmup, duration=duration
     )
+    network, streamed = _network(planned, space)
+    if streamed:
+        wanted = dataclasses.replace(wanted, warmup=-(-wanted.warmup // network.steps) * network.steps)
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "omit --count")
-    bases = _bases([space.run(path) for path in against], board, planned, wanted, space) if against else ()
-    request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
+    bases = _bases([space.run(path) for path in against], board, planned, wanted, network) if against else ()
+    vectors = -(-wanted.vectors // network.steps) if streamed else wanted.vectors
+    request = Request(**{**planned, "block": 1}, vectors=str(vectors), trace=0)
     return Order(request, wanted, bases)
 
 
+def _network(planned: Mapping[str, Any], workspace: Workspace) -> tuple[Network, bool]:
+    """Return the network that is measured, and whether it has the steps of a stream, each of which is a vector."""
+    from harness.model import stream as streams
+
+    network = workspace.model(planned["model"])
+    if planned["stream"] is None:
+        return network, False
+    return streams.stream(network, planned["stream"], planned["pulse"], planned["steps"]).network, True
+
+
 def _bases(
-    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
+    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, network: Network
 ) -> tuple[Base, ...]:
     """Return the measurements to compare with; each must have the plan of this measurement."""
     from harness.runs import job
     from harness.runs.measurement import base
 
-    made = job.planned(workspace.model(planned["model"]), board, {**planned, "block": 1})
+    made = job.planned(network, board, {**planned, "block": 1})
     return base.read_all(against, board, made, wanted)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, pass_workspace, planned, precise, run_folder, seed, traced
+from harness.cli._options import as_json, pass_workspace, planned, precise, run_folder, seed, streaming, traced
 from harness.core.console import Console
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     type=click.Choice(["all", "thresholds"]),
     help="Inputs of QuantizeLinear on the board: all 2^32, or those where codes change (default on an emulated board).",
 )
+@streaming
 @traced
 @precise
 @run_folder

@@ -20,6 +20,7 @@ from harness.cli._options import (
     require_alone,
     run_folder,
     seed,
+    streaming,
     traced,
 )
 from harness.core.console import Console
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     shell_complete=_completion.runs,
     help="Resume this unfinished run: a folder, or its name under runs/.",
 )
+@streaming
 @accepting
 @traced
 @precise
@@ -92,7 +94,8 @@ def requested(resume: Path | None, board: str, model: str, **asked: Any) -> Requ
     if resume and (asked["plan"] or asked["run_folder"]):
         raise click.UsageError("--resume uses the plan and the folder of its run: omit the other options")
     if asked["plan"]:
-        require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "buffers", "block")))
+        defined = ("items", "split", "sync", "buffers", "block", "stream", "pulse", "steps")
+        require_alone("--plan", board, model, *(asked[key] for key in defined))
     elif not resume and not (board and model):
         raise click.UsageError("give --board and --model, --plan FOLDER, or --resume RUN")
     return Request(board=board, model=model, **asked)

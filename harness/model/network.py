@@ -41,6 +41,11 @@ class Network:
     onnx_bytes: bytes
 
     @property
+    def steps(self) -> int:
+        """The vectors that follow each other as the steps of a stream; 1 if each vector is computed alone."""
+        return max(layer.steps_of_stream for layer in self.layers)
+
+    @property
     def readers(self) -> tuple[Layer, ...]:
         """The layers that read the input of the network."""
         return tuple(layer for layer in self.layers if self.input.name in layer.sources)

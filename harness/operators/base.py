@@ -22,6 +22,7 @@ from harness.operators.code_sums import Choice, CodeSums
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
+from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.obligations import (
     Obligation,
@@ -122,6 +123,8 @@ class Layer(ABC):
     """The operations of one value of the output, see `operations`."""
     layer_per_output: ClassVar[bool] = False
     """True if each output of a node is a layer of its own; other nodes have one output."""
+    copies: ClassVar[int] = 1
+    """The copies of its buffer: 2 if it reads its output for the vector before, which must then last until the next."""
     side_by_side: ClassVar[bool] = False
     """True if the fragment reads all activations side by side, as one tensor."""
 
@@ -416,6 +419,19 @@ class Layer(ABC):
         """
         return
 
+    def frames(self, axis: int) -> Frames | str:
+        """Return its streaming form along an axis of its inputs, counted without the vectors; or why it has none."""
+        shapes, shape = [tensor.shape for tensor in self.inputs], self.output.shape
+        if all(each == shape for each in shapes) and self.elementwise:
+            return Frames(axis)
+        if all(each[axis] == shape[axis] for each in shapes if len(each) == len(shape)) and self.side_by_side:
+            return Frames(axis)
+        return f"{self.operator} has no streaming form along axis {axis + 1}"
+
+    def streamed(self, node: onnx.NodeProto, axis: int) -> onnx.NodeProto:  # noqa: ARG002 - operators override it
+        """Return its node for a step of a stream along an axis of its inputs, whose padding is read as frames."""
+        return node
+
     def pieces(self, way: Way) -> Pieces | None:
         """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
         alike = self.uniform and all(tensor.shape == self.output.shape for tensor in self.inputs)
@@ -439,6 +455,11 @@ class Layer(ABC):
     def of_region(self, region: Region) -> dict[str, Any]:  # noqa: ARG002 - operators override it
         """Return the fields that differ in the layer of a region, but for its tensors."""
         return {}
+
+    @property
+    def steps_of_stream(self) -> int:
+        """The vectors that are the steps of one stream, each of which depends on those before; 1 for most layers."""
+        return 1
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
+from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
 from harness.operators.tensor import FLOAT32, LARGEST
@@ -101,6 +102,10 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         bound = bound if max(bound, inner) * (1 + gamma(OPERATIONS)) < LARGEST else np.inf
         written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=True)
         return cls(**written, mean=found["mean"], deviation=deviation, scale=found["scale"], offset=found["B"])
+
+    def frames(self, axis: int) -> Frames | str:
+        """Return that each frame is normalised alone, but for channels."""
+        return Frames(axis) if axis else super().frames(axis)
 
     def constants(self) -> Constants:
         """Return the constants of the formula, (channels,) each."""

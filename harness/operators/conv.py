@@ -75,6 +75,11 @@ y[m, p] = acc"""
         )
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
 
+    @property
+    def padding(self) -> float:
+        """0, whose products change no sum: none is -0."""
+        return 0.0
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield those of sums; wrong windows, layouts and groups."""
         yield from super().fault_models(*inputs)

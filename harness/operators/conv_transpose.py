@@ -21,6 +21,7 @@ from harness.operators.base import fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, in_order, read_finite
 from harness.operators.float_convolution import FloatConvolution, read_bias
+from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.region import Pieces, Way
 from harness.operators.tensor import FLOAT32, Tensor
@@ -57,6 +58,10 @@ acc = acc + x[c, p, q] * W[c, m, i, j]                   for the channels c of t
                                                          each operation rounded to float32; left out without an input
 y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise"""
     fragments = (FRAGMENT,)
+
+    def frames(self, axis: int) -> Frames | str:
+        """Return that a frame of the output needs frames that come later."""
+        return f"{self.operator} has no streaming form along axis {axis + 1}"
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -95,6 +95,11 @@ class MaxPool(Windowed, Selection):
         written = fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero)
         return cls(**written, window=window)
 
+    @property
+    def padding(self) -> int | None:
+        """The lowest code, which is chosen if all are; None for float32."""
+        return None if self.dtype == FLOAT32 else int(np.iinfo(self.dtype).min)
+
     def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
         """Refuse int8 padded with the code 0.
 

@@ -42,6 +42,8 @@ class StageKind(enum.Enum):
     """The part from quantised values to the int32 accumulators of a contraction."""
     FINISH = "finish"
     """The part from the accumulators to the output of a contraction."""
+    RESET = "reset"
+    """The output that a stream begins with, for any input."""
     MERGE = "merge"
     """The part that copies the columns of a tensor, which several items compute, into one buffer."""
 

@@ -122,6 +122,11 @@ class QLinearConv(Convolution, Contraction):
         layer.require_int32(node)
         return layer
 
+    @property
+    def padding(self) -> int:
+        """The zero point, which contributes 0."""
+        return self.a_zero_point
+
     def constants(self) -> Constants:
         """Return the tables, then the numbers."""
         found = dict(super().constants())

@@ -23,6 +23,7 @@ from harness.operators.base import ALONE, Constants, fields, limits
 from harness.operators.contraction import Contraction
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
+from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.region import Region
 from harness.operators.scaled_sum import Scales
@@ -113,6 +114,10 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     parameters = ()
     fragments = (FRAGMENT,)
+
+    def frames(self, axis: int) -> Frames | str:
+        """Return that one mean of all rows, or columns, ends the stream."""
+        return Frames(None, self.input.shape[axis]) if axis else super().frames(axis)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -17,6 +17,7 @@ import numpy as np
 from onnx import TensorProto
 
 from harness.operators.base import Evaluate, Selection, fields
+from harness.operators.frames import Frames
 from harness.operators.node import Node, element_type
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 from harness.operators.text import copying
@@ -44,6 +45,14 @@ class Rename(Selection):
         )
         shape = SHAPES[node.operator](node, source)
         return cls(**fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero))
+
+    def frames(self, axis: int) -> Frames | str:
+        """Return the axis at its new place; Flatten and Reshape read all of it, and end the stream."""
+        before, size = math.prod(self.input.shape[:axis]), self.input.shape[axis]
+        places = [at for at, other in enumerate(self.output.shape)
+                  if other == size and math.prod(self.output.shape[:at]) == before]  # fmt: skip
+        ends = self.operator in ("Flatten", "Reshape")
+        return Frames(None, size) if ends or not places else Frames(places[-1])
 
     @property
     def transparent(self) -> bool:

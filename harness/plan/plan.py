@@ -234,11 +234,24 @@ def make(
             "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
         )
     made = compose(profile.name, network, 1, sync or profile.sync, items, tasks)
+    if any(layer.copies > 1 for layer in network.layers):
+        block = _block_of_stream(network, block, pipeline=wanted.pipeline)
 
     def of(block: int) -> Plan:
         return reusing(made, reuse or (lambda _: False), block)
 
     return of(_largest_block(profile, of) if block is None else block)
+
+
+def _block_of_stream(network: Network, block: int | None, *, pipeline: bool) -> int:
+    """Return the block of a stream, whose steps are executions; RequestError if it was to be another."""
+    if block not in (None, 1) or pipeline:
+        asked = "split pipeline" if pipeline else f"--block {block}"
+        raise RequestError(
+            f"{asked}: each execution of {network.name} is one step of a stream, and reads the step before",
+            "omit it: the block of a stream is 1, without a pipeline",
+        )
+    return 1
 
 
 def _largest_block(profile: Profile, of: Callable[[int], Plan]) -> int:
@@ -369,7 +382,7 @@ def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pi
     for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
         for number, share in enumerate(parts):
             name = layer.name if len(parts) == 1 else unused(f"{layer.name}_{number}", taken)
-            tasks.append(Task(name, index, share.item, share.start, share.stop, runs=share.runs))
+            tasks.append(Task(name, index, share.item, share.start, share.stop, buffers=layer.copies, runs=share.runs))
     return _staged(layers, tasks) if pipeline else tuple(tasks)
 
 

@@ -21,23 +21,25 @@ class SpecificationReference:
         self._layers = network.layers
         self._evaluate = [layer.prepare() for layer in network.layers]
         self._threads = threads
+        self._at_once = -(-BLOCK // network.steps) * network.steps
 
     def activations(self, vectors: npt.NDArray[np.float32], given: Sequence[Array] | None = None) -> tuple[Array, ...]:
         """Return the outputs of all layers, in layer order, (n, size) each, for float32 (n, K) vectors.
 
-        Each layer reads the outputs of the layers before it, or `given` in their place, in layer order.
+        Each layer reads the outputs of the layers before it, or `given` in their place, in layer order.  Of a
+        network of steps the first vector begins a stream.
         """
         outputs = tuple(np.empty((len(vectors), layer.size), layer.dtype) for layer in self._layers)
 
         def compute(start: int) -> None:
-            written: dict[str, Array] = {self._input_name: vectors[start : start + BLOCK]}
+            written: dict[str, Array] = {self._input_name: vectors[start : start + self._at_once]}
             with np.errstate(all="ignore" if given else None):  # the outputs of a board can be anything
                 for layer, evaluate, output, read in zip(
                     self._layers, self._evaluate, outputs, given or outputs, strict=True
                 ):
-                    output[start : start + BLOCK] = evaluate(*(written[source] for source in layer.sources))
-                    written[layer.output.name] = read[start : start + BLOCK]
+                    output[start : start + self._at_once] = evaluate(*(written[source] for source in layer.sources))
+                    written[layer.output.name] = read[start : start + self._at_once]
 
         with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(compute, range(0, len(vectors), BLOCK)))
+            list(pool.map(compute, range(0, len(vectors), self._at_once)))
         return outputs

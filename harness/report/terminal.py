@@ -17,7 +17,7 @@ from harness.core.outcome import Outcome
 from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
-from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
+from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
 from harness.runs.facts import acceptance, bounded_texts, diagnosed, effect_text, gather, place, whole_text
 
 STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold magenta", Outcome.DIFFERS: "bold red"}
@@ -29,6 +29,8 @@ def show(content: Content, report: Path, console: Console) -> None:
     if document.proof:
         console.show(_proof_table(document.proof), Text(effort(document.proof)))
     console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
+    if document.model.stream:
+        console.show(_stream_table(document.model.stream), Text(stream_text(document.model.stream)))
     if ratio := _ratio_text(document.layers):
         console.show(Text(ratio))
     for output in document.whole_network:
@@ -68,6 +70,27 @@ def show_measurement(document: Mapping[str, Any], report: Path, console: Console
     from harness.report.measurements.terminal import show as show_measured  # with SciPy: see harness.report
 
     show_measured(document, report, console)
+
+
+def stream_text(stream: StreamEntry) -> str:
+    """Return the cost of a step, and what was compared with the whole network."""
+    share = stream.operations_of_whole / stream.operations if stream.operations else 1
+    return (
+        f"stream along axis {stream.axis}: a step has {plural(stream.pulse, 'new frame')} and takes "
+        f"{stream.operations:,} operations, the whole network {stream.operations_of_whole:,} ({share:.1f} x); "
+        f"{stream.history_bytes:,} bytes of frames are kept; the whole network confirmed the reference in "
+        f"{plural(stream.windows, 'window')} of {stream.window} of the {stream.steps} steps of each stream"
+    )
+
+
+def _stream_table(stream: StreamEntry) -> Table:
+    table = Table("layer of the stream", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("delay", "new", "of"):
+        table.add_column(heading, justify="right")
+    for layer in stream.layers:
+        unit = "step" if layer.axis is None else "frame"
+        table.add_row(layer.name, plural(layer.delay, unit), f"{layer.new:,}", f"{layer.length:,}")
+    return table
 
 
 def _failing_text(case: FailingEntry) -> str:

@@ -24,6 +24,7 @@ from harness.core.errors import InfrastructureError
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.model.network import Network
+from harness.plan.plan import Plan
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job
 
@@ -49,10 +50,10 @@ class Counterexample:
 def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Counterexample | None:
     """Minimise the first vector for which the first layer differs; None if nothing differs.
 
-    None is returned for a plan with bounded layers, too: its layers differ for their own inputs, not for the network's.
+    None is returned for a plan without one, see `has_none`.
     """
     first = first_difference(job.folder.chunks())
-    if first is None or targets.bounded(job.plan):
+    if first is None or has_none(job.plan):
         return None
     layer, difference = first
     notify(f"searching the smallest failing vector of layer {job.network.layers[layer].name}")
@@ -65,6 +66,16 @@ def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Cou
         notify(f"warning: the search for the smallest failing vector ended: {error.part}: {error.message}")
         note = f"the search for a smaller one ended: {error.part}: {error.message}"
         return Counterexample(layer, difference.vector, vector, difference, note=note)
+
+
+def has_none(plan: Plan) -> str:
+    """Return why a plan has no smallest failing vector, or nothing.
+
+    Bounded layers differ for their own inputs, not for the network's.
+    """
+    if plan.network.steps > 1:
+        return "a step of a stream fails with the steps before it, not alone"
+    return "the plan has bounded layers" if targets.bounded(plan) else ""
 
 
 def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:

@@ -27,6 +27,7 @@ from harness.core.installation import revision
 from harness.core.outcome import Outcome
 from harness.core.text import plural, shortened
 from harness.execution import dumps
+from harness.model import stream as streams
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met
@@ -278,14 +279,19 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
         "wall_s",
     )
     content = document.to_json()
+    stream = {"stream": content["model"]["stream"]} if "stream" in content["model"] else {}
     optional = [key for key in ("whole_network", "network_outputs", "accepted") if key in content]
-    return {key: content[key] for key in (*kept, *optional)} | {
-        "board": document.board.name,
-        "board_kind": document.board.kind,
-        "model": document.model.name,
-        "vectors": document.stimuli.count,
-        "run": folder,
-    }
+    return (
+        {key: content[key] for key in (*kept, *optional)}
+        | stream
+        | {
+            "board": document.board.name,
+            "board_kind": document.board.kind,
+            "model": document.model.name,
+            "vectors": document.stimuli.count,
+            "run": folder,
+        }
+    )
 
 
 def inconclusive(request: Request, error: InfrastructureError) -> dict[str, Any]:
@@ -416,8 +422,33 @@ def model_document(network: Network) -> dict[str, Any]:
             box_low=box[0].tolist(),
             box_high=box[1].tolist(),
         ),
-        metadata=network.metadata,
+        metadata={
+            key: value for key, value in network.metadata.items() if key not in (streams.SETTINGS, streams.WHOLE)
+        },
+        **_stream_entry(network),
     ).to_json()
+
+
+def _stream_entry(network: Network) -> dict[str, Any]:
+    """Return the entry of the stream whose steps a network computes; empty for another network."""
+    stream = streams.of(network)
+    if stream is None:
+        return {}
+    layers = [
+        entries.StreamedEntry(name=layer.name, **dataclasses.asdict(stream.flows[layer.output.name]))
+        for layer in stream.whole.layers
+    ]
+    found = entries.StreamEntry(
+        **stream.settings,
+        window=stream.window,
+        windows=stream.windows,
+        whole=stream.whole.sha256,
+        history_bytes=stream.history_bytes,
+        operations=sum(layer.operations for layer in network.layers),
+        operations_of_whole=sum(layer.operations for layer in stream.whole.layers),
+        layers=layers,
+    )
+    return {"stream": found}
 
 
 def graph_document(network: Network) -> list[dict[str, Any]]:

@@ -75,13 +75,47 @@ class InputEntry(Entries):
     box_high: Sequence[Number] = ()
 
 
+class StreamedEntry(Entries):
+    """A layer of the whole network: its frame j is frame `delay` + j of the stream; a step gives `new` of `length`.
+
+    Without an `axis` a step gives one value, computed from a window of frames.
+    """
+
+    name: str
+    axis: int | None
+    delay: int
+    new: int
+    length: int
+
+
+class StreamEntry(Entries):
+    """The stream whose steps the model computes; see `harness.model.stream.Stream`.
+
+    `whole` is the SHA-256 of the whole network, which takes `window` of the `steps` of a stream, in each of `windows`
+    places.  `history_bytes` are those of the frames that are kept from step to step.  The operations are those of
+    `Layer.operations`, of one step and of the whole network.
+    """
+
+    axis: int
+    pulse: int
+    steps: int
+    window: int
+    windows: int
+    whole: str
+    history_bytes: int
+    operations: int
+    operations_of_whole: int
+    layers: Sequence[StreamedEntry]
+
+
 class ModelEntry(Entries):
-    """The model."""
+    """The model; `stream` if it is a step of one."""
 
     name: str
     sha256: str
     input: InputEntry
     metadata: Mapping[str, str]
+    stream: StreamEntry | None = None
 
 
 class NodeEntry(Entries):

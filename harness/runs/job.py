@@ -19,6 +19,7 @@ from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
 from harness.core.text import plural, shortened
+from harness.model import stream as streams
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
@@ -26,6 +27,7 @@ from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
 from harness.reference import Reference
 from harness.reference.stimuli import Stimuli, from_file, stimuli
+from harness.reference.stream import StreamReference, reference_of
 from harness.runs import folder as run_folder
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
 from harness.targets import bundle, codegen
@@ -34,6 +36,8 @@ from harness.targets.codegen import Program
 
 ACCEPT_BOUND = "bound"
 """The value of `Request.accept`."""
+OPTIONAL = ("accept", "stream", "pulse", "steps")
+"""The options that a request without them does not name, as those of earlier versions."""
 LARGEST_CHUNK = 10_000
 FETCHED_BYTES = 1 << 30
 """The bytes of dumps and reference up to which a run fetches every dump by default."""
@@ -48,6 +52,9 @@ class Request:
     `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
 
     `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
+
+    `stream` is the axis along which the model is run as a stream, counted with the vectors, `pulse` the frames of a
+    step and `steps` those after which a new stream begins; None for the whole network, and for the defaults.
 
     `accept` is `bound` if the verdict `within bound` is good.
 
@@ -76,10 +83,14 @@ class Request:
     plan: str | None = None
     run_folder: str | None = None
     accept: str | None = None
+    stream: int | None = None
+    pulse: int | None = None
+    steps: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the options as JSON types, without `accept` if nothing is accepted."""
-        return {key: value for key, value in dataclasses.asdict(self).items() if (key, value) != ("accept", None)}
+        """Return the options as JSON types, without those of OPTIONAL that are not given."""
+        found = dataclasses.asdict(self)
+        return {key: value for key, value in found.items() if value is not None or key not in OPTIONAL}
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class Job:
     program: Program
     assessment: Assessment
     bundle: Bundle
-    reference: Reference
+    reference: Reference | StreamReference
     stimuli: Stimuli
     folder: RunFolder
     started: datetime
@@ -133,8 +144,9 @@ def vector_bytes(network: Network) -> int:
 
 
 def default_chunk(network: Network) -> int:
-    """Return the number of vectors for which a chunk has room, from 1 to LARGEST_CHUNK."""
-    return max(min(LARGEST_CHUNK, MEMORY_BUDGET // vector_bytes(network)), 1)
+    """Return the number of vectors for which a chunk has room, about 1 to LARGEST_CHUNK; streams are not divided."""
+    room = min(LARGEST_CHUNK, MEMORY_BUDGET // vector_bytes(network))
+    return max(room // network.steps, 1) * network.steps
 
 
 def default_fetch(network: Network, vectors: int) -> str:
@@ -161,8 +173,40 @@ def prepare(
         made = plan_folder.read(Path(request.plan))
         request = dataclasses.replace(request, board=made.board, model=made.network.name)
     else:
-        made = _make(request, workspace.model(request.model), profiles.board(request.board))
+        request, network = _streamed(request, workspace.model(request.model))
+        made = _make(request, network, profiles.board(request.board))
     return _prepare(request, made, profiles.board(request.board), None, workspace, show_plan, kind)
+
+
+def _streamed(request: Request, network: Network) -> tuple[Request, Network]:
+    """Return the request with its defaults and the network of steps if a stream is asked for; else what is given.
+
+    A number of vectors is that of whole streams; the request then has their steps.
+    """
+    if request.stream is None:
+        if request.pulse is not None or request.steps is not None:
+            raise RequestError("--pulse and --steps are those of a stream", "add --stream AXIS, or omit them")
+        return request, network
+    made = streams.stream(network, request.stream, request.pulse, request.steps)
+    vectors = request.vectors
+    if vectors.isdecimal():
+        vectors = str(int(vectors) * made.steps)
+    return dataclasses.replace(request, vectors=vectors, pulse=made.pulse, steps=made.steps), made.network
+
+
+def _require_whole_streams(network: Network, vectors: int, chunk: int | None, cover: float | None) -> None:
+    """Raise RequestError if a stream would end, or be divided, before its last step, or be searched for."""
+    if network.steps > 1 and cover is not None:
+        raise RequestError(
+            f"--cover searches for vectors one by one, and those of {network.name} are the steps of streams",
+            "omit --cover, or search for vectors of the whole network: omit --stream",
+        )
+    for what, count in (("vectors", vectors), ("chunk", chunk)):
+        if count is not None and count % network.steps:
+            raise RequestError(
+                f"--{what}: {count:,} steps are not whole streams of {network.name}, which have {network.steps:,}",
+                f"choose a multiple of {network.steps:,} steps; without --plan, --vectors is the number of streams",
+            )
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
@@ -257,6 +301,7 @@ def _prepare(
     if request.accept not in {None, ACCEPT_BOUND}:
         raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
     require_comparable(made, kind if request.floats is None else "prove", request.fetch)
+    _require_whole_streams(network, vectors.count, request.chunk, request.cover)
     if folder is None:
         fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
@@ -265,7 +310,7 @@ def _prepare(
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     program = codegen.generate(made)
     built = bundle.build(program, board, workspace.cache)
-    reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
+    reference = reference_of(network, x64_quant_precision=request.x64_quant_precision)
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)

@@ -278,14 +278,14 @@ def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[
     found = []
     arrays = {_output(task): _array(task) for task in plan.tasks}
     for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
-        merges = tuple(
+        merges: tuple[tuple[str, tuple[str | None, ...]], ...] = tuple(
             (merge.stage.name, (None, merge.buffer)) for other in of_launch for merge in _merges_of(plan, other)
         )
-        called = (
-            ()
-            if code.driver
-            else _called(code, [arrays.get(name, name) for name in _source_buffers(plan, task)], _array(task))
-        )
+        sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
+        resets = [stage.name for stage in code.stages if stage.part is StageKind.RESET]
+        merges += tuple((name, (*sources, _array(task))) for name in resets)
+        before = [_array(task)] if resets else []  # what the execution before has left
+        called = () if code.driver else _called(code, [*before, *sources], _array(task))
         copies = bool(_copies(plan, task, of_launch))
         found.append(Forward(f"{task.name}_forward", merges, called, code.driver, copies))
     return tuple(found)
@@ -299,7 +299,7 @@ def _ends(plan: Plan, items: Sequence[ItemCode]) -> Iterator[Forward | None]:
 
 def _called(code: LayerCode, sources: Sequence[str], output: str) -> tuple[tuple[str, tuple[str | None, ...]], ...]:
     """Return the stages that a forward calls one after the other, from the sources to the output."""
-    own = [stage for stage in code.stages if stage.part is not StageKind.MERGE]
+    own = [stage for stage in code.stages if stage.part not in (StageKind.MERGE, StageKind.RESET)]
     between = len(own) - 1
     ends: list[str | None] = [*[None] * between, output]
     starts: list[tuple[str | None, ...]] = [tuple(sources), *[(None,)] * between]
@@ -558,7 +558,7 @@ def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     layers = plan.network.layers
     return [
         f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.size}] = "
-        f"{_array(other)}[execution % {other.buffers}];"
+        f"{_array(other)}[execution % {other.buffers}u];"
         for other in [*_read(plan, served), task]
         if other.buffers > 1
     ]

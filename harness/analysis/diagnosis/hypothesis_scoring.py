@@ -49,7 +49,9 @@ def _at(inputs: Iterable[Array], rows: Array) -> tuple[Array, ...]:
 
 
 def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
-    known = case.layer.fault_models(*_at(case.inputs, rows))
+    known: Iterable[FaultModel] = case.layer.fault_models(*_at(case.inputs, rows))
+    if case.layer.steps_of_stream > 1:  # rows that do not follow each other are no stream
+        known = (each._replace(output=each.output[rows]) for each in case.layer.fault_models(*case.inputs))
     yield from known if case.layer.selects else _and_in_some_columns(case, rows, known)
     for mistake in layout.mistakes(case):
         yield mistake._replace(output=mistake.output[rows])

@@ -241,7 +241,7 @@ class Analysis:
             return len(self._decoder.convention.arguments) + STACK_ARGUMENTS
         facts = self.facts(name)
         values = [touch.value for touch in facts.touches]
-        values += [value for call in facts.calls for value in call.arguments]
+        values += [value for call in facts.calls for value in call.arguments[: PURE.get(str(call.name))]]
         used = (value.numbers for value in values if isinstance(value, Argument | Loaded))
         return 1 + max((number for numbers in used for number in numbers), default=-1)
 

@@ -52,8 +52,9 @@ SHORTEST_SHIFT_NS = 1000
 
 
 def seeded(network: Network, seed: int) -> Array:
-    """Return the vectors of whole runs, float32 (VECTORS, K)."""
-    return stimuli(network, VECTORS, seed).chunk(0, VECTORS)
+    """Return the vectors of whole runs, float32 (VECTORS, K), or as many as whole streams have."""
+    count = -(-VECTORS // network.steps) * network.steps
+    return stimuli(network, count, seed).chunk(0, count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,7 +217,11 @@ def _shape(
     elif proto.op_type in NUMBERS:
         return (NUMBERS[proto.op_type],)
     elif proto.domain not in ("", "ai.onnx"):
-        return tensors[sources[0]].shape
+        shape = list(tensors[sources[0]].shape)
+        if proto.op_type == "Delay":
+            attributes = {entry.name: entry.i for entry in proto.attribute}
+            shape[attributes["axis"] - 1] += attributes["history"]
+        return tuple(shape)
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), [1, *tensors[name].shape])
         for name, dtype in types.items()
@@ -330,6 +334,11 @@ def _numbers(**defaults: float) -> Reader:
     return lambda node: {
         name: _row(np.array(node.attributes.get(name, value), np.float32)) for name, value in defaults.items()
     }
+
+
+def _frames(node: Node) -> Constants:
+    """Read Delay: the value of frames before a stream."""
+    return {"value": _row(np.array(node.attributes["value"], node.dtype))}
 
 
 def _bounds(node: Node) -> Constants:
@@ -649,6 +658,7 @@ READERS: dict[str, Reader] = {
     "Clip": _bounds,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "Delay": _frames,
     "DequantizeLinear": _scaled,
     "Div": _of_two("dividend", "divisor"),
     "Elu": _numbers(alpha=1.0),

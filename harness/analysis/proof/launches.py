@@ -201,7 +201,10 @@ def questions(
     program: Program, probe: Probe | None, vectors: Array, references: Sequence[Array], effort: Effort
 ) -> Iterator[Question]:
     """Check that every launch writes the right outputs in its own buffers, also after many executions."""
+    layers = program.plan.network.layers
     for launch in program.launches:
+        if any(layers[task.layer].steps_of_stream > 1 for task in launch.tasks):
+            continue  # it reads what the execution before has left, which these overwrite: whole runs show it
         trial = Trial(program.plan, launch, vectors, references)
         yield _in_buffers(trial, probe)
         yield _repeated(trial, probe, effort.launches[launch.item], program.tables)

@@ -595,7 +595,8 @@ def _wrong_calls(found: Inspected, forward: Forward, facts: Facts) -> str:
     planned = dict([*forward.merges, *forward.stages])
     by_place = {call.at: call for call in facts.calls}
     for call in facts.calls:
-        if call.name not in planned or call.tail:
+        # A jump to a stage is its call, as of a block of one vector, if no argument lies in the frame that it releases.
+        if call.name not in planned or (call.tail and any(isinstance(value, Frame) for value in call.arguments)):
             return f"{forward.name} calls {call.name}, the plan says {', '.join(planned)}"
         for number, (value, wanted) in enumerate(zip(call.arguments, planned[str(call.name)], strict=False)):
             if value is None or isinstance(value, Loaded) or (isinstance(value, Static) and not value.alone):

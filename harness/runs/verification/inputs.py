@@ -13,6 +13,7 @@ import numpy as np
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import require_keys
+from harness.model import stream as streams
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
@@ -61,7 +62,17 @@ def model(evidence: Evidence, network: Network) -> str:
     require_equal(f"{RUN}, model,", evidence.run["model"], model_document(network))
     if "graph" in evidence.run:  # earlier versions did not write it
         require_equal(f"{RUN}, graph,", evidence.run["graph"], graph_document(network))
+    _require_asked(evidence, network)
     return f"{network.name}, {sha256}"
+
+
+def _require_asked(evidence: Evidence, network: Network) -> None:
+    """Require the stream that was asked for, of a network that its whole network gives; a plan has its own."""
+    stream, asked = streams.of(network), evidence.request
+    made = stream.settings if stream else dict.fromkeys(("axis", "pulse", "steps"))
+    wanted = {name: asked.get("stream" if name == "axis" else name) for name in made}
+    if not asked.get("plan") or wanted["axis"] is not None:
+        require_equal("request.json, stream,", wanted, made)
 
 
 def request(evidence: Evidence, made: Plan) -> str:

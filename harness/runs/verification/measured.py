@@ -19,8 +19,8 @@ from harness.core.safe_io import load_array, read_document
 from harness.execution import dumps
 from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.plan.plan import Plan
-from harness.reference import Reference
 from harness.reference.stimuli import Stimuli
+from harness.reference.stream import reference_of
 from harness.runs.entries import MeasurementDocument
 from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
 from harness.runs.measurement import facts, parts, segments, statistics
@@ -109,7 +109,7 @@ def _right(subject: Measurement, progress: Progress) -> Array:
     """Return the last layer's activations, (vectors, width); ReferenceFailed on an unsuitable machine."""
     precise = subject.evidence.request["x64_quant_precision"]
     with progress("computing the reference again", subject.vectors.count) as bar:
-        reference = Reference(subject.plan.network, x64_quant_precision=precise)
+        reference = reference_of(subject.plan.network, x64_quant_precision=precise)
         found = reference.activations(subject.vectors.chunk(0, subject.vectors.count))[-1]
         bar.advance(len(found))
     return found

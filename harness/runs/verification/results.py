@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from harness import targets
 from harness.analysis import local
 from harness.analysis.compare import compare
 from harness.analysis.local import LocalResult
@@ -21,12 +20,13 @@ from harness.execution import dumps
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met, Quantity
 from harness.plan.plan import Plan
-from harness.reference import Reference, SpecificationReference
+from harness.reference import SpecificationReference
 from harness.reference.coverage import Coverage
 from harness.reference.stimuli import Stimuli
+from harness.reference.stream import reference_of
 from harness.runs import chunks, tracing
 from harness.runs.chunks import Chunk
-from harness.runs.counterexample import FILE, case, first_difference
+from harness.runs.counterexample import FILE, case, first_difference, has_none
 from harness.runs.document import Shown, changed_vectors, results
 from harness.runs.folder import ChunkRecord, RunFolder
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
@@ -174,7 +174,7 @@ def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed
     ReferenceFailed if it cannot be trusted on this machine.
     """
     asked = outputs.evidence.request
-    reference = Reference(outputs.plan.network, x64_quant_precision=asked["x64_quant_precision"])
+    reference = reference_of(outputs.plan.network, x64_quant_precision=asked["x64_quant_precision"])
     records = outputs.evidence.records if how_much == "all" else [secrets.choice(outputs.evidence.records)]
     coverage, done = Coverage(outputs.plan.network), 0
     with progress("computing the reference again", sum(record.stop - record.start for record in records)) as bar:
@@ -253,9 +253,9 @@ def _require_first_vectors(outputs: Outputs, traced: Array) -> None:
 def failing(outputs: Outputs) -> str:
     """Check that the smallest failing case is of the first layer that differs, and its expected output."""
     said = outputs.evidence.run["failing"]
-    if targets.bounded(outputs.plan):
+    if reason := has_none(outputs.plan):
         require_equal(f"{RUN}, failing,", said, None)
-        return "none is searched, because the plan has bounded layers"
+        return f"none is searched: {reason}"
     first = first_difference(outputs.evidence.records)
     path = outputs.evidence.path / FILE
     if said is None or first is None:

@@ -19,6 +19,7 @@ import yaml
 
 from harness.boards.profile import Profile
 from harness.model.network import Network
+from harness.model.stream import stream
 from harness.plan import plan
 from harness.targets import bundle, codegen
 from tests.support import codes, float_images, images
@@ -27,6 +28,7 @@ from tests.support.decide.hybrids import small
 from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import of_variant
 from tests.support.programs.chains import Node, chain, quantize
+from tests.support.streams import small_stream
 
 CPPCHECK = shutil.which("cppcheck")
 DEVIATIONS = Path(__file__).with_name("deviations.yaml")
@@ -41,7 +43,7 @@ FOUND = re.compile(r"(.+):(\d+):misra-c2012-(\d+\.\d+)")
 LONGEST_S = 1500.0
 FIRST = 4
 """Statements in a row that are checked of those that differ in their numbers only."""
-NETWORKS = ("dense", "codes", "images", "floats", "functions", "hybrid")
+NETWORKS = ("dense", "codes", "images", "floats", "functions", "hybrid", "streams")
 FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
 
@@ -92,6 +94,8 @@ def network(name: str) -> Network:
         return chain([*chained, Node("ArgMin", attributes={"axis": 1})], ("int64", 1), 6)
     if name == "hybrid":
         return small().network
+    if name == "streams":
+        return stream(small_stream(), 2).network
     return images.every_operator("int8") if name == "images" else float_images.every_operator()
 
 

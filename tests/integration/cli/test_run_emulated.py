@@ -107,6 +107,18 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 
 
 @pytest.mark.usefixtures("endpoint")
+def test_the_steps_of_a_stream_are_identical(user: User) -> None:
+    """Each execution reads what the one before has left in the memory of the program there."""
+    _give(user, _entry(items={"prepost": {"target": "c", "core": 0}, "network": {"target": "c", "core": 1}}))
+    words = ("--board", NAME, "--model", "kws_stream_int8", "--stream", "2", "--vectors", "3", "--trace", "8", "--json")
+    ended = user.harness("run", *words)
+    assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
+    assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
+    assert sum(layer["compared"] for layer in ended.document["layers"]) == 3 * 98 * 2064
+    assert ended.document["stream"]["windows"] == 50
+
+
+@pytest.mark.usefixtures("endpoint")
 @pytest.mark.parametrize(
     ("board", "stand_in"),
     [

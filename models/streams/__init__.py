@@ -1,0 +1,1 @@
+"""Networks over sequences of frames, for streams."""

@@ -1,0 +1,116 @@
+"""Programs of streams: every variant of target c against the reference, and histories that are wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.analysis.compare import difference_map
+from harness.analysis.diagnosis import cases, diagnose
+from harness.analysis.proof import structure
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.core.file_digest import file_sha256
+from harness.model import stream as streams
+from harness.plan import plan
+from harness.plan.plan import Plan
+from harness.reference.stream import StreamReference
+from harness.targets import codegen, shares_buffers
+from tests.support.programs.board_program import Patch, build_patched
+from tests.support.programs.c_variants import GNU, VARIANTS, of_variant
+from tests.support.streams import inputs_of, small_stream
+
+BRIEF = ("c", "c:unrolled")
+OTHERS = [each for each in VARIANTS if each not in BRIEF]
+STREAM = streams.stream(small_stream(), 2, pulse=4, steps=8)
+VECTORS = inputs_of(STREAM, 6)
+BEGINS = (
+    "    if ((execution % 8u) <= 0u)\n        begins = 1;\n"
+    "    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v) {\n        history_b_"
+)
+WRONG = {
+    "the history moves by one frame too few": Patch("network.c", "before[b * 6u + 2u + n]", "before[b * 6u + 1u + n]"),
+    "the history is not updated": Patch(
+        "network.c", BEGINS, BEGINS.replace("(execution % 8u) <= 0u", "execution < 999u")
+    ),
+    "a stream begins with frames of the one before": Patch(
+        "network.c", BEGINS, BEGINS.replace("(execution % 8u) <= 0u", "execution == 0u")
+    ),
+}
+"""A change of the program for each cause that the diagnosis knows."""
+
+
+def planned(host: Profile, target: str = "c", **options: object) -> Plan:
+    return plan.make(STREAM.network, of_variant(host, target), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [*BRIEF, *(pytest.param(each, marks=pytest.mark.campaign) for each in OTHERS)])
+def test_every_variant_computes_the_steps(host: Profile, tmp_path: Path, objects: Path, target: str) -> None:
+    made = planned(host, target)
+    assert made.block == 1
+    built = build_patched(made, of_variant(host, target), tmp_path, objects=objects)
+    found = built.activations(VECTORS, tmp_path / "out")
+    for layer, actual, right in zip(
+        STREAM.network.layers, found, StreamReference(STREAM).activations(VECTORS), strict=True
+    ):
+        assert actual.tobytes() == right.tobytes(), layer.name
+
+
+@pytest.mark.parametrize("cause", WRONG)
+def test_wrong_histories_are_found_and_named(host: Profile, tmp_path: Path, objects: Path, cause: str) -> None:
+    built = build_patched(planned(host), host, tmp_path, [WRONG[cause]], objects=objects)
+    found = built.activations(VECTORS, tmp_path / "out")
+    right = StreamReference(STREAM).activations(VECTORS)
+    differing = [
+        layer.name
+        for layer, *pair in zip(STREAM.network.layers, found, right, strict=True)
+        if difference_map(*pair).any()
+    ]
+    assert differing[0] == "history_b"
+    assert "scores" in differing
+    own = [case for case in cases(STREAM.network, VECTORS, right, dict(enumerate(found))) if case.own]
+    assert [case.layer.name for case in own] == ["history_b"]
+    assert cause in [hypothesis.cause for hypothesis in diagnose(own[0]).complete]
+
+
+@pytest.mark.parametrize("compiler", [GNU, pytest.param("gcc", marks=pytest.mark.campaign)])
+def test_the_structure_of_a_stream_holds(host: Profile, tmp_path: Path, objects: Path, compiler: str) -> None:
+    """A stage that reads the history of another layer is found."""
+    flags = ("-O2", "-mcpu=cortex-a53") if compiler == GNU else ("-O3",)
+    toolchain = host.toolchain.model_copy(update={"compiler": compiler, "flags": flags})
+    board = host.model_copy(update={"toolchain": toolchain})
+    made = planned(board)
+
+    def failing(*patches: Patch) -> set[str]:
+        folder = tmp_path / str(len(patches))
+        path = build_patched(made, board, folder, patches, objects=objects).path
+        asked = structure.questions(codegen.generate(made), (path, file_sha256(path)))
+        return {str(claim.question.layer) for claim in map(structure.Question.ask, asked) if not claim.holds}
+
+    assert failing() == set()
+    reads_another = Patch(
+        "network.c",
+        "history_b_compute(history_b_copies[(execution + 1u) % 2u][v]",
+        "history_b_compute(history_a_copies[(execution + 1u) % 2u][v]",
+    )
+    assert failing(reads_another) >= {"history_b"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"block": 8}, "--block 8: each execution of network is one step"), ({"split": ("pipeline",)}, "split pipeline")],
+)
+def test_steps_are_not_put_into_blocks(host: Profile, options: dict[str, object], message: str) -> None:
+    with pytest.raises(RequestError, match=re.escape(message)):
+        planned(host, **options)
+
+
+def test_a_history_shares_no_bytes(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = planned(host, reuse=shares_buffers)
+    kept = [task for task in made.tasks if STREAM.network.layers[task.layer].steps_of_stream > 1]
+    assert made.arena > 0
+    assert {(task.buffers, task.offset) for task in kept} == {(2, None)}
+    found = build_patched(made, host, tmp_path, objects=objects).activations(VECTORS, tmp_path / "out")
+    assert found[-1].tobytes() == StreamReference(STREAM).activations(VECTORS)[-1].tobytes()
