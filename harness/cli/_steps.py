@@ -102,10 +102,20 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
             if not folder.is_finished:  # the evidence of a finished run contains the hash of its log
                 why = reason(error)
                 with suppress(OSError):  # a full disk may be the reason for the stop
-                    folder.stop_attempt(_part(error), why)
+                    _note_stop(folder, error, why, go_on)
                 keep(f"stopped: {why}")  # the command prints the error and its notes when it ends
                 error.add_note(go_on)
             raise
+
+
+def _note_stop(folder: RunFolder, error: BaseException, why: str, go_on: str) -> None:
+    """Record the reason of a stop; write a page if engines of the reference disagree."""
+    found = getattr(error, "disagreement", None)
+    folder.stop_attempt(_part(error), why, found)
+    if found:
+        asked = folder.read_request()
+        page = report.disagreement(asked["name"], asked["request"]["board"], why, found, go_on)
+        (folder.path / "report.html").write_text(page, encoding="utf-8")
 
 
 def _part(error: BaseException) -> str:

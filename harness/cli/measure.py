@@ -13,7 +13,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import Duration, as_json, pass_workspace, planned, precise, run_folder, seed
+from harness.cli._options import Duration, as_json, confirming, pass_workspace, planned, precise, run_folder, seed
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
 from harness.core.outcome import Outcome
@@ -76,6 +76,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 )
 @seed
 @precise
+@confirming
 @run_folder
 @as_json
 @pass_workspace

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, pass_workspace, planned, precise, run_folder, seed, traced
+from harness.cli._options import as_json, confirming, pass_workspace, planned, precise, run_folder, seed, traced
 from harness.core.console import Console
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 )
 @traced
 @precise
+@confirming
 @run_folder
 @as_json
 @pass_workspace

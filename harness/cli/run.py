@@ -14,6 +14,7 @@ from harness.cli import _completion
 from harness.cli._options import (
     accepting,
     as_json,
+    confirming,
     pass_workspace,
     planned,
     precise,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 @accepting
 @traced
 @precise
+@confirming
 @run_folder
 @as_json
 @pass_workspace

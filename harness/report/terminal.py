@@ -18,7 +18,16 @@ from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
-from harness.runs.facts import acceptance, bounded_texts, diagnosed, effect_text, gather, place, whole_text
+from harness.runs.facts import (
+    acceptance,
+    bounded_texts,
+    diagnosed,
+    effect_text,
+    engines_text,
+    gather,
+    place,
+    whole_text,
+)
 
 STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold magenta", Outcome.DIFFERS: "bold red"}
 
@@ -31,6 +40,8 @@ def show(content: Content, report: Path, console: Console) -> None:
     console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
     if ratio := _ratio_text(document.layers):
         console.show(Text(ratio))
+    if document.reference.engines:
+        console.show(Text(f"reference: {engines_text(document.reference)}, which agree"))
     for output in document.whole_network:
         console.show(Text(f"ONNX Runtime, whole network: {whole_text(output)}"))
     for text in bounded_texts(document):

@@ -24,7 +24,7 @@ from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
 from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
-from harness.reference import Reference
+from harness.reference import Reference, engines
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.runs import folder as run_folder
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
@@ -51,6 +51,8 @@ class Request:
 
     `accept` is `bound` if the verdict `within bound` is good.
 
+    `reference` are the engines that confirm the reference, see `harness.reference.engines`.
+
     `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
     which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
     the folder of the evidence; the default is a folder of the workspace named after time, board and model.
@@ -76,10 +78,12 @@ class Request:
     plan: str | None = None
     run_folder: str | None = None
     accept: str | None = None
+    reference: tuple[str, ...] = engines.ALWAYS
 
     def document(self) -> dict[str, Any]:
-        """Return the options as JSON types, without `accept` if nothing is accepted."""
-        return {key: value for key, value in dataclasses.asdict(self).items() if (key, value) != ("accept", None)}
+        """Return the options as JSON types, without those that earlier versions did not have at their defaults."""
+        defaults = (("accept", None), ("reference", engines.ALWAYS))
+        return {key: value for key, value in dataclasses.asdict(self).items() if (key, value) not in defaults}
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,7 @@ def _asked(path: Path, document: Mapping[str, Any]) -> Request:
             raise LookupError(f"it is of schema {document.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
         asked = document["request"]
         _ = document["name"], document["bundle"], dict(document["profile"]), document["token"]  # `resume` reads them
-        lists = {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None}
+        lists = {key: tuple(asked[key]) for key in ("items", "split", "reference") if asked.get(key) is not None}
         return Request(**asked | lists)
     except (AttributeError, LookupError, TypeError) as error:
         raise RequestError(
@@ -252,6 +256,7 @@ def _prepare(
         )
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
+    engines.versions(request.reference)
     vectors = _stimuli(request, network, folder)
     bounded = targets.bounded(made)
     if request.accept not in {None, ACCEPT_BOUND}:
@@ -265,7 +270,7 @@ def _prepare(
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     program = codegen.generate(made)
     built = bundle.build(program, board, workspace.cache)
-    reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
+    reference = Reference(network, x64_quant_precision=request.x64_quant_precision, engines=request.reference)
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)

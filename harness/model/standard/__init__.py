@@ -75,7 +75,7 @@ def _form_of(layer: Layer, node: onnx.NodeProto) -> str | None:
 
 
 def _opset(model: onnx.ModelProto, name: str) -> int:
-    opset = max(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
+    opset: int = max(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
     if opset < OLDEST_OPSET:
         raise RequestError(
             f"model {name!r} is of opset {opset}, and its standard form needs {OLDEST_OPSET}",

@@ -96,7 +96,7 @@ class Form:
         return self.add("Add", wide, self.constant(low, "below")) if low else wide
 
     def finish(self, layer: Contraction, accumulators: str, channels: tuple[int, ...]) -> str:
-        """Add bias, conversion, product with the multiplier and rounding; `channels` is the shape of their constants."""
+        """Add bias, conversion, product with the multiplier and rounding; constants have the shape `channels`."""
         if layer.bias.any():
             accumulators = self.add("Add", accumulators, self.constant(layer.bias.reshape(channels), "bias"))
         numbers = self.cast(accumulators, FLOAT)

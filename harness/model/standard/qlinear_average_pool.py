@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.model.standard.form import Form
 from harness.model.standard.windows import padded
@@ -20,13 +21,13 @@ def emit(layer: QLinearAveragePool, form: Form) -> None:
     terms = padded(form, numbers, layer.window, layer.input.shape, np.zeros((), np.float32))
     spatial, steps = form.constant(np.arange(2, 2 + axes), "axes"), form.constant(stride.astype(np.int64), "steps")
     for place in np.ndindex(*kernel):
-        first = place * dilation
+        first: npt.NDArray[np.int64] = np.array(place, np.int64) * dilation
         last = first + (output - 1) * stride + 1
-        ends = (form.constant(each.astype(np.int64), "ends") for each in (first, last))
+        ends = (form.constant(each, "ends") for each in (first, last))
         term = form.add("Slice", terms, *ends, spatial, steps)
         total = form.add("Add", total, term) if total else term
-    count = layer.counts().astype(np.float32)
-    count = count[0] if (count == count[0]).all() else count.reshape(output)
+    counts = layer.counts().astype(np.float32)
+    count = counts[:1].reshape(()) if (counts == counts[0]).all() else counts.reshape(output)
     mean = form.quotient(total, count)
     scaled = form.quotient(mean, layer.y.scale)
     moved = form.add("Add", scaled, form.constant(np.float32(layer.y.zero_point), "added"))

@@ -36,5 +36,5 @@ def emit(layer: QLinearConv, form: Form) -> None:
 
 def _is_symmetric(node: onnx.NodeProto) -> bool:
     given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    pads = given.get("pads", [])
-    return given.get("auto_pad", b"NOTSET") == b"NOTSET" and pads[: len(pads) // 2] == pads[len(pads) // 2 :]
+    pads: list[int] = given.get("pads", [])
+    return bool(given.get("auto_pad", b"NOTSET") == b"NOTSET" and pads[: len(pads) // 2] == pads[len(pads) // 2 :])

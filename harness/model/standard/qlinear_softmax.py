@@ -1,4 +1,4 @@
-"""QLinearSoftmax: the exponentials of the specification's table, summed column by column, product, quotient, rounding."""
+"""QLinearSoftmax: exponentials from the specification's table, summed column by column, then quotient and rounding."""
 
 from __future__ import annotations
 

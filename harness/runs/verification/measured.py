@@ -19,7 +19,6 @@ from harness.core.safe_io import load_array, read_document
 from harness.execution import dumps
 from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.plan.plan import Plan
-from harness.reference import Reference
 from harness.reference.stimuli import Stimuli
 from harness.runs.entries import MeasurementDocument
 from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
@@ -32,6 +31,7 @@ from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Readings
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
 from harness.runs.verification.folder import RUN, Evidence
+from harness.runs.verification.results import reference_of
 
 CLOSE = 1e-6  # of statistics: with other instructions of the processor they differ by 1e-11
 
@@ -107,9 +107,8 @@ def outputs(subject: Measurement, progress: Progress) -> str:
 
 def _right(subject: Measurement, progress: Progress) -> Array:
     """Return the last layer's activations, (vectors, width); ReferenceFailed on an unsuitable machine."""
-    precise = subject.evidence.request["x64_quant_precision"]
     with progress("computing the reference again", subject.vectors.count) as bar:
-        reference = Reference(subject.plan.network, x64_quant_precision=precise)
+        reference = reference_of(subject.evidence, subject.plan.network)
         found = reference.activations(subject.vectors.chunk(0, subject.vectors.count))[-1]
         bar.advance(len(found))
     return found
