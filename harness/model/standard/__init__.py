@@ -16,6 +16,7 @@ import importlib
 import pkgutil
 
 import onnx
+import onnx.shape_inference
 
 from harness.core.errors import RequestError
 from harness.model.network import Network
@@ -52,7 +53,21 @@ def standard_form(network: Network) -> onnx.ModelProto:
         model.graph.initializer.extend(made.constants)
     _remove_unread(model)
     onnx.helper.set_model_props(model, {**network.metadata, METADATA: network.sha256})
-    return model
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def operators_of(model: onnx.ModelProto, network: Network) -> dict[str, tuple[str, ...]]:
+    """Return the operators of a standard form by the name of the layer that they compute."""
+    layers = {layer.output.name: layer.name for layer in network.layers}
+    found: dict[str, tuple[str, ...]] = {}
+    pending: tuple[str, ...] = ()
+    for node in model.graph.node:
+        pending = (*pending, *(() if node.op_type == "Constant" else (node.op_type,)))
+        written = [layers[name] for name in node.output if name in layers]
+        if written:
+            found |= dict.fromkeys(written, pending)
+            pending = ()
+    return found
 
 
 def names() -> frozenset[str]:
