@@ -109,3 +109,5 @@ def _remove_unread(model: onnx.ModelProto) -> None:
     for entry in [entry for entry in model.opset_import if entry.domain not in DEFAULT_DOMAIN]:
         model.opset_import.remove(entry)
     del model.graph.value_info[:]
+    for value in model.graph.output:  # a file may state another rank than its nodes give
+        value.type.tensor_type.ClearField("shape")

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper
+import onnx.shape_inference
 
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed, RequestError
@@ -133,7 +133,7 @@ class StandardReference:
             values[GIVEN + tensor.name] = given.reshape(count, *tensor.shape)
         found = self._engine.run([np.ascontiguousarray(values[name]) for name in self._inputs])
         for tensor, output in zip(outputs, found, strict=True):
-            if output.shape != (count, *tensor.shape) or output.itemsize != tensor.dtype.itemsize:
+            if output.size != count * tensor.size or output.itemsize != tensor.dtype.itemsize:
                 raise RefusedError(f"{tensor.name} is {output.dtype} {output.shape}, not {tensor.dtype} {tensor.shape}")
         # An engine without unsigned types gives their bits.
         return [output.reshape(count, -1).view(each.dtype) for each, output in zip(outputs, found, strict=True)]
@@ -144,17 +144,13 @@ def _outputs(network: Network) -> list[Tensor]:
 
 
 def _observed(network: Network, *, separate: bool) -> onnx.ModelProto:
-    """Return the standard form with all activations as outputs, of stated shapes with a free number of vectors."""
+    """Return the standard form with all activations as outputs, and a free number of vectors."""
     written = replace(network, onnx_bytes=standard_form(network).SerializeToString())
     model = onnx.load_model_from_string((with_separate_layers if separate else with_all_activations)(written))
     for value in model.graph.input:
         value.type.tensor_type.shape.dim[0].dim_param = VECTORS
-    del model.graph.output[:]
-    for tensor in _outputs(network):
-        kind = helper.np_dtype_to_tensor_dtype(tensor.dtype)
-        model.graph.output.append(helper.make_tensor_value_info(tensor.name, kind, [VECTORS, *tensor.shape]))
     model.graph.name = "network"
-    return model
+    return onnx.shape_inference.infer_shapes(model)
 
 
 def _refusal(name: str, network: Network, error: RefusedError) -> RequestError:
