@@ -25,11 +25,12 @@ from harness.core.safe_io import visible
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.nightly.history.previous import previous
+from harness.reference import engines
 from harness.runs import chunks
 from harness.runs import folder as run_folder
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.folder import RunFolder
-from harness.runs.job import Job
+from harness.runs.job import Job, Request
 
 Finished = TypeVar("Finished", RunDocument, MeasurementDocument)
 
@@ -77,6 +78,12 @@ def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
             console.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; check:")
             for line in target.hardware_checklist:
                 console.note(f"  [ ] {line}")
+
+
+def tell_engines(request: Request, console: Console) -> None:
+    """Print that further engines are prepared, which takes a compiler seconds to minutes."""
+    if more := [name for name in request.reference if name not in engines.ALWAYS]:
+        console.note(f"preparing {' and '.join(more)} on the standard form of the network")
 
 
 @contextmanager

@@ -182,6 +182,7 @@ def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
 
     def show_plan(plan: Plan, board: Profile) -> None:
         console.show(plan_table(plan, board))
+        _steps.tell_engines(request, console)
 
     job = jobs.prepare(request, workspace, show_plan, kind="measure")
     _steps.tell_unconfirmed(job, workspace, console)

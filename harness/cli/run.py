@@ -132,11 +132,13 @@ def execute(request: Request, resume: Path | None, workspace: Workspace, console
 
 
 def _settle(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> Job:
+    from harness.cli import _steps
     from harness.cli.plan import plan_table
     from harness.runs import job as jobs
 
     def show_plan(plan: Plan, board: Profile) -> None:
         console.show(plan_table(plan, board))
+        _steps.tell_engines(request, console)
 
     job = jobs.resume(resume, workspace, show_plan) if resume else jobs.prepare(request, workspace, show_plan)
     state = "reused" if job.bundle.reused else "built"
