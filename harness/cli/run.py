@@ -89,10 +89,11 @@ def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str,
 
 def requested(resume: Path | None, board: str, model: str, **asked: Any) -> Request:
     """Return the request of these options; UsageError if they exclude each other."""
+    from harness.reference import engines
     from harness.runs.job import Request
 
-    if resume and (asked["plan"] or asked["run_folder"]):
-        raise click.UsageError("--resume uses the plan and the folder of its run: omit the other options")
+    if resume and (asked["plan"] or asked["run_folder"] or asked["reference"] != engines.ALWAYS):
+        raise click.UsageError("--resume uses the plan, the folder and the engines of its run: omit the other options")
     if asked["plan"]:
         require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "buffers", "block")))
     elif not resume and not (board and model):

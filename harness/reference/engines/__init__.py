@@ -19,7 +19,7 @@ import numpy.typing as npt
 import onnx
 import onnx.shape_inference
 
-from harness.core.arrays import Array
+from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.model.network import Network
 from harness.model.standard import standard_form
@@ -30,7 +30,8 @@ ALWAYS = ("ort", "specification")
 """ONNX Runtime and the exact specification: every run has both."""
 VECTORS = "vectors"
 AT_ONCE = 256
-"""Vectors of a call: engines keep int32 sums and float64 products of all of them."""
+BYTES_A_VALUE = 16
+"""Vectors of a call at most, and memory for a value of an activation: engines keep int32 sums and float64 products."""
 
 
 class RefusedError(Exception):
@@ -104,6 +105,8 @@ class StandardReference:
         self._name, self._network = name, network
         model = _observed(network, separate=separate)
         self._inputs = [value.name for value in model.graph.input]
+        values = sum(tensor.size for tensor in _outputs(network))
+        self._at_once = max(min(AT_ONCE, MEMORY_BUDGET // (BYTES_A_VALUE * values)), 1)
         one = [np.zeros((1, tensor.size), tensor.dtype) for tensor in (network.input, *_outputs(network))]
         try:
             self._engine = _engine(name)(model)
@@ -117,8 +120,8 @@ class StandardReference:
         `activations` are those of all layers, which separate layers read.  Raises ReferenceFailed if the engine fails.
         """
         parts = []
-        for start in range(0, len(vectors), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        for start in range(0, len(vectors), self._at_once):
+            part = slice(start, start + self._at_once)
             try:
                 parts.append(self._run(vectors[part], [values[part] for values in activations]))
             except RefusedError as error:

@@ -77,8 +77,8 @@ def request(evidence: Evidence, made: Plan) -> str:
         asked["accepted"] = accepted(evidence.request.get("accept"), run["verdict"]).get("accepted")
         said |= {key: run[key] for key in ("chunk", "fetch")}
         asked |= {key: evidence.request[key] for key in ("chunk", "fetch")}
-    if "engines" in run["reference"]:  # earlier versions did not write it
-        said["engines"] = sorted(engine["name"] for engine in run["reference"]["engines"])
+    if "engines" in run["reference"] or "reference" in evidence.request:  # earlier versions did not write it
+        said["engines"] = sorted(engine["name"] for engine in run["reference"].get("engines", ()))
         asked["engines"] = sorted(evidence.request.get("reference", engines.ALWAYS))
     require_equal(RUN, said, asked)
     require_equal("request.json, board,", asked["board"], made.board)
