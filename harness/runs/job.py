@@ -268,9 +268,9 @@ def _prepare(
         _require_space(request, workspace, network, vectors.count, needs_all=bool(bounded))
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
+    reference = Reference(network, x64_quant_precision=request.x64_quant_precision, engines=request.reference)
     program = codegen.generate(made)
     built = bundle.build(program, board, workspace.cache)
-    reference = Reference(network, x64_quant_precision=request.x64_quant_precision, engines=request.reference)
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)
