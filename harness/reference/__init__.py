@@ -283,12 +283,15 @@ def require_engines(
         texts = ", ".join(f"{name} {versions[name]}: {value}" for name, value in shown.items())
         differing = ", ".join(f"{name} in {mask.sum():,}" for name, mask in wrong.items() if mask.any())
         bound = "" if tolerance is None else f", further apart than the bound {tolerance[vector, column]:.3g}"
+        known, hint = "", "one of these implementations is wrong: report the model and this message"
+        if tolerance is None and wrong["ort"].any():
+            defect = classify_layer(layer, written[layer.sources[0]], right, found["ort"][index])
+            known, hint = f"; ONNX Runtime: {defect.value}", defect.remedy
         place = {"layer": layer.name, "operator": layer.operator, "vector": first + vector, "index": column}
         raise EnginesDisagree(
             f"engines disagree in layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: "
-            f"{texts}{bound}; others than the specification: {differing} of {right.size:,} activations",
-            "one of these implementations is wrong: report the model and this message; without the engine nothing "
-            "more is confirmed",
+            f"{texts}{bound}; others than the specification: {differing} of {right.size:,} activations{known}",
+            hint,
             {**place, "values": {name: strict_json.spelled(value.item()) for name, value in shown.items()}},
         )
 
