@@ -39,7 +39,8 @@ def standard_form(network: Network) -> onnx.ModelProto:
     model = onnx.load_model_from_string(network.onnx_bytes)
     opset = _opset(model, network.name)
     layers = {layer.output.name: layer for layer in network.layers}
-    nodes, taken = list(model.graph.node), {name for node in model.graph.node for name in (*node.input, *node.output)}
+    nodes, taken = list(model.graph.node), {each.name for each in (*model.graph.node, *model.graph.initializer)}
+    taken |= {name for node in nodes for name in (*node.input, *node.output)}
     del model.graph.node[:]
     for node in nodes:
         layer = layers.get(node.output[0])  # None for a node that stores a constant
@@ -83,8 +84,7 @@ def _form_of(layer: Layer, node: onnx.NodeProto) -> str | None:
     if domain_of(node) in DEFAULT_DOMAIN and not node.op_type.startswith("QLinear"):
         return None
     raise RequestError(
-        f"node {layer.node!r} ({layer.operator}) has no standard form: operators of ONNX's own domain do not keep its "
-        "bits in a stated order",
+        f"node {layer.node!r} ({layer.operator}) has no standard form: it is of another domain than ONNX's own",
         f"operators with one: those of ONNX's own domain, and {', '.join(sorted(names()))}",
     )
 
@@ -100,11 +100,14 @@ def _opset(model: onnx.ModelProto, name: str) -> int:
 
 
 def _remove_unread(model: onnx.ModelProto) -> None:
-    """Remove constants that no node reads any more, other domains, and facts of values."""
+    """Remove constants that no node reads any more, other domains, and facts of values; no constant is an input."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in [value for value in model.graph.input if value.name in constants]:
+        model.graph.input.remove(value)
     read = {name for node in model.graph.node for name in node.input} | {value.name for value in model.graph.output}
     for tensor in [tensor for tensor in model.graph.initializer if tensor.name not in read]:
         model.graph.initializer.remove(tensor)
-    for node in [node for node in model.graph.node if not read & set(node.output)]:
+    for node in [node for node in model.graph.node if node.op_type == "Constant" and not read & set(node.output)]:
         model.graph.node.remove(node)
     for entry in [entry for entry in model.opset_import if entry.domain not in DEFAULT_DOMAIN]:
         model.opset_import.remove(entry)

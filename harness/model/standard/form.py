@@ -63,8 +63,8 @@ class Form:
     def quotient(self, x: str, divisor: Array | np.generic) -> str:
         """Add float32(x / divisor) of float32 numbers, in float64, as some engines multiply by 1 / divisor.
 
-        The quotient of two float32 is no midpoint of two float32, and differs from each by 2^-49 of its value or more
-        (unless it is subnormal); both divisions of float64 are wrong by less than 2^-51.
+        A quotient of two float32 differs from each midpoint of two float32 by 2^-49 of its value or more, unless it is
+        subnormal; in float64 quotient and product are wrong by less than 2^-51, so that both round to the same float32.
         """
         numbers = self.cast(x, DOUBLE)
         return self.cast(self.add("Div", numbers, self.constant(divisor.astype(np.float64), "divisor")), FLOAT)
@@ -91,9 +91,9 @@ class Form:
 
     def numbers(self, x: str) -> str:
         """Add the number of codes below each, int32."""
-        low = np.int32(-np.iinfo(self._layer.dtype).min)
+        below = np.int32(-np.iinfo(self._layer.dtype).min)
         wide = self.cast(x, INT32)
-        return self.add("Add", wide, self.constant(low, "below")) if low else wide
+        return self.add("Add", wide, self.constant(below, "below")) if below else wide
 
     def finish(self, layer: Contraction, accumulators: str, channels: tuple[int, ...]) -> str:
         """Add bias, conversion, product with the multiplier and rounding; constants have the shape `channels`."""

@@ -65,7 +65,10 @@ def _compiled(model: onnx.ModelProto, folder: Path) -> bytes:
 
 def _run(command: Sequence[str]) -> None:
     """Run a tool; raise RefusedError with its first error."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_COMPILATION_S, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_COMPILATION_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise engines.RefusedError(f"{Path(command[0]).name} did not end within {error.timeout:g} s") from error
     if done.returncode:
         lines = [line.partition("error: ")[2] or line for line in done.stderr.splitlines() if "rror" in line]
         raise engines.RefusedError((lines or done.stderr.splitlines() or [f"exit code {done.returncode}"])[0][:300])

@@ -33,8 +33,17 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "columns": lambda: parse(
         builders.random_network(np.random.default_rng(3), (5, 9, 4), per_column=True, zero_points=True, argmax=True)
     ),
+    "constants as inputs": lambda: with_constants_as_inputs(
+        builders.random_network(np.random.default_rng(3), (5, 9, 4), alpha=0.7)
+    ),
 }
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def with_constants_as_inputs(model: onnx.ModelProto) -> Network:
+    for tensor in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return parse(model)
 
 
 def checked(net: Network, model: onnx.ModelProto) -> ConversionCheck:
