@@ -102,7 +102,11 @@ def outputs(subject: Measurement, progress: Progress) -> str:
     _require_count(run["outputs"]["differing"], compared.differing, wrong)
     if wrong:
         return f"wrong in {sum(wrong.values()):,} of {run['measured']['segments']:,} segments, as {RUN} says"
-    return f"{said['compared']:,}, computed again for {len(expected):,} vectors: those of every segment, {right[:16]}"
+    asked = subject.evidence.request.get("reference")
+    by = f" by {', '.join(asked)}" if asked else ""
+    return (
+        f"{said['compared']:,}, computed again for {len(expected):,} vectors{by}: those of every segment, {right[:16]}"
+    )
 
 
 def _right(subject: Measurement, progress: Progress) -> Array:
