@@ -1,4 +1,4 @@
-"""QLinearConv: ConvInteger with the attributes of the node, then bias, multiplier and rounding."""
+"""QLinearConv: ConvInteger over images, then bias, multiplier and rounding; a sequence is an image of height 1."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from harness.model.standard.form import Form
 from harness.model.standard.windows import padded
 from harness.operators.qlinear_conv import QLinearConv
 
-PADDING = ("auto_pad", "pads")
-
 
 def emit(layer: QLinearConv, form: Form) -> None:
-    """Add the nodes; the weights are the node's own, (M, channels / group, ...).
+    """Add the nodes.
 
     Some engines take only the same padding on both sides: Pad writes any other, with the zero point, which counts 0.
     """
-    x, attributes = form.node.input[0], list(form.node.attribute)
+    window, rank = layer.window, len(layer.input.shape)
     zero_point = np.array(layer.a_zero_point, layer.input.dtype)
-    if not _is_symmetric(form.node):
-        x = padded(form, x, layer.window, layer.input.shape, zero_point)
-        attributes = [attribute for attribute in attributes if attribute.name not in PADDING]
-    product = form.add(
+    symmetric = _is_symmetric(form.node)
+    x = form.node.input[0] if symmetric else padded(form, form.node.input[0], window, layer.input.shape, zero_point)
+    height = form.constant(np.array([2], np.int64), "height") if rank == 2 else ""
+    weights = layer.weights.T.reshape(len(layer.bias), -1, *window.kernel)
+    sums = form.add(
         "ConvInteger",
-        x,
-        form.node.input[3],
+        form.add("Unsqueeze", x, height) if height else x,
+        form.constant(np.ascontiguousarray(weights), "weights"),
         form.constant(zero_point, "x_zero_point"),
-        form.constant(layer.weights_zero_point[0].astype(layer.weights.dtype), "w_zero_point"),
+        form.constant(layer.weights_zero_point[0].astype(weights.dtype), "w_zero_point"),
+        group=layer.groups,
+        strides=window.stride,
+        dilations=window.dilation,
+        pads=2 * window.before if symmetric else [0] * 4,
     )
-    form.nodes[-1].attribute.extend(attributes)
-    form.finish(layer, product, (len(layer.bias), *(1,) * (len(layer.output.shape) - 1)))
+    form.finish(layer, form.add("Squeeze", sums, height) if height else sums, (len(layer.bias), *(1,) * (rank - 1)))
 
 
 def _is_symmetric(node: onnx.NodeProto) -> bool:
