@@ -105,7 +105,13 @@ def test_random_layers_have_the_specified_bits(engine: str, seed: int) -> None:
     need(engine)
     rng = np.random.default_rng(seed)
     activations, weights = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")][seed % 3]
-    assert differing(random_convolutions(rng, 1 + seed % 2, activations, weights, 3), engine, 60) == {}
+    net = random_convolutions(rng, 1 + seed % 2, activations, weights, 3)
+    try:
+        assert differing(net, engine, 60) == {}
+    except RequestError as refused:
+        if engine == "tract":
+            raise
+        pytest.skip(str(refused))  # its compiler fails for some grouped convolutions with strides
     dense = builders.random_network(
         rng, (5, 17, 4), activations=activations, weights=weights, per_column=seed % 2 == 0, power_of_two=seed % 4 == 1
     )
