@@ -2,8 +2,9 @@
 BOARD ?= xavier
 MODEL ?= acas_coc
 PYTHON ?= python3
-# Extras of pyproject.toml that `make run` gets: compilers of shipped boards and of cuda, Pillow, Dask, LiteRT, IREE.
-EXTRAS ?= cross cuda images cluster litert iree
+# Extras of pyproject.toml that `make run` gets: compilers of shipped boards and of cuda, Pillow, Dask, LiteRT, IREE,
+# tract.
+EXTRAS ?= cross cuda images cluster litert iree tract
 REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 
 .PHONY: run check test suite campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
@@ -106,7 +107,8 @@ build/other-runtime/complete: requirements/other_runtime.txt
 
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness cuda cross images cluster litert iree dev build peers labgrid other_runtime; do \
+	cd requirements && for name in harness cuda cross images cluster litert iree tract dev build peers labgrid \
+	    other_runtime; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 

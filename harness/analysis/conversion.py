@@ -1,4 +1,7 @@
-"""A TFLite file and a network, made of one another: what LiteRT computes, layer by layer, beside the specification."""
+"""Files of another form and a network, made of one another: what an engine computes, beside the specification.
+
+LiteRT runs TFLite files, ONNX Runtime the standard form.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import onnx
 
 from harness.analysis.compare import difference_map
 from harness.core.arrays import MEMORY_BUDGET, Array
+from harness.model import standard
 from harness.model.importer.tflite import Imported
 from harness.model.network import Network
 from harness.model.tflite.file import Scales, TfliteFile, encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.operators.base import Layer
 from harness.reference import ratios_to
+from harness.reference.runtime import GivenModel
 from harness.reference.stimuli import random_stream
 from harness.targets import Claim
 from harness.targets.litert.convert import Converted, convert_network
@@ -26,9 +32,9 @@ BYTES_A_VALUE = 16
 
 @dataclass
 class LayerCheck:
-    """A layer computed by LiteRT, compared with the specification for the inputs that LiteRT computed.
+    """A layer computed by an engine, compared with the specification for the inputs that the engine computed.
 
-    `ratio` is the largest |LiteRT - specification| / tolerance of a bounded layer.
+    `operators` are those of the file.  `ratio` is the largest |engine - specification| / tolerance of a bounded layer.
     """
 
     layer: Layer
@@ -53,8 +59,8 @@ class ConversionCheck:
     vectors: int
     operators: int
     """Operators of the file."""
-    own: tuple[str, ...]
-    """Those that XNNPACK does not run."""
+    own: tuple[str, ...] = ()
+    """Those of a TFLite file that XNNPACK does not run."""
     outputs_alike: bool = True
 
     @property
@@ -97,6 +103,27 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
             if file.layers[layer.name].tensor in last:
                 other = decoded(last, file.layers[layer.name], layer.dtype)
                 found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
+        advance(len(part))
+    return found
+
+
+def check_standard(
+    network: Network, model: onnx.ModelProto, count: int, seed: int, advance: Callable[[int], None]
+) -> ConversionCheck:
+    """Run ONNX Runtime on the standard form of a network for `count` seeded vectors, as `check` does with LiteRT."""
+    written, layers = replace(network, onnx_bytes=model.SerializeToString()), network.layers
+    every, plain = (GivenModel(written, all_activations=each) for each in (True, False))
+    operators = standard.operators_of(model, network)
+    claims = (Claim.BOUNDED if layer.has_tolerance else Claim.EXACT for layer in layers)
+    checks = [LayerCheck(layer, claim, operators[layer.name]) for layer, claim in zip(layers, claims, strict=True)]
+    found = ConversionCheck(checks, count, len(model.graph.node))
+    evaluate = [layer.prepare() for layer in layers]
+    for part in _parts(network, count, seed):
+        values = {network.input.name: part, **every.outputs(part)}
+        for each, function in zip(found.layers, evaluate, strict=True):
+            _compare(each, function, [values[name] for name in each.layer.sources], values[each.layer.output.name])
+        for name, output in plain.outputs(part).items():
+            found.outputs_alike &= not difference_map(values[name], output).any()
         advance(len(part))
     return found
 

@@ -163,6 +163,13 @@ precise = click.option(
     show_default=True,
     help="Set the option session.x64quantprecision of ONNX Runtime in the reference.",
 )
+confirming = click.option(
+    "--reference",
+    type=Words(),
+    default="ort,specification",
+    show_default=True,
+    help="Engines that must agree on the reference: further ones are iree and tract, e.g. ort,specification,tract.",
+)
 
 new_model = click.option(
     "-o", "--output", required=True, help="New model: a name under models/ or a path ending in .onnx."

@@ -25,11 +25,12 @@ from harness.core.safe_io import visible
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.nightly.history.previous import previous
+from harness.reference import engines
 from harness.runs import chunks
 from harness.runs import folder as run_folder
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.folder import RunFolder
-from harness.runs.job import Job
+from harness.runs.job import Job, Request
 
 Finished = TypeVar("Finished", RunDocument, MeasurementDocument)
 
@@ -79,6 +80,12 @@ def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
                 console.note(f"  [ ] {line}")
 
 
+def tell_engines(request: Request, console: Console) -> None:
+    """Print that further engines are prepared, which takes a compiler seconds to minutes."""
+    if more := [name for name in request.reference if name not in engines.ALWAYS]:
+        console.note(f"preparing {' and '.join(more)} on the standard form of the network")
+
+
 @contextmanager
 def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]:
     """Write notes to the terminal and, with the time, to the run's log; an early end gets the note `go_on`.
@@ -102,10 +109,20 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
             if not folder.is_finished:  # the evidence of a finished run contains the hash of its log
                 why = reason(error)
                 with suppress(OSError):  # a full disk may be the reason for the stop
-                    folder.stop_attempt(_part(error), why)
+                    _note_stop(folder, error, why, go_on)
                 keep(f"stopped: {why}")  # the command prints the error and its notes when it ends
                 error.add_note(go_on)
             raise
+
+
+def _note_stop(folder: RunFolder, error: BaseException, why: str, go_on: str) -> None:
+    """Record the reason of a stop; write a page if engines of the reference disagree."""
+    found = getattr(error, "disagreement", None)
+    folder.stop_attempt(_part(error), why, found)
+    if found:
+        asked = folder.read_request()
+        page = report.disagreement(asked["name"], asked["request"]["board"], why, found, go_on)
+        (folder.path / "report.html").write_text(page, encoding="utf-8")
 
 
 def _part(error: BaseException) -> str:

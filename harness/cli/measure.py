@@ -13,7 +13,17 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import Duration, as_json, pass_workspace, planned, precise, run_folder, seed, streaming
+from harness.cli._options import (
+    Duration,
+    as_json,
+    confirming,
+    pass_workspace,
+    planned,
+    precise,
+    run_folder,
+    seed,
+    streaming,
+)
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
 from harness.core.outcome import Outcome
@@ -78,6 +88,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 @seed
 @streaming
 @precise
+@confirming
 @run_folder
 @as_json
 @pass_workspace
@@ -197,6 +208,7 @@ def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
 
     def show_plan(plan: Plan, board: Profile) -> None:
         console.show(plan_table(plan, board))
+        _steps.tell_engines(request, console)
 
     job = jobs.prepare(request, workspace, show_plan, kind="measure")
     _steps.tell_unconfirmed(job, workspace, console)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, pass_workspace, planned, precise, run_folder, seed, streaming, traced
+from harness.cli._options import (
+    as_json,
+    confirming,
+    pass_workspace,
+    planned,
+    precise,
+    run_folder,
+    seed,
+    streaming,
+    traced,
+)
 from harness.core.console import Console
 
 if TYPE_CHECKING:
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
 @streaming
 @traced
 @precise
+@confirming
 @run_folder
 @as_json
 @pass_workspace

@@ -14,6 +14,7 @@ from harness.cli import _completion
 from harness.cli._options import (
     accepting,
     as_json,
+    confirming,
     pass_workspace,
     planned,
     precise,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 @accepting
 @traced
 @precise
+@confirming
 @run_folder
 @as_json
 @pass_workspace
@@ -89,10 +91,11 @@ def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str,
 
 def requested(resume: Path | None, board: str, model: str, **asked: Any) -> Request:
     """Return the request of these options; UsageError if they exclude each other."""
+    from harness.reference import engines
     from harness.runs.job import Request
 
-    if resume and (asked["plan"] or asked["run_folder"]):
-        raise click.UsageError("--resume uses the plan and the folder of its run: omit the other options")
+    if resume and (asked["plan"] or asked["run_folder"] or asked["reference"] != engines.ALWAYS):
+        raise click.UsageError("--resume uses the plan, the folder and the engines of its run: omit the other options")
     if asked["plan"]:
         defined = ("items", "split", "sync", "buffers", "block", "stream", "pulse", "steps")
         require_alone("--plan", board, model, *(asked[key] for key in defined))
@@ -133,11 +136,13 @@ def execute(request: Request, resume: Path | None, workspace: Workspace, console
 
 
 def _settle(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> Job:
+    from harness.cli import _steps
     from harness.cli.plan import plan_table
     from harness.runs import job as jobs
 
     def show_plan(plan: Plan, board: Profile) -> None:
         console.show(plan_table(plan, board))
+        _steps.tell_engines(request, console)
 
     job = jobs.resume(resume, workspace, show_plan) if resume else jobs.prepare(request, workspace, show_plan)
     state = "reused" if job.bundle.reused else "built"

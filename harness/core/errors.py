@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 EXIT_DONE = 0
 EXIT_DIFFERS = 1
@@ -32,7 +33,7 @@ class HarnessError(Exception):
         self.run: Path | None = None
 
     @property
-    def details(self) -> dict[str, str]:
+    def details(self) -> dict[str, Any]:
         """Return further entries of the JSON document of the error, by name."""
         return {}
 

@@ -1,17 +1,21 @@
 """Expected activations, stimuli, and their coverage.
 
-The exact specification and ONNX Runtime both compute the expected values, and each confirms the other.
+The exact specification and ONNX Runtime both compute the expected values, and each confirms the other; further engines
+(`harness.reference.engines`) confirm both on request.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from harness import __version__
+from harness.core import strict_json
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
 from harness.model.network import Network
@@ -26,12 +30,14 @@ from harness.model.onnx_runtime.hostcheck import (
 )
 from harness.operators.base import Layer
 from harness.operators.exact import BLOCK
+from harness.reference import engines as further
 from harness.reference.runtime import OnnxRuntimeReference, SeparateLayers
 from harness.reference.specification import SpecificationReference
 from harness.reference.whole_network import NOTHING, Whole, WholeNetwork, WholeOutput, max_ratio
 
 __all__ = [
     "Defect",
+    "EnginesDisagree",
     "HostCheck",
     "OnnxRuntimeReference",
     "Reference",
@@ -62,6 +68,23 @@ class Expected:
     whole: Whole = NOTHING
 
 
+class EnginesDisagree(ReferenceFailed):
+    """Engines with other values than the specification, and the values of all of them at the first difference.
+
+    `disagreement` has `layer`, `operator`, `vector`, `index` and, by the name of each engine, its value; NaN and the
+    infinities are texts.
+    """
+
+    def __init__(self, message: str, hint: str, disagreement: dict[str, Any]) -> None:
+        super().__init__(message, hint)
+        self.disagreement = disagreement
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Return the difference."""
+        return {"disagreement": self.disagreement}
+
+
 class Reference:
     """A network's activations by the exact specification, confirmed by ONNX Runtime.
 
@@ -70,12 +93,23 @@ class Reference:
     tolerance; layers without one must agree on every byte there, too.  The outputs of the whole model, with all
     optimisations, must lie within the bounds of the errors of all layers together, for the first vectors.
 
-    `x64_quant_precision` asks ONNX Runtime for session.x64quantprecision=1.  `host` is the check of this machine.
-    Raises ReferenceFailed where this machine's products for the network's layers are wrong, and
-    RequestError where ONNX Runtime refuses the model.
+    `engines` names those that confirm it, ONNX Runtime (`ort`) and the specification among them.  Each further one
+    computes all activations from the standard form of the network, under the same conditions as ONNX Runtime.
+
+    `x64_quant_precision` asks ONNX Runtime for session.x64quantprecision=1.  `host` is the check of this machine, and
+    `versions` are those of all engines.  Raises ReferenceFailed where this machine's products for the network's layers
+    are wrong, and RequestError where an engine refuses the model, is unknown or is not installed.
     """
 
-    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
+    def __init__(
+        self,
+        network: Network,
+        threads: int = 2,
+        *,
+        x64_quant_precision: bool = True,
+        engines: Sequence[str] = further.ALWAYS,
+    ) -> None:
+        versions = further.versions(engines)
         self._check = functools.partial(
             check_network, network, threads=threads, x64_quant_precision=x64_quant_precision
         )
@@ -87,30 +121,47 @@ class Reference:
         separate = isinstance(self._runtime, SeparateLayers)
         self._whole = WholeNetwork(network, threads, x64_quant_precision=x64_quant_precision) if separate else None
         self._specification = SpecificationReference(network, threads)
+        self._further = {name: further.StandardReference(network, name, separate=separate) for name in versions}
+        self.versions = {"ort": self.host.onnxruntime, "specification": __version__, **versions}
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """Return the activations of `expected`."""
         return self.expected(vectors).activations
 
-    def expected(self, vectors: npt.NDArray[np.float32]) -> Expected:
+    def expected(self, vectors: npt.NDArray[np.float32], first: int = 0) -> Expected:
         """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
-        Raises ReferenceFailed if products of n rows are wrong on this machine, if the two implementations differ (it
-        names the first differing activation), if ONNX Runtime returns other outputs when the inner activations are
-        not requested, and if a value is no number.
+        `first` is the number of the first vector.  Raises ReferenceFailed if products of n rows are wrong on this
+        machine, if the implementations differ (it names the first differing activation), if ONNX Runtime returns other
+        outputs when the inner activations are not requested, and if a value is no number.
         """
         if isinstance(self._runtime, SeparateLayers):
-            return self._within_tolerance(self._runtime, vectors)
+            return self._within_tolerance(self._runtime, vectors, first)
         given = vectors[:GIVEN_VECTORS]
         require_trusted(self._check(rows=sorted({len(vectors), len(given)} - {0})))
         runtime = self._runtime.activations(vectors)
         right = self._specification.activations(vectors)
-        require_numbers(self._layers, right)
-        require_agreement(self._layers, runtime, right, self.host, {self._input_name: vectors})
+        require_numbers(self._layers, right, first)
+        given_vectors = {self._input_name: vectors}
+        others = {name: engine.activations(vectors) for name, engine in self._further.items()}
+        self._require_engines(runtime, others, right, given_vectors, first)
+        require_agreement(self._layers, runtime, right, self.host, given_vectors, first)
         require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
         return Expected(runtime, (None,) * len(runtime))
 
-    def _within_tolerance(self, separate: SeparateLayers, vectors: npt.NDArray[np.float32]) -> Expected:
+    def _require_engines(
+        self,
+        runtime: tuple[Array, ...],
+        others: Mapping[str, tuple[Array, ...]],
+        right: tuple[Array, ...],
+        given: Mapping[str, Array],
+        first: int,
+    ) -> None:
+        """Raise EnginesDisagree if further engines were asked and not all agree."""
+        if others:
+            require_engines(self._layers, {"ort": runtime, **others}, right, self.versions, given, first)
+
+    def _within_tolerance(self, separate: SeparateLayers, vectors: npt.NDArray[np.float32], first: int) -> Expected:
         """Return the specified activations after a comparison of a few vectors at once, which bounds the memory."""
         require_trusted(self._check(rows=sorted({min(BLOCK, len(vectors)), len(vectors) % BLOCK} - {0})))
         right = self._specification.activations(vectors)
@@ -119,8 +170,10 @@ class Reference:
             part = vectors[start : start + BLOCK]
             expected = tuple(values[start : start + BLOCK] for values in right)
             runtime = separate.activations(part, expected)
-            given = {self._input_name: part}
-            ratios.append(require_within_tolerance(self._layers, runtime, expected, self.host, given, start))
+            given, number = {self._input_name: part}, first + start
+            others = {name: engine.activations(part, expected) for name, engine in self._further.items()}
+            self._require_engines(runtime, others, expected, given, number)
+            ratios.append(require_within_tolerance(self._layers, runtime, expected, self.host, given, number))
         largest = tuple(
             None if None in of_layer else max(map(float, of_layer)) for of_layer in zip(*ratios, strict=True)
         )
@@ -145,10 +198,11 @@ def require_agreement(
     specification: tuple[Array, ...],
     host: HostCheck,
     given: Mapping[str, Array],
+    first: int = 0,
 ) -> None:
     """Raise ReferenceFailed at the first layer's first activation whose bytes differ, with the known defect's name.
 
-    `given` are the network's inputs by their name.
+    `given` are the network's inputs by their name, `first` is the number of the first vector.
     """
     written = dict(given)
     for layer, one, other in zip(layers, runtime, specification, strict=True):
@@ -158,7 +212,7 @@ def require_agreement(
             vector, column = divmod(int(different[0]), layer.size)
             defect = classify_layer(layer, written[layer.sources[0]], other, one)
             raise ReferenceFailed(
-                f"layer {layer.name!r} ({layer.operator}), vector {vector}, column {column}: ONNX Runtime says "
+                f"layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: ONNX Runtime says "
                 f"{one[vector, column]}, the specification {other[vector, column]} ({different.size} activations "
                 f"differ; {host.place}): {defect.value}",
                 defect.remedy,
@@ -186,7 +240,7 @@ def require_within_tolerance(
         inputs = [written[source] for source in layer.sources]
         tolerance = layer.tolerance(inputs, right)
         if tolerance is None:
-            require_agreement((layer,), (one,), (right,), host, written)
+            require_agreement((layer,), (one,), (right,), host, written, first)
             ratios.append(None)
             continue
         ratio = ratios_to(one, right, tolerance)
@@ -200,6 +254,55 @@ def require_within_tolerance(
             )
         ratios.append(float(ratio.max(initial=0)))
     return tuple(ratios)
+
+
+def require_engines(
+    layers: tuple[Layer, ...],
+    found: Mapping[str, tuple[Array, ...]],
+    specification: tuple[Array, ...],
+    versions: Mapping[str, str],
+    given: Mapping[str, Array],
+    first: int = 0,
+) -> None:
+    """Raise EnginesDisagree at the first activation for which an engine has another value than the specification.
+
+    `found` are the activations by engine, (n, size) by layer, for the specified inputs of a layer with a tolerance;
+    its values must lie within that, all others must agree on every byte.  `given` are the network's inputs by their
+    name, `first` is the number of the first vector.
+    """
+    written = {**given, **{layer.output.name: right for layer, right in zip(layers, specification, strict=True)}}
+    for index, (layer, right) in enumerate(zip(layers, specification, strict=True)):
+        tolerance = layer.tolerance([written[source] for source in layer.sources], right)
+        wrong = {name: _beyond(values[index], right, tolerance) for name, values in found.items()}
+        everywhere = np.logical_or.reduce(list(wrong.values()))
+        if not everywhere.any():
+            continue
+        vector, column = (int(place) for place in np.argwhere(everywhere)[0])
+        values = {"specification": right, **{name: activations[index] for name, activations in found.items()}}
+        shown = {name: values[name][vector, column] for name in versions}
+        texts = ", ".join(f"{name} {versions[name]}: {value}" for name, value in shown.items())
+        differing = ", ".join(f"{name} in {mask.sum():,}" for name, mask in wrong.items() if mask.any())
+        bound = "" if tolerance is None else f", further apart than the bound {tolerance[vector, column]:.3g}"
+        known, hint = "", "one of these implementations is wrong: report the model and this message"
+        if tolerance is None and wrong["ort"].any():
+            defect = classify_layer(layer, written[layer.sources[0]], right, found["ort"][index])
+            known, hint = f"; ONNX Runtime: {defect.value}", defect.remedy
+        place = {"layer": layer.name, "operator": layer.operator, "vector": first + vector, "index": column}
+        raise EnginesDisagree(
+            f"engines disagree in layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: "
+            f"{texts}{bound}; others than the specification: {differing} of {right.size:,} activations{known}",
+            hint,
+            {**place, "values": {name: strict_json.spelled(value.item()) for name, value in shown.items()}},
+        )
+
+
+def _beyond(one: Array, right: Array, tolerance: Array | None) -> npt.NDArray[np.bool_]:
+    """Return where an engine has another value: other bits, or beyond the tolerance."""
+    if tolerance is not None:
+        return ~(ratios_to(one, right, tolerance) <= 1)
+    word = np.dtype(f"uint{8 * right.itemsize}")
+    differing: npt.NDArray[np.bool_] = one.view(word) != right.view(word)
+    return differing
 
 
 def ratios_to(one: Array, right: Array, tolerance: Array) -> Array:

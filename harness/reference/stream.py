@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +14,7 @@ from harness.model.onnx_runtime.hostcheck import HostCheck
 from harness.model.stream import Stream, of
 from harness.operators.exact import BLOCK
 from harness.reference import Expected, Reference, max_ratio, require_numbers
+from harness.reference.engines import ALWAYS
 from harness.reference.specification import SpecificationReference
 
 
@@ -20,12 +23,15 @@ class StreamReference:
 
     The whole network is computed by ONNX Runtime and by its specification, see `Reference`.  Each frame of a layer
     after its delay must be that of the whole network; the frames before are those of the specification of the steps.
-    Raises as `Reference`, and ReferenceFailed where a step gives another value than the whole network.
+    `engines` confirm the whole network.  Raises as `Reference`, and ReferenceFailed where a step gives another value
+    than the whole network.
     """
 
-    def __init__(self, stream: Stream, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
+    def __init__(
+        self, stream: Stream, threads: int = 2, *, x64_quant_precision: bool = True, engines: Sequence[str] = ALWAYS
+    ) -> None:
         self._stream = stream
-        self._whole = Reference(stream.whole, threads, x64_quant_precision=x64_quant_precision)
+        self._whole = Reference(stream.whole, threads, x64_quant_precision=x64_quant_precision, engines=engines)
         self._steps = SpecificationReference(stream.network, threads)
         self._threads = threads
 
@@ -34,14 +40,19 @@ class StreamReference:
         """The check of this machine for the whole network."""
         return self._whole.host
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the engines that confirm the whole network."""
+        return self._whole.versions
+
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """Return the activations of `expected`."""
         return self.expected(vectors).activations
 
-    def expected(self, vectors: npt.NDArray[np.float32]) -> Expected:
+    def expected(self, vectors: npt.NDArray[np.float32], first: int = 0) -> Expected:
         """Return the layers' outputs for the steps of streams, float32 (streams * steps, K), in layer order.
 
-        The last stream may be cut short: then the whole network does not confirm it.
+        `first` is the number of the first vector, the first step of a stream, for messages.  The last stream may be cut short: then the whole network does not confirm it.
         """
         stream = self._stream
         right = self._steps.activations(vectors)
@@ -51,7 +62,7 @@ class StreamReference:
         complete = len(vectors) - len(vectors) % stream.steps
         for start in range(0, complete, at_once):
             part = slice(start, min(start + at_once, complete))
-            for name, ratio in self._confirm(vectors[part], [values[part] for values in right], start).items():
+            for name, ratio in self._confirm(vectors[part], [values[part] for values in right], first + start).items():
                 ratios.setdefault(name, []).append(ratio)
         names = (layer.output.name for layer in stream.network.layers)
         return Expected(right, tuple(max_ratio(ratios.get(name, ())) for name in names))
@@ -82,9 +93,11 @@ class StreamReference:
         return {layer.output.name: ratio for layer, ratio in of_layers}
 
 
-def reference_of(network: Network, *, x64_quant_precision: bool = True) -> Reference | StreamReference:
+def reference_of(
+    network: Network, *, x64_quant_precision: bool = True, engines: Sequence[str] = ALWAYS
+) -> Reference | StreamReference:
     """Return the reference of a network, or of the steps of one."""
     stream = of(network)
     if stream is None:
-        return Reference(network, x64_quant_precision=x64_quant_precision)
-    return StreamReference(stream, x64_quant_precision=x64_quant_precision)
+        return Reference(network, x64_quant_precision=x64_quant_precision, engines=engines)
+    return StreamReference(stream, x64_quant_precision=x64_quant_precision, engines=engines)

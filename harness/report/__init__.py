@@ -1,8 +1,9 @@
 """Reports as HTML, JUnit, terminal text and site; a page depends only on its document, a map also on its boxes.
 
-html, junit  a run: a page for people, JUnit XML for continuous integration
-measurement  a measurement: both, and its statistics for programs and papers
-decision     a decision: a page with a map of all boxes
+html, junit   a run: a page for people, JUnit XML for continuous integration
+disagreement  a run without a verdict, because the engines of its reference disagree: a page
+measurement   a measurement: both, and its statistics for programs and papers
+decision      a decision: a page with a map of all boxes
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from harness.report.disagreement import html as disagreement
 from harness.report.html import html
 from harness.report.junit import junit
 
-__all__ = ["html", "junit", "measurement", "reports"]
+__all__ = ["disagreement", "html", "junit", "measurement", "reports"]
 
 
 def reports(document: Mapping[str, Any]) -> dict[str, str]:

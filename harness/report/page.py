@@ -21,7 +21,7 @@ from harness.core.text import plural
 from harness.core.time_units import duration
 from harness.operators.counters import percent
 from harness.runs.entries import PreviousEntry
-from harness.runs.facts import bound_share, place, value_text, whole_text
+from harness.runs.facts import bound_share, disagreement_text, engines_text, place, value_text, whole_text
 
 NOT_RECORDED = "not recorded"
 
@@ -61,6 +61,8 @@ def environment() -> Environment:
         "place": place,
         "value": value_text,
         "whole": whole_text,
+        "engines": engines_text,
+        "disagreement": disagreement_text,
         "bound_share": bound_share,
     }
     found.filters |= {

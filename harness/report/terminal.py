@@ -18,7 +18,16 @@ from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
-from harness.runs.facts import acceptance, bounded_texts, diagnosed, effect_text, gather, place, whole_text
+from harness.runs.facts import (
+    acceptance,
+    bounded_texts,
+    diagnosed,
+    effect_text,
+    engines_text,
+    gather,
+    place,
+    whole_text,
+)
 
 STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold magenta", Outcome.DIFFERS: "bold red"}
 
@@ -33,6 +42,8 @@ def show(content: Content, report: Path, console: Console) -> None:
         console.show(_stream_table(document.model.stream), Text(stream_text(document.model.stream)))
     if ratio := _ratio_text(document.layers):
         console.show(Text(ratio))
+    if document.reference.engines:
+        console.show(Text(f"reference: {engines_text(document.reference)}, which agree"))
     for output in document.whole_network:
         console.show(Text(f"ONNX Runtime, whole network: {whole_text(output)}"))
     for text in bounded_texts(document):
@@ -41,6 +52,13 @@ def show(content: Content, report: Path, console: Console) -> None:
         console.show(Text("dumps with the hash of the reference stayed on the board (--fetch all fetches them)"))
     if document.conformance:
         console.show(Text(_traced_text(document.conformance)))
+    _show_places(document, console)
+    _show_verdict(document, console)
+    console.show(Text(f"report: {report}"))
+
+
+def _show_places(document: RunDocument, console: Console) -> None:
+    """Show what ran elsewhere than on hardware."""
     if document.board.kind == "emulated":
         what = "a real aarch64 Linux" if document.board.address else "a processor without an operating system"
         warning = f"{document.board.name} was EMULATED: {what}, but its times are not MET"
@@ -48,8 +66,6 @@ def show(content: Content, report: Path, console: Console) -> None:
     if stand_ins := gather(document).stand_ins:
         played = ", ".join(f"{item.name} by {item.ran_on}" for item in stand_ins)
         console.show(Text(f"not on hardware: item {played}", style="yellow"))
-    _show_verdict(document, console)
-    console.show(Text(f"report: {report}"))
 
 
 def _show_verdict(document: RunDocument, console: Console) -> None:

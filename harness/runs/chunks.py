@@ -115,7 +115,7 @@ def _start(
     options, timeout_s = program.options(job.plan), job.profile.timeout_s
     execution = partial(program.execute_chunk, deployment=job.request.floats is not None, kept=job.plan.kept)
     executed = board.submit(execution, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s)
-    expected = reference.submit(job.reference.expected, vectors)
+    expected = reference.submit(job.reference.expected, vectors, chunk.start)
     counted = counter.submit(lambda: coverage.add(vectors, expected.result().activations))
     return _StartedChunk(chunk, vectors, executed, expected, counted)
 

@@ -34,7 +34,7 @@ from harness.operators.counters import LayerCoverage, Met
 from harness.operators.tensor import Tensor
 from harness.plan import memory, plan_check
 from harness.plan.plan import Plan, Task, buffer_bytes
-from harness.reference import coverage, max_ratio
+from harness.reference import coverage, engines, max_ratio
 from harness.reference.whole_network import NOTHING as NO_WHOLE
 from harness.runs import entries
 from harness.runs import folder as run_folder
@@ -88,6 +88,16 @@ AGREEMENT = {
     "errors of all layers (whole_network)",
 }
 """The agreement of ONNX Runtime and the specification, by whether the network has layers with a tolerance."""
+
+
+def agreement(network: Network, versions: Mapping[str, str]) -> str:
+    """Return on what the engines of the reference agreed."""
+    bounded = any(layer.has_tolerance for layer in network.layers)
+    names = [name for name in versions if name not in engines.ALWAYS]
+    if not names:
+        return AGREEMENT[bounded]
+    where = "under the same conditions" if bounded else "on every byte"
+    return f"{AGREEMENT[bounded]}; {', '.join(names)} on its standard form agreed with both {where}"
 
 
 @dataclass(frozen=True)
@@ -242,7 +252,8 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
         reference=entries.ReferenceEntry(
             onnxruntime=host.onnxruntime,
             isa=host.instruction_set,
-            agreement=AGREEMENT[any(layer.has_tolerance for layer in job.network.layers)],
+            agreement=agreement(job.network, job.reference.versions),
+            engines=[entries.EngineEntry(name=name, version=found) for name, found in job.reference.versions.items()],
         ),
         host=entries.HostEntry(
             platform=platform.platform(),
@@ -285,6 +296,7 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
         {key: content[key] for key in (*kept, *optional)}
         | stream
         | {
+            "engines": content["reference"]["engines"],
             "board": document.board.name,
             "board_kind": document.board.kind,
             "model": document.model.name,

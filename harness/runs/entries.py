@@ -35,6 +35,16 @@ class HarnessEntry(Entries):
     revision: Annotated[str | None, OfBundle]
 
 
+class DisagreementEntry(Entries):
+    """The first activation for which engines of the reference had different values; `values` has those of all."""
+
+    layer: str
+    operator: str
+    vector: int
+    index: int
+    values: Mapping[str, Activation]
+
+
 class AttemptEntry(Entries):
     """An attempt to finish the run; see `RunFolder.attempts`."""
 
@@ -42,6 +52,7 @@ class AttemptEntry(Entries):
     board: BoardIdentity | None = None
     part: str
     reason: str
+    disagreement: DisagreementEntry = OMITTED
 
 
 class SetupEntry(Entries):
@@ -233,12 +244,20 @@ class BundleEntry(Entries):
     inputs: Annotated[BuildInputs | None, OfBundle] = None
 
 
+class EngineEntry(Entries):
+    """An engine that confirmed the reference; the version of the specification is that of harness."""
+
+    name: str
+    version: str
+
+
 class ReferenceEntry(Entries):
-    """The reference and the instruction set that it was computed with."""
+    """The reference, the instruction set that it was computed with, and the engines that agreed on it."""
 
     onnxruntime: str
     isa: str
     agreement: str
+    engines: Annotated[Sequence[EngineEntry], OfRequest] = ()
 
 
 class HostEntry(Entries):

@@ -15,7 +15,15 @@ from harness.core.document import Content
 from harness.core.outcome import Outcome
 from harness.core.strict_json import number
 from harness.core.text import plural
-from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument, WholeOutputEntry
+from harness.runs.entries import (
+    DifferenceEntry,
+    DisagreementEntry,
+    ItemEntry,
+    LayerEntry,
+    ReferenceEntry,
+    RunDocument,
+    WholeOutputEntry,
+)
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,18 @@ def output_texts(content: Content) -> list[str]:
         f"at most {number(output.largest):.3g} apart"
         for output in RunDocument.view(content).network_outputs
     ]
+
+
+def engines_text(content: Content) -> str:
+    """Return the engines that agreed on the reference, with their versions."""
+    return ", ".join(f"{engine.name} {engine.version}" for engine in ReferenceEntry.view(content).engines)
+
+
+def disagreement_text(content: Content) -> str:
+    """Return the place at which engines of the reference disagreed, and the values of all."""
+    found = DisagreementEntry.view(content)
+    values = ", ".join(f"{name} {value}" for name, value in found.values.items())
+    return f"layer {found.layer} ({found.operator}), vector {found.vector}, index {found.index}: {values}"
 
 
 def whole_text(content: Content) -> str:

@@ -61,7 +61,8 @@ WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
 BOARDS = "boards"  # not a part of the content, so that a run resumed after a reboot has the same content
 REQUEST_SCHEMA = 2
 REQUEST_KEYS = ("schema", "request", "name", "bundle", "kind", "profile", "board", "command", "token")
-ATTEMPT_EVENTS = ({"began"}, {"board"}, {"stopped", "part", "reason"})  # the keys of the lines of attempts.jsonl
+STOPPED = {"stopped", "part", "reason"}
+ATTEMPT_EVENTS = ({"began"}, {"board"}, STOPPED, {*STOPPED, "disagreement"})  # the keys of the lines of attempts.jsonl
 CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
@@ -248,9 +249,10 @@ class RunFolder:
         """Record that a process starts or resumes the run."""
         self._note_attempt({"began": _stamp(now())})
 
-    def stop_attempt(self, part: str, reason: str) -> None:
-        """Record the reason of a stop: the `part` that failed, or `user`."""
-        self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
+    def stop_attempt(self, part: str, reason: str, disagreement: Mapping[str, Any] | None = None) -> None:
+        """Record the reason of a stop: the `part` that failed, or `user`; and the values of engines that disagreed."""
+        event = {"stopped": _stamp(now()), "part": part, "reason": reason}
+        self._note_attempt(event | ({"disagreement": dict(disagreement)} if disagreement else {}))
 
     def _note_attempt(self, event: Mapping[str, Any]) -> None:
         """Append the event on a new line, also after a line that a crash or a full disk cut off."""
@@ -321,6 +323,8 @@ class RunFolder:
 
     def attempts(self) -> list[dict[str, Any]]:
         """Return every attempt with `began`, `board`, `part` and `reason`; RequestError for an invalid line.
+
+        One that engines of the reference stopped has `disagreement`, too, see `harness.reference.EnginesDisagree`.
 
         `board` is None if none was reached, or it was not the run's.  `part` and `reason` are empty for a
         running or successful attempt.  An attempt without an end before the next one was killed, its machine stopped,

@@ -25,7 +25,7 @@ from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
 from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
-from harness.reference import Reference
+from harness.reference import Reference, engines
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.reference.stream import StreamReference, reference_of
 from harness.runs import folder as run_folder
@@ -58,6 +58,8 @@ class Request:
 
     `accept` is `bound` if the verdict `within bound` is good.
 
+    `reference` are the engines that confirm the reference, see `harness.reference.engines`.
+
     `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
     which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
     the folder of the evidence; the default is a folder of the workspace named after time, board and model.
@@ -86,11 +88,13 @@ class Request:
     stream: int | None = None
     pulse: int | None = None
     steps: int | None = None
+    reference: tuple[str, ...] = engines.ALWAYS
 
     def document(self) -> dict[str, Any]:
-        """Return the options as JSON types, without those of OPTIONAL that are not given."""
+        """Return the options as JSON types, without those that earlier versions did not have at their defaults."""
+        later = dict.fromkeys(OPTIONAL) | {"reference": engines.ALWAYS}
         found = dataclasses.asdict(self)
-        return {key: value for key, value in found.items() if value is not None or key not in OPTIONAL}
+        return {key: value for key, value in found.items() if key not in later or value != later[key]}
 
 
 @dataclass(frozen=True)
@@ -250,7 +254,7 @@ def _asked(path: Path, document: Mapping[str, Any]) -> Request:
             raise LookupError(f"it is of schema {document.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
         asked = document["request"]
         _ = document["name"], document["bundle"], dict(document["profile"]), document["token"]  # `resume` reads them
-        lists = {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None}
+        lists = {key: tuple(asked[key]) for key in ("items", "split", "reference") if asked.get(key) is not None}
         return Request(**asked | lists)
     except (AttributeError, LookupError, TypeError) as error:
         raise RequestError(
@@ -296,6 +300,7 @@ def _prepare(
         )
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
+    engines.versions(request.reference)
     vectors = _stimuli(request, network, folder)
     bounded = targets.bounded(made)
     if request.accept not in {None, ACCEPT_BOUND}:
@@ -308,9 +313,9 @@ def _prepare(
         _require_space(request, workspace, network, vectors.count, needs_all=bool(bounded))
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
+    reference = reference_of(network, x64_quant_precision=request.x64_quant_precision, engines=request.reference)
     program = codegen.generate(made)
     built = bundle.build(program, board, workspace.cache)
-    reference = reference_of(network, x64_quant_precision=request.x64_quant_precision)
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)

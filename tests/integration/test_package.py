@@ -187,7 +187,11 @@ def test_all_imported_distributions_are_declared() -> None:
     extras = project["optional-dependencies"]
     declared = [
         *project["dependencies"],
-        *(each for extra in ("cuda", "cross", "images", "cluster", "iree", "litert") for each in extras[extra]),
+        *(
+            each
+            for extra in ("cuda", "cross", "images", "cluster", "iree", "litert", "tract")
+            for each in extras[extra]
+        ),
     ]
     declared += ["pytest"]  # imported by pytest's plugin alone
     declared += ["cuda-bindings", "pydantic-core"]  # parts of cuda-python and pydantic

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +19,40 @@ from harness.cli._options import as_json, force, pass_workspace, seed
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, RequestError
 from harness.core.table import Table
+from harness.core.text import plural
 
 if TYPE_CHECKING:
     from harness.analysis.conversion import ConversionCheck, LayerCheck
     from harness.model.network import Network
-    from harness.targets.litert.convert import Converted
+
+TFLITE, STANDARD = "tflite", "onnx-standard"
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The file and its check; `notes` and `of_layer` are what only this format says of the file and of a layer."""
+
+    content: bytes
+    check: ConversionCheck
+    engine: str
+    heading: str
+    notes: str
+    of_layer: Callable[[LayerCheck], dict[str, Any]]
 
 
 @click.command("convert", epilog="Example: harness models convert lenet5_int8 --to tflite")
 @click.argument("model", shell_complete=_completion.models)
-@click.option("--to", type=click.Choice(["tflite"]), required=True, help="Format of the file.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write; default: MODEL.tflite in this folder."
+    "--to",
+    type=click.Choice([TFLITE, STANDARD]),
+    required=True,
+    help="Format of the file: TFLite, or ONNX with operators of ONNX's own domain.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write; default: MODEL.tflite or MODEL_standard.onnx in this folder.",
 )
 @click.option("--vectors", type=click.IntRange(1), default=100, show_default=True, help="Number of compared vectors.")
 @seed
@@ -40,34 +64,71 @@ def command(
     /,
     as_json: bool,
     model: str,
-    to: str,  # noqa: ARG001 - there is one format
+    to: str,
     output: Path | None,
     vectors: int,
     seed: int,
     force: bool,
 ) -> None:
-    """Write MODEL as a TFLite file, run it with LiteRT, and compare every layer with the specification.
+    """Write MODEL as a file for other engines, run it, and compare every layer with the specification.
 
-    Codes keep every bit.  Float32 sums have another order: their values must lie within the bound of each layer.  A
-    node that TFLite cannot compute so is refused.  Exit code 1: a layer differs on this machine; no file is written.
+    LiteRT runs a TFLite file, ONNX Runtime one of standard operators.  Codes keep every bit.  Float32 sums can have
+    another order: their values must lie within the bound of each layer.  A node that the format cannot compute so is
+    refused.  Exit code 1: a layer differs on this machine; no file is written.
     """
+    network, console = space.model(model), Console.open(as_json=as_json)
+    path = output or Path(f"{network.name}.tflite" if to == TFLITE else f"{network.name}_standard.onnx")
+    _require_free(path, force=force)
+    found = (_as_tflite if to == TFLITE else _as_standard)(network, vectors, seed, console)
+    if found.check.holds:
+        write_whole(path, found.content)
+    console.show(_table(path, found), Text(_sentence(found, seed)), Text(_files(path, found)))
+    console.document(_document(network, path, to, found, seed))
+    if not found.check.holds:
+        raise click.exceptions.Exit(EXIT_DIFFERS)
+
+
+def _as_tflite(network: Network, vectors: int, seed: int, console: Console) -> _Result:
     from harness.analysis import conversion
     from harness.model.tflite.file import encode
     from harness.targets.litert.convert import convert_network
 
-    network, console = space.model(model), Console.open(as_json=as_json)
-    path = output or Path(f"{network.name}.tflite")
-    _require_free(path, force=force)
     file = convert_network(network, conversion.outputs_of(network), _metadata(network))
-    content = encode(file.file)
     with console.progress("LiteRT", vectors) as bar:
         found = conversion.check(network, file, vectors, seed, bar.advance)
-    if found.holds:
-        write_whole(path, content)
-    console.show(_table(path, found), Text(_sentence(found, seed)), Text(_files(path, file, content, found)))
-    console.document(_document(network, path, file, content, found, seed))
-    if not found.holds:
-        raise click.exceptions.Exit(EXIT_DIFFERS)
+    own = f"; LiteRT's own kernels run {_counted(found.own)}" if found.own else ""
+    images = [name for name, value in (*file.inputs.items(), *file.layers.items()) if value.image]
+    order = "; images have the channels last" if images and found.holds else ""
+    notes = f"XNNPACK runs {found.operators - len(found.own)} of {found.operators} operators{own}{order}"
+
+    def of_layer(each: LayerCheck) -> dict[str, Any]:
+        value = file.layers[each.layer.name]
+        return {
+            "tflite": list(each.operators),
+            "shape": list(value.shape),
+            "channels_last": value.image is not None,
+        }
+
+    return _Result(encode(file.file), found, "LiteRT", "in TFLite", notes, of_layer)
+
+
+def _as_standard(network: Network, vectors: int, seed: int, console: Console) -> _Result:
+    from harness.analysis import conversion
+    from harness.model.standard import standard_form
+
+    model = standard_form(network)
+    with console.progress("ONNX Runtime", vectors) as bar:
+        found = conversion.check_standard(network, model, vectors, seed, bar.advance)
+    notes = f"{plural(found.operators, 'node')} of ONNX's own domain; the activations have the names of {network.name}"
+    shapes = {layer.name: list(layer.output.shape) for layer in network.layers}
+    return _Result(
+        model.SerializeToString(),
+        found,
+        "ONNX Runtime",
+        "in standard ONNX",
+        notes,
+        lambda each: {"operators": list(each.operators), "shape": shapes[each.layer.name]},
+    )
 
 
 def _require_free(path: Path, *, force: bool) -> None:
@@ -81,13 +142,13 @@ def _metadata(network: Network) -> dict[str, bytes]:
     return {"harness_source_sha256": network.sha256.encode()}
 
 
-def _table(path: Path, found: ConversionCheck) -> Table:
+def _table(path: Path, result: _Result) -> Table:
     table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "operator", "in TFLite", "claim"):
+    for heading in ("layer", "operator", result.heading, "claim"):
         table.add_column(heading)
     for heading in ("compared", "differing", "by at most", "of its bound"):
         table.add_column(heading, justify="right")
-    for each in found.layers:
+    for each in result.check.layers:
         differs = (f"{each.largest_difference:.3g}", f"{each.ratio:.2g}" if each.claim == "bounded" else "-")
         table.add_row(
             each.layer.name,
@@ -106,41 +167,37 @@ def _counted(names: tuple[str, ...]) -> str:
     return ", ".join(name if count == 1 else f"{count} {name}" for name, count in Counter(names).items())
 
 
-def _sentence(found: ConversionCheck, seed: int) -> str:
+def _sentence(result: _Result, seed: int) -> str:
+    found, engine = result.check, result.engine
     where = f"{found.vectors:,} vectors of seed {seed}"
     wrong = [each.layer.name for each in found.layers if not each.holds]
     if wrong:
         return (
-            f"differs: LiteRT on this machine computes other values in {', '.join(wrong)} ({where}); nothing is written"
+            f"differs: {engine} on this machine computes other values in {', '.join(wrong)} ({where}); "
+            "nothing is written"
         )
     if not found.outputs_alike:
         return f"differs: the file without the outputs of layers gives other outputs ({where}); nothing is written"
     bounded = sum(each.claim == "bounded" for each in found.layers)
     exact = f"{len(found.layers) - bounded} of {len(found.layers)} layers have the specification's bits"
-    rest = f", {bounded} lie within their bounds, for the inputs that LiteRT computed" if bounded else ""
+    rest = f", {bounded} lie within their bounds, for the inputs that {engine} computed" if bounded else ""
     return f"{exact}{rest}: {where}, on this machine"
 
 
-def _files(path: Path, file: Converted, content: bytes, found: ConversionCheck) -> str:
-    own = f"; LiteRT's own kernels run {_counted(found.own)}" if found.own else ""
-    images = [name for name, value in (*file.inputs.items(), *file.layers.items()) if value.image]
-    order = "; images have the channels last" if images else ""
-    if not found.holds:
-        return f"XNNPACK runs {found.operators - len(found.own)} of {found.operators} operators{own}"
-    return (
-        f"wrote {path}: {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}\n"
-        f"XNNPACK runs {found.operators - len(found.own)} of {found.operators} operators{own}{order}"
-    )
+def _files(path: Path, result: _Result) -> str:
+    if not result.check.holds:
+        return result.notes
+    content = result.content
+    return f"wrote {path}: {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}\n{result.notes}"
 
 
-def _document(
-    network: Network, path: Path, file: Converted, content: bytes, found: ConversionCheck, seed: int
-) -> dict[str, Any]:
+def _document(network: Network, path: Path, to: str, result: _Result, seed: int) -> dict[str, Any]:
+    found, content = result.check, result.content
     written = {"file": str(path), "sha256": hashlib.sha256(content).hexdigest()} if found.holds else {}
     return {
         "model": network.name,
         "source_sha256": network.sha256,
-        "format": "tflite",
+        "format": to,
         **written,
         "bytes": len(content),
         "vectors": found.vectors,
@@ -148,19 +205,16 @@ def _document(
         "holds": found.holds,
         "outputs_alike": found.outputs_alike,
         "operators": found.operators,
-        "not_delegated": list(found.own),
-        "layers": [_row(each, file) for each in found.layers],
+        **({"not_delegated": list(found.own)} if to == TFLITE else {}),
+        "layers": [_row(each, result) for each in found.layers],
     }
 
 
-def _row(each: LayerCheck, file: Converted) -> dict[str, Any]:
-    value = file.layers[each.layer.name]
+def _row(each: LayerCheck, result: _Result) -> dict[str, Any]:
     return {
         "name": each.layer.name,
         "operator": each.layer.operator,
-        "tflite": list(each.operators),
-        "shape": list(value.shape),
-        "channels_last": value.image is not None,
+        **result.of_layer(each),
         "claim": each.claim.value,
         "compared": each.compared,
         "differing": each.differing,

@@ -24,7 +24,7 @@ from harness.report.measurements.labels import (
     table_unit,
 )
 from harness.runs.entries import AgainstEntry, MeasurementDocument, PartEntry
-from harness.runs.facts import clean
+from harness.runs.facts import clean, engines_text
 from harness.runs.measurement.facts import Facts, gather, varying
 
 COLUMN_GAP = 3  # characters between two columns of a table
@@ -46,6 +46,8 @@ def show(content: Mapping[str, Any], report: Path, console: Console) -> None:
         _show_comparison(document.against, console)
     for caution in facts.cautions:
         console.show(Text(f"caution: {caution}", style="yellow"))
+    if document.reference.engines:
+        console.show(Text(f"reference: {engines_text(document.reference)}, which agree"))
     for note in _notes(document, facts):
         console.show(Text(note))
     console.show(Text(f"report: {report}"))

@@ -249,6 +249,7 @@ def summary(document: MeasurementDocument, folder: Path) -> dict[str, Any]:
         "parts": _without(drawn, content["parts"]),
         "against": against and against | {"parts": _without(drawn, against["parts"])},
         "throttled": document.state.throttled,
+        "engines": content["reference"]["engines"],
         "board": document.board.name,
         "board_kind": document.board.kind,
         "model": document.model.name,

@@ -18,6 +18,7 @@ from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
+from harness.reference import engines
 from harness.reference.coverage_search import Search
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.runs.chunks import cut
@@ -87,6 +88,9 @@ def request(evidence: Evidence, made: Plan) -> str:
         asked["accepted"] = accepted(evidence.request.get("accept"), run["verdict"]).get("accepted")
         said |= {key: run[key] for key in ("chunk", "fetch")}
         asked |= {key: evidence.request[key] for key in ("chunk", "fetch")}
+    if "engines" in run["reference"] or "reference" in evidence.request:  # earlier versions did not write it
+        said["engines"] = sorted(engine["name"] for engine in run["reference"].get("engines", ()))
+        asked["engines"] = sorted(evidence.request.get("reference", engines.ALWAYS))
     require_equal(RUN, said, asked)
     require_equal("request.json, board,", asked["board"], made.board)
     _require_possible_times(run)

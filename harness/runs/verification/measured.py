@@ -20,7 +20,6 @@ from harness.execution import dumps
 from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.plan.plan import Plan
 from harness.reference.stimuli import Stimuli
-from harness.reference.stream import reference_of
 from harness.runs.entries import MeasurementDocument
 from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
 from harness.runs.measurement import facts, parts, segments, statistics
@@ -32,6 +31,7 @@ from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Readings
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
 from harness.runs.verification.folder import RUN, Evidence
+from harness.runs.verification.results import reference_of
 
 CLOSE = 1e-6  # of statistics: with other instructions of the processor they differ by 1e-11
 
@@ -102,14 +102,17 @@ def outputs(subject: Measurement, progress: Progress) -> str:
     _require_count(run["outputs"]["differing"], compared.differing, wrong)
     if wrong:
         return f"wrong in {sum(wrong.values()):,} of {run['measured']['segments']:,} segments, as {RUN} says"
-    return f"{said['compared']:,}, computed again for {len(expected):,} vectors: those of every segment, {right[:16]}"
+    asked = subject.evidence.request.get("reference")
+    by = f" by {', '.join(asked)}" if asked else ""
+    return (
+        f"{said['compared']:,}, computed again for {len(expected):,} vectors{by}: those of every segment, {right[:16]}"
+    )
 
 
 def _right(subject: Measurement, progress: Progress) -> Array:
     """Return the last layer's activations, (vectors, width); ReferenceFailed on an unsuitable machine."""
-    precise = subject.evidence.request["x64_quant_precision"]
     with progress("computing the reference again", subject.vectors.count) as bar:
-        reference = reference_of(subject.plan.network, x64_quant_precision=precise)
+        reference = reference_of(subject.evidence, subject.plan.network)
         found = reference.activations(subject.vectors.chunk(0, subject.vectors.count))[-1]
         bar.advance(len(found))
     return found

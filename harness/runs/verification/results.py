@@ -14,16 +14,17 @@ from harness.analysis import local
 from harness.analysis.compare import compare
 from harness.analysis.local import LocalResult
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.core.safe_io import load_array
 from harness.core.text import plural
 from harness.execution import dumps
+from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met, Quantity
 from harness.plan.plan import Plan
-from harness.reference import SpecificationReference
+from harness.reference import Reference, SpecificationReference, engines, stream
 from harness.reference.coverage import Coverage
 from harness.reference.stimuli import Stimuli
-from harness.reference.stream import reference_of
 from harness.runs import chunks, tracing
 from harness.runs.chunks import Chunk
 from harness.runs.counterexample import FILE, case, first_difference, has_none
@@ -162,10 +163,14 @@ def _require_deployed(outputs: Outputs, record: ChunkRecord) -> None:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """The number of vectors for which the reference was computed again, and the coverage if these were all."""
+    """The number of vectors for which the reference was computed again, and the coverage if these were all.
+
+    `engines` are those that computed it.
+    """
 
     vectors: int
     covered: tuple[LayerCoverage, ...] | None
+    engines: tuple[str, ...]
 
 
 def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed:
@@ -173,8 +178,7 @@ def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed
 
     ReferenceFailed if it cannot be trusted on this machine.
     """
-    asked = outputs.evidence.request
-    reference = reference_of(outputs.plan.network, x64_quant_precision=asked["x64_quant_precision"])
+    reference = reference_of(outputs.evidence, outputs.plan.network)
     records = outputs.evidence.records if how_much == "all" else [secrets.choice(outputs.evidence.records)]
     coverage, done = Coverage(outputs.plan.network), 0
     with progress("computing the reference again", sum(record.stop - record.start for record in records)) as bar:
@@ -186,7 +190,18 @@ def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed
                 coverage.add(vectors, activations)
             done += len(vectors)
             bar.advance(len(vectors))
-    return Recomputed(done, coverage.result() if how_much == "all" else None)
+    return Recomputed(done, coverage.result() if how_much == "all" else None, tuple(reference.versions))
+
+
+def reference_of(evidence: Evidence, network: Network) -> Reference | stream.StreamReference:
+    """Return the reference with the engines of a run; UncheckedError if one of them is not installed here."""
+    asked = tuple(evidence.request.get("reference", engines.ALWAYS))
+    try:
+        engines.versions(asked)
+    except RequestError as error:
+        raise UncheckedError(f"the run asked for --reference {','.join(asked)}: {error}; {error.hint}") from error
+    precise = evidence.request["x64_quant_precision"]
+    return stream.reference_of(network, x64_quant_precision=precise, engines=asked)
 
 
 def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, activations: Sequence[Array]) -> None:

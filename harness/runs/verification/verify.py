@@ -132,7 +132,10 @@ class _Reference:
             raise UncheckedError("--reference none")
         found = results.recompute(self._outputs, self._how_much, self._progress)
         self.covered = found.covered
-        return f"computed again over {found.vectors:,} vectors: same activations, and the chunks follow from them"
+        return (
+            f"computed again over {found.vectors:,} vectors by {', '.join(found.engines)}: same activations, and the "
+            "chunks follow from them"
+        )
 
 
 def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:

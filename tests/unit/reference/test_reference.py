@@ -101,6 +101,25 @@ def test_saturation_that_a_run_meets_is_named() -> None:
     assert "leave --no-x64-quant-precision out" in caught.value.hint
 
 
+def test_further_engines_show_that_onnx_runtime_is_the_one_that_saturates() -> None:
+    mixed = parse(random_network(np.random.default_rng(1), [5, 9, 4], zero_points=True).SerializeToString(), "mixed")
+    x = np.random.default_rng(2).uniform(*mixed.box, (500, 5)).astype(np.float32)
+    right = reference.SpecificationReference(mixed).activations(x)
+    saturating = mixed.layers[1].saturating(right[0])
+    assert saturating is not None
+    found = {"ort": (right[0], saturating, right[2]), "tract": right}
+    versions = {"ort": "1.31.1", "specification": "0.1.0", "tract": "0.23.9"}
+    reference.require_engines(mixed.layers, {"ort": right, "tract": right}, right, versions, {mixed.input.name: x})
+    words = r"layer 'layer_0' .*; others than the specification: ort in \d+ of 4,500 activations; .* saturate to int16"
+    with pytest.raises(reference.EnginesDisagree, match=words) as caught:
+        reference.require_engines(mixed.layers, found, right, versions, {mixed.input.name: x}, 1000)
+    assert "leave --no-x64-quant-precision out" in caught.value.hint
+    place = caught.value.disagreement["vector"] - 1000, caught.value.disagreement["index"]
+    expected = {"ort": saturating[place], "specification": right[1][place], "tract": right[1][place]}
+    assert caught.value.disagreement["values"] == expected
+    assert np.argwhere(saturating != right[1])[0].tolist() == list(place)
+
+
 def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loader refuses the one such fusion that is known; this is what stops an unknown one."""
     monkeypatch.setattr(QuantizeLinear, "require_unfused", Layer.require_unfused)

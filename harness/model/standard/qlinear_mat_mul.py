@@ -1,0 +1,5 @@
+"""QLinearMatMul: QGemm without bias."""
+
+from harness.model.standard.qgemm import emit
+
+__all__ = ["emit"]
