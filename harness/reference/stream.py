@@ -52,7 +52,8 @@ class StreamReference:
     def expected(self, vectors: npt.NDArray[np.float32], first: int = 0) -> Expected:
         """Return the layers' outputs for the steps of streams, float32 (streams * steps, K), in layer order.
 
-        `first` is the number of the first vector, the first step of a stream, for messages.  The last stream may be cut short: then the whole network does not confirm it.
+        `first` is the number of the first vector, the first step of a stream, for messages.  The last stream may be cut
+        short: then the whole network does not confirm it.
         """
         stream = self._stream
         right = self._steps.activations(vectors)
