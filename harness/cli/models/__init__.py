@@ -12,6 +12,7 @@ MODULES = {
     "transform": "transform",
     "convert": "convert",
     "show": "show",
+    "view": "view",
     "load": "load",
     "list": "list",
     "operators": "operators",
@@ -20,4 +21,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, list and show networks; list operators."""
+    """Import, quantise, transform, convert, list, show and view networks; list operators."""
