@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.report.viewer import Content
     from harness.report.viewer.facts import Evidence
 
-VECTORS = 256
+VECTORS, SEED = 256, 1
 MOST_OPERATIONS = 2_000_000_000  # of all vectors, unless --vectors asks for more: some seconds
 STIMULI = "stimuli.npy"
 
@@ -43,7 +43,7 @@ STIMULI = "stimuli.npy"
 @click.option(
     "--vectors",
     type=click.IntRange(0),
-    help="Number of vectors of the distributions of values: of the run, else of seed 1. "
+    help="Number of vectors of the distributions of values: those of the run, else uniform over the input box. "
     f"Default: {VECTORS}, fewer for a large network; 0: none.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File of the page; default: MODEL.html.")
@@ -69,14 +69,15 @@ def command(
 
     begun_s, console = time.monotonic(), Console.open(as_json=as_json)
     file = space.model_file(model)
+    path = output or Path(f"{file.stem}.html")
+    if path.suffix.lower() not in {".html", ".htm"}:
+        raise RequestError(f"--output {path}: a page is written to a file that ends in .html", "give such a file")
     console.note(f"reading {file}")
     found = structure.read(file)
     documents = [_document(space.run(run), found) for run in evidence]
     content = _content(found, documents, vectors, console)
     console.note("laying out the network")
     page = viewer.html(content).encode()
-    path = output or Path(f"{found.name}.html")
-    _require_replaceable(path)
     write_whole(path, page)
     nodes = sum(vertex.kind == "node" for graph in found.graphs for vertex in graph.vertices)
     wall_s = time.monotonic() - begun_s
@@ -88,12 +89,6 @@ def command(
     })  # fmt: skip
     if opens and not as_json:
         launch(path, console)
-
-
-def _require_replaceable(path: Path) -> None:
-    """Raise RequestError for an existing file that is no page, such as a model given twice."""
-    if path.suffix.lower() not in {".html", ".htm"}:
-        raise RequestError(f"{path} is no name of a page", "give a file that ends in .html")
 
 
 def _document(folder: Path, structure: Structure) -> tuple[Path, Mapping[str, Any]]:
@@ -166,10 +161,12 @@ def _distributions(
         console.note("no distributions of values: --vectors N computes those of N vectors")
         return {}, ""
     file = next((folder / STIMULI for folder in folders if (folder / STIMULI).is_file()), None)
-    source = stimuli.from_file(file, network) if file else stimuli.stimuli(network, count, 1)
-    count = min(count, source.count)
-    console.note(f"computing the activations of {count:,} vectors")
-    given = source.chunk(0, count)
+    if file:
+        given = stimuli.from_file(file, network).chunk(0, count)
+        origin = f"the first {len(given):,} vectors of the run {file.parent.name}"
+    else:
+        given = stimuli.uniform(network.box, SEED, count)
+        origin = f"{count:,} vectors uniform over the input box, seed {SEED}"
+    console.note(f"computing the activations of {origin}")
     drawn = facts.distributions(network, given, SpecificationReference(network).activations(given))
-    whose = f"the run {file.parent.name}" if file else "seed 1"
-    return drawn, f"the first {count:,} vectors of {whose}, by the specification"
+    return drawn, f"{origin}, by the specification"

@@ -139,29 +139,28 @@
     const labelled = new Map();
     for (const [from, to, ...points] of paths) {
       const tensors = carried.get(`${from} ${to}`);
+      const end = (box, x, y) => (inner.has(box) ? null : [at[box][0] + x - middles[box][0], at[box][1] + y - middles[box][1]]);
       const moved = points.map((value, index) => (index % 2 ? top + fy(value) : left + fx(value)));
-      const end = (number, x, y) => (inner.has(number) ? null : [at[number][0] + x - middles[number][0], at[number][1] + y - middles[number][1]]);
-      const start = end(from, points[0], points[1]), stop = end(to, points.at(-2), points.at(-1));
-      const number = (value) => Math.round(value * 10) / 10;
-      let path = start ? `M${number(start[0])} ${number(start[1])}L` : "M";
-      path += `${number(moved[0])} ${number(moved[1])}C${moved.slice(2).map(number).join(" ")}`;
-      if (stop) path += `L${number(stop[0])} ${number(stop[1])}`;
-      const xs = moved.filter((_, index) => index % 2 === 0), ys = moved.filter((_, index) => index % 2);
-      const tip = stop ?? moved.slice(-2);
-      into.wires.push({
-        tensors, path, x: Math.min(...xs, tip[0]), y: Math.min(...ys, tip[1]), x2: Math.max(...xs), y2: Math.max(...ys, tip[1]), tip,
-        up: points.at(-1) < points.at(-3),
-      });
-      const [x, y] = start ?? moved;
-      const known = labelled.get(from) ?? { x, y, tensors: new Set() };
-      for (const tensor of tensors) known.tensors.add(tensor);
-      known.x = (known.x + x) / 2;
-      labelled.set(from, known);
+      const start = end(from, points[0], points[1]) ?? moved.slice(0, 2), tip = end(to, points.at(-2), points.at(-1)) ?? moved.slice(-2);
+      const wire = { tensors, moved, start, tip, up: points.at(-1) < points.at(-3), x: start[0], y: start[1], x2: start[0], y2: start[1] };
+      for (let index = 0; index < moved.length; index += 2) {
+        wire.x = Math.min(wire.x, moved[index]), wire.x2 = Math.max(wire.x2, moved[index]);
+        wire.y = Math.min(wire.y, moved[index + 1]), wire.y2 = Math.max(wire.y2, moved[index + 1]);
+      }
+      into.wires.push(wire);
+      labelled.set(from, [...(labelled.get(from) ?? []), ...tensors]);
     }
-    for (const [number, label] of labelled) {
+    for (const [number, tensors] of labelled) {
       if (inner.has(number)) continue;
-      into.labels.push({ x: at[number][0] + 8, y: at[number][1] + sizes[number][1] / 2, tensors: [...label.tensors] });
+      into.labels.push({ x: at[number][0] + 8, y: at[number][1] + sizes[number][1] / 2, tensors: [...new Set(tensors)] });
     }
+  }
+
+  // From the border of a box that keeps its size to where the stretched curve begins, and the same at its end.
+  function pathOf({ moved, start, tip }) {
+    const number = (value) => Math.round(value * 10) / 10, points = moved.map(number);
+    const ends = [start, tip].map((end) => end.map(number).join(" "));
+    return `M${ends[0]}L${points[0]} ${points[1]}C${points.slice(2).join(" ")}L${ends[1]}`;
   }
 
   function arrange() {
@@ -171,7 +170,7 @@
     root.replaceChildren();
     layers = ["frames", "wires", "boxes", "labels"].map((name) => root.appendChild(svg("g", { class: name })));
     mode = "";
-    draw();
+    schedule();
   }
 
   // Elements.
@@ -253,9 +252,9 @@
 
   function wireElement(wire) {
     const chosen = selected?.tensor !== undefined && wire.tensors.includes(selected.tensor);
-    const [x, y] = wire.tip, size = wire.up ? -7 : 7;
+    const [x, y] = wire.tip, size = wire.up ? -7 : 7, path = pathOf(wire);
     const names = wire.tensors.map((tensor) => tensorText(tensor)).join("\n");
-    return svg("g", {}, svg("path", { class: `wire${chosen ? " selected" : ""}`, d: wire.path }), svg("path", { class: "wire hit", d: wire.path }),
+    return svg("g", {}, svg("path", { class: `wire${chosen ? " selected" : ""}`, d: path }), svg("path", { class: "wire hit", d: path }),
       svg("path", { class: "head", d: `M${x} ${y}l-3.5 ${-size}h7z` }), svg("title", {}, names));
   }
 
@@ -326,7 +325,7 @@
     const add = (kind, path) => paths.set(kind, (paths.get(kind) ?? "") + path);
     const outline = ({ x, y, w, h }) => `M${x} ${y}h${w}v${h}h${-w}z`;
     for (const each of scene.frames) layers[0].append(Object.assign(svg("path", { class: "frame", d: outline(each) }), { entry: each }));
-    for (const wire of scene.wires) add("wire", wire.path);
+    for (const wire of scene.wires) add("wire", pathOf(wire));
     layers[1].append(svg("path", { class: "wire far", d: paths.get("wire") ?? "" }));
     paths.clear();
     for (const box of scene.boxes) {
@@ -334,13 +333,19 @@
       add((box.kind < PORT_IN && kind) || "plain", outline(box));
     }
     for (const [kind, path] of paths) layers[2].append(svg("path", { class: `far ${kind}`, d: path }));
+    markFar();
+  }
+
+  function markFar() {
     const chosen = selected && boxOf(selected);
-    if (chosen) layers[2].append(svg("g", { class: "box selected" }, svg("rect", { class: "body", x: chosen.x, y: chosen.y, width: chosen.w, height: chosen.h })));
+    const outline = chosen ? [svg("g", { class: "box selected" }, svg("rect", { class: "body", x: chosen.x, y: chosen.y, width: chosen.w, height: chosen.h }))] : [];
+    layers[3].replaceChildren(...outline);
   }
 
   function redraw() {
+    if (mode === "far") return markFar();
     mode = "";
-    schedule();
+    return schedule();
   }
 
   function schedule() {
@@ -396,9 +401,11 @@
   }
 
   function reveal(index) {
+    const before = expanded.size;
     for (let level = homes.get(index); level?.parent; level = level.parent) expanded.add(level);
     selected = { kind: VERTEX, index, level: homes.get(index) };
-    arrange();
+    if (expanded.size > before) arrange();
+    else redraw();
     centre(scene.of.get(index));
     about();
   }
@@ -563,11 +570,12 @@
     const own = selected && boxOf(selected);
     if (!own) return scene.boxes[0];
     if (direction === "up" || direction === "down") {
-      const down = direction === "down", ends = scene.wires.filter((wire) => {
-        const [x, y] = down ? wire.path.slice(1).split(/[ LC]/).map(Number) : wire.tip;
-        return x >= own.x - 1 && x <= own.x + own.w + 1 && Math.abs(y - (down ? own.y + own.h : own.y)) < 3;
-      });
-      const points = ends.map((wire) => (down ? wire.tip : wire.path.slice(1).split(/[ LC]/).map(Number)));
+      const down = direction === "down", near = down ? "start" : "tip", far = down ? "tip" : "start";
+      const edge = down ? own.y + own.h : own.y;
+      const points = scene.wires.filter((wire) => {
+        const [x, y] = wire[near];
+        return x >= own.x - 1 && x <= own.x + own.w + 1 && Math.abs(y - edge) < 3;
+      }).map((wire) => wire[far]);
       const touching = (box) => points.some(([x, y]) => x >= box.x - 1 && x <= box.x + box.w + 1 && y >= box.y - 3 && y <= box.y + box.h + 3);
       return scene.boxes.find((box) => box !== own && touching(box)) ?? scene.frames.find((each) => each.level !== selected.level && touching(each));
     }
@@ -703,7 +711,6 @@
     stage.focus({ preventScroll: true });
     const entry = boxAt(event) ?? entryOf(event);
     if (!entry) select(null);
-    else if (entry.path && entry.tensors) selectTensor(entry.tensors[0]);
     else if (entry.tensors) selectTensor(entry.tensors[0]);
     else if (entry.kind === undefined) select({ frame: true, level: entry.level });
     else select({ kind: entry.kind, index: entry.index, level: entry.level });

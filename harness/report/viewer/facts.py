@@ -22,6 +22,8 @@ from harness.runs.entries import LayerEntry, MeasurementDocument, RunDocument
 from harness.runs.facts import bound_share, gather, place, value_text
 from harness.runs.measurement import facts as measurement_facts
 
+MOST_SUMMARISED = 100_000  # constants of a layer: its distinct values are sorted
+
 Rows = tuple[tuple[str, str], ...]
 """Pairs of label and text."""
 
@@ -145,7 +147,8 @@ def _formula(layer: Layer) -> str:
 
 def _node_rows(layer: Layer) -> Iterator[tuple[str, str]]:
     yield "Layer", layer.name
-    yield from zip(("Scale or m (distinct)", "Zero points"), filter(None, layer.summary()), strict=False)
+    if sum(np.size(value) for value in layer.constants().values()) <= MOST_SUMMARISED:
+        yield from zip(("Scale or m (distinct)", "Zero points"), filter(None, layer.summary()), strict=False)
     if bounds := layer.accumulator():
         yield "Accumulator", f"{bounds.low:,} to {bounds.high:,}; {bounds.headroom_bits} bits of int32 to spare"
         yield "As float32", "exact" if bounds.float32_exact else "rounded"
