@@ -25,7 +25,21 @@ STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 COMMANDS = (
-    *("init", "doctor", "run", "open", "prove", "trace", "decide", "measure", "wcet", "history", "diff", "verify"),
+    *(
+        "init",
+        "doctor",
+        "run",
+        "open",
+        "prove",
+        "trace",
+        "decide",
+        "measure",
+        "profile",
+        "wcet",
+        "history",
+        "diff",
+        "verify",
+    ),
     *("sign", "models", "plan", "boards", "nightly", "report", "serve", "firmware", "completion"),
 )
 """The commands in the order of their use, from the first run to the installation of firmware."""

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from harness.runs.entries import MeasurementDocument
     from harness.runs.job import Job, Request
     from harness.runs.measurement.base import Base
-    from harness.runs.measurement.document import Measured, Priority
-    from harness.runs.measurement.request import Asked, Scope
-    from harness.runs.measurement.segments import Measurer, Probe
+    from harness.runs.measurement.document import Cpu, Measured, Priority
+    from harness.runs.measurement.request import Asked, Quantity, Scope
+    from harness.runs.measurement.segments import Measurer, Probe, Work
 
 
 LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an abandoned load ends by itself
@@ -95,11 +95,15 @@ def command(
 
 @dataclass(frozen=True)
 class Order:
-    """A checked request: the run, the measured quantity, and the measurements to compare with."""
+    """A checked request: the run, the measured quantity, and the measurements to compare with.
+
+    A `profiled` one also measures processor times, if the board is real, and writes the profile.
+    """
 
     request: Request
     asked: Asked
     bases: tuple[Base, ...]
+    profiled: bool = False
 
 
 def measure(order: Order, workspace: Workspace, console: Console) -> int:
@@ -140,6 +144,7 @@ def ordered(
     count: str | None,
     load: LoadName,
     warmup: int | None,
+    profiled: bool = False,
     **planned: Any,
 ) -> Order:
     """Check the whole request before anything is built; `planned` are options of `harness.runs.job.Request`."""
@@ -160,7 +165,7 @@ def ordered(
         raise RequestError("--against compares times and instructions, not cycles", "omit --count")
     bases = _bases([space.run(path) for path in against], board, planned, wanted, space) if against else ()
     request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
-    return Order(request, wanted, bases)
+    return Order(request, wanted, bases, profiled)
 
 
 def _bases(
@@ -192,6 +197,7 @@ def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, n
     import numpy as np
 
     from harness.cli import _steps
+    from harness.runs import profile
     from harness.runs.measurement import base, document, segments
     from harness.runs.measurement.base import READINGS_FILE
 
@@ -199,12 +205,14 @@ def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, n
     with _connect(job, workspace, notify) as connection:
         job = _steps.on_board(job, connection)
         base.require_kind(order.bases, connection.identity)
-        measured = _on_board(job, order.asked, connection, workspace, console, notify)
+        measured = _on_board(job, order, connection, workspace, console, notify)
     readings = segments.series(measured.segments)
     job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
     np.save(job.folder.path / READINGS_FILE, readings)
     console.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
+    if order.profiled:
+        profile.write(job, found, readings, measured.cpu, order.bases)
     return _steps.finish(job, found, notify)
 
 
@@ -219,7 +227,7 @@ def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextM
 
 
 def _on_board(
-    job: Job, wanted: Asked, connection: Connection, workspace: Workspace, console: Console, notify: Notify
+    job: Job, order: Order, connection: Connection, workspace: Workspace, console: Console, notify: Notify
 ) -> Measured:
     from harness.boards.tuning import drifted, facts, loaded, measuring_state, take
     from harness.boards.tuning.identify import require_same_boot
@@ -227,6 +235,7 @@ def _on_board(
     from harness.execution import program
     from harness.runs.measurement.document import Measured
 
+    wanted = order.asked
     board, cores = connection.board, {item.core for item in job.plan.items if item.core is not None}
     environment = program.environment(board) | facts(board, cores=cores)
     with (
@@ -236,17 +245,19 @@ def _on_board(
         environment |= _steps.devices(job, plain, notify)
         deployed = dataclasses.replace(plain, command=(*_as_root(job.profile), *plain.command))
         measurer, probe, priority = _measurer(job, deployed, wanted, notify)
+        work = measurer.work()
         snapshots, found = [take(board)], []
         limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
         with (
             loaded(wanted.load, job.profile, board, notify, work=connection.work, cores=cores, limit_s=limit_s) as load,
             console.progress(job.title, wanted.samples) as bar,
         ):
-            for segment in measurer.segments():
+            for segment in measurer.segments(work):
                 load.check()
                 found.append(segment)
                 snapshots.append(take(board))
                 bar.advance(len(segment.readings))
+            cpu = _cpu(measurer, work, notify) if order.profiled and not job.profile.emulated else {}
         if load.failure:
             raise BoardError(f"load {load.name} ended before the measurement: {load.failure}")
         moved = drifted(board, settings)
@@ -254,7 +265,26 @@ def _on_board(
         require_same_boot(board, job.identity)
         _steps.clean(deployed, notify)
     options = tuple(measurer.options)
-    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)
+    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options, cpu)
+
+
+def _cpu(measurer: Measurer, work: Work, notify: Notify) -> dict[Quantity, Cpu]:
+    """Measure the processor times of all vectors in user space and in the kernel, each in a process of its own."""
+    from harness.runs.measurement.document import Cpu
+    from harness.runs.measurement.request import Quantity
+
+    found = {}
+    for quantity in (Quantity.USER, Quantity.SYSTEM):
+        notify(f"measuring the {quantity.value} times")
+        own = dataclasses.replace(
+            measurer, asked=dataclasses.replace(measurer.asked, quantity=quantity, samples=1, duration_s=None)
+        )
+        cost_ns = float(own.probe().readings.mean())
+        [segment] = own.segments(work)
+        if segment.outputs.differing:
+            raise BoardError(f"{segment.outputs.differing:,} outputs differ while {quantity.value} times are measured")
+        found[quantity] = Cpu(segment.readings, cost_ns)
+    return found
 
 
 def _as_root(board: Profile) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
+from harness.runs.profile import ProfileDocument
 from harness.runs.tables.document import TablesDocument
 from harness.runs.wcet import WcetDocument
 from harness.targets.bundle import Manifest
@@ -17,6 +18,7 @@ FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {
     "run": RunDocument,
     "measurement": MeasurementDocument,
+    "profile": ProfileDocument,
     "proof": ProofDocument,
     "traceability": TraceabilityDocument,
     "night": NightDocument,
