@@ -17,6 +17,8 @@ from harness.runs.entries import MeasurementDocument
 from harness.runs.profile import NodeEntry, OperatorEntry, ProfileDocument
 
 SHOWN = 30  # nodes, those with most time; the document has all
+NAMED = 3  # nodes whose outliers are named
+RESOLUTION_NS = 1000  # of getrusage
 
 
 def show(document: ProfileDocument, content: Content, folder: Path, console: Console) -> None:
@@ -82,7 +84,8 @@ def _operator(entry: OperatorEntry, document: ProfileDocument, *, timed: bool) -
 
 
 def _time(time_ns: float | None) -> str:
-    return "" if time_ns is None else duration(time_ns) if time_ns else "0"
+    """Return a processor time; below its unit it says nothing of a single node."""
+    return "" if time_ns is None else duration(time_ns) if time_ns >= RESOLUTION_NS else "< 1 µs"
 
 
 def _giga(rate: float | None) -> str:
@@ -93,7 +96,7 @@ def _notes(document: ProfileDocument) -> Iterator[str]:
     """Yield what is left out, which executions were outliers, and what the columns contain."""
     if (more := len(document.nodes) - SHOWN) > 0:
         yield f"and {plural(more, 'node')} with less time: --json"
-    for node in document.nodes:
+    for node in sorted(document.nodes, key=lambda node: -node.amount)[:NAMED]:
         if node.outliers and node.outliers.slowest:
             found = node.outliers
             named = ", ".join(
