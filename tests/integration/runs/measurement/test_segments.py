@@ -64,7 +64,8 @@ def test_every_segment_has_all_vectors_and_right_outputs(measurer: Measurer) -> 
     assert segments.outputs(found).differing == 0
     assert segments.hashes(found) == {dumps.sha256(last_outputs(measurer)): 2}
     assert segments.series(found).shape == (2 * VECTORS, 5)
-    assert all(tuple(segment.disturbances) == DISTURBANCES for segment in found)
+    assert all(tuple(segment.disturbances) == (*DISTURBANCES, PEAK_MEMORY) for segment in found)
+    assert all(segment.disturbances[PEAK_MEMORY] > 100 for segment in found)
 
 
 def test_samples_are_rounded_up_to_whole_segments(measurer: Measurer) -> None:
