@@ -11,6 +11,7 @@ MODULES = {
     "quantize": "quantize",
     "transform": "transform",
     "convert": "convert",
+    "analyse": "analyse",
     "show": "show",
     "load": "load",
     "list": "list",
@@ -20,4 +21,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, list and show networks; list operators."""
+    """Import, quantise, transform, convert, analyse, list and show networks; list operators."""
