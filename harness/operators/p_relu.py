@@ -55,7 +55,9 @@ class PRelu(Layer):
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State that type and shape stay, and that slopes are repeated along axes."""
-        node.same(node.x, node.y).same_type(node.x, node.input(1)).broadcast(node.y, [node.x, node.input(1)])
+        node.same(node.x, node.y).same_type(node.x, node.input(1))
+        if node.opset >= 7:  # before, slopes were those of channels
+            node.broadcast(node.y, [node.x, node.input(1)])
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -106,6 +106,7 @@ class Facts:
         self.by_name: dict[str, Fact] = {}
         self.bindings: dict[str, tuple[Size, Origin]] = {}
         self.changes = 0
+        self.changed: set[str] = set()
 
     def of(self, name: str) -> Fact:
         """Return the fact of a tensor, at first without knowledge."""
@@ -120,9 +121,9 @@ class Facts:
     def unified(self, known: Size, other: Size, fact: Fact, aspect: Aspect, origin: Origin) -> Size:
         """Return the size that both are, by the value of a symbol if need be; raise Contradiction if there is none."""
         known, other = self.resolved(known), self.resolved(other)
-        difference = known - other
-        if not difference.terms:
+        if known == other:
             return known
+        difference = known - other
         solved = difference.solved()
         if difference.constant is not None or (solved and (solved[1].constant or 0) < 0):
             where = f"size {aspect}" if isinstance(aspect, int) else aspect
@@ -130,6 +131,7 @@ class Facts:
         if solved:
             self.bindings[solved[0]] = (solved[1], origin)
             self.changes += 1
+            self.changed.update(self.by_name)  # every size can have the symbol
         return known if known.constant is not None else other
 
     @staticmethod
@@ -158,7 +160,11 @@ class Facts:
 
     def _note(self, fact: Fact, aspect: Aspect, origin: Origin) -> None:
         fact.origins[aspect] = origin
+        self._count(fact)
+
+    def _count(self, fact: Fact) -> None:
         self.changes += 1
+        self.changed.add(fact.name)
 
     def _set_size(self, fact: Fact, axis: int, size: Size, origin: Origin) -> None:
         if fact.rank is not None and axis >= fact.rank:
@@ -170,7 +176,7 @@ class Facts:
             self._note(fact, axis, origin)
             fact.sizes[axis] = size
         elif (both := self.unified(known, size, fact, axis, origin)) != known:
-            self.changes += 1
+            self._count(fact)
             fact.sizes[axis] = both
 
     def _set_value(self, fact: Fact, value: Array, origin: Origin) -> None:
@@ -195,7 +201,7 @@ class Facts:
             if any(
                 (a is None) != (b is None) or a != b for a, b in zip(merged, fact.value.ravel().tolist(), strict=True)
             ):
-                self.changes += 1
+                self._count(fact)
                 fact.value = None
                 self._set_value(fact, np.array([*merged, None], object)[:-1].reshape(value.shape), origin)
 

@@ -144,7 +144,11 @@ class BinaryLayer(Layer):
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State one type, and that shapes are broadcast."""
-        node.same_type(node.x, node.input(1), node.y).broadcast(node.y, [node.x, node.input(1)])
+        node.same_type(node.x, node.input(1), node.y)
+        if node.attribute("broadcast", 0):  # before opset 7
+            node.same_shape(node.x, node.y)
+        else:
+            node.broadcast(node.y, [node.x, node.input(1)])
 
     def pieces(self, way: Way) -> Pieces | None:
         """Return channels or rows of terms of one shape; None with a constant of several values."""

@@ -17,8 +17,10 @@ from harness.core.errors import EXIT_DONE, EXIT_REQUEST
 from harness.core.table import Table
 
 if TYPE_CHECKING:
+    from harness.core.arrays import Array
     from harness.model.analysis import Analysis, Edge, Finding
     from harness.model.analysis.findings import LayerRange
+    from harness.model.network import Network
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -44,6 +46,7 @@ def command(
 
     It need not be a model that harness can run.  Exit code 2 for a contradiction: no tensor has such a type or shape.
     """
+    from harness.analysis.decide.bounds import accumulators
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
@@ -53,9 +56,11 @@ def command(
     onnx_bytes = read_file(file)
     graph = decode(onnx_bytes, file.stem)
     hints = [parse_hint(each, graph) for each in facts]
-    analysis = analyse(
-        graph, hints, lambda network: stimuli(network, vectors, seed).chunk(0, vectors) if vectors else None
-    )
+
+    def seeded(network: Network) -> Array | None:
+        return stimuli(network, vectors, seed).chunk(0, vectors) if vectors else None
+
+    analysis = analyse(graph, hints, seeded, accumulators)
     console.show(_edges(analysis, whole=whole))
     if analysis.layers:
         console.show(Text(), _ranges(analysis), Text())

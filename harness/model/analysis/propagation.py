@@ -102,19 +102,23 @@ def propagate(model: onnx.ModelProto, hints: Iterable[tuple[str, str, Any]] = ()
     _state(found, graph, hints)
     opset = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=NEWEST_OPSET)
     pending = {name: rules for name, node in found.nodes.items() if (rules := _rules_of(found, name, node, opset))}
-    opsets = opsets_of(model)
-    while True:
-        before, found.passes = facts.changes, found.passes + 1
-        order = pending if found.passes % 2 else reversed(pending)
-        for name in list(order):
+    opsets, places = opsets_of(model), {name: place for place, name in enumerate(pending)}
+    readers: dict[str, list[str]] = {}
+    for name in pending:
+        for tensor in (*found.nodes[name].input, *found.nodes[name].output):
+            readers.setdefault(tensor, []).append(name)
+    waiting = {*pending}
+    while waiting and found.passes < MOST_PASSES:
+        found.passes += 1
+        facts.changed.clear()
+        for name in sorted(waiting, key=lambda each: places[each], reverse=found.passes % 2 == 0):
             try:
                 _apply(pending[name])
                 _follow_values(pending[name], opsets)
             except Contradiction as error:
                 found.contradictions.append(error)
                 del pending[name]
-        if (facts.changes == before and found.passes > 1) or found.passes >= MOST_PASSES:
-            break
+        waiting = {name for tensor in facts.changed for name in readers.get(tensor, ()) if name in pending}
     for fact in facts.by_name.values():
         fact.sizes = {axis: facts.resolved(size) for axis, size in sorted(fact.sizes.items())}
     return found

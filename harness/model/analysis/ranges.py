@@ -49,7 +49,8 @@ def ranges(network: Network, tighter: Mapping[str, Bounds], vectors: Array | Non
         if sums is not None and layer.name in tighter:
             low, high = tighter[layer.name]
             if (low > sums[0]).any() or (high < sums[1]).any():
-                sums, method = (np.maximum(sums[0], low), np.minimum(sums[1], high)), "zonotope"
+                ends = np.maximum(sums[0], low), np.minimum(sums[1], high)
+                sums, method = (ends[0].astype(np.int64), ends[1].astype(np.int64)), "zonotope"
         low, high = (
             layer.output_bounds(*zip(*given, strict=True)) if sums is None else layer.output_bounds_of_sums(*sums)
         )
