@@ -26,8 +26,21 @@ Rule: TypeAlias = Callable[[], bool]
 """Function that adds facts and returns whether it has added all that it can, once and for all."""
 
 
+class TypeNumber(int):
+    """The number of a type of ONNX, a constant of rules."""
+
+    @property
+    def name(self) -> str:
+        """The name of the type."""
+        return Fact("", self).type_text
+
+
 def _value(operand: Operand) -> Any:
     return operand.get() if isinstance(operand, Term) else operand
+
+
+def _text(operand: Operand | TypeNumber) -> str:
+    return operand.name if isinstance(operand, TypeNumber) else str(operand)
 
 
 class Rules:
@@ -101,7 +114,7 @@ class Rules:
 
     def all_equal(self, *operands: Operand) -> Rules:
         """State that expressions are equal."""
-        origin = Origin(self.name, " = ".join(map(str, operands)))
+        origin = Origin(self.name, " = ".join(map(_text, operands)))
 
         def unify() -> bool:
             known = [value for value in map(_value, operands) if value is not None]
@@ -277,7 +290,7 @@ class Rules:
     def is_type(self, variable: Variable | None, dtype: Any) -> Rules:
         """State the type of a tensor, as a numpy type or a number of ONNX."""
         number = dtype if isinstance(dtype, int) else onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return self if variable is None else self.equals(variable.type, number)
+        return self if variable is None else self.equals(variable.type, TypeNumber(number))
 
     def product_is_kept(self, left: Sequence[Operand], right: Sequence[Operand]) -> Rules:
         """State that two lists of sizes have the same product."""

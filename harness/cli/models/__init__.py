@@ -12,6 +12,7 @@ MODULES = {
     "transform": "transform",
     "convert": "convert",
     "analyse": "analyse",
+    "optimise": "optimise",
     "show": "show",
     "load": "load",
     "list": "list",
@@ -21,4 +22,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, analyse, list and show networks; list operators."""
+    """Import, quantise, transform, convert, analyse, optimise, list and show networks; list operators."""

@@ -114,8 +114,8 @@ def _range(each: LayerRange) -> tuple[str, ...]:
 
 
 def _line(finding: Finding) -> Text:
-    where = finding.node or finding.edge
-    text = Text.assemble((f"{finding.severity}: ", STYLES[finding.severity]), f"{where}: {finding.reason}")
+    where = f"{place}: " if (place := finding.node or finding.edge) else ""
+    text = Text.assemble((f"{finding.severity}: ", STYLES[finding.severity]), f"{where}{finding.reason}")
     return text.append(f"\n  advice: {finding.advice}", style="dim")
 
 

@@ -17,6 +17,7 @@ from harness.model.analysis.ranges import Ranges, Tighter, ranges, text_of
 from harness.model.graph import parse, texts
 from harness.model.network import Network
 
+HOW_TO_RUN = "harness models import, or harness models quantize, can make a network that harness runs"
 SEVERITIES = ("error", "warning", "note")
 __all__ = ["Analysis", "Edge", "Finding", "analyse", "decode", "parse_hint"]
 
@@ -59,8 +60,8 @@ def analyse(
         try:
             network = parse(graph.SerializeToString(), graph.graph.name or "model")
         except RequestError as error:
-            reason = f"no ranges: harness cannot run it as it is: {error.message}"
-            findings.append(Finding("note", "no_ranges", "", "", reason, error.hint))
+            reason = f"no ranges, as harness cannot run it as it is: {error.message}"
+            findings.append(Finding("note", "no_ranges", "", "", reason, HOW_TO_RUN))
         else:
             measured = ranges(network, tighter(network), vectors(network))
             findings += measured.findings

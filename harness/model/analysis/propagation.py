@@ -60,6 +60,8 @@ EXACT |= {"And", "Or", "Greater", "Less", "Sqrt", "Where", "Split", "Pad", "Sign
 """The operators of constants whose values follow: each result is moved, compared, or rounded once, as IEEE 754 says."""
 LARGEST_CONSTANT = 1 << 26  # bytes
 MOST_PASSES = 100
+CONSTANT_INITIALIZERS = 4
+"""The first IR version in which an initializer that is an input too is a default, which a caller can replace."""
 
 
 @dataclass
@@ -92,6 +94,11 @@ def node_names(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
     return found
 
 
+def attribute_graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Return the subgraphs of a node of control flow."""
+    return [graph for each in node.attribute for graph in (*([each.g] if each.HasField("g") else []), *each.graphs)]
+
+
 def propagate(model: onnx.ModelProto, hints: Iterable[tuple[str, str, Any]] = ()) -> Propagation:
     """Return the facts of all tensors; `hints` are (tensor, part, value) of `parse_hint`.
 
@@ -99,7 +106,7 @@ def propagate(model: onnx.ModelProto, hints: Iterable[tuple[str, str, Any]] = ()
     """
     facts, graph = Facts(), model.graph
     found = Propagation(facts, node_names(graph))
-    _state(found, graph, hints)
+    _state(found, graph, model.ir_version, hints)
     opset = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=NEWEST_OPSET)
     pending = {name: rules for name, node in found.nodes.items() if (rules := _rules_of(found, name, node, opset))}
     opsets, places = opsets_of(model), {name: place for place, name in enumerate(pending)}
@@ -124,10 +131,11 @@ def propagate(model: onnx.ModelProto, hints: Iterable[tuple[str, str, Any]] = ()
     return found
 
 
-def _state(found: Propagation, graph: onnx.GraphProto, hints: Iterable[tuple[str, str, Any]]) -> None:
+def _state(found: Propagation, graph: onnx.GraphProto, ir_version: int, hints: Iterable[tuple[str, str, Any]]) -> None:
     """Add the facts that the file and the hints state."""
+    defaults = {value.name for value in graph.input} if ir_version >= CONSTANT_INITIALIZERS else set()
     for tensor in graph.initializer:
-        _state_constant(found, tensor)
+        _state_constant(found, tensor, has_value=tensor.name not in defaults)
     for name, part, value in hints:
         origin = Origin("", f"--fact {name}:{part}")
         for aspect, each in _hinted(part, value):
@@ -138,13 +146,13 @@ def _state(found: Propagation, graph: onnx.GraphProto, hints: Iterable[tuple[str
                 _state_type(found, info, Origin("", f"the file states {kind} {info.name!r}"))
 
 
-def _state_constant(found: Propagation, tensor: onnx.TensorProto) -> None:
+def _state_constant(found: Propagation, tensor: onnx.TensorProto, *, has_value: bool) -> None:
     fact, origin = found.facts.of(tensor.name), Origin("", f"initializer {tensor.name!r}")
     _set(found, fact, "type", tensor.data_type, origin)
     _set(found, fact, "rank", len(tensor.dims), origin)
     for axis, size in enumerate(tensor.dims):
         _set(found, fact, axis, size, origin)
-    if tensor.data_location != onnx.TensorProto.EXTERNAL and tensor.data_type != onnx.TensorProto.STRING:
+    if has_value and tensor.data_location != onnx.TensorProto.EXTERNAL and tensor.data_type != onnx.TensorProto.STRING:
         try:
             fact.value, fact.origins["value"] = onnx.numpy_helper.to_array(tensor), origin
         except (ValueError, TypeError, KeyError) as error:
@@ -183,7 +191,7 @@ def _hinted(part: str, value: Any) -> list[tuple[Any, Any]]:
 def _rules_of(found: Propagation, name: str, node: onnx.NodeProto, opset: int) -> Rules | None:
     """Return the rules of a node; None, with a note, if there are none."""
     operator, schema = operators.of_node(node), schema_of(node, opset)
-    if any(each.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for each in node.attribute):
+    if attribute_graphs(node):
         found.unanalysed.append(Unanalysed(name, f"{node.op_type}: its subgraphs are not analysed"))
         return None
     state = operator.rules if operator and operators.has_rules(operator) else RULES.get(node.op_type)
