@@ -82,7 +82,8 @@ class MaxPool(Windowed, Selection):
     def rules(cls, node: Rules) -> None:
         """State the sizes of windows, one channel each."""
         pooled(node)
-        if indices := len(node.outputs) > 1 and node.outputs[1]:
+        indices = node.outputs[1] if len(node.outputs) > 1 else None
+        if indices is not None:
             node.same_shape(node.y, indices).is_type(indices, np.int64)
 
     @classmethod

@@ -59,10 +59,12 @@ class Pad(Move):
                 before, after = (Size.of(each) for each in added.get(axis, (0, 0)))
                 node.sum_is_zero((1, node.x.size(axis)), (1, before + after), (-1, node.y.size(axis)))
 
-        node.parameters(
-            (("pads", 1), ("axes", 3)),
-            lambda pads, axes: node.given(node.x.rank).then(lambda rank: grow(rank, pads, axes)),
-        )
+        def padded(pads: Array, axes: Array | None) -> None:
+            if axes is None:
+                node.equals(node.x.rank, len(pads) // 2)
+            node.given(node.x.rank).then(lambda rank: grow(rank, pads, axes))
+
+        node.parameters((("pads", 1), ("axes", 3)), padded)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -48,8 +48,11 @@ class Rename(Selection):
         else:
             node.same_type(node.x, y)
         RULES[node.proto.op_type](node)
-        if mask := len(node.outputs) > 1 and node.outputs[1]:  # of Dropout
+        mask = node.outputs[1] if len(node.outputs) > 1 else None
+        if mask is not None:  # of Dropout
             node.same_shape(node.x, mask)
+            if node.opset >= 10:  # before, it has the type of the data
+                node.is_type(mask, np.bool_)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -115,14 +115,16 @@ class Rules:
     def all_equal(self, *operands: Operand) -> Rules:
         """State that expressions are equal."""
         origin = Origin(self.name, " = ".join(map(_text, operands)))
+        terms = [each for each in operands if isinstance(each, Term)]
+        constants = [each for each in operands if not isinstance(each, Term)]
+        assert len(constants) < 2, constants  # noqa: S101 - the terms of a rule are compared with one at most
 
         def unify() -> bool:
-            known = [value for value in map(_value, operands) if value is not None]
+            known = [*constants, *(value for term in terms if (value := term.get()) is not None)]
             if known:
                 best = next((v for v in known if not isinstance(v, Size) or v.constant is not None), known[0])
-                for operand in operands:
-                    if isinstance(operand, Term):
-                        operand.set(best, origin)
+                for term in terms:
+                    term.set(constants[0] if constants else best, origin)
             return False
 
         self.pending.append(unify)
@@ -225,6 +227,7 @@ class Rules:
         variable = self.has(position)
         if variable is None:
             return Given(self, (), [None if default is None else np.atleast_1d(default)])
+        self.given(variable.rank).then(lambda rank: self.require(rank <= 1, f"{name} has {rank} axes"))
         return Given(self, (variable.value,))
 
     def parameters(self, places: Iterable[tuple[str, int]], add: Callable[..., Any]) -> Rules:
@@ -262,6 +265,7 @@ class Rules:
 
         def shape(given: Array | None, rank: int) -> None:
             found = [] if given is None else [self.axis(int(axis), rank) for axis in given]
+            self.require(len({*found}) == len(found), f"axes {found} has one twice")
             reduced = {*found} if found or keeps_all else {*range(rank)}
             left = [axis for axis in range(rank) if keep or axis not in reduced]
             self.equals(self.y.rank, len(left))
@@ -326,8 +330,10 @@ class Rules:
         return axis % rank
 
     def quantised(self, position: int) -> Rules:
-        """State that the scale at `position` has the shape of the zero point behind it."""
+        """State that the scale at `position` is float32 and has the shape of the zero point behind it."""
         scale, zero_point = self.has(position), self.has(position + 1)
+        if domain_of(self.proto):  # other types of ONNX's own operators are in its schema
+            self.is_type(scale, np.float32)
         return self.same_shape(scale, zero_point) if scale and zero_point else self
 
     def scaled_by_axis(self) -> Rules:

@@ -19,7 +19,8 @@ class Floor:
 
     def __str__(self) -> str:
         """Return floor(dividend/divisor)."""
-        return f"floor(({self.dividend})/{self.divisor})"
+        text = str(self.dividend)
+        return f"floor({f'({text})' if ' ' in text else text}/{self.divisor})"
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ EXACT |= {"And", "Or", "Greater", "Less", "Sqrt", "Where", "Split", "Pad", "Sign
 """The operators of constants whose values follow: each result is moved, compared, or rounded once, as IEEE 754 says."""
 LARGEST_CONSTANT = 1 << 26  # bytes
 MOST_PASSES = 100
+MALFORMED = (TypeError, ValueError, IndexError, AttributeError, OverflowError, ZeroDivisionError)
+"""The errors of rules that read an attribute or a constant of another form than the operator has."""
 CONSTANT_INITIALIZERS = 4
 """The first IR version in which an initializer that is an input too is a default, which a caller can replace."""
 
@@ -125,6 +127,8 @@ def propagate(model: onnx.ModelProto, hints: Iterable[tuple[str, str, Any]] = ()
             except Contradiction as error:
                 found.contradictions.append(error)
                 del pending[name]
+            except MALFORMED as error:
+                found.contradictions.append(_malformed(pending.pop(name), error))
         waiting = {name for tensor in facts.changed for name in readers.get(tensor, ()) if name in pending}
     for fact in facts.by_name.values():
         fact.sizes = {axis: facts.resolved(size) for axis, size in sorted(fact.sizes.items())}
@@ -207,13 +211,15 @@ def _rules_of(found: Propagation, name: str, node: onnx.NodeProto, opset: int) -
     except Contradiction as error:
         found.contradictions.append(error)
         return None
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
-        # An attribute of another type than the operator has: the checker of ONNX names it.
-        found.contradictions.append(
-            rules.broken(f"its attributes are malformed: {error}", "attributes of the operator")
-        )
+    except MALFORMED as error:
+        found.contradictions.append(_malformed(rules, error))
         return None
     return rules
+
+
+def _malformed(rules: Rules, error: Exception) -> Contradiction:
+    problem = f"its attributes or constants have another form than those of {rules.proto.op_type}: {error}"
+    return rules.broken(problem, "attributes and constants have the form that ONNX states")
 
 
 def _types_of_schema(rules: Rules, schema: onnx.defs.OpSchema) -> None:
