@@ -83,7 +83,7 @@ class CodePairs(CodeFunction):
         pair = [node.x, node.input(3)]
         node.same_type(*pair, node.y, node.has(2), node.has(5), node.has(7)).broadcast(node.y, pair)
         for position in (1, 4, 6):
-            node.quantised(position)
+            node.per_tensor(position)
 
     @staticmethod
     def read_fields(node: Node) -> dict[str, Any]:

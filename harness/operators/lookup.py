@@ -93,7 +93,7 @@ class Lookup(CodeFunction):
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State that type and shape stay, and the types of scales and zero points."""
-        node.same(node.x, node.y).same_type(node.x, node.has(2), node.has(4)).quantised(1).quantised(3)
+        node.same(node.x, node.y).same_type(node.x, node.has(2), node.has(4)).per_tensor(1).per_tensor(3)
 
     @staticmethod
     def read_fields(node: Node) -> dict[str, Any]:

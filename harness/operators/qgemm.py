@@ -135,8 +135,9 @@ class QGemm(Contraction):
         )
         node.same_type(node.x, node.has(2)).same_type(node.input(3), node.has(5)).is_type(node.has(6), np.int32)
         node.same_type(node.y, node.has(8)) if node.has(8) else node.is_type(node.y, np.float32)
-        for position in (1, 4, 7):
-            node.quantised(position)
+        node.per_channel(4, node.y.size(1))
+        for position in (1, 7):
+            node.per_tensor(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

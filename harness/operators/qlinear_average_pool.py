@@ -94,7 +94,7 @@ y = round_half_even(v)                                         clamped to uint8 
     def rules(cls, node: Rules) -> None:
         """State the sizes of windows of codes, one channel each."""
         pooled(node)
-        node.same_type(node.x, node.has(2)).same_type(node.y, node.has(4))
+        node.same_type(node.x, node.has(2)).same_type(node.y, node.has(4)).per_tensor(1).per_tensor(3)
 
     @classmethod
     def read(cls, node: Node) -> Layer:

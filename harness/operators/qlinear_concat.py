@@ -79,7 +79,7 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         """State that sizes along the axis are added, and that others are equal."""
         concatenated(node, [node.input(position) for position in range(2, len(node.inputs), 3)])
         for position in range(0, len(node.inputs), 3):
-            node.quantised(position)
+            node.per_tensor(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -92,8 +92,9 @@ class QLinearConv(Convolution, Contraction):
         convolved(node, node.input(3), node.has(8))
         node.same_type(node.y, node.has(7)).same_type(node.x, node.has(2)).same_type(node.input(3), node.has(5))
         node.is_type(node.has(8), np.int32)
-        for position in (1, 4, 6):
-            node.quantised(position)
+        node.per_channel(4, node.y.size(1))
+        for position in (1, 6):
+            node.per_tensor(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

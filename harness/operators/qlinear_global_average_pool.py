@@ -120,7 +120,7 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
     def rules(cls, node: Rules) -> None:
         """State one value of codes a channel."""
         pooled(node)
-        node.same_type(node.x, node.has(2)).same_type(node.y, node.has(4))
+        node.same_type(node.x, node.has(2)).same_type(node.y, node.has(4)).per_tensor(1).per_tensor(3)
 
     @classmethod
     def read(cls, node: Node) -> Self:

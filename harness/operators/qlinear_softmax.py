@@ -94,7 +94,7 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State that type and shape stay, and the types of scales and zero points."""
-        node.same(node.x, node.y).same_type(node.x, node.has(2), node.has(4)).quantised(1).quantised(3)
+        node.same(node.x, node.y).same_type(node.x, node.has(2), node.has(4)).per_tensor(1).per_tensor(3)
         node.given(node.x.rank).then(lambda rank: node.axis(node.attribute("axis", -1), rank))
 
     @classmethod

@@ -336,6 +336,23 @@ class Rules:
             self.is_type(scale, np.float32)
         return self.same_shape(scale, zero_point) if scale and zero_point else self
 
+    def per_tensor(self, position: int) -> Rules:
+        """State that the scale at `position` and the zero point behind it are single values."""
+
+        def single(variable: Variable, rank: int) -> None:
+            self.each_equal((variable.size(axis), 1) for axis in range(rank))
+
+        self.quantised(position)
+        for each in filter(None, (self.has(position), self.has(position + 1))):
+            self.given(each.rank).then(lambda rank, each=each: single(each, rank))
+        return self
+
+    def per_channel(self, position: int, channels: Term) -> Rules:
+        """State that scale and zero point, at `position` and behind it, are single values or one for each channel."""
+        self.quantised(position)
+        scale = self.input(position)
+        return self.given(scale.size(0)).then(lambda size: size.constant == 1 or self.equals(scale.size(0), channels))
+
     def scaled_by_axis(self) -> Rules:
         """State that a quantiser has one scale, or one for each value along an axis."""
 

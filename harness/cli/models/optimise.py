@@ -69,7 +69,8 @@ def command(
     found = propagate(before, [parse_hint(each, before) for each in facts])
     after, foldings = fold(before, found, prune)  # type: ignore[arg-type] # click checks the choice
     written = after.SerializeToString()
-    console.show(_table(foldings))
+    changed = sum(bool(each.removed) for each in foldings)
+    console.show(_table(foldings), Text(f"{changed} of {len(foldings)} constant parts of the graph change"))
     sizes = f"{len(onnx_bytes):,} bytes before, {len(written):,} after"
     nodes = f"{len(before.graph.node)} nodes before, {len(after.graph.node)} after"
     if not any(each.removed for each in foldings):
@@ -103,7 +104,8 @@ def command(
 
 
 def _table(foldings: list[Folding]) -> Table:
-    """Return a line for each component, with the estimated bytes of each strategy."""
+    """Return a line for each component that changes, with the estimated bytes of each strategy."""
+    changed = [each for each in foldings if each.removed] or foldings[:LISTED]
     rows = (
         (
             ", ".join(each.component.nodes[:LISTED]) + (" ..." if len(each.component.nodes) > LISTED else ""),
@@ -112,7 +114,7 @@ def _table(foldings: list[Folding]) -> Table:
             str(len(each.removed)),
             ", ".join(each.folded) or "-",
         )
-        for each in foldings
+        for each in changed
     )
     headings = ("constant nodes", "bytes: none", "lca", "sinks", "chosen", "removed", "new constants")
     return plain_table(*headings, rows=rows)
