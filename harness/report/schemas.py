@@ -6,6 +6,7 @@ from harness.analysis.proof_document import ProofDocument
 from harness.analysis.traceability import TraceabilityDocument
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
+from harness.model.analysis.document import AnalysisDocument
 from harness.nightly.record import NightDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
@@ -27,6 +28,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "tables": TablesDocument,
     "wcet": WcetDocument,
     "bundle": Manifest,
+    "analysis": AnalysisDocument,
 }
 
 

@@ -11,6 +11,8 @@ MODULES = {
     "quantize": "quantize",
     "transform": "transform",
     "convert": "convert",
+    "analyse": "analyse",
+    "optimise": "optimise",
     "show": "show",
     "view": "view",
     "load": "load",
@@ -21,4 +23,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, list, show and view networks; list operators."""
+    """Import, quantise, transform, convert, analyse, optimise, list, show and view networks; list operators."""

@@ -24,7 +24,7 @@ from harness.reference.stimuli import stimuli
 from harness.runs.folder import RunFolder
 from harness.runs.measurement import segments
 from harness.runs.measurement.request import Asked, Quantity
-from harness.runs.measurement.segments import DISTURBANCES, READINGS, Measurer
+from harness.runs.measurement.segments import DISTURBANCES, PEAK_MEMORY, READINGS, Measurer
 from tests.support import builders
 from tests.support.identities import HOST
 from tests.support.programs.board_program import build, parse
