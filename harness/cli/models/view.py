@@ -18,12 +18,14 @@ from harness.core.console import Console
 from harness.core.errors import RequestError
 
 if TYPE_CHECKING:
+    from harness.model.analysis.findings import Finding
     from harness.model.network import Network
     from harness.model.structure import Structure
     from harness.report.viewer import Content
-    from harness.report.viewer.facts import Evidence
+    from harness.report.viewer.facts import Evidence, TensorFacts
 
 VECTORS, SEED = 256, 1
+MOST_ANALYSED = 64 << 20  # bytes
 MOST_OPERATIONS = 2_000_000_000  # of all vectors, unless --vectors asks for more: some seconds
 STIMULI = "stimuli.npy"
 
@@ -116,19 +118,38 @@ def _content(
     from harness.model.graph import parse
     from harness.report.viewer import Content, facts
 
+    edges, findings = _analysis(structure, console)
     try:
         network = parse(structure.onnx_bytes, structure.name)
     except RequestError as error:
-        return Content(structure, error.message, evidence=_evidence(documents))
+        return Content(structure, error.message, tensors=edges, findings=findings, evidence=_evidence(documents))
     drawn, drawn_from = _distributions(network, [folder for folder, _ in documents], vectors, console)
+    tensors = facts.of_tensors(network)
     return Content(
         structure,
         nodes=facts.of_network(network),
-        tensors=facts.of_tensors(network),
+        tensors=edges | {name: own + edges.get(name, facts.TensorFacts()) for name, own in tensors.items()},
         distributions=drawn,
         drawn_from=drawn_from,
+        findings=findings,
         evidence=_evidence(documents),
     )
+
+
+def _analysis(structure: Structure, console: Console) -> tuple[dict[str, TensorFacts], tuple[Finding, ...]]:
+    """Return the facts of all tensors and the findings of the analysis; none for a graph that it does not take."""
+    from harness.model.analysis import analyse, decode
+    from harness.report.viewer import facts
+
+    if len(structure.onnx_bytes) > MOST_ANALYSED:
+        console.note(f"no analysis of a file above {MOST_ANALYSED >> 20} MiB: harness models analyse shows it")
+        return {}, ()
+    try:
+        found = analyse(decode(structure.onnx_bytes, structure.name))
+    except RequestError as error:
+        console.note(f"no analysis: {error.message}")
+        return {}, ()
+    return {name: facts.of_edge(edge) for name, edge in found.edges.items()}, found.findings
 
 
 def _evidence(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Evidence:

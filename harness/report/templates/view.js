@@ -191,11 +191,12 @@
       made.append(svg("rect", { class: "behind", x: 4, y: 4, width: box.w, height: box.h }));
       body(group.name, `group ${worst ? worst[1] : ""}`);
       made.append(svg("text", { class: "soft", x: 8, y: 32 }, shortened(group.about, box.w)), svg("text", { x: box.w - 16, y: 17 }, "+"));
-      if (worst) made.append(svg("text", { class: "mark", x: 8, y: 48 }, worst[0]));
+      if (worst) made.append(svg("text", { class: "mark", x: 8, y: box.h - 10 }, worst[0]));
     } else if (box.kind === VERTEX) {
       const node = graph.nodes[box.index], [mark, kind] = node.result ?? ["", ""];
       body(node.name, node.kind === "node" ? kind : "terminal");
-      const type = node.kind === "node" ? node.operator : `${node.kind}, ${tensorOf(node)?.type ?? ""}`;
+      if (data.findings.some((each) => each[1] === node.name && each[0] !== "note")) made.append(svg("text", { class: "finding", x: box.w - 14, y: 17 }, "!"));
+      const type = node.kind === "node" ? node.operator : node.kind;
       made.append(svg("text", { class: "soft", x: 8, y: 32 }, shortened(type, box.w)));
       if (mark) made.append(svg("text", { class: "mark", x: 8, y: 48 }, mark));
       if (node.time) {
@@ -212,8 +213,6 @@
     if (same(box, selected)) made.classList.add("selected");
     return made;
   }
-
-  const tensorOf = (node) => graph.tensors[(node.writes ?? node.reads ?? [-1])[0]];
 
   function titleOf(box) {
     if (box.kind === GROUP) return `${box.level.levels[box.index].name}: ${box.level.levels[box.index].about}`;
@@ -273,10 +272,11 @@
     return made;
   }
 
+  // Heights are square roots of counts, so that few values are seen next to many.
   function bars(counts, x, y, width, height) {
     const most = Math.max(...counts), step = width / counts.length;
     return counts.map((count, index) => {
-      const h = count ? Math.max((count / most) * height, 1) : 0;
+      const h = count ? Math.max(Math.sqrt(count / most) * height, 1) : 0;
       return h ? `M${(x + index * step).toFixed(1)} ${y}v${(-h).toFixed(1)}h${(step * 0.85).toFixed(1)}v${h.toFixed(1)}z` : "";
     }).join("");
   }
@@ -456,6 +456,7 @@
     const tensor = graph.tensors[index], made = [html("h3", {}, link(tensor.name, () => selectTensor(index)))];
     const facts = [["Type", tensor.type ?? "unknown"]];
     if (tensor.range) facts.push(["Possible values", tensor.range]);
+    facts.push(...(tensor.rows ?? []));
     const writer = writers.get(index);
     if (writer !== undefined) facts.push(["Written by", link(graph.nodes[writer].name, () => reveal(writer))]);
     made.push(rows(facts));
@@ -480,6 +481,16 @@
     return (readers.get(index) ?? []).flatMap((reader, number) => [number ? ", " : "", link(graph.nodes[reader].name, () => reveal(reader))]);
   }
 
+  function findings(list) {
+    if (!list.length) return [];
+    const shown = list.map(([severity, name, edge, reason, advice]) => {
+      const at = graph.nodes.findIndex((node) => node.kind === "node" && node.name === name);
+      const where = at >= 0 ? link(name, () => reveal(at)) : name || edge;
+      return html("p", { class: "finding" }, html("b", {}, severity), " ", where, where ? ": " : "", reason, html("span", { class: "soft" }, ` ${advice}`));
+    });
+    return [html("h3", {}, "Findings"), ...shown];
+  }
+
   function nodeFacts(index) {
     const node = graph.nodes[index], made = [html("h2", {}, node.name)];
     made.push(html("p", { class: "soft" }, [node.domain, node.operator ?? node.kind].filter(Boolean).join(".")));
@@ -489,6 +500,7 @@
       if (first) made.push(html("p", {}, `First difference: ${first}`));
     }
     if (node.time) made.push(rows([[data.timed, node.time.slice(0, 2).filter(Boolean).join(", ")]]));
+    made.push(...findings(data.findings.filter((each) => each[1] === node.name)));
     if (node.rows) made.push(html("h3", {}, "Facts"), rows(node.rows));
     if (node.formula !== undefined) made.push(html("h3", {}, "Formula"), html("pre", {}, data.formulas[node.formula]));
     if (node.function !== undefined) made.push(link("Show the function's body", () => openGraph(node.function)));
@@ -524,7 +536,8 @@
       const nodes = graph.nodes.filter((node) => node.kind === "node"), counts = new Map();
       for (const node of nodes) counts.set(node.operator, (counts.get(node.operator) ?? 0) + 1);
       const operators = [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => [String(count), name]);
-      panel.replaceChildren(html("h2", {}, graph.title), html("h3", {}, "File"), rows(data.properties),
+      const main = graph === data.graphs[0];
+      panel.replaceChildren(html("h2", {}, graph.title), ...(main ? findings(data.findings) : []), html("h3", {}, "File"), rows(data.properties),
         html("h3", {}, `${nodes.length.toLocaleString("en-US")} nodes`), rows(operators));
     } else if (selected.frame) panel.replaceChildren(...groupFacts(selected.level));
     else if (selected.kind === GROUP) panel.replaceChildren(...groupFacts(selected.level.levels[selected.index]));

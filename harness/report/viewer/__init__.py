@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness import __version__
+from harness.model.analysis.findings import Finding
 from harness.model.structure import Constant, Distribution, Edge, Graph, Structure, Vertex
 from harness.report.page import environment, script
 from harness.report.viewer import layout
@@ -28,7 +29,7 @@ class Content:
     """All that a page shows: `refused` says why `harness` cannot run the network, empty if it can.
 
     `nodes` are facts by the name of the ONNX node, `tensors` and `distributions` those of tensors by name, and
-    `drawn_from` names the vectors of the distributions.
+    `drawn_from` names the vectors of the distributions.  `findings` are those of `harness models analyse`.
     """
 
     structure: Structure
@@ -37,6 +38,7 @@ class Content:
     tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     drawn_from: str = ""
+    findings: Sequence[Finding] = ()
     evidence: Evidence = field(default_factory=Evidence)
 
 
@@ -73,6 +75,7 @@ def document(content: Content) -> dict[str, Any]:
         "expanded": EXPANDED,
         "drawnFrom": content.drawn_from,
         "timed": content.evidence.timed,
+        "findings": [[each.severity, each.node, each.edge, each.reason, each.advice] for each in content.findings],
         "graphs": graphs,
         "formulas": list(formulas),
         "layouts": [
@@ -90,6 +93,7 @@ def _graph(
     facts = content.nodes if main else {}
     items = content.evidence.items
     of = {name: items[node.layer] for name, node in facts.items() if node.layer in items}
+    height = layout.HEIGHT if content.evidence.results or content.evidence.times else layout.LOW_HEIGHT
     most = max((time.amount for time in content.evidence.times.values()), default=0)
     return {
         "title": graph.title,
@@ -99,7 +103,7 @@ def _graph(
         ],
         "tensors": [_tensor(edge, content if main else None) for edge in graph.edges.values()],
         "groupings": [
-            {"name": name, "root": layout.document(layout.level(graph, group, tensors), levels)}
+            {"name": name, "root": layout.document(layout.level(graph, group, tensors, height), levels)}
             for name, group in groupings(graph.vertices, of).items()
         ],
     }
@@ -135,7 +139,7 @@ def _node(
 
 def _filled(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the entries that say something."""
-    return {key: value for key, value in entry.items() if value not in ("", [], None)}
+    return {key: value for key, value in entry.items() if value not in ("", [], (), None)}
 
 
 def _tensor(edge: Edge, content: Content | None) -> dict[str, Any]:
@@ -145,6 +149,7 @@ def _tensor(edge: Edge, content: Content | None) -> dict[str, Any]:
         "name": edge.name,
         "type": edge.text if edge.rank_known or not facts else facts.type,
         "range": facts.range if facts else "",
+        "rows": facts.rows if facts and not edge.constant else (),
         "drawn": _distribution(drawn),
         "constant": _constant(edge.constant) if edge.constant else None,
     })  # fmt: skip

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from harness.analysis.traceability import module_of
 from harness.core.arrays import Array
+from harness.model.analysis.findings import Edge
 from harness.model.network import Network
 from harness.model.structure import Distribution, distribution
 from harness.operators.base import Layer
@@ -158,10 +159,26 @@ def _node_rows(layer: Layer) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """The type of a tensor, and the range of its possible values; empty where there is no bound."""
+    """The type of a tensor, and the range of its possible values; empty where it is not known.
 
-    type: str
-    range: str
+    `rows` are the facts of the analysis.
+    """
+
+    type: str = ""
+    range: str = ""
+    rows: Rows = ()
+
+    def __add__(self, other: TensorFacts) -> TensorFacts:
+        """Return the facts of both; the range of `other`, an analysis, is the tighter one."""
+        return TensorFacts(self.type or other.type, other.range or self.range, (*self.rows, *other.rows))
+
+
+def of_edge(edge: Edge) -> TensorFacts:
+    """Return the facts of an analysed tensor."""
+    given = f"{edge.shape} {edge.type}" if edge.type else ""
+    known = "; ".join(dict.fromkeys(edge.origins.values()))
+    rows = (("Shape", edge.shape), ("Value", edge.value), ("Known from", known))
+    return TensorFacts(given, edge.range, tuple(row for row in rows if row[1]))
 
 
 def of_tensors(network: Network) -> dict[str, TensorFacts]:

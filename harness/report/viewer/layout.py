@@ -14,7 +14,7 @@ from harness.report.viewer.groups import Group, Member
 
 PX_PER_INCH = 72
 CHARACTER = 7.0  # px
-NARROWEST, WIDEST, HEIGHT, PORT_HEIGHT = 150, 260, 58, 40
+NARROWEST, WIDEST, HEIGHT, LOW_HEIGHT = 150, 260, 58, 40  # low: name and operator without a result
 BESIDE, BELOW = 40, 72  # between boxes of a rank, and between ranks: the space of wires and of the texts of tensors
 LONGEST_S = 300.0
 VERTEX, GROUP, PORT_IN, PORT_OUT = range(4)
@@ -46,8 +46,11 @@ class Level:
         return "\n".join([*lines, "}\n"])
 
 
-def level(graph: Graph, group: Group, tensors: Mapping[str, int]) -> Level:
-    """Return the boxes and wires of a group and of all groups in it; `tensors` are indices of names."""
+def level(graph: Graph, group: Group, tensors: Mapping[str, int], height: int = HEIGHT) -> Level:
+    """Return the boxes and wires of a group and of all groups in it; `tensors` are indices of names.
+
+    `height` is that of nodes and groups.
+    """
     writers: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
     for index, vertex in enumerate(graph.vertices):
@@ -55,7 +58,7 @@ def level(graph: Graph, group: Group, tensors: Mapping[str, int]) -> Level:
             writers.setdefault(name, index)
         for name in vertex.reads:
             readers.setdefault(name, []).append(index)
-    return _Builder(graph, group, tensors, writers, readers).level()
+    return _Builder(graph, group, tensors, writers, readers, height).level()
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class _Builder:
     tensors: Mapping[str, int]
     writers: Mapping[str, int]
     readers: Mapping[str, Sequence[int]]
+    height: int
     boxes: list[Place] = field(default_factory=list)
     sizes: list[tuple[int, int]] = field(default_factory=list)
     wires: dict[tuple[int, int], dict[int, None]] = field(default_factory=dict)
@@ -79,12 +83,21 @@ class _Builder:
         for member in self.group.members:
             self.own.update(dict.fromkeys(_vertices(member), len(self.boxes)))
             self.boxes.append((GROUP, inner.index(member)) if isinstance(member, Group) else (VERTEX, member))
-            self.sizes.append(_group_size(member) if isinstance(member, Group) else _size(self.graph.vertices[member]))
+            self.sizes.append(self._size(member))
         for index in sorted(self.own):
             self._connect(index, self.graph.vertices[index])
-        levels = (_Builder(self.graph, each, self.tensors, self.writers, self.readers).level() for each in inner)
+        levels = (self._inner(each).level() for each in inner)
         wires = {ends: tuple(carried) for ends, carried in self.wires.items()}
         return Level(self.group, tuple(self.boxes), tuple(self.sizes), wires, tuple(levels))
+
+    def _inner(self, group: Group) -> _Builder:
+        return _Builder(self.graph, group, self.tensors, self.writers, self.readers, self.height)
+
+    def _size(self, member: Member) -> tuple[int, int]:
+        if isinstance(member, Group):
+            return _width(f"{member.name}  +", member.about), self.height
+        vertex = self.graph.vertices[member]
+        return _width(vertex.name, vertex.operator), self.height if vertex.kind == "node" else LOW_HEIGHT
 
     def _connect(self, index: int, vertex: Vertex) -> None:
         """Add the wires of what a vertex reads, and of what vertices outside the group read of it."""
@@ -101,7 +114,7 @@ class _Builder:
         if place not in self.ports:
             self.ports[place] = len(self.boxes)
             self.boxes.append(place)
-            self.sizes.append((_width(name), PORT_HEIGHT))
+            self.sizes.append((_width(name), LOW_HEIGHT))
         return self.ports[place]
 
     def _wire(self, writer: int, reader: int, name: str) -> None:
@@ -115,14 +128,6 @@ def _vertices(member: Member) -> list[int]:
 
 def _width(*texts: str) -> int:
     return int(min(max(NARROWEST, *(CHARACTER * len(text) + 18 for text in texts)), WIDEST))
-
-
-def _size(vertex: Vertex) -> tuple[int, int]:
-    return _width(vertex.name, vertex.operator), HEIGHT if vertex.kind == "node" else PORT_HEIGHT
-
-
-def _group_size(group: Group) -> tuple[int, int]:
-    return _width(group.name + "  +", group.about), HEIGHT
 
 
 @dataclass(frozen=True)
