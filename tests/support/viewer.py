@@ -36,13 +36,12 @@ def photograph(chromium: Browser, page: Path, picture: str, *scripts: str) -> No
 
 
 def main() -> None:
-    """Run and measure a network on this machine, and draw its page and that of a large graph."""
+    """Run a network on this machine, and draw its page and that of a large graph."""
     with tempfile.TemporaryDirectory() as name, browser(Path(name) / "profile") as chromium:
         folder = Path(name)
         board = ("--board", "host", "--model", "resnet8_int8")
-        harness(folder, "run", *board, "--vectors", "200", "--run-folder", "runs/verdict")
-        harness(folder, "profile", *board, "--samples", "1000", "--run-folder", "runs/times")
-        harness(folder, "models", "view", "resnet8_int8", "--run", "verdict", "--run", "times", "-o", "view.html")
+        harness(folder, "run", *board, "--vectors", "100", "--run-folder", "runs/verdict")
+        harness(folder, "models", "view", "resnet8_int8", "--run", "verdict", "-o", "view.html")
         photograph(chromium, folder / "view.html", "view.png", SELECT.format("block_1_add"))
         model = graphs.chain(NODES, lambda index: f"net/stage{index // 400}/block{index // 20}/node_{index}")
         (folder / "large.onnx").write_bytes(model.SerializeToString())

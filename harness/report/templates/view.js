@@ -194,7 +194,8 @@
       if (worst) made.append(svg("text", { class: "mark", x: 8, y: box.h - 10 }, worst[0]));
     } else if (box.kind === VERTEX) {
       const node = graph.nodes[box.index], [mark, kind] = node.result ?? ["", ""];
-      body(node.name, node.kind === "node" ? kind : "terminal");
+      const inGroup = box.level.parent !== null; // whose frame has the scope of its name
+      body(inGroup ? node.name.split("/").pop() : node.name, node.kind === "node" ? kind : "terminal");
       if (data.findings.some((each) => each[1] === node.name && each[0] !== "note")) made.append(svg("text", { class: "finding", x: box.w - 14, y: 17 }, "!"));
       const type = node.kind === "node" ? node.operator : node.kind;
       made.append(svg("text", { class: "soft", x: 8, y: 32 }, shortened(type, box.w)));

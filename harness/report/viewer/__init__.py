@@ -95,15 +95,17 @@ def _graph(
     of = {name: items[node.layer] for name, node in facts.items() if node.layer in items}
     height = layout.HEIGHT if content.evidence.results or content.evidence.times else layout.LOW_HEIGHT
     most = max((time.amount for time in content.evidence.times.values()), default=0)
+    shown = [_tensor(edge, content if main else None) for edge in graph.edges.values()]
+    types = [str(tensor.get("type", "")) for tensor in shown]
     return {
         "title": graph.title,
         "nodes": [
             _node(vertex, facts.get(vertex.name), content.evidence, most, tensors, formulas)
             for vertex in graph.vertices
         ],
-        "tensors": [_tensor(edge, content if main else None) for edge in graph.edges.values()],
+        "tensors": shown,
         "groupings": [
-            {"name": name, "root": layout.document(layout.level(graph, group, tensors, height), levels)}
+            {"name": name, "root": layout.document(layout.level(graph, group, tensors, types, height), levels)}
             for name, group in groupings(graph.vertices, of).items()
         ],
     }

@@ -13,7 +13,7 @@ from harness.model.structure import Graph, Vertex
 from harness.report.viewer.groups import Group, Member
 
 PX_PER_INCH = 72
-CHARACTER = 7.0  # px
+CHARACTER = 7  # px
 NARROWEST, WIDEST, HEIGHT, LOW_HEIGHT = 150, 260, 58, 40  # low: name and operator without a result
 BESIDE, BELOW = 40, 72  # between boxes of a rank, and between ranks: the space of wires and of the texts of tensors
 LONGEST_S = 300.0
@@ -46,10 +46,12 @@ class Level:
         return "\n".join([*lines, "}\n"])
 
 
-def level(graph: Graph, group: Group, tensors: Mapping[str, int], height: int = HEIGHT) -> Level:
+def level(
+    graph: Graph, group: Group, tensors: Mapping[str, int], types: Sequence[str] = (), height: int = HEIGHT
+) -> Level:
     """Return the boxes and wires of a group and of all groups in it; `tensors` are indices of names.
 
-    `height` is that of nodes and groups.
+    `types` are the texts at the wires of the tensors, `height` is that of nodes and groups.
     """
     writers: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
@@ -58,7 +60,7 @@ def level(graph: Graph, group: Group, tensors: Mapping[str, int], height: int = 
             writers.setdefault(name, index)
         for name in vertex.reads:
             readers.setdefault(name, []).append(index)
-    return _Builder(graph, group, tensors, writers, readers, height).level()
+    return _Builder(graph, group, tensors, types, writers, readers, height).level()
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class _Builder:
     graph: Graph
     group: Group
     tensors: Mapping[str, int]
+    types: Sequence[str]
     writers: Mapping[str, int]
     readers: Mapping[str, Sequence[int]]
     height: int
@@ -91,13 +94,17 @@ class _Builder:
         return Level(self.group, tuple(self.boxes), tuple(self.sizes), wires, tuple(levels))
 
     def _inner(self, group: Group) -> _Builder:
-        return _Builder(self.graph, group, self.tensors, self.writers, self.readers, self.height)
+        return _Builder(self.graph, group, self.tensors, self.types, self.writers, self.readers, self.height)
 
     def _size(self, member: Member) -> tuple[int, int]:
         if isinstance(member, Group):
             return _width(f"{member.name}  +", member.about), self.height
         vertex = self.graph.vertices[member]
-        return _width(vertex.name, vertex.operator), self.height if vertex.kind == "node" else LOW_HEIGHT
+        written = self.tensors.get(vertex.writes[0]) if vertex.writes else None
+        label = self.types[written] if self.types and written is not None else ""
+        name = vertex.name.rpartition("/")[2] if self.group.name else vertex.name
+        width = _width(name, vertex.operator, label[BESIDE // CHARACTER :])
+        return width, self.height if vertex.kind == "node" else LOW_HEIGHT
 
     def _connect(self, index: int, vertex: Vertex) -> None:
         """Add the wires of what a vertex reads, and of what vertices outside the group read of it."""
@@ -127,7 +134,7 @@ def _vertices(member: Member) -> list[int]:
 
 
 def _width(*texts: str) -> int:
-    return int(min(max(NARROWEST, *(CHARACTER * len(text) + 18 for text in texts)), WIDEST))
+    return min(max(NARROWEST, *(CHARACTER * len(text) + 18 for text in texts)), WIDEST)
 
 
 @dataclass(frozen=True)
