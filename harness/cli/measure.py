@@ -269,12 +269,12 @@ def _on_board(
 
 
 def _cpu(measurer: Measurer, work: Work, notify: Notify) -> dict[Quantity, Cpu]:
-    """Measure the processor times of all vectors in user space and in the kernel, each in a process of its own."""
+    """Measure processor times: all, in user space and in the kernel, each in a process of its own."""
     from harness.runs.measurement.document import Cpu
     from harness.runs.measurement.request import Quantity
 
     found = {}
-    for quantity in (Quantity.USER, Quantity.SYSTEM):
+    for quantity in (Quantity.CPU, Quantity.USER, Quantity.SYSTEM):
         notify(f"measuring the {quantity.value} times")
         own = dataclasses.replace(
             measurer, asked=dataclasses.replace(measurer.asked, quantity=quantity, samples=1, duration_s=None)

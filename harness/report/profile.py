@@ -14,11 +14,10 @@ from harness.core.table import Table
 from harness.core.text import plural
 from harness.core.time_units import duration
 from harness.runs.entries import MeasurementDocument
-from harness.runs.profile import NodeEntry, OperatorEntry, ProfileDocument
+from harness.runs.profile import DIVISIBLE, NodeEntry, OperatorEntry, ProfileDocument
 
 SHOWN = 30  # nodes, those with most time; the document has all
 NAMED = 3  # nodes whose outliers are named
-RESOLUTION_NS = 1000  # of getrusage
 
 
 def show(document: ProfileDocument, content: Content, folder: Path, console: Console) -> None:
@@ -51,6 +50,7 @@ def _nodes(document: ProfileDocument) -> Table:
         "operator": lambda node: node.operator,
         "real" if timed else document.unit: lambda node: _amount(document)(node.amount),
         "share": lambda node: f"{node.share:.1%}",
+        "cpu": lambda node: _time(node.cpu_ns),
         "user": lambda node: _time(node.user_ns),
         "system": lambda node: _time(node.system_ns),
         "outliers": lambda node: f"{node.outliers.count:,}" if node.outliers else "",
@@ -70,7 +70,7 @@ def _nodes(document: ProfileDocument) -> Table:
 
 def _operators(document: ProfileDocument) -> Table:
     timed = document.unit == "ns"
-    times = ("user", "system") if timed else ()
+    times = ("cpu", "user", "system") if timed else ()
     table = _table("operator", "nodes", "real" if timed else document.unit, "share", *times)
     for entry in (*document.operators, document.total):
         table.add_row(*map(Text, _operator(entry, document, timed=timed)))
@@ -80,12 +80,11 @@ def _operators(document: ProfileDocument) -> Table:
 def _operator(entry: OperatorEntry, document: ProfileDocument, *, timed: bool) -> Iterator[str]:
     yield from (entry.operator, str(entry.nodes), _amount(document)(entry.amount), f"{entry.share:.1%}")
     if timed:
-        yield from (_time(entry.user_ns), _time(entry.system_ns))
+        yield from map(_time, (entry.cpu_ns, entry.user_ns, entry.system_ns))
 
 
 def _time(time_ns: float | None) -> str:
-    """Return a processor time; below its unit it says nothing of a single node."""
-    return "" if time_ns is None else duration(time_ns) if time_ns >= RESOLUTION_NS else "< 1 µs"
+    return "" if time_ns is None else duration(round(time_ns))
 
 
 def _giga(rate: float | None) -> str:
@@ -107,10 +106,10 @@ def _notes(document: ProfileDocument) -> Iterator[str]:
         kept = f"{document.executions:,} executions after {document.warmup:,} that warm up, of which none was dropped"
         yield f"real: median of {kept}"
         for each in document.cpu:
-            yield (
-                f"{each.quantity}: mean of {each.executions:,} executions (getrusage), without {each.cost_ns:,.0f} ns "
-                "of a reading; the kernel divides the time of a thread by what it finds at its ticks"
-            )
+            cost = f"without {each.cost_ns:,.0f} ns of a reading"
+            yield f"{each.quantity}: mean of {each.executions:,} executions, {cost}"
+        if any(node.cpu_ns is not None and node.user_ns is None for node in document.nodes):
+            yield f"user, system: not given for nodes shorter than {DIVISIBLE} readings, which Linux divides with them"
         if document.peak is None:
             yield "of roof: unknown; state operations_per_s and bytes_per_s under `peak` of the board in boards.yaml"
     if document.peak_memory_kib is not None:

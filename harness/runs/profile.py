@@ -2,8 +2,8 @@
 
 A profile is a view of a measurement of layers.  Its folder also has the processor times of the threads:
 
-    user.npy, system.npy   processor times of every execution in user space and in the kernel, ns (executions, layers)
-    profile.json           the document, which follows from these files, run.json and the model
+    cpu.npy, user.npy, system.npy   processor times of every execution: all, in user space and in the kernel, ns
+    profile.json                    the document, which follows from these files, run.json and the model
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ from harness.runs.measurement.request import Quantity
 from harness.runs.measurement.segments import PEAK_MEMORY, Readings
 
 DOCUMENT = "profile.json"
-CPU_FILES = {Quantity.USER: "user.npy", Quantity.SYSTEM: "system.npy"}
+CPU_FILES = {Quantity.CPU: "cpu.npy", Quantity.USER: "user.npy", Quantity.SYSTEM: "system.npy"}
 SCHEMA = 1
 NAMED_OUTLIERS = 3
+DIVISIBLE = 100
+"""Costs of a reading from which user and system times of a node are given.
+
+Linux divides the time of a thread by the states that it finds at its ticks, and the readings run in the kernel: of a
+shorter node, they would be more than 1 % of what is divided.
+"""
 OfProfile, Believed = CheckedBy("profile"), CheckedBy(BELIEVED)
 
 
@@ -47,9 +53,11 @@ class OutlierEntry(Entries):
 class NodeEntry(Entries):
     """A node: its median time in ns, or its least instructions, and what follows from it.
 
-    `share` is that of the sum of all nodes.  `user_ns` and `system_ns` are means without the cost of the readings, not
-    below 0.  `bytes` are those of its constants, its inputs and its output, each once.  `of_roof` is the share of the
-    operations per second that the board's peaks permit.  `base` is the amount of the profile to compare with.
+    `share` is that of the sum of all nodes.  `cpu_ns` is the mean processor time, `user_ns` and `system_ns` are its
+    parts in user space and in the kernel, without the cost of the readings, not below 0; None for a node that is too
+    short to be divided, see DIVISIBLE.  `bytes` are those of its constants, its inputs and its output, each once.
+    `of_roof` is the share of the operations per second that the board's peaks permit.  `base` is the amount of the
+    profile to compare with.
     """
 
     name: str
@@ -59,6 +67,7 @@ class NodeEntry(Entries):
     ran_on: str
     amount: float
     share: float
+    cpu_ns: float | None
     user_ns: float | None
     system_ns: float | None
     outliers: OutlierEntry | None
@@ -78,6 +87,7 @@ class OperatorEntry(Entries):
     nodes: int
     amount: float
     share: float
+    cpu_ns: float | None
     user_ns: float | None
     system_ns: float | None
     operations: int
@@ -199,8 +209,7 @@ def _node(
         ran_on=part.ran_on,
         amount=amount,
         share=amount / total if total else 0.0,
-        user_ns=_mean(cpu.get(Quantity.USER), column, part.tasks),
-        system_ns=_mean(cpu.get(Quantity.SYSTEM), column, part.tasks),
+        **processor_times(cpu, column, part.tasks),
         outliers=_outliers(part, readings, run.measured.segment) if timed else None,
         operations=layer.operations,
         bytes=moved,
@@ -216,6 +225,17 @@ def moved_bytes(layer: Layer) -> int:
     """Return the bytes of the constants, the inputs and the output of a layer for one vector, each once."""
     constants = sum(np.asarray(value).nbytes for value in layer.constants().values())
     return constants + sum(tensor.size * tensor.dtype.itemsize for tensor in (*layer.inputs, layer.output))
+
+
+def processor_times(cpu: Mapping[Quantity, Cpu], column: int, tasks: int) -> dict[str, float | None]:
+    """Return `cpu_ns`, `user_ns` and `system_ns` of a node, see `NodeEntry`; `tasks` is the number of its readings."""
+    means = {quantity: _mean(cpu.get(quantity), column, tasks) for quantity in CPU_FILES}
+    cost_ns = tasks * sum(own.cost_ns for quantity, own in cpu.items() if quantity is not Quantity.CPU)
+    divided = (means[Quantity.CPU] or 0.0) >= DIVISIBLE * cost_ns
+    return {
+        f"{quantity.value}_ns": mean if quantity is Quantity.CPU or divided else None
+        for quantity, mean in means.items()
+    }
 
 
 def _mean(cpu: Cpu | None, column: int, tasks: int) -> float | None:
@@ -240,14 +260,13 @@ def _operators(nodes: Sequence[NodeEntry], total: float) -> Iterator[OperatorEnt
 
 def _total(operator: str, nodes: Sequence[NodeEntry], total: float) -> OperatorEntry:
     amount = sum(node.amount for node in nodes)
-    users, systems = ([getattr(node, key) for node in nodes] for key in ("user_ns", "system_ns"))
+    times = {key: [getattr(node, key) for node in nodes] for key in ("cpu_ns", "user_ns", "system_ns")}
     return OperatorEntry(
         operator=operator,
         nodes=len(nodes),
         amount=amount,
         share=amount / total if total else 0.0,
-        user_ns=None if None in users else sum(users),
-        system_ns=None if None in systems else sum(systems),
+        **{key: None if None in values else sum(values) for key, values in times.items()},
         operations=sum(node.operations for node in nodes),
     )
 

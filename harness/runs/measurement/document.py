@@ -53,7 +53,7 @@ class Cpu:
 class Measured:
     """All that came from the board; `options` started every process of its program.
 
-    `cpu` are the processor times in user space and in the kernel, if they were asked for.
+    `cpu` are the processor times, all, in user space and in the kernel, if they were asked for.
     """
 
     environment: dict[str, str]

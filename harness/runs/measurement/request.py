@@ -22,6 +22,7 @@ class Quantity(Enum):
     TIME = "time"
     INSTRUCTIONS = "instructions"
     CYCLES = "cycles"
+    CPU = "cpu"
     USER = "user"
     SYSTEM = "system"
 

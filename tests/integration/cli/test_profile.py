@@ -15,6 +15,9 @@ import pytest
 
 from harness.boards.emulator import emulated
 from harness.core.errors import RequestError
+from harness.runs.measurement.document import Cpu
+from harness.runs.measurement.request import Quantity
+from harness.runs.profile import processor_times
 from tests.integration.cli.test_measure import MACHINE, NAME, NETWORK, _laboratory
 from tests.support.cli.command import Ended, User
 
@@ -48,14 +51,16 @@ def copy(base: Ended, tmp_path: Path) -> Path:
 def test_a_profile_follows_from_the_readings(base: Ended) -> None:
     assert base.code == 0, base.err
     document, folder = base.document, Path(base.document["run"])
-    real, user, system = (np.load(folder / f"{name}.npy") for name in ("readings", "user", "system"))
-    assert real.shape == user.shape == system.shape == (SAMPLES, len(NAMES))
+    real, cpu = (np.load(folder / f"{name}.npy") for name in ("readings", "cpu"))
+    assert {np.load(folder / f"{name}.npy").shape for name in ("readings", "cpu", "user", "system")} == {
+        (SAMPLES, len(NAMES))
+    }
     assert [node["name"] for node in document["nodes"]] == NAMES
     costs = {entry["quantity"]: entry["cost_ns"] for entry in document["cpu"]}
     for column, node in enumerate(document["nodes"]):
         assert node["amount"] == np.median(real[:, column])
-        for name, times in (("user", user), ("system", system)):
-            assert node[f"{name}_ns"] == max(times[:, column].mean() - costs[name], 0)
+        assert node["cpu_ns"] == max(cpu[:, column].mean() - costs["cpu"], 0)
+        assert (node["user_ns"], node["system_ns"]) == (None, None)  # of a microsecond, the readings would be divided
         for execution, vector, time_ns in node["outliers"]["slowest"]:
             assert (execution, time_ns) == (vector, real[execution, column])
             assert time_ns > node["outliers"]["above_ns"]
@@ -71,6 +76,18 @@ def test_a_profile_follows_from_the_readings(base: Ended) -> None:
     assert 100 < document["peak_memory_kib"] < 1 << 24
     assert document["peak"] is None
     assert document["not_met_because"] == json.loads((folder / "run.json").read_text())["measured"]["not_met_because"]
+
+
+@pytest.mark.parametrize(("cpu_ns", "given"), [(100_300, True), (99_000, False)])
+def test_user_and_system_times_are_those_of_nodes_that_are_long_against_a_reading(cpu_ns: int, given: bool) -> None:
+    times = {Quantity.CPU: (cpu_ns, 300.0), Quantity.USER: (90_000, 400.0), Quantity.SYSTEM: (500, 600.0)}
+    cpu = {
+        quantity: Cpu(np.array([[0, mean - 10], [0, mean + 10]], np.uint64), cost_ns)
+        for quantity, (mean, cost_ns) in times.items()
+    }
+    divided = {"user_ns": 89_600.0, "system_ns": 0.0} if given else {"user_ns": None, "system_ns": None}
+    assert processor_times(cpu, 1, 1) == {"cpu_ns": cpu_ns - 300.0, **divided}
+    assert processor_times({}, 1, 1) == {"cpu_ns": None, "user_ns": None, "system_ns": None}
 
 
 def test_the_profile_of_speedscope_is_one_execution(base: Ended, home: Path) -> None:
@@ -108,7 +125,7 @@ def test_the_evidence_of_a_profile_is_verified(base: Ended, copy: Path, home: Pa
     states = claims(user, Path(base.document["run"]))
     assert states["profile"] == states["numbers"] == "ok"
     document = json.loads((copy / "profile.json").read_text())
-    document["nodes"][1]["user_ns"] += 5000
+    document["nodes"][1]["cpu_ns"] += 5000
     (copy / "profile.json").write_text(json.dumps(document))
     states = claims(user, copy)
     assert (states["profile"], states["numbers"]) == ("not ok", "ok")
@@ -164,6 +181,6 @@ def test_an_emulated_board_has_instructions_and_no_times(tmp_path: Path, cache: 
     assert document["not_met_because"].startswith("instructions were counted, no time was measured")
     for node in document["nodes"]:
         assert node["amount"] > 50
-        absent = ("user_ns", "system_ns", "operations_per_s", "bytes_per_s", "of_roof", "outliers")
+        absent = ("cpu_ns", "user_ns", "system_ns", "operations_per_s", "bytes_per_s", "of_roof", "outliers")
         assert [node[key] for key in absent] == [None] * len(absent)
     assert claims(user, Path(document["run"]))["profile"] == "ok"
