@@ -17,6 +17,7 @@ from harness.core.errors import RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.model import structure
+from harness.model.analysis.findings import Finding
 from harness.report import viewer
 from harness.report.viewer import Content, facts, layout
 from harness.report.viewer.facts import NodeFacts
@@ -263,6 +264,21 @@ def test_a_wrong_request_is_refused(
     assert not list(tmp_path.glob("*.html"))
 
 
+@needs_chromium
+def test_findings_of_the_analysis_are_at_their_nodes(chromium: Browser, tmp_path: Path) -> None:
+    found = (
+        Finding("warning", "kind", "node_1", "", "is useless", "remove it"),
+        Finding("note", "kind", "", "", "all", ""),
+    )
+    show(chromium, tmp_path, content(tmp_path, graphs.chain(3), findings=found))
+    overview = evaluate(chromium, "document.getElementById('facts').innerText")
+    assert "warning node_1: is useless remove it" in overview
+    assert "note all" in overview
+    assert evaluate(chromium, f"{FRAME}.then(() => document.querySelectorAll('.box .finding').length)") == 1
+    evaluate(chromium, "document.querySelector('.finding .link').click()")
+    assert evaluate(chromium, "document.querySelector('#facts h2').textContent") == "node_1"
+
+
 def test_the_command_writes_the_page(tmp_path: Path, cache: Path) -> None:
     page = tmp_path / "page.html"
     ended = User(tmp_path, cache).here("models", "view", "resnet8_int8", "-o", str(page), "--vectors", "8", "--json")
@@ -275,6 +291,7 @@ def test_the_command_writes_the_page(tmp_path: Path, cache: Path) -> None:
     assert tensors["block_1_add_codes"]["range"] == "-128 to 127"
     assert tensors["block_1_add_codes"]["drawn"][0] == 8 * 16 * 32 * 32
     assert tensors["block_1_add_codes"]["type"] == "vectors x 16 x 32 x 32 int8"
+    assert ["Shape", "[vectors, 16, 32, 32]"] in tensors["block_1_add_codes"]["rows"]
     [add] = [node for node in graph["nodes"] if node["name"] == "block_1_add"]
     assert ["Specification", "harness/operators/qlinear_add.py"] in add["rows"]
     assert (ROOT / "harness/operators/qlinear_add.py").is_file()
