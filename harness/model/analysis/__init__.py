@@ -72,7 +72,7 @@ def analyse(
 
 def _edges(model: onnx.ModelProto, found: Propagation, measured: Ranges) -> dict[str, Edge]:
     graph = model.graph
-    constants = {tensor.name for tensor in graph.initializer}
+    constants = [tensor.name for tensor in graph.initializer]
     kinds: dict[str, Any] = {value.name: "input" for value in graph.input} | dict.fromkeys(constants, "constant")
     order = [*kinds, *(name for node in graph.node for name in (*node.input, *node.output) if name)]
     kinds |= {value.name: "output" for value in graph.output}
