@@ -299,6 +299,18 @@ def test_malformed_nodes_are_reported(node: onnx.NodeProto, problem: str) -> Non
     assert problem in error.reason
 
 
+def test_tensors_that_are_not_written_or_written_twice_are_reported() -> None:
+    nodes = [helper.make_node("Relu", ["b"], ["a"], "early"), helper.make_node("Relu", ["x"], ["b"], "late")]
+    twice = helper.make_node("Neg", ["x"], ["b"], "twice")
+    found = analyse(graph([*nodes, twice], {"x": [2, 3]}, {}))
+    assert [
+        (each.node, each.edge, each.reason.split(",")[0]) for each in found.findings if each.severity == "error"
+    ] == [
+        ("early", "b", "it reads tensor 'b'"),
+        ("twice", "b", "it writes tensor 'b'"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
