@@ -39,6 +39,12 @@ def _value(operand: Operand) -> Any:
     return operand.get() if isinstance(operand, Term) else operand
 
 
+def _side(terms: Sequence[tuple[int, Operand]], sign: int) -> str:
+    """Return the terms of one sign as one side of an equation."""
+    texts = [f"{abs(factor)}*{term}" if abs(factor) != 1 else f"{term}" for factor, term in terms if factor * sign > 0]
+    return " + ".join(text for text in texts if text != "0") or "0"
+
+
 def _text(operand: Operand | TypeNumber) -> str:
     return operand.name if isinstance(operand, TypeNumber) else str(operand)
 
@@ -138,7 +144,7 @@ class Rules:
 
     def sum_is_zero(self, *terms: tuple[int, Operand]) -> Rules:
         """State that the sum of factor * expression is zero."""
-        origin = Origin(self.name, " + ".join(f"{factor}*{term}" for factor, term in terms) + " = 0")
+        origin = Origin(self.name, f"{_side(terms, -1)} = {_side(terms, 1)}")
 
         def solve() -> bool:
             values = [_value(term) for _, term in terms]

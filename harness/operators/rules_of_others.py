@@ -12,7 +12,7 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor_facts import Term, Variable
+from harness.operators.tensor_facts import Variable
 
 SAME = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh", "CumSum"),
@@ -125,30 +125,37 @@ def _random(node: Rules) -> None:
 
 
 def _expand(node: Rules) -> None:
-    node.same_type(node.x, node.y)
+    """State the size of each axis from that of the input, the one that is asked for, or both."""
+    x, y, shape = node.x, node.y, node.input(1)
+    node.same_type(x, y)
 
-    def sizes(rank: int, shape: Array) -> None:
-        whole = max(rank, len(shape))
-        node.equals(node.y.rank, whole)
+    def sizes(rank: int, count: Size) -> None:
+        if count.constant is None:
+            return
+        whole = max(rank, count.constant)
+        node.equals(y.rank, whole)
         for axis in range(whole):
-            own, asked = axis - whole + rank, axis - whole + len(shape)
-            size, wanted = node.x.size(own) if own >= 0 else None, Size.of(shape[asked] if asked >= 0 else 1)
-            if size is None:
-                node.equals(node.y.size(axis), wanted)
-            elif wanted.constant == 1:
-                node.equals(node.y.size(axis), size)
+            own, asked = axis - whole + rank, axis - whole + count.constant
+            if own >= 0 and asked >= 0:
+                node.given(x.size(own)).then(lambda size, axis=axis: of_input(axis, size))
+                node.given(x.size(own), shape.item(asked)).then(lambda *both, axis=axis: of_both(axis, *both))
             else:
-                node.given(size).then(
-                    lambda found, axis=axis, size=size, wanted=wanted: stretch(axis, found, size, wanted)
-                )
+                node.equals(y.size(axis), x.size(own) if own >= 0 else shape.item(asked))
 
-    def stretch(axis: int, found: Size, size: Term, wanted: Size) -> None:
-        if found.constant == 1:
-            node.equals(node.y.size(axis), wanted)
-        elif found.constant is not None or found == wanted:
-            node.equals(node.y.size(axis), size).equals(size, wanted)
+    def of_input(axis: int, size: Size) -> None:
+        if (size.constant or 1) != 1:
+            node.equals(y.size(axis), size)
 
-    node.given(node.x.rank, node.input(1).value).then(sizes)
+    def of_both(axis: int, size: Size, wanted: Size) -> None:
+        if wanted.constant == 1 or size == wanted:
+            node.equals(y.size(axis), size)
+        elif size.constant == 1:
+            node.equals(y.size(axis), wanted)
+        else:
+            unknown = None in (size.constant, wanted.constant)
+            node.require(unknown, f"size {axis} is {size}, and {wanted} is asked for")
+
+    node.given(x.rank, shape.size(0)).then(sizes)
 
 
 def _tile(node: Rules) -> None:

@@ -106,7 +106,12 @@ class Size:
         """Return the quotient, rounded down; a symbol stays where its coefficient is a multiple."""
         whole = _sum([(monomial, factor // divisor) for monomial, factor in self.terms])
         rest = self - whole * divisor
-        return whole if rest.constant is not None else whole + _sum([((Floor(rest, divisor),), 1)])
+        if rest.constant is not None:
+            return whole
+        [(monomial, factor), *others] = rest.terms
+        if not others and factor == 1 and len(monomial) == 1 and isinstance(atom := monomial[0], Floor):
+            return whole + atom.dividend // (atom.divisor * divisor)  # rounding down twice is once
+        return whole + _sum([((Floor(rest, divisor),), 1)])
 
     __radd__, __rmul__ = __add__, __mul__
 

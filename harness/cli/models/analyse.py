@@ -58,7 +58,10 @@ def command(
     hints = [parse_hint(each, graph) for each in facts]
 
     def seeded(network: Network) -> Array | None:
-        return stimuli(network, vectors, seed).chunk(0, vectors) if vectors else None
+        if not vectors:
+            return None
+        console.note(f"{vectors} vectors of seed {seed}: computing {len(network.layers)} layers")
+        return stimuli(network, vectors, seed).chunk(0, vectors)
 
     analysis = analyse(graph, hints, seeded, accumulators)
     console.show(_edges(analysis, whole=whole))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
@@ -50,13 +50,13 @@ def analyse(
     and `tighter` sound bounds of accumulators.
     """
     found = propagate(graph, hints)
-    findings = [of_contradiction(error) for error in found.contradictions]
+    findings = [*_structure(found.nodes, graph.graph), *map(of_contradiction, found.contradictions)]
     findings += [
         Finding("warning", "not_analysed", each.node, "", each.reason, "state facts of its outputs with --fact")
         for each in found.unanalysed
     ]
     measured = Ranges()
-    if not found.contradictions:
+    if not findings or not any(each.severity == "error" for each in findings):
         try:
             network = parse(graph.SerializeToString(), graph.graph.name or "model")
         except RequestError as error:
@@ -70,9 +70,23 @@ def analyse(
     return Analysis(_edges(graph, found, measured), tuple(findings), symbols, found.passes, tuple(measured.layers))
 
 
+def _structure(nodes: Mapping[str, onnx.NodeProto], graph: onnx.GraphProto) -> Iterator[Finding]:
+    """Yield the tensors that a node reads before they are written, and those that are written twice."""
+    written = {value.name for value in (*graph.input, *graph.initializer)}
+    written |= {tensor.values.name for tensor in graph.sparse_initializer}
+    for name, node in nodes.items():
+        for tensor in dict.fromkeys(each for each in node.input if each and each not in written):
+            reason = f"it reads tensor {tensor!r}, which no node before it writes"
+            yield Finding("error", "structure", name, tensor, reason, "write the nodes in topological order")
+        for tensor in [each for each in node.output if each in written]:
+            reason = f"it writes tensor {tensor!r}, which exists already"
+            yield Finding("error", "structure", name, tensor, reason, "give each tensor its own name")
+        written |= {each for each in node.output if each}
+
+
 def _edges(model: onnx.ModelProto, found: Propagation, measured: Ranges) -> dict[str, Edge]:
     graph = model.graph
-    constants = {tensor.name for tensor in graph.initializer}
+    constants = [tensor.name for tensor in graph.initializer]
     kinds: dict[str, Any] = {value.name: "input" for value in graph.input} | dict.fromkeys(constants, "constant")
     order = [*kinds, *(name for node in graph.node for name in (*node.input, *node.output) if name)]
     kinds |= {value.name: "output" for value in graph.output}

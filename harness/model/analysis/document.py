@@ -8,53 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from harness.core.document import Document, Entries
-from harness.model.analysis.findings import Analysis
+from harness.core.document import Document
+from harness.model.analysis.findings import Analysis, Edge, Finding, LayerRange
 
 SCHEMA = 1
-
-
-class EdgeEntry(Entries):
-    """A tensor; texts that are empty are not known."""
-
-    name: str
-    kind: Literal["input", "constant", "activation", "output"]
-    type: str
-    shape: str
-    value: str
-    range: str
-    origins: Mapping[str, str]
-
-
-class FindingEntry(Entries):
-    """A finding; `node` or `edge` is empty if it is about none."""
-
-    severity: Literal["error", "warning", "note"]
-    kind: str
-    node: str
-    edge: str
-    reason: str
-    advice: str
-
-
-class LayerEntry(Entries):
-    """The integers of a layer for inputs within the box: bounds of accumulators and codes, and observed codes."""
-
-    layer: str
-    node: str
-    operator: str
-    accumulator_low: int | None
-    accumulator_high: int | None
-    accumulator_bits: int | None
-    low: float
-    high: float
-    method: Literal["interval", "zonotope"]
-    constant_channels: int
-    channels: int
-    used_share_of_codes: float | None
-    saturated_share: float | None
-    observed_low: float | None
-    observed_high: float | None
 
 
 class AnalysisDocument(Document):
@@ -73,9 +30,9 @@ class AnalysisDocument(Document):
     verdict: Literal["analysed", "contradiction"]
     complete: bool
     symbols: Mapping[str, str]
-    edges: tuple[EdgeEntry, ...]
-    layers: tuple[LayerEntry, ...]
-    findings: tuple[FindingEntry, ...]
+    edges: tuple[Edge, ...]
+    layers: tuple[LayerRange, ...]
+    findings: tuple[Finding, ...]
 
 
 def of_analysis(analysis: Analysis, request: Mapping[str, Any]) -> AnalysisDocument:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.operators.tensor_facts import Contradiction
 
+UNKNOWN = re.compile(r"(?<![A-Za-z0-9_])_(?![A-Za-z0-9_])|\.\.")
+"""The sizes of a shape that are not known, and the sign of more axes."""
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
 
@@ -91,9 +94,7 @@ class Analysis:
     def is_complete(self) -> bool:
         """True if every activation has a type, and a shape without unknown sizes."""
         return all(
-            edge.type and "_" not in edge.shape.replace("[", " ").split() and ".." not in edge.shape
-            for edge in self.edges.values()
-            if edge.kind != "constant"
+            edge.type and not UNKNOWN.search(edge.shape) for edge in self.edges.values() if edge.kind != "constant"
         )
 
 

@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 from harness import model as networks
 from harness.core.installation import ROOT
 from harness.model.analysis.document import AnalysisDocument
+from tests.support.analysed_graphs import figure_7, figure_8
 from tests.support.cli.command import User
-from tests.support.folding_figures import figure_7, figure_8
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_hints_give_symbols_a_size_and_a_contradiction_ends_with_2(user: User, t
     wrong = user.harness("models", "analyse", str(file), "--fact", "x:shape=1,4,H,W")
     assert wrong.code == 2
     assert "error: conv: tensor 'x': size 1 is 4 and 3; --fact x:shape says the first" in wrong.out
-    assert "-1*X.shape[1] + 1*W.shape[1] = 0 (node conv)" in wrong.out
+    assert "X.shape[1] = W.shape[1] (node conv)" in wrong.out
     refused = user.harness("models", "analyse", str(file), "--fact", "z:shape=1")
     assert (refused.code, "unknown tensor 'z'" in refused.err) == (2, True)
 

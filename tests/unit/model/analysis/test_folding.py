@@ -14,8 +14,8 @@ from harness.core.errors import RequestError
 from harness.model.analysis import parse_hint
 from harness.model.analysis.folding import STRATEGIES, Folding, Strategy, fold
 from harness.model.analysis.propagation import propagate
+from tests.support.analysed_graphs import figure_7, figure_8
 from tests.support.examples import count
-from tests.support.folding_figures import figure_7, figure_8
 
 
 def folded(

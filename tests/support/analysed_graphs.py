@@ -1,7 +1,8 @@
-"""`python -m tests.support.folding_figures FOLDER` writes the graphs of figures 7 and 8 of the TFDeploy report as ONNX.
+"""`python -m tests.support.analysed_graphs FOLDER` writes the graphs of docs/analyse-a-model.md.
 
-R. Liautaud, Optimizing neural network inference on embedded devices (2018), section 2.4.  Shape and StridedSlice of
-figure 7 are Shape and Slice in ONNX, Fill of figure 8 is Expand.
+Figures 7 and 8 are those of R. Liautaud, Optimizing neural network inference on embedded devices (2018), section 2.4,
+in ONNX: Shape and StridedSlice of figure 7 are Shape and Slice, Fill of figure 8 is Expand.  `free_axes` is a float
+network for images of any size.
 """
 
 from __future__ import annotations
@@ -39,6 +40,25 @@ def figure_8() -> onnx.ModelProto:
     return _model(nodes, (TensorProto.INT32, [1_000_000], 1), constants)
 
 
+def free_axes() -> onnx.ModelProto:
+    """A convolutional network whose file does not state the shape of its input."""
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "conv_1", pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c1"], ["r1"], "relu_1"),
+        helper.make_node("MaxPool", ["r1"], ["p1"], "pool_1", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p1", "w2"], ["c2"], "conv_2"),
+        helper.make_node("GlobalAveragePool", ["c2"], ["mean"], "mean"),
+        helper.make_node("Flatten", ["mean"], ["flat"], "flatten"),
+        helper.make_node("Gemm", ["flat", "w3", "b3"], ["y"], "dense"),
+    ]
+    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (16, 8, 3, 3), "w3": (16, 10), "b3": (10,)}
+    constants = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    model = _model(nodes, (TensorProto.FLOAT, [], 2), constants)
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    return model
+
+
 def _model(
     nodes: list[onnx.NodeProto], given: tuple[int, list[int], int], constants: dict[str, np.ndarray]
 ) -> onnx.ModelProto:
@@ -55,6 +75,6 @@ def _model(
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    for made in (figure_7, figure_8):
+    for made in (figure_7, figure_8, free_axes):
         onnx.save(made(), folder / f"{made.__name__}.onnx")
         print(folder / f"{made.__name__}.onnx")  # noqa: T201 - the result of the command
