@@ -137,6 +137,9 @@ def test_no_name_becomes_markup(tmp_path: Path, differing: dict[str, Any]) -> No
     assert attacked.tags == harmless.tags
     assert {name for name, _ in attacked.attributes} == {name for name, _ in harmless.attributes}
     assert attacked.within("h1") == [f"net{HOSTILE}"]
+    data = attacked.source.partition('id="data">')[2].partition("</script>")[0]
+    assert "node4" in data
+    assert not {"<", ">", "&"} & set(data)
 
 
 @needs_chromium

@@ -59,6 +59,7 @@ def test_statistics_of_constants() -> None:
     assert structure.distribution(np.array([5, 5], np.int8)).counts == ()
     large = np.arange(structure.STATISTICS_BLOCK + 5) % 7
     assert structure.distribution(large).mean == pytest.approx(large.mean())
+    assert sum(structure.distribution(large).counts) == large.size
 
 
 def test_external_data_is_read_in_the_folder_of_the_model_alone(tmp_path: Path) -> None:

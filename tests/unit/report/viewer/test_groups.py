@@ -31,6 +31,13 @@ def test_repeated_operators_are_grouped_by_blocks() -> None:
     assert about == "3 nodes: Conv, Relu, Add"
 
 
+def test_a_block_is_the_shortest_that_is_repeated() -> None:
+    found = groupings(vertices(*("Conv", "Relu") * 4), {})
+    assert outline(found["repeated block"]) == [
+        [f"block {number + 1} of 4", 2 * number, 2 * number + 1] for number in range(4)
+    ]
+
+
 def test_items_are_groups_if_there_are_several() -> None:
     nodes = vertices("A", "B", "C")
     found = groupings(nodes, {"0": "pre", "1": "net", "2": "pre"})
