@@ -23,9 +23,9 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from harness.core import strict_yaml
 from harness.core.errors import RequestError, unknown_name
 
-# Connection and timeouts: a run may be resumed with other values.  The address is not kept, because it names files of
-# the user; the identity of the reached board is kept instead (harness/boards/identity.py).
-NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
+# Connection, timeouts and peaks: a run may be resumed with other values.  The address is not kept, because it names
+# files of the user; the identity of the reached board is kept instead (harness/boards/identity.py).
+NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder", "peak")
 
 MEMORY_BUDGET_MIB = 512
 ANOTHER_FILE = "give the path of a boards.yaml: --boards FILE"
@@ -180,6 +180,16 @@ class Labgrid(_Entry):
     client: str = Field(default="labgrid-client", pattern=r"^[^\s-]\S*$")
 
 
+class Peak(_Entry):
+    """The peaks of a board, for the roofline of `harness profile`: of the arithmetic that its items use, all together.
+
+    A multiply-add is two operations.  State what a data sheet or a benchmark says: nothing here measures it.
+    """
+
+    operations_per_s: float = Field(gt=0, strict=False, allow_inf_nan=False)
+    bytes_per_s: float = Field(gt=0, strict=False, allow_inf_nan=False)
+
+
 def _has_words(line: str) -> str:
     """Split the line of a command on the board, quoted as for a shell but run without one."""
     try:
@@ -241,6 +251,7 @@ class Profile(_Entry):
     setup: tuple[Line, ...] = Field(default=(), strict=False)
     teardown: tuple[Line, ...] = Field(default=(), strict=False)
     timing: Timing = Field(default_factory=Timing)
+    peak: Peak | None = None
     power: Power | None = None
     boot_s: float = Field(default=120.0, gt=0, le=3600, strict=False)
     labgrid: Labgrid | None = None
@@ -538,6 +549,7 @@ def _choices(keys: tuple[str, ...], model: type[BaseModel]) -> Sequence[str]:
         "data": Region,
         "toolchain": Toolchain,
         "timing": Timing,
+        "peak": Peak,
         "power": Power,
         "labgrid": Labgrid,
         "items": ItemProfile,

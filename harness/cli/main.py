@@ -34,6 +34,7 @@ COMMANDS = (
         "trace",
         "decide",
         "measure",
+        "profile",
         "wcet",
         "history",
         "diff",

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from harness.runs.entries import MeasurementDocument
     from harness.runs.job import Job, Request
     from harness.runs.measurement.base import Base
-    from harness.runs.measurement.document import Measured, Priority
-    from harness.runs.measurement.request import Asked, Scope
-    from harness.runs.measurement.segments import Measurer, Probe
+    from harness.runs.measurement.document import Cpu, Measured, Priority
+    from harness.runs.measurement.request import Asked, Quantity, Scope
+    from harness.runs.measurement.segments import Measurer, Probe, Work
 
 
 LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an abandoned load ends by itself
@@ -108,11 +108,15 @@ def command(
 
 @dataclass(frozen=True)
 class Order:
-    """A checked request: the run, the measured quantity, and the measurements to compare with."""
+    """A checked request: the run, the measured quantity, and the measurements to compare with.
+
+    A `profiled` one also measures processor times, if the board is real, and writes the profile.
+    """
 
     request: Request
     asked: Asked
     bases: tuple[Base, ...]
+    profiled: bool = False
 
 
 def measure(order: Order, workspace: Workspace, console: Console) -> int:
@@ -153,6 +157,7 @@ def ordered(
     count: str | None,
     load: LoadName,
     warmup: int | None,
+    profiled: bool = False,
     **planned: Any,
 ) -> Order:
     """Check the whole request before anything is built; `planned` are options of `harness.runs.job.Request`."""
@@ -177,7 +182,7 @@ def ordered(
     bases = _bases([space.run(path) for path in against], board, planned, wanted, network) if against else ()
     vectors = -(-wanted.vectors // network.steps) if streamed else wanted.vectors
     request = Request(**{**planned, "block": 1}, vectors=str(vectors), trace=0)
-    return Order(request, wanted, bases)
+    return Order(request, wanted, bases, profiled)
 
 
 def _network(planned: Mapping[str, Any], workspace: Workspace) -> tuple[Network, bool]:
@@ -185,9 +190,9 @@ def _network(planned: Mapping[str, Any], workspace: Workspace) -> tuple[Network,
     from harness.model import stream as streams
 
     network = workspace.model(planned["model"])
-    if planned["stream"] is None:
+    if planned.get("stream") is None:
         return network, False
-    return streams.stream(network, planned["stream"], planned["pulse"], planned["steps"]).network, True
+    return streams.stream(network, planned["stream"], planned.get("pulse"), planned.get("steps")).network, True
 
 
 def _bases(
@@ -220,6 +225,7 @@ def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, n
     import numpy as np
 
     from harness.cli import _steps
+    from harness.runs import profile
     from harness.runs.measurement import base, document, segments
     from harness.runs.measurement.base import READINGS_FILE
 
@@ -227,12 +233,14 @@ def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, n
     with _connect(job, workspace, notify) as connection:
         job = _steps.on_board(job, connection)
         base.require_kind(order.bases, connection.identity)
-        measured = _on_board(job, order.asked, connection, workspace, console, notify)
+        measured = _on_board(job, order, connection, workspace, console, notify)
     readings = segments.series(measured.segments)
     job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
     np.save(job.folder.path / READINGS_FILE, readings)
     console.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
+    if order.profiled:
+        profile.write(job, found, readings, measured.cpu, order.bases)
     return _steps.finish(job, found, notify)
 
 
@@ -247,7 +255,7 @@ def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextM
 
 
 def _on_board(
-    job: Job, wanted: Asked, connection: Connection, workspace: Workspace, console: Console, notify: Notify
+    job: Job, order: Order, connection: Connection, workspace: Workspace, console: Console, notify: Notify
 ) -> Measured:
     from harness.boards.tuning import drifted, facts, loaded, measuring_state, take
     from harness.boards.tuning.identify import require_same_boot
@@ -255,6 +263,7 @@ def _on_board(
     from harness.execution import program
     from harness.runs.measurement.document import Measured
 
+    wanted = order.asked
     board, cores = connection.board, {item.core for item in job.plan.items if item.core is not None}
     environment = program.environment(board) | facts(board, cores=cores)
     with (
@@ -264,17 +273,19 @@ def _on_board(
         environment |= _steps.devices(job, plain, notify)
         deployed = dataclasses.replace(plain, command=(*_as_root(job.profile), *plain.command))
         measurer, probe, priority = _measurer(job, deployed, wanted, notify)
+        work = measurer.work()
         snapshots, found = [take(board)], []
         limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
         with (
             loaded(wanted.load, job.profile, board, notify, work=connection.work, cores=cores, limit_s=limit_s) as load,
             console.progress(job.title, wanted.samples) as bar,
         ):
-            for segment in measurer.segments():
+            for segment in measurer.segments(work):
                 load.check()
                 found.append(segment)
                 snapshots.append(take(board))
                 bar.advance(len(segment.readings))
+            cpu = _cpu(measurer, work, notify) if order.profiled and not job.profile.emulated else {}
         if load.failure:
             raise BoardError(f"load {load.name} ended before the measurement: {load.failure}")
         moved = drifted(board, settings)
@@ -282,7 +293,26 @@ def _on_board(
         require_same_boot(board, job.identity)
         _steps.clean(deployed, notify)
     options = tuple(measurer.options)
-    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)
+    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options, cpu)
+
+
+def _cpu(measurer: Measurer, work: Work, notify: Notify) -> dict[Quantity, Cpu]:
+    """Measure processor times: all, in user space and in the kernel, each in a process of its own."""
+    from harness.runs.measurement.document import Cpu
+    from harness.runs.measurement.request import Quantity
+
+    found = {}
+    for quantity in (Quantity.CPU, Quantity.USER, Quantity.SYSTEM):
+        notify(f"measuring the {quantity.value} times")
+        own = dataclasses.replace(
+            measurer, asked=dataclasses.replace(measurer.asked, quantity=quantity, samples=1, duration_s=None)
+        )
+        cost_ns = float(own.probe().readings.mean())
+        [segment] = own.segments(work)
+        if segment.outputs.differing:
+            raise BoardError(f"{segment.outputs.differing:,} outputs differ while {quantity.value} times are measured")
+        found[quantity] = Cpu(segment.readings, cost_ns)
+    return found
 
 
 def _as_root(board: Profile) -> tuple[str, ...]:

@@ -31,9 +31,13 @@ def command(space: Workspace, /, as_json: bool, run: Path) -> None:
         raise RequestError(f"{report}: there is no report", "name a finished run: harness history lists them")
     console.show(Text(str(report)))
     console.document({"report": str(report)})
-    if as_json:
-        return
+    if not as_json:
+        launch(report, console)
+
+
+def launch(page: Path, console: Console) -> None:
+    """Open a page in the browser; without a graphical session, note that."""
     if sys.platform == "linux" and not any(map(os.environ.get, GRAPHICAL)):
         console.note("not opened: there is no graphical session, and BROWSER is not set")
     else:
-        click.launch(str(report))
+        click.launch(str(page))

@@ -78,7 +78,8 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     )
 
 
-def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+    """Decode the bytes of an ONNX file; RequestError if they are none."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(onnx_bytes)
@@ -88,6 +89,11 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     if damaged or not model.HasField("graph") or not model.opset_import:
         reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
         raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
+    return model
+
+
+def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+    model = decode(onnx_bytes, name)
     if not model.graph.node:
         raise RequestError(f"model {name!r} has no nodes", f"give a network of {_supported()}")
     return model

@@ -65,3 +65,8 @@ def _of_third_parties() -> Iterator[type[Layer]]:
         if not (inspect.isclass(operator) and issubclass(operator, Layer)):
             raise RequestError(f"operator {point.name}: {point.value} is not a Layer", "see docs/add-an-operator.md")
         yield operator
+
+
+def has_rules(operator: type[Layer]) -> bool:
+    """Return whether an operator, or its family, states rules for the analysis of a graph."""
+    return operator.rules.__func__ is not Layer.rules.__func__  # type: ignore[attr-defined] # of class methods

@@ -28,6 +28,7 @@ class Add(BinaryLayer):
     reference fails for such an input.
     """
 
+    rising = True
     ONNX = (("", "Add"),)
     formula = (
         "y[n] = A[n] + B[n]                                             in float32; a constant serves every vector"

@@ -22,6 +22,7 @@ from harness.operators.fault_models import FaultModel, as_other_type, tails
 from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, samples
+from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 from harness.operators.text import Fragment
@@ -73,6 +74,12 @@ class ArgExtremum(Layer):
     last: bool
 
     @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State int64 indices, and that the axis gets the size 1, or vanishes."""
+        node.is_type(node.y, np.int64)
+        node.reduces(node.parameter("axis", 1, 0), keep=bool(node.attribute("keepdims", 1)))
+
+    @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node over the last axis."""
         node.require_inputs(1, 1)
@@ -90,6 +97,10 @@ class ArgExtremum(Layer):
         return (
             f"y = the column of the {extreme} value, the first of equal ones, or the last where select_last_index is 1"
         )
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:  # noqa: ARG002 - all are possible
+        """Return the first and the last index."""
+        return np.zeros((1, 1), np.int64), np.full((1, 1), self.input.size - 1, np.int64)
 
     @property
     def fragment(self) -> Fragment:

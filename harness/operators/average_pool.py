@@ -23,10 +23,11 @@ from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
 from harness.operators.region import Region
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
-from harness.operators.windowed import Windowed
+from harness.operators.windowed import Windowed, pooled
 
 FRAGMENT = Fragment(
     "average_pool_float32",
@@ -49,6 +50,7 @@ ORDER = "the values of the window are added row by row from 0 on, then divided b
 class AveragePool(Windowed):
     """The float32 mean of each window; `count` has one divisor for each position, float32 (positions,)."""
 
+    rising = True
     ONNX = (("", "AveragePool"), ("", "GlobalAveragePool"))
     formula = """\
 s = 0, then s = s + x for the values of a window in the image, row by row       in float32, each operation rounded
@@ -57,6 +59,11 @@ y = s / count                                                        count: valu
     fragments = (FRAGMENT,)
 
     count: Single
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes of windows, one channel each."""
+        pooled(node)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -6,6 +6,7 @@ An operator is a subclass of `Layer` in a file of its own.  The code for a targe
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.product import Product
 from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces
+from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import INT64, Tensor
@@ -92,6 +94,10 @@ class Layer(ABC):
     """True if each value is computed alike from those at its place, so that any channels or rows are a layer too."""
     selects: ClassVar[bool] = False
     """True if it chooses among the values of a vector."""
+    rising: ClassVar[bool] = False
+    """True if no value falls when values that it reads rise, in every rounding."""
+    monotone: ClassVar[bool] = False
+    """True if each value rises or falls with each that it reads, in every rounding, for any values of the others."""
     piecewise_monotone: ClassVar[bool] = False
     """True if each value is a function of one value, which rises or falls on either side of 0, in every rounding."""
     constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
@@ -138,6 +144,11 @@ class Layer(ABC):
     @abstractmethod
     def read(cls, node: Node) -> Layer:
         """Read a node as a layer, mostly of this class; raise RequestError if its arithmetic is not reproducible."""
+
+    @classmethod  # not abstract: operators of third parties may have none
+    def rules(cls, node: Rules) -> None:  # noqa: ARG003 - operators override it
+        """State the rules between types, shapes and values of the node's tensors; none by default."""
+        return
 
     @abstractmethod
     def prepare(self) -> Evaluate:
@@ -186,6 +197,58 @@ class Layer(ABC):
     def summary(self) -> tuple[str, ...]:
         """Return the facts of the layer for people, for one line: scales or other numbers, then zero points."""
         return ()
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return bounds, (1, size) each, of the output for inputs from `low` to `high`, (1, size) each."""
+        if self.rising or self.monotone:
+            corners = [low, high] if self.rising else itertools.product(*zip(low, high, strict=True))
+            with np.errstate(all="ignore"):
+                ends = [self.prepare()(*corner) for corner in corners]
+            least, most = np.minimum.reduce(ends), np.maximum.reduce(ends)
+            if self.dtype.kind == "f":  # a sum or product of infinities has no bound
+                least, most = (
+                    np.nan_to_num(least, nan=-np.inf, posinf=np.inf, neginf=-np.inf),
+                    np.nan_to_num(most, nan=np.inf, posinf=np.inf, neginf=-np.inf),
+                )
+            return least, most
+        if self.piecewise_monotone:
+            evaluate, [least], [most] = self.prepare(), low, high
+            inputs = (least, most, np.clip(np.zeros_like(least), least, most))
+            ends = [evaluate(x) for x in inputs]
+            if self.has_tolerance:  # an approximation rises and falls but for its errors
+                allowed = [
+                    2 * error
+                    for x, y in zip(inputs, ends, strict=True)
+                    if (error := self.tolerance([x], y)) is not None
+                ]
+                ends = [
+                    (y + sign * error).astype(y.dtype)
+                    for y, error in zip(ends, allowed, strict=True)
+                    for sign in (-1, 1)
+                ]
+            return np.minimum.reduce(ends), np.maximum.reduce(ends)
+        if self.dtype.kind == "f":
+            limit = np.full((1, self.size), self.output.bound)
+            return np.nextafter(-limit.astype(np.float32), -np.inf), np.nextafter(limit.astype(np.float32), np.inf)
+        return tuple(np.full((1, self.size), each, self.dtype) for each in limits(self.dtype).values())  # type: ignore[return-value]
+
+    def bounds_of_sums(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array] | None:  # noqa: ARG002 - see above
+        """Return bounds, int64 (1, size) each, of the accumulators for inputs from `low` to `high`; None without."""
+        return None
+
+    def output_bounds_of_sums(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return bounds of the output for accumulators from `low` to `high`, int64 (1, size) each."""
+        raise NotImplementedError
+
+    @property
+    def rounds_to_codes(self) -> bool:
+        """True if its output is rounded to codes of its own scale."""
+        return self.zero_of_output is not None
+
+    @property
+    def zero_of_output(self) -> int | None:
+        """The code of the number 0 in its output; None if it rounds nothing to codes."""
+        return None
 
     def accumulator(self) -> Accumulator | None:
         """Return the bounds of its accumulators, if it has any."""
@@ -486,6 +549,8 @@ class Layer(ABC):
 class Selection(Layer):
     """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
 
+    rising = True
+
     def linear(self, rows: Sequence[Array]) -> Array | None:
         """Return the changes at the places of their values."""
         return self.prepare()(*rows)
@@ -522,6 +587,11 @@ class Comparison(Layer):
 
     uniform = True
     piecewise_monotone = True
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay."""
+        node.same(node.x, node.y)
 
     def slopes_within(self, at: Perturbed) -> Array:
         """Return 1 between the bounds; NaN where a value is beyond one, or may cross it."""

@@ -31,6 +31,7 @@ from harness.operators.float_samples import of_samples
 from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
@@ -60,6 +61,7 @@ ROLES = ("mean", "deviation", "scale", "offset")
 class BatchNormalization(Layer):
     """y = ((x - mean) / deviation) * scale + offset; the constants are float32 (channels,) each."""
 
+    monotone = True
     ONNX = (("", "BatchNormalization"),)
     formula = """\
 d = sqrt(var + epsilon)                                        in float32, each operation rounded
@@ -73,6 +75,15 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
     deviation: Single
     scale: Single
     offset: Single
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, with one constant of each kind a channel."""
+        node.same(node.x, node.y)
+        for constant in (node.input(position) for position in range(1, 5)):
+            node.equals(constant.rank, 1).equals(constant.size(0), node.x.size(1))
+        for statistic in filter(None, node.outputs[1:]):  # of training
+            node.same(node.input(3), statistic)
 
     @classmethod
     def read(cls, node: Node) -> Self:

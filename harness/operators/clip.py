@@ -19,6 +19,7 @@ from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.node import Node
 from harness.operators.relu import Relu
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8
 from harness.operators.text import Fragment
 
@@ -68,6 +69,13 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
 
     low: Any
     high: Any
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and that bounds are single values."""
+        super().rules(node)
+        for bound in node.given_inputs[1:]:
+            node.same_type(bound, node.y).equals(bound.rank, 0)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -31,6 +31,7 @@ from harness.operators.obligations import (
     mixed_parts,
 )
 from harness.operators.region import Region
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 
 BYTES_AT_ONCE = 1 << 25
@@ -63,6 +64,7 @@ class CodePairs(CodeFunction):
     The constant `operand`, codes (N,), takes the place of b, or of a if `constant_first`.
     """
 
+    monotone = True
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
     uniform = True
@@ -74,6 +76,14 @@ class CodePairs(CodeFunction):
     y: Affine
     operand: Array | None
     constant_first: bool
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State one type, and that shapes are broadcast."""
+        pair = [node.x, node.input(3)]
+        node.same_type(*pair, node.y, node.has(2), node.has(5), node.has(7)).broadcast(node.y, pair)
+        for position in (1, 4, 6):
+            node.per_tensor(position)
 
     @staticmethod
     def read_fields(node: Node) -> dict[str, Any]:

@@ -114,6 +114,11 @@ class CodeFunction(Layer):
         """Return the float32 that are rounded, computed once."""
         return self.compute()
 
+    @property
+    def zero_of_output(self) -> int | None:
+        """The zero point of y."""
+        return self.added_zero_point
+
     def rounded_from(self, *inputs: Array) -> Single:
         """Return the float32 that each output is rounded from."""
         return self.unrounded().take(self.places(*inputs))

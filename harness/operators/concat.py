@@ -17,7 +17,9 @@ from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Selection, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor_facts import Variable
 from harness.operators.text import Fragment, copying
 
 MOST_INPUTS = 1 << 16
@@ -49,6 +51,11 @@ class Concat(Selection):
     elementwise = False
 
     blocks: int = 1
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that sizes along the axis are added, and that others are equal."""
+        concatenated(node, node.given_inputs)
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -113,3 +120,16 @@ class Concat(Selection):
     def _joined(self, values: Sequence[Array]) -> Array:
         blocks = [each.reshape(len(each), self.blocks, -1) for each in values]
         return np.concatenate(blocks, axis=2).reshape(len(blocks[0]), -1)
+
+
+def concatenated(node: Rules, parts: Sequence[Variable]) -> None:
+    """State that the output has the parts one after the other along the axis."""
+    node.same_type(*parts, node.y).all_equal(*(each.rank for each in parts), node.y.rank)
+
+    def sizes(rank: int) -> None:
+        axis = node.axis(node.attribute("axis", 1), rank)
+        node.sum_is_zero((-1, node.y.size(axis)), *((1, each.size(axis)) for each in parts))
+        for other in {*range(rank)} - {axis}:
+            node.all_equal(*(each.size(other) for each in parts), node.y.size(other))
+
+    node.given(parts[0].rank).then(sizes)

@@ -15,11 +15,12 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import fields
-from harness.operators.convolution import WINDOWS, read_weights
+from harness.operators.convolution import WINDOWS, convolved, read_weights
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import read_finite
 from harness.operators.float_convolution import FloatConvolution, read_bias
 from harness.operators.node import Node
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -54,6 +55,12 @@ acc = acc + x[c, row, column] * W[m, c, i, j]            for the channels c of t
                                                          each operation rounded to float32; x is 0 outside the image
 y[m, p] = acc"""
     fragments = (FRAGMENT,)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes of windows, channels and groups."""
+        node.same_type(*node.given_inputs, node.y)
+        convolved(node, node.input(1), node.has(2))
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -24,6 +24,8 @@ from harness.operators.float_convolution import FloatConvolution, read_bias
 from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.region import Pieces, Way
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -62,6 +64,47 @@ y[m, row, column] = acc                                  row = p * stride - pad 
     def frames(self, axis: int) -> Frames | str:
         """Return that a frame of the output needs frames that come later."""
         return f"{self.operator} has no streaming form along axis {axis + 1}"
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes of the output, from those of windows that would give the input."""
+        x, weights, y = node.x, node.input(1), node.y
+        groups, shape = node.attribute("group", 1), node.attribute("output_shape", [])
+        node.same_type(*node.given_inputs, y).all_equal(x.rank, weights.rank, y.rank)
+        node.equals(x.size(0), y.size(0)).equals(x.size(1), weights.size(0))
+        node.sum_is_zero((groups, weights.size(1)), (-1, y.size(1)))
+        if bias := node.has(2):
+            node.equals(bias.rank, 1).equals(bias.size(0), y.size(1))
+
+        def sizes(rank: int) -> None:
+            axes, how = rank - 2, node.attribute("auto_pad", "NOTSET")
+            strides, dilations, more, pads = (
+                node.attribute(name, [one] * count)
+                for name, one, count in (
+                    ("strides", 1, axes),
+                    ("dilations", 1, axes),
+                    ("output_padding", 0, axes),
+                    ("pads", 0, 2 * axes),
+                )
+            )
+            for at, kernel in enumerate(node.attribute("kernel_shape", [])):
+                node.equals(weights.size(2 + at), kernel)
+            for at in range(axes):
+                size, constant = y.size(2 + at), more[at] + 1 - strides[at] - dilations[at]
+                if shape:
+                    node.equals(size, shape[at - axes])
+                elif how.startswith("SAME"):
+                    node.sum_is_zero((strides[at], x.size(2 + at)), (-1, size))
+                else:
+                    constant -= 0 if how == "VALID" else pads[at] + pads[at + axes]
+                    node.sum_is_zero(
+                        (strides[at], x.size(2 + at)),
+                        (-1, size),
+                        (dilations[at], weights.size(2 + at)),
+                        (1, Size.of(constant)),
+                    )
+
+        node.given(x.rank).then(sizes)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -13,7 +13,9 @@ from harness.core.arrays import Array
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.region import Region, span
+from harness.operators.rules import Rules
 from harness.operators.tensor import Tensor
+from harness.operators.tensor_facts import Variable
 from harness.operators.windowed import Windowed
 
 WINDOWS = "windows, channels and groups as ONNX says"
@@ -141,3 +143,18 @@ def read_weights(node: Node, position: int, source: Tensor, groups: int, accepte
     if len(weights) % groups:
         raise node.refusal(f"{len(weights)} channels of the output in {groups} groups", "a multiple of the groups")
     return weights
+
+
+def convolved(node: Rules, weights: Variable, bias: Variable | None) -> None:
+    """State the sizes of windows, of channels in groups, and of the bias."""
+    x, y, groups = node.x, node.y, node.attribute("group", 1)
+    node.all_equal(x.rank, weights.rank, y.rank).equals(x.size(0), y.size(0)).equals(y.size(1), weights.size(0))
+    node.sum_is_zero((-1, x.size(1)), (groups, weights.size(1)))
+    node.given(weights.size(0)).then(
+        lambda size: node.require(not (size.constant or 0) % groups, f"{size} channels in {groups} groups")
+    )
+    if bias is not None:
+        node.equals(bias.rank, 1).equals(bias.size(0), weights.size(0))
+    for at, size in enumerate(node.attribute("kernel_shape", [])):
+        node.equals(weights.size(2 + at), size)
+    node.given(x.rank).then(lambda rank: node.windows(2, [weights.size(axis) for axis in range(2, rank)]))

@@ -29,6 +29,7 @@ from harness.operators.fault_models import (
 )
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import Fragment
 
@@ -72,6 +73,7 @@ class _Counter(Counter):
 class DequantizeLinear(Layer):
     """y = float32(q - zero_point) * scale."""
 
+    rising = True
     ONNX = (("", "DequantizeLinear"),)
     formula = "y = float32(x - zero_point) * scale                            in float32"
     roles = ("x", "scale", "zero_point")
@@ -81,6 +83,14 @@ class DequantizeLinear(Layer):
 
     scale: np.float32
     zero_point: int
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that the shape stays, and the type of the scale."""
+        node.same_shape(node.x, node.y).same_type(node.x, node.has(2))
+        node.scaled_by_axis()
+        output_type = node.attribute("output_dtype", 0)
+        node.is_type(node.y, output_type) if output_type else node.same_type(node.input(1), node.y)
 
     @classmethod
     def read(cls, node: Node) -> Self:

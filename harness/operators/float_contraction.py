@@ -79,6 +79,18 @@ class FloatContraction(Linear):
         largest *= 1 + gamma(len(self.weights) + 1)
         return float(largest) if largest <= LARGEST else math.inf
 
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the bounds of the exact sum, and the largest error of a sum in any order beyond them."""
+        middle, half = ((high[0].astype(np.float64) + sign * low[0].astype(np.float64)) / 2 for sign in (1, -1))
+        centre, magnitude = self.exact(middle)
+        radius = self.contract(half, np.abs(self.weights.astype(np.float64)))
+        radius += 2 * self.radius(magnitude + radius)  # once for the sum, and more than float64 rounds here
+        with np.errstate(invalid="ignore"):
+            unknown = ~np.isfinite(centre + radius)
+            least, most = np.where(unknown, -np.inf, centre - radius), np.where(unknown, np.inf, centre + radius)
+        with np.errstate(over="ignore"):  # one step outwards, as the conversion can round inwards
+            return np.nextafter(least.astype(np.float32), -np.inf), np.nextafter(most.astype(np.float32), np.inf)
+
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
         """Return the a-priori bound of a sum in any order around the exact sum, seen from `output`.
 

@@ -17,6 +17,7 @@ from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
+from harness.operators.rules import Rules
 from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
 
@@ -28,12 +29,18 @@ Terms = tuple[npt.NDArray[np.float32] | None, ...]
 class Fold(Layer):
     """y = f(... f(f(A, B), C) ..., Z) for each value; `terms` has the constant operands, None for an activation."""
 
+    rising = True
     side_by_side = True
     elementwise = False
     statement: ClassVar[str]
     """The property that a proof shows."""
 
     terms: Terms
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State one type, and that shapes are broadcast."""
+        node.same_type(*node.given_inputs, node.y).broadcast(node.y, node.given_inputs)
 
     @abstractmethod
     def combine(self, first: Array, second: Array) -> Array:

@@ -31,6 +31,7 @@ from harness.operators.obligations import (
     StageKind,
     mixed,
 )
+from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.sweeps import NEGATIVE, Sweep
 from harness.operators.tensor import FLOAT32, LARGEST, Tensor
@@ -58,6 +59,11 @@ class Function(Layer):
     """Inputs that reach all outputs but those in the limit."""
     places: ClassVar[tuple[float, ...]]
     """Inputs at which the formula changes, besides 0."""
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay."""
+        node.same(node.x, node.y)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -10,9 +10,12 @@ from typing import Self
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators.base import fields
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 
 
@@ -27,6 +30,26 @@ class Gather(Move):
 
     indices: int
     """The number of indices."""
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that the axes of the indices take the place of an axis."""
+        x, indices, y = node.x, node.input(1), node.y
+        node.same_type(x, y).sum_is_zero((1, x.rank), (1, indices.rank), (-1, y.rank), (-1, 1))
+
+        def shapes(rank: int, added: int) -> None:
+            axis = node.axis(node.attribute("axis", 0), rank)
+            sources = [*map(x.size, range(axis)), *map(indices.size, range(added)), *map(x.size, range(axis + 1, rank))]
+            for place, source in enumerate(sources):
+                node.equals(y.size(place), source)
+            node.given(x.size(axis), indices.value).then(within)
+
+        def within(size: Size, values: Array) -> None:
+            limit = size.constant
+            inside = limit is None or values.dtype == object or ((values >= -limit) & (values < limit)).all()
+            node.require(bool(inside), f"an index is beyond the axis of {size}")
+
+        node.given(x.rank, indices.rank).then(shapes)
 
     @classmethod
     def read(cls, node: Node) -> Self:

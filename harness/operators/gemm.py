@@ -17,7 +17,9 @@ from harness.core.arrays import Array
 from harness.operators.base import fields
 from harness.operators.float_contraction import FloatContraction, read_finite
 from harness.operators.node import Node
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
+from harness.operators.tensor_facts import Variable
 from harness.operators.text import Fragment
 
 FRAGMENT = Fragment(
@@ -51,6 +53,13 @@ y[n] = acc"""
     roles: ClassVar[tuple[str, ...]] = ("A", "B", "C")
     parameters: ClassVar[tuple[int, ...]] = (1, 2)
     fragments: ClassVar[tuple[Fragment, ...]] = (FRAGMENT,)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the product of matrices, and that the bias is broadcast."""
+        node.same_type(*node.given_inputs, node.y)
+        flags = [bool(node.attribute(name, 0)) for name in ("transA", "transB")]
+        product_of_matrices(node, node.x, node.input(1), node.has(2), *flags)
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -87,3 +96,15 @@ def read_matrix(node: Node, depth: int, *, transposed: bool = False) -> Array:
             f"shape {shape} with K = {depth} and N of 1 or more",
         )
     return weights
+
+
+def product_of_matrices(
+    node: Rules, a: Variable, b: Variable, bias: Variable | None, transposed_a: bool, transposed_b: bool
+) -> None:
+    """State the shapes of a product of two matrices, one of which may be transposed, and a bias."""
+    for matrix in (a, b, node.y):
+        node.equals(matrix.rank, 2)
+    node.equals(a.size(1 - transposed_a), b.size(int(transposed_b)))
+    node.equals(node.y.size(0), a.size(int(transposed_a))).equals(node.y.size(1), b.size(1 - transposed_b))
+    if bias is not None:
+        node.broadcast(node.y, [node.y, bias])

@@ -28,6 +28,7 @@ from harness.operators.obligations import (
     StageKind,
     mixed,
 )
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -64,6 +65,11 @@ class LeakyRelu(Layer):
     fragments = (FRAGMENT,)
 
     alpha: np.float32
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay."""
+        node.same(node.x, node.y)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from harness.operators.codes import Affine, CodeFunction
 from harness.operators.fault_models import FaultModel, Single, other_zero_points
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, every_code
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import Fragment
 
@@ -89,6 +90,11 @@ class Lookup(CodeFunction):
     x: Affine
     y: Affine
 
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and the types of scales and zero points."""
+        node.same(node.x, node.y).same_type(node.x, node.has(2), node.has(4)).per_tensor(1).per_tensor(3)
+
     @staticmethod
     def read_fields(node: Node) -> dict[str, Any]:
         """Return the fields of the layer that a node describes; ONNX Runtime 1.31 aborts without a zero point of y."""
@@ -120,6 +126,12 @@ class Lookup(CodeFunction):
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of codes below each."""
         return inputs[0].astype(np.intp) - np.iinfo(self.dtype).min
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the least and the greatest code of each interval of codes."""
+        table, first, last = self.table(), self.places(*low), self.places(*high)
+        spans = [table[begin : end + 1] for begin, end in zip(first[0], last[0], strict=True)]
+        return np.array([[span.min() for span in spans]]), np.array([[span.max() for span in spans]])
 
     def reachable(self) -> Iterator[Single]:
         """Yield a row for each code."""

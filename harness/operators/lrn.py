@@ -25,6 +25,7 @@ from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, 
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
@@ -67,6 +68,12 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
     quarters: int
     length: int
     """The attribute size."""
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and the least number of axes."""
+        node.same(node.x, node.y)
+        node.given(node.x.rank).then(lambda rank: node.require(rank >= 3, f"{rank} axes, at least 3 are read"))
 
     @classmethod
     def read(cls, node: Node) -> Self:

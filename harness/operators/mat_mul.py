@@ -19,7 +19,9 @@ from harness.operators.fault_models import FaultModel
 from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
 from harness.operators.node import Node
 from harness.operators.region import Pieces, Way
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
+from harness.operators.tensor_facts import Variable
 from harness.operators.text import Fragment
 
 OF_ROWS = Fragment(
@@ -51,6 +53,12 @@ y[r, n] = acc                                            for each row r of the l
     roles = ("A", "B")
     parameters = (1,)
     fragments = (FRAGMENT, OF_ROWS)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the product of matrices, the axes before which are broadcast."""
+        node.same_type(node.x, node.input(1), node.y)
+        product(node, node.x, node.input(1))
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -99,3 +107,24 @@ y[r, n] = acc                                            for each row r of the l
     def facts(self) -> dict[str, Any]:
         """Return the facts of the sums, and the number of rows if there are several."""
         return super().facts() | ({"rows": self.positions} if self.positions > 1 else {})
+
+
+def product(node: Rules, a: Variable, b: Variable) -> None:
+    """State the shapes of a product of matrices: the axes before the last two are broadcast, vectors have one axis."""
+
+    def shapes(rank_a: int, rank_b: int) -> None:
+        node.require(rank_a > 0 and rank_b > 0, "a factor has no axis")
+        node.equals(a.size(-1), b.size(max(rank_b - 2, 0)))
+        rows, columns = int(rank_a > 1), int(rank_b > 1)
+        rank = max(rank_a, rank_b, 2) - 2 + rows + columns
+        node.equals(node.y.rank, rank)
+        if rows:
+            node.equals(node.y.size(rank - 1 - columns), a.size(-2))
+        if columns:
+            node.equals(node.y.size(rank - 1), b.size(-1))
+        for axis in range(rank - rows - columns):
+            back = axis - (rank - rows - columns) - 2
+            sources = [each.size(back) for each, own in ((a, rank_a), (b, rank_b)) if own >= -back]
+            node.broadcast_sizes(node.y.size(axis), sources)
+
+    node.given(a.rank, b.rank).then(shapes)

@@ -32,11 +32,12 @@ from harness.operators.obligations import (
     mixed_parts,
 )
 from harness.operators.pad import Pad
+from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
-from harness.operators.windowed import Windowed
+from harness.operators.windowed import Windowed, pooled
 
 CODES = 256
 
@@ -76,6 +77,14 @@ class MaxPool(Windowed, Selection):
     formula = "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen"
     roles = ("x",)
     fragments = (FRAGMENT, OF_FLOATS)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes of windows, one channel each."""
+        pooled(node)
+        indices = node.outputs[1] if len(node.outputs) > 1 else None
+        if indices is not None:
+            node.same_shape(node.y, indices).is_type(indices, np.int64)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -30,6 +30,7 @@ class Mul(BinaryLayer):
     No product is NaN for any input: an infinity times what can be 0 is refused.
     """
 
+    monotone = True
     ONNX = (("", "Mul"),)
     formula = f"{'y[n] = A[n] * B[n]':62} in float32; a constant serves every vector"
     fused = ("product", "QLinearMul")

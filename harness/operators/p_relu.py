@@ -20,6 +20,7 @@ from harness.operators.float_errors import Perturbed
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -50,6 +51,13 @@ class PRelu(Layer):
     fragments = (FRAGMENT,)
 
     slope: Single
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and that slopes are repeated along axes."""
+        node.same(node.x, node.y).same_type(node.x, node.input(1))
+        if node.opset >= 7:  # before, slopes were those of channels
+            node.broadcast(node.y, [node.x, node.input(1)])
 
     @classmethod
     def read(cls, node: Node) -> Self:

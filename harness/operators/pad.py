@@ -22,6 +22,8 @@ from harness.operators.base import Constants, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 from harness.operators.text import Fragment
 
@@ -43,6 +45,26 @@ class Pad(Move):
 
     value: Any
     """The constant; None in the other modes."""
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that each axis grows by its pads."""
+        node.same_type(node.x, node.y).equals(node.x.rank, node.y.rank)
+
+        def grow(rank: int, pads: Array, axes: Array | None) -> None:
+            padded = [*range(rank)] if axes is None else [node.axis(int(axis), rank) for axis in axes]
+            node.require(len(pads) == 2 * len(padded), f"{len(pads)} pads for {len(padded)} axes")
+            added = dict(zip(padded, zip(pads, pads[len(padded) :], strict=False), strict=True))
+            for axis in range(rank):
+                before, after = (Size.of(each) for each in added.get(axis, (0, 0)))
+                node.sum_is_zero((1, node.x.size(axis)), (1, before + after), (-1, node.y.size(axis)))
+
+        def padded(pads: Array, axes: Array | None) -> None:
+            if axes is None:
+                node.equals(node.x.rank, len(pads) // 2)
+            node.given(node.x.rank).then(lambda rank: grow(rank, pads, axes))
+
+        node.parameters((("pads", 1), ("axes", 3)), padded)
 
     @classmethod
     def read(cls, node: Node) -> Self:

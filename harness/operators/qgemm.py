@@ -21,7 +21,9 @@ from harness.core.arrays import Array
 from harness.operators.base import ALONE, fields
 from harness.operators.code_sums import CodeSums
 from harness.operators.contraction import Contraction, output_quantisation, weight_quantisation
+from harness.operators.gemm import product_of_matrices
 from harness.operators.node import Node
+from harness.operators.rules import Rules
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
@@ -124,6 +126,18 @@ class QGemm(Contraction):
     )
     parameters: ClassVar[tuple[int, ...]] = (3, 6)
     fragments = (QGEMM, QGEMM_FLOAT32)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the product of matrices of codes, and an output of codes or float32."""
+        product_of_matrices(
+            node, node.x, node.input(3), node.has(6), *(bool(node.attribute(each, 0)) for each in ("transA", "transB"))
+        )
+        node.same_type(node.x, node.has(2)).same_type(node.input(3), node.has(5)).is_type(node.has(6), np.int32)
+        node.same_type(node.y, node.has(8)) if node.has(8) else node.is_type(node.y, np.float32)
+        node.per_channel(4, node.y.size(1))
+        for position in (1, 7):
+            node.per_tensor(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

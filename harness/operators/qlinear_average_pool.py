@@ -36,10 +36,11 @@ from harness.operators.obligations import (
     samples,
 )
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 from harness.operators.window import DEFAULTS, Window
-from harness.operators.windowed import Windowed
+from harness.operators.windowed import Windowed, pooled
 
 FRAGMENT = Fragment(
     "qlinear_average_pool",
@@ -76,6 +77,7 @@ class QLinearAveragePool(Windowed):
     scales and zero points.
     """
 
+    rising = True
     ONNX = (("com.microsoft", "QLinearAveragePool"),)
     formula = """\
 s = sum of (X - x_zero_point) * x_scale over a window, row by row       in float32, each operation rounded
@@ -87,6 +89,12 @@ y = round_half_even(v)                                         clamped to uint8 
     count_include_pad: bool
     x: Affine
     y: Affine
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes of windows of codes, one channel each."""
+        pooled(node)
+        node.same_type(node.x, node.has(2)).same_type(node.y, node.has(4)).per_tensor(1).per_tensor(3)
 
     @classmethod
     def read(cls, node: Node) -> Layer:
@@ -188,6 +196,11 @@ y = round_half_even(v)                                         clamped to uint8 
                 where = f"count {count}: sum {sums[at]!s}"
                 return cases, f"{where} becomes {found[at]} by its thresholds, {expected[at]} by the formula"
         return cases, ""
+
+    @property
+    def zero_of_output(self) -> int | None:
+        """The zero point of y."""
+        return self.y.zero_point
 
     def prepare(self) -> Evaluate:
         """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""

@@ -17,11 +17,13 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, fields, limits
 from harness.operators.codes import Affine, CodeFunction
+from harness.operators.concat import concatenated
 from harness.operators.counters import VALUES
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.lookup import DIVISION, reading
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, all_codes, every_code
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
@@ -60,6 +62,7 @@ class QLinearConcat(CodeFunction):
     x_scale / y_scale divided first, 264 differ.
     """
 
+    rising = True
     ONNX = (("com.microsoft", "QLinearConcat"),)
     formula = """\
 v = (x_scale * (x - x_zero_point)) / y_scale                   in float32, with the scale and zero point of x
@@ -70,6 +73,13 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
 
     x: tuple[Affine, ...]
     y: Affine
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that sizes along the axis are added, and that others are equal."""
+        concatenated(node, [node.input(position) for position in range(2, len(node.inputs), 3)])
+        for position in range(0, len(node.inputs), 3):
+            node.per_tensor(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -23,9 +23,10 @@ from harness.core.arrays import Array
 from harness.operators import contraction_faults
 from harness.operators.base import ALONE, Constants, fields
 from harness.operators.contraction import Contraction
-from harness.operators.convolution import WINDOWS, Convolution, read_weights
+from harness.operators.convolution import WINDOWS, Convolution, convolved, read_weights
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
+from harness.operators.rules import Rules
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
@@ -84,6 +85,16 @@ class QLinearConv(Convolution, Contraction):
     roles = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
     parameters = (3, 8)
     fragments = (FRAGMENT,)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes of windows, channels and groups of codes."""
+        convolved(node, node.input(3), node.has(8))
+        node.same_type(node.y, node.has(7)).same_type(node.x, node.has(2)).same_type(node.input(3), node.has(5))
+        node.is_type(node.has(8), np.int32)
+        node.per_channel(4, node.y.size(1))
+        for position in (1, 6):
+            node.per_tensor(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

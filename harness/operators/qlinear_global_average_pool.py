@@ -26,9 +26,11 @@ from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.region import Region
+from harness.operators.rules import Rules
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.windowed import pooled
 
 FRAGMENT = Fragment(
     "qlinear_global_average_pool",
@@ -118,6 +120,12 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
     def frames(self, axis: int) -> Frames | str:
         """Return that one mean of all rows, or columns, ends the stream."""
         return Frames(None, self.input.shape[axis]) if axis else super().frames(axis)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State one value of codes a channel."""
+        pooled(node)
+        node.same_type(node.x, node.has(2)).same_type(node.y, node.has(4)).per_tensor(1).per_tensor(3)
 
     @classmethod
     def read(cls, node: Node) -> Self:

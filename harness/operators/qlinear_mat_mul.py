@@ -18,8 +18,10 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators.base import ALONE
 from harness.operators.contraction import weight_quantisation
+from harness.operators.mat_mul import product
 from harness.operators.node import Node
 from harness.operators.qgemm import QGemm, read_weights
+from harness.operators.rules import Rules
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8
 
@@ -43,6 +45,14 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
 A b_scale or b_zero_point of one value serves every n."""
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (3,)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the product of matrices of codes."""
+        product(node, node.x, node.input(3))
+        node.same_type(node.y, node.has(7)).same_type(node.x, node.has(2)).same_type(node.input(3), node.has(5))
+        for position in (1, 4, 6):
+            node.quantised(position)
 
     @classmethod
     def read(cls, node: Node) -> Self:

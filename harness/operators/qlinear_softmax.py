@@ -38,6 +38,7 @@ from harness.operators.obligations import (
     mixed,
     samples,
 )
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, LARGEST, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
@@ -91,6 +92,12 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
     y: Affine
 
     @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and the types of scales and zero points."""
+        node.same(node.x, node.y).same_type(node.x, node.has(2), node.has(4)).per_tensor(1).per_tensor(3)
+        node.given(node.x.rank).then(lambda rank: node.axis(node.attribute("axis", -1), rank))
+
+    @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node over the values of one vector."""
         node.require_inputs(5, 5)
@@ -125,6 +132,11 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         shift = max(0.0, float(np.float32(float(logarithm))) - RESERVED) / scale
         exponents = (Decimal((place - (VALUES - 1) + shift) * scale) for place in range(VALUES))
         return np.array([float(context.exp(exponent)) for exponent in exponents], np.float32)
+
+    @property
+    def zero_of_output(self) -> int | None:
+        """The zero point of y."""
+        return self.y.zero_point
 
     def prepare(self) -> Evaluate:
         """Return the function that sums in integer arithmetic, column by column."""

@@ -33,6 +33,7 @@ from harness.operators.exact import (
 from harness.operators.fault_models import LITTLE_ENDIAN, Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, Steps, mixed
+from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import FLOAT32, INT8, UINT8
@@ -75,6 +76,7 @@ fragment quantize_linear(
 class QuantizeLinear(Layer):
     """q = saturate(round_half_even(float32(x / scale)) + zero_point)."""
 
+    rising = True
     ONNX = (("", "QuantizeLinear"),)
     constants_step = ProofStep.QUANTIZATION
     noun = "inputs"
@@ -87,6 +89,16 @@ class QuantizeLinear(Layer):
 
     scale: np.float32
     zero_point: int
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that the shape stays, and the type of the codes."""
+        node.same_shape(node.x, node.y)
+        node.scaled_by_axis()
+        if zero_point := node.has(2):
+            node.same_type(zero_point, node.y)
+        else:
+            node.is_type(node.y, node.attribute("output_dtype", 0) or np.uint8)
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -116,6 +128,11 @@ class QuantizeLinear(Layer):
     def summary(self) -> tuple[str, ...]:
         """Return scale and zero point."""
         return text.floats(self.scale), str(self.zero_point)
+
+    @property
+    def zero_of_output(self) -> int | None:
+        """The zero point of y."""
+        return self.zero_point
 
     def prepare(self) -> Evaluate:
         """Return q = QMIN + the number of thresholds <= x."""

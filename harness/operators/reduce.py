@@ -25,6 +25,7 @@ from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_r
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT64, LARGEST
 from harness.operators.text import Fragment
 
@@ -60,6 +61,7 @@ FRAGMENTS = {
 class Reduce(Layer):
     """One value of those along `axes`, numbers of axes of a vector from 0 on, in their order."""
 
+    rising = True
     ONNX = tuple(("", name) for name in FRAGMENTS)
     elementwise = False
     formula = """\
@@ -69,6 +71,13 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
     fragments = tuple(FRAGMENTS.values())
 
     axes: tuple[int, ...]
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that axes get the size 1, or vanish."""
+        node.same_type(node.x, node.y)
+        keeps_all = bool(node.attribute("noop_with_empty_axes", 0))
+        node.reduces(node.parameter("axes", 1, ()), keep=bool(node.attribute("keepdims", 1)), keeps_all=keeps_all)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -16,10 +16,14 @@ from typing import Self
 import numpy as np
 from onnx import TensorProto
 
+from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Selection, fields
 from harness.operators.frames import Frames
 from harness.operators.node import Node, element_type
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
+from harness.operators.tensor_facts import Variable
 from harness.operators.text import copying
 
 CODES, INDICES = copying(
@@ -35,6 +39,21 @@ class Rename(Selection):
     formula = "y = x, with the same values in the same order for every vector"
     roles = ("x", "shape")
     fragments = (CODES, INDICES)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State one type, and the shape by the operator."""
+        y = node.y
+        if node.proto.op_type == "Cast":
+            node.is_type(y, node.attribute("to", 0))
+        else:
+            node.same_type(node.x, y)
+        RULES[node.proto.op_type](node)
+        mask = node.outputs[1] if len(node.outputs) > 1 else None
+        if mask is not None:  # of Dropout
+            node.same_shape(node.x, mask)
+            if node.opset >= 10:  # before, it has the type of the data
+                node.is_type(mask, np.bool_)
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -149,3 +168,89 @@ SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
     "Cast": _cast,
 }
 """The functions from a node and its input to the shape of the output."""
+
+
+def _reshape(node: Rules) -> None:
+    """State that sizes are those given; 0 copies one, -1 is what is left."""
+    x, y, shape = node.x, node.y, node.input(1)
+    node.equals(shape.rank, 1).equals(y.rank, shape.size(0))
+    copies = not node.attribute("allowzero", 0)
+
+    def size(axis: int, value: Size) -> None:
+        node.require((value.constant or 0) >= -1, f"the shape has a size of {value}")
+        if value.constant != -1:
+            node.equals(y.size(axis), x.size(axis) if value.constant == 0 and copies else value)
+
+    def whole(rank_x: int, rank_y: int) -> None:
+        node.product_is_kept([x.size(axis) for axis in range(rank_x)], [y.size(axis) for axis in range(rank_y)])
+
+    def sizes(rank: int) -> None:
+        for axis in range(rank):
+            node.given(shape.item(axis)).then(lambda value, axis=axis: size(axis, value))
+
+    node.given(y.rank).then(sizes)
+    node.given(x.rank, y.rank).then(whole)
+
+
+def _flatten(node: Rules) -> None:
+    """State that the axes before one, and those from it on, are one axis each."""
+    x, y = node.x, node.y
+    node.equals(y.rank, 2)
+
+    def sizes(rank: int) -> None:
+        axis = node.attribute("axis", 1)
+        node.require(-rank <= axis <= rank, f"axis {axis} of {rank} axes")
+        axis += rank if axis < 0 else 0
+        for place, part in enumerate((range(axis), range(axis, rank))):
+            node.product_is_kept([x.size(each) for each in part], [y.size(place)])
+
+    node.given(x.rank).then(sizes)
+
+
+def _squeeze(node: Rules, x: Variable, y: Variable, *, undone: bool = False) -> None:
+    """State that `y` has the axes of `x` without some of size 1, all of them if none are given."""
+
+    def of_axes(rank: int, given: Array) -> None:
+        removed = {node.axis(int(axis), rank) for axis in given}
+        node.require(len(removed) == len(given), f"axes {given.tolist()} are given twice")
+        left = [axis for axis in range(rank) if axis not in removed]
+        node.equals(x.rank, rank).equals(y.rank, len(left))
+        for axis in removed:
+            node.equals(x.size(axis), 1)
+        for place, axis in enumerate(left):
+            node.equals(y.size(place), x.size(axis))
+
+    def of_ones(rank: int) -> None:
+        node.given(*map(x.size, range(rank))).then(
+            lambda *sizes: (
+                of_axes(rank, np.array([axis for axis, size in enumerate(sizes) if size.constant == 1], int))
+                if all(size.constant is not None for size in sizes)
+                else None
+            )
+        )
+
+    def state(axes: Array | None) -> None:
+        if axes is None:
+            node.require(not undone, "it has no axes").given(x.rank).then(of_ones)
+        elif undone:
+            node.given(y.rank).then(lambda rank: of_axes(rank + len(axes), axes))
+        else:
+            node.given(x.rank).then(lambda rank: of_axes(rank, axes))
+
+    node.parameter("axes", 1).then(state)
+
+
+def _kept(node: Rules) -> None:
+    node.same_shape(node.x, node.y)
+
+
+RULES: dict[str, Callable[[Rules], None]] = {
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Squeeze": lambda node: _squeeze(node, node.x, node.y),
+    "Unsqueeze": lambda node: _squeeze(node, node.y, node.x, undone=True),
+    "Identity": _kept,
+    "Dropout": _kept,
+    "Cast": _kept,
+}
+"""The functions that state the rules of shapes."""

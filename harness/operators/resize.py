@@ -5,8 +5,10 @@ y = x at the integer nearest to the coordinate, within the image; nearest_mode d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,8 @@ from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.resampling import Resampling
 from harness.operators.resize_linear import LINEAR, ResizeLinear
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import Tensor
 
 
@@ -34,6 +38,36 @@ class Resize(Move):
     )
 
     factors: tuple[int, ...]
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the sizes, as they are given or by scales, which are rounded down."""
+        node.same_type(node.x, node.y).equals(node.x.rank, node.y.rank)
+
+        def scaled(rank: int, factors: Array, *, are_sizes: bool) -> None:
+            if not len(factors):  # an empty input counts as none
+                return
+            axes = [node.axis(axis, rank) for axis in node.attribute("axes", range(rank))]
+            node.require(len(factors) == len(axes), f"{len(factors)} scales or sizes for {len(axes)} axes")
+            kept = {*range(rank)} - {*axes}
+            node.each_equal((node.y.size(axis), node.x.size(axis)) for axis in kept)
+            for axis, factor in zip(axes, factors, strict=True):
+                if are_sizes:
+                    node.equals(node.y.size(axis), Size.of(factor))
+                else:
+                    node.given(node.x.size(axis)).then(lambda size, axis=axis, factor=factor: scale(axis, size, factor))
+
+        def scale(axis: int, size: Size, factor: Any) -> None:
+            if size.constant is not None:
+                node.equals(node.y.size(axis), math.floor(size.constant * np.float32(factor)))
+            elif float(factor).is_integer():
+                node.equals(node.y.size(axis), size * int(factor))
+
+        stretched = node.attribute("keep_aspect_ratio_policy", "stretch") == "stretch"
+        if scales := node.has(2 if node.opset > 10 else 1):
+            node.given(node.x.rank, scales.value).then(lambda rank, each: scaled(rank, each, are_sizes=False))
+        if stretched and (sizes := node.has(3)):
+            node.given(node.x.rank, sizes.value).then(lambda rank, each: scaled(rank, each, are_sizes=True))
 
     @classmethod
     def read(cls, node: Node) -> Layer:

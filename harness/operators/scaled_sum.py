@@ -10,7 +10,7 @@ A sum of integers does not depend on the order of its terms as long as no partia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -173,6 +173,26 @@ class ScaledSum(Linear):
         low = self.bias + np.minimum(at_lowest, at_highest).sum(axis=0)
         high = self.bias + np.maximum(at_lowest, at_highest).sum(axis=0)
         return low, high
+
+    def bounds_of_sums(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the exact bounds of each sum; values outside an image are the zero point."""
+        weights = self.weights.astype(np.int64) - self.weights_zero_point
+        positive, negative = np.maximum(weights, 0).astype(np.float64), np.minimum(weights, 0).astype(np.float64)
+        least, most = (each[0].astype(np.float64) - self.a_zero_point for each in (low, high))
+        bias = self.spread(self.bias.astype(np.int64))
+        ends = [(least, most), (most, least)]  # all sums are integers below 2**53, and exact
+        sums = [self.contract(a, positive) + self.contract(b, negative) for a, b in ends]
+        return sums[0].astype(np.int64) + bias, sums[1].astype(np.int64) + bias
+
+    def output_bounds_of_sums(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return the outputs of both bounds; they are in this order if the multiplier is positive."""
+        ends = [self.finished(low), self.finished(high)]
+        return np.minimum(*ends), np.maximum(*ends)
+
+    @property
+    def zero_of_output(self) -> int | None:
+        """The zero point of y, None for float32."""
+        return None if self.dtype == np.float32 else self.y_zero_point
 
     def accumulator(self) -> Accumulator:
         """Return the bounds over all columns."""

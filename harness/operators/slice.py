@@ -6,16 +6,22 @@ y[i, j, ...] = x[start + i * step, ...]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators.base import fields
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 
 INT32 = np.dtype(np.int32)
+
+BEYOND = 2**31 - 1
+"""The least end that stands for the end of any axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +32,38 @@ class Slice(Move):
     formula = "y = x[starts:ends:steps] on each of the axes"
     roles = ("x", "starts", "ends", "axes", "steps")
     fragments = moving("slice_axes", 94, "ONNX Slice: some values of the axes of a vector.")
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the number of values that are taken of each axis."""
+        x, y = node.x, node.y
+        node.same_type(x, y).equals(x.rank, y.rank)
+
+        def sizes(rank: int, starts: Array, ends: Array, axes: Array | None, steps: Array | None) -> None:
+            count = len(starts)
+            taken = range(count) if axes is None else [node.axis(int(axis), rank) for axis in axes]
+            strides = [1] * count if steps is None else [int(step) for step in steps]
+            node.require(
+                len(ends) == len(taken) == len(strides) == count, "starts, ends, axes and steps have one length"
+            )
+            for axis in {*range(rank)} - {*taken}:
+                node.equals(y.size(axis), x.size(axis))
+            for axis, *bounds in zip(taken, starts, ends, strides, strict=True):
+                node.given(x.size(axis)).then(lambda size, axis=axis, bounds=bounds: part(axis, size, *bounds))
+
+        def part(axis: int, size: Size, start: Any, end: Any, step: int) -> None:
+            whole, first, last = (Size.of(each).constant for each in (size, start, end))
+            node.require(step != 0, "a step is 0")
+            if whole is not None and first is not None and last is not None:
+                node.equals(y.size(axis), len(range(whole)[first:last:step]))
+            elif first == 0 and step == 1 and last is not None and last >= BEYOND:
+                node.equals(y.size(axis), size)
+
+        names = ("starts", "ends", "axes", "steps")
+        node.parameters(
+            zip(names, range(1, 5), strict=True),
+            lambda *values: node.given(x.rank).then(lambda rank: sizes(rank, *values)),
+        )
 
     @classmethod
     def read(cls, node: Node) -> Self:

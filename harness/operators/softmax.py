@@ -31,6 +31,7 @@ from harness.operators.obligations import (
     mixed,
     samples,
 )
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
@@ -95,6 +96,14 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
 
     length: int
     inner: int
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and that the axis exists."""
+        node.same(node.x, node.y)
+        node.given(node.x.rank).then(
+            lambda rank: node.axis(node.attribute("axis", -1 if node.opset >= 13 else 1), rank)
+        )
 
     @classmethod
     def read(cls, node: Node) -> Self:

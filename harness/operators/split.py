@@ -10,9 +10,12 @@ from typing import Self
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators.base import fields
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 
 
@@ -25,6 +28,35 @@ class Split(Move):
     formula = "y = x[start:start + size] on one axis, for each output"
     roles = ("x", "split")
     fragments = moving("split_axes", 109, "ONNX Split: one of the consecutive parts of an axis of a vector.")
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that sizes along the axis are those of the parts, and that others are equal."""
+        outputs, count = [each for each in node.outputs if each], len(node.outputs)
+        node.same_type(node.x, *outputs).all_equal(node.x.rank, *(each.rank for each in outputs))
+
+        def parts(split: Array | None, rank: int) -> None:
+            axis = node.axis(node.attribute("axis", 0), rank)
+            for other in {*range(rank)} - {axis}:
+                node.all_equal(node.x.size(other), *(each.size(other) for each in outputs))
+            if split is not None:
+                node.require(len(split) == count, f"{len(split)} parts for {count} outputs")
+                node.sum_is_zero((-1, node.x.size(axis)), *((1, int(size)) for size in split))
+                for each, size in zip(node.outputs, split, strict=True):
+                    if each is not None:
+                        node.equals(each.size(axis), int(size))
+            else:
+                node.given(node.x.size(axis)).then(lambda size: equal_parts(axis, size))
+
+        def equal_parts(axis: int, size: Size) -> None:
+            part = -(-size // count)
+            uneven = size.constant is not None and size.constant % count and not node.attribute("num_outputs", 0)
+            node.require(not uneven, f"an axis of {size} values in {count} equal parts")
+            for place, each in enumerate(node.outputs):
+                if each is not None:
+                    node.equals(each.size(axis), part if place < count - 1 else size - part * (count - 1))
+
+        node.parameter("split", 1).then(lambda split: node.given(node.x.rank).then(lambda rank: parts(split, rank)))
 
     @classmethod
     def read(cls, node: Node) -> Self:

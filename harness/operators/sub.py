@@ -38,6 +38,7 @@ class Sub(BinaryLayer):
     reference fails for such an input.
     """
 
+    monotone = True
     ONNX = (("", "Sub"),)
     formula = f"{'y[n] = A[n] - B[n]':62} in float32; a constant serves every vector"
     fragments = (SUB, SUB_FROM, fragment_of_axes("sub_float32", 78, "Sub"))

@@ -20,6 +20,7 @@ from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
 from harness.operators.region import Pieces, Way
+from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
@@ -139,6 +140,15 @@ class BinaryLayer(Layer):
     """True if a term can be infinite; infinite terms of both signs, which give a NaN, have no specified result."""
     constant_roles: ClassVar[tuple[str, ...]]
     """The field that takes the place of B, after that of A if A can be constant too."""
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State one type, and that shapes are broadcast."""
+        node.same_type(node.x, node.input(1), node.y)
+        if node.attribute("broadcast", 0):  # before opset 7
+            node.same_shape(node.x, node.y)
+        else:
+            node.broadcast(node.y, [node.x, node.input(1)])
 
     def pieces(self, way: Way) -> Pieces | None:
         """Return channels or rows of terms of one shape; None with a constant of several values."""

@@ -13,6 +13,7 @@ import numpy as np
 from harness.operators.base import fields
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
+from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 
 
@@ -23,6 +24,19 @@ class Transpose(Move):
     ONNX = (("", "Transpose"),)
     formula = "y = x with its axes in the order perm"
     fragments = moving("transpose_axes", 92, "ONNX Transpose: the axes of a vector in another order.")
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State the order of the axes."""
+        node.same_type(node.x, node.y).equals(node.x.rank, node.y.rank)
+
+        def axes(rank: int) -> None:
+            order = list(node.attribute("perm", range(rank)[::-1]))
+            node.require(sorted(order) == [*range(rank)], f"perm is {order}, of {rank} axes")
+            for axis, source in enumerate(order):
+                node.equals(node.y.size(axis), node.x.size(source))
+
+        node.given(node.x.rank).then(axes)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -11,6 +11,7 @@ from onnx import helper
 from harness.operators.base import Layer
 from harness.operators.frames import Frames
 from harness.operators.region import Pieces, Region, Way, pieces, span
+from harness.operators.rules import Rules
 from harness.operators.window import Window
 
 
@@ -92,3 +93,21 @@ class Windowed(Layer):
 
     def _part(self, first: int, last: int) -> tuple[Window, int, int]:
         return self.window.part(3 - len(self.output.shape), first, last)
+
+
+def pooled(node: Rules) -> None:
+    """State the sizes of windows of one channel each; a node without a kernel pools whole images."""
+    x, y, kernel = node.x, node.y, node.attribute("kernel_shape", None)
+    node.same_type(x, y).equals(x.rank, y.rank).equals(x.size(0), y.size(0))
+    first = 1 if node.attribute("channels_last", 0) else 2
+
+    def sizes(rank: int) -> None:
+        node.equals(x.size(3 - first if first == 2 else -1), y.size(3 - first if first == 2 else -1))
+        if kernel is not None:
+            node.require(len(kernel) == rank - 2, f"a kernel of {len(kernel)} axes for {rank - 2}")
+            node.windows(first, kernel, ceil=bool(node.attribute("ceil_mode", 0)))
+        else:
+            for axis in range(first, first + rank - 2):
+                node.equals(y.size(axis), 1)
+
+    node.given(x.rank).then(sizes)

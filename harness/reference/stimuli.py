@@ -220,6 +220,11 @@ class _Seeded(Stimuli):
         return np.flatnonzero(np.tile(period, self._block_size // SPECIAL_PERIOD))
 
 
+def uniform(box: Vectors, seed: int, count: int) -> Vectors:
+    """Return vectors that are uniform over the input box, float32 (count, K), without the other kinds of `stimuli`."""
+    return _uniform(box, random_stream(seed, 0).random((count, box.shape[1])))
+
+
 def _uniform(box: Vectors, u: Array) -> Vectors:
     low, high = box.astype(np.float64)
     inside: npt.NDArray[np.float64] = np.clip(low + (high - low) * u, low, high)

@@ -10,7 +10,7 @@ from harness.core.time_units import duration
 from harness.report import differences
 from harness.report.chart import Chart
 from harness.report.drawing import draw
-from harness.report.network import FOLLOWS, LayerFacts, NetworkPicture, draw_both, launch_notes
+from harness.report.network import FOLLOWS, LayerFacts, draw_both, launch_notes
 from harness.report.page import (
     Check,
     changed_topics,
@@ -68,8 +68,8 @@ def html(document: Mapping[str, Any]) -> str:
         effect=effect_text(run),
         acceptance=acceptance(run),
         output_texts=output_texts(run),
-        networks=_networks(content, run),
-        network_note=_network_note(run, gather(run)),
+        networks=draw_both(content.get("graph", ()), layer_facts(run)),
+        network_note=times_note(run, gather(run)),
         changed_topics=changed_topics(run.previous),
         script=script("tables.js"),
     )
@@ -83,8 +83,8 @@ def _pictures(run: Mapping[str, Any]) -> list[tuple[str, int, tuple[Chart, ...]]
     return [(picture["layer"], layers[picture["layer"]]["index"], differences.draw(picture)) for picture in ordered]
 
 
-def _networks(content: Mapping[str, Any], run: RunDocument) -> tuple[NetworkPicture, ...]:
-    """Return the picture of the network for wide and for narrow screens; none if the document has no graph."""
+def layer_facts(run: RunDocument) -> dict[str, LayerFacts]:
+    """Return the results of all layers of a run by name, with the times of its trace."""
     times, notes = dict(_task_times(run)), launch_notes(run)
     facts = {}
     for layer in run.layers:
@@ -95,7 +95,7 @@ def _networks(content: Mapping[str, Any], run: RunDocument) -> tuple[NetworkPict
         differing, compared = (layer.differing, layer.compared) if layer.kept else (None, None)
         note = notes.get(layer.name, "")
         facts[layer.name] = LayerFacts(differing, compared, time_ns, text, note, anchor, bool(layer.bounded))
-    return draw_both(content.get("graph", ()), facts)
+    return facts
 
 
 def _task_times(run: RunDocument) -> Iterator[tuple[str, int]]:
@@ -108,7 +108,7 @@ def _task_times(run: RunDocument) -> Iterator[tuple[str, int]]:
             yield event["name"], event["end_ns"] - event["begin_ns"]
 
 
-def _network_note(run: RunDocument, facts: Facts) -> str:
+def times_note(run: RunDocument, facts: Facts) -> str:
     """Return the source of the times; empty without times."""
     if not (run.conformance and run.conformance.picture):
         return ""

@@ -6,10 +6,12 @@ from harness.analysis.proof_document import ProofDocument
 from harness.analysis.traceability import TraceabilityDocument
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
+from harness.model.analysis.document import AnalysisDocument
 from harness.nightly.record import NightDocument
 from harness.runs.cases.entries import CaseDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
+from harness.runs.profile import ProfileDocument
 from harness.runs.tables.document import TablesDocument
 from harness.runs.wcet import WcetDocument
 from harness.targets.bundle import Manifest
@@ -18,6 +20,7 @@ FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {
     "run": RunDocument,
     "measurement": MeasurementDocument,
+    "profile": ProfileDocument,
     "proof": ProofDocument,
     "traceability": TraceabilityDocument,
     "night": NightDocument,
@@ -27,6 +30,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "wcet": WcetDocument,
     "case": CaseDocument,
     "bundle": Manifest,
+    "analysis": AnalysisDocument,
 }
 
 

@@ -12,6 +12,11 @@ struct disturbances steady_disturbances(void)
     return (struct disturbances){0, 0, 0, 0};
 }
 
+long steady_peak_memory_kib(void)
+{
+    return -1;
+}
+
 void steady_move(int core, int fifo)
 {
     (void)core, (void)fifo;

@@ -66,8 +66,10 @@ static inline double clock_resolution_ns(void)
 
 #endif
 
-/* What a reading is of: the clock, or a counter of what the calling thread does in user space. */
-enum quantity { READ_TIME, READ_INSTRUCTIONS, READ_CYCLES };
+/* What a reading is of: the clock, a counter of what the calling thread does in user space, or the processor time of
+ * this thread in ns: all of it, in user space, or in the kernel.  Linux divides all of it by the states that it finds at
+ * its ticks, those of the readings included: user and system time are those of steps that are long against both. */
+enum quantity { READ_TIME, READ_INSTRUCTIONS, READ_CYCLES, READ_CPU, READ_USER, READ_SYSTEM };
 
 /* What all threads read; before they start. */
 void meter_choose(enum quantity quantity);

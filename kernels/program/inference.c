@@ -20,7 +20,7 @@
 #include "schedule.h"
 #include "realtime.h"
 
-enum { PROTOCOL = 6 }; /* raised when the command line, the files or the JSON lines change their meaning */
+enum { PROTOCOL = 7 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
 /* How much was done. */
 struct counts {
@@ -30,6 +30,7 @@ struct counts {
     size_t overlaps; /* executions in which two items worked at the same time; only with --jitter-ns */
     struct steadiness steadiness;
     struct disturbances disturbances; /* during these */
+    long peak_memory_kib;             /* resident, of the whole process; -1: not known */
     uint64_t elapsed_ns;              /* from the begin of the first to the end of the last */
 };
 
@@ -89,9 +90,10 @@ static void print_counts(struct counts counts)
     printf(", \"elapsed_ns\": %" PRIu64 ", ", counts.elapsed_ns);
     printf("\"memory_locked\": %s, \"dma_latency_held\": %s, ", counts.steadiness.memory_locked ? "true" : "false",
            counts.steadiness.dma_latency_held ? "true" : "false");
-    printf("\"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld}\n",
+    printf("\"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld, ",
            disturbances.voluntary_switches, disturbances.involuntary_switches, disturbances.minor_faults,
            disturbances.major_faults);
+    printf("\"peak_memory_kib\": %ld}\n", counts.peak_memory_kib);
 }
 
 static struct disturbances difference(struct disturbances begin, struct disturbances end)
@@ -170,6 +172,7 @@ static struct counts run_all(const struct options *options)
     schedule_stop();
     record_close();
     fclose(input.file);
+    counts.peak_memory_kib = steady_peak_memory_kib();
     return counts;
 }
 

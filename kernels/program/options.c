@@ -117,7 +117,7 @@ static void apply(struct options *options, int option, char *value)
 {
     static const char *const DUMPS[] = {"all", "last", "none", NULL};
     static const char *const TIMES[] = {"none", "network", "item", "layer", NULL};
-    static const char *const QUANTITIES[] = {"time", "instructions", "cycles", NULL};
+    static const char *const QUANTITIES[] = {"time", "instructions", "cycles", "cpu", "user", "system", NULL};
     switch (option) {
     case OPTION_VERSION: options->version = true; break;
     case OPTION_DEVICES: options->devices = true; break;
@@ -133,7 +133,8 @@ static void apply(struct options *options, int option, char *value)
     case OPTION_WARMUP: options->warmup = (size_t)parse_number("warmup", value, 0, INT_MAX); break;
     case OPTION_REPEAT: options->repeat = (size_t)parse_number("repeat", value, 1, INT_MAX); break;
     case OPTION_COUNT:
-        options->quantity = (enum quantity)parse_choice("count", value, QUANTITIES, "time, instructions, cycles");
+        options->quantity = (enum quantity)parse_choice("count", value, QUANTITIES,
+                                                        "time, instructions, cycles, cpu, user, system");
         break;
     case OPTION_READINGS: options->readings = (size_t)parse_number("readings", value, 1, 100000000); break;
     case OPTION_LOCK_MEMORY: options->lock_memory = true; break;
@@ -168,7 +169,7 @@ static void apply(struct options *options, int option, char *value)
     case OPTION_SWEEP: options->sweep = (size_t)parse_number("sweep", value, 1, MOST_VECTORS); break;
     default:
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
-                         "[--time network|item|layer [--count instructions|cycles]] [--warmup N] [--repeat N] [--trace] "
+                         "[--time network|item|layer [--count instructions|cycles|cpu|user|system]] [--warmup N] [--repeat N] [--trace] "
                          "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
                          "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--random-block SEED] [--executions N] "
                          "[--jitter-ns NANOSECONDS:SEED] [--stage NAME [--sweep N] | --task NAME [--tables]] | "

@@ -40,6 +40,20 @@ struct disturbances steady_disturbances(void)
     return (struct disturbances){usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_minflt, usage.ru_majflt};
 }
 
+long steady_peak_memory_kib(void)
+{
+    /* ru_maxrss would contain what the process had before this program took its place */
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    long peak_kib = -1;
+    while (file && peak_kib < 0 && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %ld kB", &peak_kib) != 1)
+            peak_kib = -1;
+    if (file)
+        fclose(file);
+    return peak_kib;
+}
+
 void steady_move(int core, int fifo)
 {
     const struct sched_param parameter = {.sched_priority = fifo};

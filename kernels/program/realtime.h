@@ -22,6 +22,9 @@ struct steadiness steady_begin(const struct options *options);
 
 struct disturbances steady_disturbances(void);
 
+/* The most memory that the program has had resident, KiB; -1 where the system does not say. */
+long steady_peak_memory_kib(void);
+
 /* Moves the calling thread to a core, unless it is -1, and gives it a SCHED_FIFO priority, unless it is 0; exits with a
  * message where the system refuses. */
 void steady_move(int core, int fifo);

@@ -17,16 +17,20 @@ v (1 + d1) (1 + d2) + d3 with |d1|, |d2| <= 2^-24, |d3| <= 2^-150 (section 2.1):
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.analysis.decide import code_network
 from harness.analysis.decide.code_network import CodeNetwork, Codes, CodeStep
 from harness.analysis.decide.engine import comparison
 from harness.analysis.decide.partition import AnySets
 from harness.analysis.decide.property import Rule, type_of_sets
+from harness.core.errors import RequestError
+from harness.model.network import Network
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -123,16 +127,9 @@ def interval(network: CodeNetwork, low: CodeArray, high: CodeArray) -> Bounds:
 
 def zonotope(network: CodeNetwork, rule: Rule, low: CodeArray, high: CodeArray) -> Bounds:
     """Return the bounds of boxes of codes `low` to `high`, (boxes, inputs) each, from a zonotope and intervals."""
-    first, last = low.astype(np.float64), high.astype(np.float64)
-    form = _Form((first + last) / 2, np.empty((len(low), 0, low.shape[1])), (last - first) / 2)
-    for step in network.steps:
-        sums, error = form.sums(step)
-        least, most = _sums(step, first, last)  # integers, to which the zonotope's bounds are rounded inwards
-        least = np.maximum(least, np.ceil(sums.centre - sums.own - error))
-        most = np.minimum(most, np.floor(sums.centre + sums.own + error))
-        first, last = _outputs(step, least), _outputs(step, most)
-        if step is not network.steps[-1]:
-            form = _activations(step, sums, error, least, most)
+    *_, (sums, error, least, most) = _sums_of_zonotope(network, low, high)
+    step = network.steps[-1]
+    first, last = _outputs(step, least), _outputs(step, most)
     multiplier = step.multiplier.astype(np.float64)
     errors = (error + np.maximum(np.abs(least), np.abs(most)) * FLOAT32) * multiplier + 2.0**-149
     errors += 4 * (sums.parts.shape[1] + 8) * UNIT * ((np.abs(sums.centre) + sums.own) * multiplier + errors)
@@ -147,6 +144,37 @@ def zonotope(network: CodeNetwork, rule: Rule, low: CodeArray, high: CodeArray) 
             radius = np.abs(slopes).sum(axis=1) + errors[:, left] + errors[:, right]
             least_of[left, right], least_of[right, left] = middle - radius, -middle - radius
     return Bounds(network, first, last, least_of, np.stack(corners, axis=1).astype(np.uint8))
+
+
+def accumulators(network: Network) -> dict[str, tuple[Floats, Floats]]:
+    """Return bounds of the accumulators, (1, N) each, by the name of the layer, for all inputs in the box.
+
+    They are those of the zonotope; none for a network that is no chain of dense layers of codes.
+    """
+    try:
+        found = code_network.of(network)
+    except RequestError:
+        return {}
+    low, high = found.codes(network.box[:1]), found.codes(network.box[1:])
+    bounds = ((least, most) for _, _, least, most in _sums_of_zonotope(found, low, high))
+    return dict(zip((layer.name for layer in network.layers if layer.code_sums()), bounds, strict=True))
+
+
+def _sums_of_zonotope(
+    network: CodeNetwork, low: CodeArray, high: CodeArray
+) -> Iterator[tuple[_Form, Floats, Floats, Floats]]:
+    """Yield the sums of each layer, the error of their numbers, and the least and the greatest sum, (boxes, N)."""
+    first, last = low.astype(np.float64), high.astype(np.float64)
+    form = _Form((first + last) / 2, np.empty((len(low), 0, low.shape[1])), (last - first) / 2)
+    for step in network.steps:
+        sums, error = form.sums(step)
+        least, most = _sums(step, first, last)  # integers, to which the zonotope's bounds are rounded inwards
+        least = np.maximum(least, np.ceil(sums.centre - sums.own - error))
+        most = np.minimum(most, np.floor(sums.centre + sums.own + error))
+        yield sums, error, least, most
+        first, last = _outputs(step, least), _outputs(step, most)
+        if step is not network.steps[-1]:
+            form = _activations(step, sums, error, least, most)
 
 
 def _pairs(network: CodeNetwork, rule: Rule) -> list[tuple[int, int]]:

@@ -145,7 +145,7 @@ def _steps(
         return run.execute(request, None, space, console)[1]
 
     def measured() -> Path:
-        defaults = dict.fromkeys(("samples", "duration", "scope", "count", "warmup"))
+        defaults: dict[str, Any] = dict.fromkeys(("samples", "duration", "scope", "count", "warmup"))
         order = measure.ordered(space, against=(), load="idle", **defaults, **common | {"block": None})
         return measure.execute(order, space, console)[1]
 

@@ -12,7 +12,10 @@ MODULES = {
     "transform": "transform",
     "convert": "convert",
     "hybrid": "hybrid",
+    "analyse": "analyse",
+    "optimise": "optimise",
     "show": "show",
+    "view": "view",
     "load": "load",
     "list": "list",
     "operators": "operators",
@@ -21,4 +24,4 @@ MODULES = {
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, combine, list and show networks; list operators."""
+    """Import, quantise, transform, convert, combine, analyse, optimise, show and view networks; list operators."""

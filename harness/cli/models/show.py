@@ -119,7 +119,7 @@ def _page(network: Network) -> Iterator[RenderableType]:
     yield _properties(network)
 
 
-def _table(*headings: str, rows: Iterator[tuple[str, ...]]) -> Table:
+def plain_table(*headings: str, rows: Iterator[tuple[str, ...]]) -> Table:
     """Return a table with columns as wide as their cells; a narrow terminal breaks lines, not cells."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in headings:
@@ -140,13 +140,13 @@ def _operators(network: Network) -> Table:
         )
         for layer in network.layers
     )
-    return _table("layer", "operator", "reads -> writes", "type and shape", rows=rows)
+    return plain_table("layer", "operator", "reads -> writes", "type and shape", rows=rows)
 
 
 def _arithmetic(network: Network) -> Table:
     rows = ((layer.name, *_numbers(layer)) for layer in network.layers)
     headings = ("scale or m (distinct)", "zero points", "accumulator", "spare", "as float32")
-    return _table("layer", *headings, rows=rows)
+    return plain_table("layer", *headings, rows=rows)
 
 
 def _numbers(layer: Layer) -> Iterator[str]:
@@ -183,12 +183,12 @@ def _inputs(network: Network) -> Table:
     box = "box" if states_box(network.metadata) else "box (the model gives none)"
     if network.normalisation is None and len(np.unique(network.box, axis=1).T) == 1:
         rows = iter([(f"{network.input.name}, each of {network.input.size}", f"{low[0]:.6g} to {high[0]:.6g}")])
-        return _table("input", box, rows=rows)
+        return plain_table("input", box, rows=rows)
     lines = list(_input_rows(network))
     more = len(lines) - LISTED_INPUTS
     listed = [*lines[:LISTED_INPUTS], (f"... and {more} more: --json",)] if more > 0 else lines
     headings = ("input", box, "physical", "normalised as")
-    return _table(*headings[: max(map(len, lines))], rows=iter(listed))
+    return plain_table(*headings[: max(map(len, lines))], rows=iter(listed))
 
 
 def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:

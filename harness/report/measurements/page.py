@@ -115,18 +115,23 @@ def template() -> Template:
     return templates.get_template("measured.html.jinja")
 
 
-def _networks(document: Mapping[str, Any]) -> tuple[NetworkPicture, ...]:
-    """Return the pictures of the network if its layers were measured; none if the document has no graph."""
-    found = MeasurementDocument.view(document)
-    if found.measured.scope != "layer":
-        return ()
-    notes, facts = launch_notes(found), {}
-    for index, part in enumerate(found.parts):
-        amount = part.summary.median_ns if found.measured.unit == "ns" else part.min
-        text = duration(amount) if found.measured.unit == "ns" else f"{amount:,}"
+def layer_facts(document: MeasurementDocument) -> dict[str, LayerFacts]:
+    """Return the times or counts of the layers by name; empty if other parts were measured."""
+    if document.measured.scope != "layer":
+        return {}
+    notes, facts = launch_notes(document), {}
+    for index, part in enumerate(document.parts):
+        amount = part.summary.median_ns if document.measured.unit == "ns" else part.min
+        text = duration(amount) if document.measured.unit == "ns" else f"{amount:,}"
         note = notes.get(part.name, "")
         facts[part.name] = LayerFacts(amount=amount, text=text, note=note, anchor=f"part-{index}")
-    return draw_both(document.get("graph", ()), facts)
+    return facts
+
+
+def _networks(document: Mapping[str, Any]) -> tuple[NetworkPicture, ...]:
+    """Return the pictures of the network if its layers were measured; none if the document has no graph."""
+    facts = layer_facts(MeasurementDocument.view(document))
+    return draw_both(document.get("graph", ()), facts) if facts else ()
 
 
 def _timed(document: Mapping[str, Any]) -> dict[str, Any]:

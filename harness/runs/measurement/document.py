@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,19 @@ class Priority:
 
 
 @dataclass(frozen=True)
+class Cpu:
+    """Processor times of a thread, ns (executions, columns), and the mean of two readings one behind the other."""
+
+    readings: Readings
+    cost_ns: float
+
+
+@dataclass(frozen=True)
 class Measured:
-    """All that came from the board; `options` started every process of its program."""
+    """All that came from the board; `options` started every process of its program.
+
+    `cpu` are the processor times, all, in user space and in the kernel, if they were asked for.
+    """
 
     environment: dict[str, str]
     settings: tuple[Setting, ...]
@@ -54,6 +65,7 @@ class Measured:
     snapshots: tuple[Snapshot, ...]
     priority: Priority
     options: tuple[str, ...]
+    cpu: Mapping[Quantity, Cpu] = field(default_factory=dict)
 
 
 def conclude(

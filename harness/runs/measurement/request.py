@@ -17,16 +17,19 @@ Scope: TypeAlias = Literal["network", "item", "layer"]
 
 
 class Quantity(Enum):
-    """Source of the readings: a clock, or a counter of events of the thread in user space."""
+    """Source of the readings: a clock, a counter of events of the thread in user space, or its processor time."""
 
     TIME = "time"
     INSTRUCTIONS = "instructions"
     CYCLES = "cycles"
+    CPU = "cpu"
+    USER = "user"
+    SYSTEM = "system"
 
     @property
     def unit(self) -> str:
         """The unit of the readings."""
-        return "ns" if self is Quantity.TIME else self.value
+        return self.value if self in {Quantity.INSTRUCTIONS, Quantity.CYCLES} else "ns"
 
 
 @dataclass(frozen=True)

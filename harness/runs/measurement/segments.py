@@ -37,6 +37,7 @@ from harness.runs.measurement.request import Asked, Quantity
 
 READINGS = 100_000
 MOST_SEGMENTS = 500  # a longer duration spreads them evenly
+PEAK_MEMORY = "peak_memory_kib"
 DISTURBANCES = ("voluntary_switches", "involuntary_switches", "minor_faults", "major_faults")
 UINT64 = np.dtype(np.uint64)
 
@@ -65,6 +66,7 @@ class Probe:
 class Segment:
     """One process's executions: (n, columns) readings, its output against the reference, what disturbed it.
 
+    `disturbances` also has the peak of the resident memory, see PEAK_MEMORY.
     `outputs_sha256` is that of the last layer's dump, `elapsed_ns` what they took with all that lies between them.
     """
 
@@ -77,6 +79,14 @@ class Segment:
     disturbances: dict[str, int]
     elapsed_ns: int
     devices: tuple[DeviceTime, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The vectors of every process, a file on the board, and the last layer's activations for them."""
+
+    vectors: str
+    expected: Array
 
 
 @dataclass(frozen=True)
@@ -100,23 +110,27 @@ class Measurer:
         [readings] = self._fetch(("readings.npy", UINT64, (READINGS, 1)))
         return Probe(_possible(readings)[:, 0], float(resolution_ns))
 
-    def segments(self) -> Iterator[Segment]:
-        """Yield segments until samples and time are reached, each of all vectors of the stimuli.
-
-        A duration of more than MOST_SEGMENTS segments is covered by MOST_SEGMENTS segments at even intervals.
-        """
-        size = self.job.stimuli.count
-        vectors = self.job.stimuli.chunk(0, size)
+    def work(self) -> Work:
+        """Copy the vectors of the stimuli to the board, and return them with their reference."""
+        vectors = self.job.stimuli.chunk(0, self.job.stimuli.count)
         expected = self.job.reference.activations(vectors)[-1]
         there = self.deployed.run_folder / "vectors.npy"
         with tempfile.TemporaryDirectory() as scratch:
             dumps.write(Path(scratch) / there.name, vectors)
             self.deployed.board.put(Path(scratch) / there.name, there)
+        return Work(str(there), expected)
+
+    def segments(self, work: Work) -> Iterator[Segment]:
+        """Yield segments until samples and time are reached, each of all vectors of the stimuli.
+
+        A duration of more than MOST_SEGMENTS segments is covered by MOST_SEGMENTS segments at even intervals.
+        """
+        size = self.job.stimuli.count
         done, duration_s = 0, self.asked.duration_s or 0.0
         deadline = Deadline.after(duration_s)
         while done < self.asked.samples or not deadline.passed:
             next_one = Deadline.after(pause_s(self.asked))
-            yield self._segment(str(there), expected)
+            yield self._segment(work.vectors, work.expected)
             done += size
             if done >= self.asked.samples:
                 time.sleep(min(next_one.remaining_s, deadline.remaining_s))
@@ -141,7 +155,7 @@ class Measurer:
             dumps.sha256(outputs),
             bool(answer.get("memory_locked")),
             bool(answer.get("dma_latency_held")),
-            {name: _count(answer, name) for name in DISTURBANCES},
+            {name: _count(answer, name) for name in DISTURBANCES} | _peak_memory(answer),
             _count(answer, "elapsed_ns"),
             tuple(found for item in self.job.plan.items for found in self._device_times(item)),
         )
@@ -197,6 +211,11 @@ def _count(answer: dict[str, Any], name: str) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise BoardError(f"the program on the board reports {value!r} {name.replace('_', ' ')}")
     return value
+
+
+def _peak_memory(answer: dict[str, Any]) -> dict[str, int]:
+    """Return the peak of the resident memory, KiB; empty where the board does not know it."""
+    return {} if answer.get(PEAK_MEMORY) == -1 else {PEAK_MEMORY: _count(answer, PEAK_MEMORY)}
 
 
 def outputs(segments: Sequence[Segment]) -> Comparison:

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.analysis.compare import NOTHING, Comparison, compare
 from harness.analysis.timing.comparison import Verdict
+from harness.boards.profile import Peak
 from harness.core.arrays import Array
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import load_array, read_document
@@ -24,11 +25,14 @@ from harness.runs.entries import MeasurementDocument
 from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
 from harness.runs.measurement import facts, parts, segments, statistics
 from harness.runs.measurement.base import READINGS_FILE, Base
+from harness.runs.measurement.document import Cpu, judge, not_met
 from harness.runs.measurement.document import against as compared_with
-from harness.runs.measurement.document import judge, not_met
 from harness.runs.measurement.parts import MeasuredPart
 from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Readings
+from harness.runs.profile import CPU_FILES, ProfileDocument
+from harness.runs.profile import DOCUMENT as PROFILE
+from harness.runs.profile import profile as make_profile
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.results import reference_of
@@ -177,6 +181,27 @@ def _part(recorded: Mapping[str, Any], run: Mapping[str, Any], readings: Reading
     if run["measured"]["quantity"] == Quantity.TIME.value:
         return statistics.times(part, readings)
     return statistics.counts(part, readings, run["clock"]["constant"], run["measured"]["segment"])
+
+
+def profile(subject: Measurement) -> str:
+    """Check that the profile follows from readings, processor times and model; without the base, not its ratios."""
+    evidence, document = subject.evidence, ProfileDocument.read(subject.evidence.path / PROFILE)
+    readings = _readings(evidence)
+    cpu = {}
+    for entry in document.cpu:
+        quantity = Quantity(entry.quantity)
+        own = np.array(load_array(evidence.path / CPU_FILES[quantity]))
+        if own.dtype != np.uint64 or own.shape != (subject.vectors.count, readings.shape[1]):
+            raise ContradictionError(f"{CPU_FILES[quantity]} is {own.dtype} {own.shape}, not one row for each vector")
+        cpu[quantity] = Cpu(own, entry.cost_ns)
+    said = evidence.run.get("against")
+    base = _base(evidence, said["base"]).document if said else None
+    peak = Peak(**document.peak.to_json()) if document.peak else None
+    revision = document.harness.revision
+    again = make_profile(evidence.run, subject.plan.network, readings, cpu, peak, base, revision)
+    recorded, found = ({**each.to_json(), "harness": None} for each in (document, again))
+    require_equal(f"{PROFILE},", recorded, found, close=CLOSE)
+    return f"that of {len(document.nodes)} nodes follows from {READINGS_FILE}, {RUN} and the model"
 
 
 def against(evidence: Evidence) -> str:

@@ -19,6 +19,7 @@ from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.runs.entries import SCHEMA
+from harness.runs.profile import DOCUMENT as PROFILE
 from harness.runs.verification import board, bundle, fields, folder, inputs, measured, proved, results, sources
 from harness.runs.verification.claims import (
     MALFORMED,
@@ -141,6 +142,8 @@ class _Reference:
 def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
     evidence, again = subject.evidence, wanted.reference != "none"
     yield claim("measured", lambda: _as_written(evidence, lambda: measured.measured(subject)))
+    if (evidence.path / PROFILE).exists():
+        yield claim("profile", lambda: measured.profile(subject), needed=False)
     yield claim("outputs", lambda: _outputs(subject, progress, again=again), needed=again)
     yield claim("numbers", lambda: _as_written(evidence, lambda: measured.numbers(evidence, progress)))
     if evidence.run.get("against"):

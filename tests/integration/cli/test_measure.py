@@ -133,7 +133,7 @@ def test_long_measurements_are_segments_of_fresh_processes(user: User, model: st
     assert run["measured"]["samples"] == 50 * count
     assert len(run["state"]["snapshots"]) == count + 1
     assert [segment["process"].keys() for segment in run["state"]["segments"]] == [
-        {"voluntary_switches", "involuntary_switches", "minor_faults", "major_faults"}
+        {"voluntary_switches", "involuntary_switches", "minor_faults", "major_faults", "peak_memory_kib"}
     ] * count
 
 

@@ -199,6 +199,20 @@ def test_events_are_counted_or_the_system_is_said_not_to(
     assert f"this processor or kernel does not count {quantity}: " in done.stderr
 
 
+def test_a_thread_that_sleeps_takes_no_processor_time(
+    program: BoardProgram, given: list[object], tmp_path: Path
+) -> None:
+    def total_ns(quantity: str) -> int:
+        done = program.run(*given, "--time", "item", "--count", quantity, "--delay", "network:2000")
+        assert done.returncode == 0, done.stderr
+        return int(np.load(tmp_path / "out" / "time.npy")[:, 1].sum())
+
+    real_ns = total_ns("time")
+    assert real_ns > VECTORS * 2e6
+    assert 0 < total_ns("cpu") < real_ns / 2
+    assert total_ns("user") + total_ns("system") < real_ns / 2
+
+
 def test_a_trace_is_of_time(program: BoardProgram, given: list[object]) -> None:
     done = program.run(*given, "--trace", "--count", "instructions")
     assert (done.returncode, "usage:" in done.stderr) == (EXIT_USAGE, True)

@@ -94,7 +94,7 @@ def test_the_handshake_names_protocol_bundle_model_and_compiler(program: BoardPr
 def test_the_last_line_counts_vectors_blocks_and_samples(program: BoardProgram, given: list[object]) -> None:
     done = program.run(*given, "--block", 64, "--repeat", 2, "--time", "network")
     answer = json.loads(done.stdout)
-    counted = {key: answer.pop(key) for key in (*DISTURBANCES, "elapsed_ns")}
+    counted = {key: answer.pop(key) for key in (*DISTURBANCES, "elapsed_ns", "peak_memory_kib")}
     environments = fp_environment.parse(answer.pop("fp_environment"))
     assert [environment.item for environment in environments] == ["prepost", "network"]
     assert answer == {

@@ -180,7 +180,7 @@ def test_a_boards_name_with_a_hyphen_has_its_variable(boards: Path) -> None:
             "emulater",
             (
                 "address, bare_metal, block, boot_s, c, cores, cuda, emulator, iree, items, labgrid, litert, local, "
-                "memory_budget_mib, power, setup, soc, split, stand_ins, sync, teardown, time_source, timeout_s, "
+                "memory_budget_mib, peak, power, setup, soc, split, stand_ins, sync, teardown, time_source, timeout_s, "
                 "timing, tiovx, toolchain, vitis, work_folder"
             ),
         ),

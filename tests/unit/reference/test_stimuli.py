@@ -18,7 +18,7 @@ from harness.operators import exact
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.specification import SpecificationReference
-from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, VectorKind, from_file, stimuli, tie_bank
+from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, VectorKind, from_file, stimuli, tie_bank, uniform
 from tests.support.builders import make_model, random_network
 from tests.support.examples import examples
 
@@ -89,6 +89,16 @@ def test_uniform_vectors_fill_the_box(whole: Array) -> None:
     low, high = POWERS.box
     position = (rows_of(VectorKind.UNIFORM, whole) - low) / (high - low)
     assert np.abs(np.histogram(position, 10, (0, 1))[0] / position.size - 0.1).max() < 0.01
+
+
+def test_vectors_without_other_kinds_are_uniform_over_the_box() -> None:
+    box = np.array([[-1, 0], [1, 1e6]], np.float32)
+    found = uniform(box, 7, 1000)
+    assert (found.shape, found.dtype) == ((1000, 2), np.float32)
+    assert ((box[0] <= found) & (found <= box[1])).all()
+    np.testing.assert_allclose(found.mean(axis=0) / [1, 1e6], [0, 0.5], atol=0.1)
+    assert (uniform(box, 7, 1000) == found).all()
+    assert (uniform(box, 8, 1000) != found).any()
 
 
 def test_corners_are_at_the_bounds(whole: Array) -> None:

@@ -24,7 +24,7 @@ from harness.reference.stimuli import stimuli
 from harness.runs.folder import RunFolder
 from harness.runs.measurement import segments
 from harness.runs.measurement.request import Asked, Quantity
-from harness.runs.measurement.segments import DISTURBANCES, READINGS, Measurer
+from harness.runs.measurement.segments import DISTURBANCES, PEAK_MEMORY, READINGS, Measurer
 from tests.support import builders
 from tests.support.identities import HOST
 from tests.support.programs.board_program import build, parse
@@ -58,24 +58,25 @@ def asking(measurer: Measurer, **changes: Any) -> Measurer:
 
 
 def test_every_segment_has_all_vectors_and_right_outputs(measurer: Measurer) -> None:
-    found = list(measurer.segments())
+    found = list(measurer.segments(measurer.work()))
     assert [segment.readings.shape for segment in found] == [(VECTORS, 5)] * 2
     assert segments.outputs(found).compared == 2 * VECTORS
     assert segments.outputs(found).differing == 0
     assert segments.hashes(found) == {dumps.sha256(last_outputs(measurer)): 2}
     assert segments.series(found).shape == (2 * VECTORS, 5)
-    assert all(tuple(segment.disturbances) == DISTURBANCES for segment in found)
+    assert all(tuple(segment.disturbances) == (*DISTURBANCES, PEAK_MEMORY) for segment in found)
+    assert all(segment.disturbances[PEAK_MEMORY] > 100 for segment in found)
 
 
 def test_samples_are_rounded_up_to_whole_segments(measurer: Measurer) -> None:
-    assert len(list(asking(measurer, samples=VECTORS + 1).segments())) == 2
-    assert len(list(asking(measurer, samples=1).segments())) == 1
+    assert len(list(asking(measurer, samples=VECTORS + 1).segments(measurer.work()))) == 2
+    assert len(list(asking(measurer, samples=1).segments(measurer.work()))) == 1
 
 
 def test_a_long_duration_is_spanned_by_few_segments(measurer: Measurer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "MOST_SEGMENTS", 3)
     began = time.monotonic()
-    found = list(asking(measurer, samples=VECTORS, duration_s=3.0).segments())
+    found = list(asking(measurer, samples=VECTORS, duration_s=3.0).segments(measurer.work()))
     assert 2 <= len(found) <= 4
     assert time.monotonic() - began >= 3
 
@@ -103,7 +104,7 @@ def test_a_program_that_says_something_else_is_not_believed(
     real = program.run_program
     monkeypatch.setattr(program, "run_program", lambda *given: forge(real(*given)))
     with pytest.raises(BoardError, match=message):
-        next(measurer.segments())
+        next(measurer.segments(measurer.work()))
 
 
 def test_a_reading_that_cannot_be_told_is_the_boards_failure(
@@ -128,11 +129,11 @@ def test_a_reading_that_no_clock_shows_is_the_boards_failure(
 
     monkeypatch.setattr(dumps, "read_array", forged)
     with pytest.raises(BoardError, match="has a reading of 18,446,744,073,709,551,611: not a value of a clock"):
-        next(measurer.segments())
+        next(measurer.segments(measurer.work()))
 
 
 def test_executions_take_as_long_as_their_times_and_what_lies_between(measurer: Measurer) -> None:
-    segment = next(measurer.segments())
+    segment = next(measurer.segments(measurer.work()))
     assert segment.readings.sum() < segment.elapsed_ns < 10e9
 
 
@@ -152,6 +153,6 @@ def test_wrong_outputs_are_counted_and_kept(
 
     monkeypatch.setattr(job.reference, "activations", wrong)
     monkeypatch.setattr(job, "folder", folder, raising=False)
-    segment = next(measurer.segments())
+    segment = next(measurer.segments(measurer.work()))
     assert segment.outputs.differing == VECTORS
     assert file_sha256(folder.path / "wrong-outputs.npy") == segment.outputs_sha256
