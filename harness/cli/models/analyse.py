@@ -126,11 +126,9 @@ def _line(finding: Finding) -> Text:
 
 
 def _summary(analysis: Analysis) -> str:
-    count = sum(edge.kind != "constant" for edge in analysis.edges.values())
+    edges = sum(edge.kind != "constant" for edge in analysis.edges.values())
     known = "all types and shapes are known" if analysis.is_complete else "some types or shapes are unknown"
     symbols = "".join(f"; {name} = {value}" for name, value in analysis.symbols.items())
-    severities = [each.severity for each in analysis.findings]
-    counts = ", ".join(
-        f"{severities.count(each)} {each}s" for each in ("error", "warning", "note") if each in severities
-    )
-    return f"{count} edges, {analysis.passes} passes: {known}{symbols}; {counts or 'no findings'}"
+    severities = [str(each.severity) for each in analysis.findings]
+    counts = ", ".join(f"{count} {each}{'s' * (count > 1)}" for each in STYLES if (count := severities.count(each)))
+    return f"{edges} edges, {analysis.passes} passes: {known}{symbols}; {counts or 'no findings'}"
