@@ -135,6 +135,11 @@ class CodePairs(CodeFunction):
             raise node.refusal(f"its results reach {largest:.8g} codes", "a larger y_scale: less than 2^31 codes")
 
     @property
+    def zero_of_output(self) -> int:
+        """The zero point of y."""
+        return self.y.zero_point
+
+    @property
     def added_zero_point(self) -> int:
         """0: the zero point is part of the float32 that are rounded."""
         return 0

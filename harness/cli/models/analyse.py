@@ -46,11 +46,13 @@ def command(
 
     It need not be a model that harness can run.  Exit code 2 for a contradiction: no tensor has such a type or shape.
     """
+    import numpy as np
+
     from harness.analysis.decide.bounds import accumulators
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
-    from harness.reference.stimuli import stimuli
+    from harness.reference.stimuli import random_stream
 
     console, file = Console.open(as_json=as_json), space.model_file(model)
     onnx_bytes = read_file(file)
@@ -61,7 +63,8 @@ def command(
         if not vectors:
             return None
         console.note(f"{vectors} vectors of seed {seed}: computing {len(network.layers)} layers")
-        return stimuli(network, vectors, seed).chunk(0, vectors)
+        (low, high), shape = network.box, (vectors, network.input.size)
+        return random_stream(seed, 0).uniform(low, high, shape).astype(np.float32)
 
     analysis = analyse(graph, hints, seeded, accumulators)
     console.show(_edges(analysis, whole=whole))
@@ -123,11 +126,9 @@ def _line(finding: Finding) -> Text:
 
 
 def _summary(analysis: Analysis) -> str:
-    count = sum(edge.kind != "constant" for edge in analysis.edges.values())
+    edges = sum(edge.kind != "constant" for edge in analysis.edges.values())
     known = "all types and shapes are known" if analysis.is_complete else "some types or shapes are unknown"
     symbols = "".join(f"; {name} = {value}" for name, value in analysis.symbols.items())
-    severities = [each.severity for each in analysis.findings]
-    counts = ", ".join(
-        f"{severities.count(each)} {each}s" for each in ("error", "warning", "note") if each in severities
-    )
-    return f"{count} edges, {analysis.passes} passes: {known}{symbols}; {counts or 'no findings'}"
+    severities = [str(each.severity) for each in analysis.findings]
+    counts = ", ".join(f"{count} {each}{'s' * (count > 1)}" for each in STYLES if (count := severities.count(each)))
+    return f"{edges} edges, {analysis.passes} passes: {known}{symbols}; {counts or 'no findings'}"

@@ -42,12 +42,14 @@ def analyse(
     hints: Iterable[tuple[str, str, Any]] = (),
     vectors: Callable[[Network], Array | None] = lambda _: None,
     tighter: Tighter = lambda _: {},
+    *,
+    with_ranges: bool = True,
 ) -> Analysis:
     """Return the facts of all edges of an ONNX model, ranges, and findings; `hints` are those of `parse_hint`.
 
     The model may be float or quantised, of any opset, and need not be one that harness can run; ranges are those of
     networks that it can run.  `vectors` returns float32 inputs (n, K) of the network, with which it is observed,
-    and `tighter` sound bounds of accumulators.
+    and `tighter` sound bounds of accumulators.  Without `with_ranges`, the layers are not computed.
     """
     found = propagate(graph, hints)
     findings = [*_structure(found.nodes, graph.graph), *map(of_contradiction, found.contradictions)]
@@ -56,7 +58,7 @@ def analyse(
         for each in found.unanalysed
     ]
     measured = Ranges()
-    if not findings or not any(each.severity == "error" for each in findings):
+    if with_ranges and all(each.severity != "error" for each in findings):
         try:
             network = parse(graph.SerializeToString(), graph.graph.name or "model")
         except RequestError as error:

@@ -27,6 +27,8 @@ Tighter: TypeAlias = Callable[[Network], Mapping[str, Bounds]]
 USED, SATURATED = 0.5, 0.05
 """The share of codes below which a scale is reported as too large, of saturated values above which as too small."""
 LISTED = 8
+COPIES = 64
+"""The memory of a vector, as a multiple of its activations: patches of a convolution, and sums in float64."""
 
 
 @dataclass(eq=False)
@@ -88,7 +90,7 @@ def _channels(layer: Layer, bounds: Bounds) -> Array:
 def _observed(network: Network, vectors: Array) -> dict[str, dict[str, Any]]:
     """Return the least and the greatest value of each layer, and the share of values that saturate."""
     size = sum(layer.size * layer.dtype.itemsize for layer in network.layers)
-    at_once = max(MEMORY_BUDGET // (4 * size), 1)
+    at_once = max(MEMORY_BUDGET // (COPIES * size), 1)
     found: dict[str, dict[str, Any]] = {}
     functions = {layer.name: layer.prepare() for layer in network.layers}
     for start in range(0, len(vectors), at_once):
@@ -144,13 +146,13 @@ def _findings(layer: Layer, numbers: LayerRange, bounds: Bounds) -> Iterator[Fin
             if share < USED / 2:
                 yield Finding(
                     "note", "scale", *place,
-                    f"the seeded vectors reach {share:.0%} of the codes, {low:.0f} to {high:.0f}",
+                    f"random vectors in the input box reach {share:.0%} of the codes, {low:.0f} to {high:.0f}",
                     "calibrate the output scale with data of the application, harness models quantize --data",
                 )  # fmt: skip
         if (numbers.saturated_share or 0) > SATURATED:
             yield Finding(
                 "warning", "saturation", *place,
-                f"{numbers.saturated_share:.1%} of the values saturate, for seeded vectors over the input box",
+                f"{numbers.saturated_share:.1%} of the values saturate, for random vectors in the input box",
                 "calibrate a larger output scale with data of the application, harness models quantize --data",
             )  # fmt: skip
 

@@ -35,7 +35,8 @@ def test_a_shipped_network_has_facts_ranges_and_findings(user: User) -> None:
     assert [each.node for each in document.findings if each.kind == "constant_channels"] == ["dense_1"]
     text = user.harness("models", "analyse", "acas_coc", "--vectors", "8")
     assert text.code == 0
-    assert "12 edges, 2 passes: all types and shapes are known; 1 warnings" in text.out
+    assert "12 edges, 2 passes: all types and shapes are known; 1 warning" in text.out
+    assert "dense_1: 3 of 50 channels (5, 23, 42) have one value" in text.out
     assert "QGemm" not in text.out
 
 

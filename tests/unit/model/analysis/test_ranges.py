@@ -146,3 +146,9 @@ def test_observed_values_are_within_the_bounds() -> None:
         assert each.observed_low is not None
         assert each.observed_high is not None
         assert each.low <= each.observed_low <= each.observed_high <= each.high
+
+
+def test_the_lower_end_of_the_codes_counts_only_if_it_is_not_zero() -> None:
+    zeros = {layer.name: layer.zero_of_output for layer in load(ROOT / "models" / "resnet8_int8.onnx").layers}
+    assert (zeros["conv_1"], zeros["block_1_conv_2"], zeros["block_1_add"]) == (-128, 8, -128)
+    assert zeros["flatten"] is None
