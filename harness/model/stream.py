@@ -25,8 +25,8 @@ from harness.core.errors import RequestError
 from harness.model import graph as models
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.delay import DOMAIN
 from harness.operators.frames import Frames
+from harness.operators.onnx_function import DOMAIN
 
 SETTINGS, WHOLE = "harness_stream", "harness_stream_model"
 """The metadata of a network of steps: axis, pulse and steps as JSON, and the file of the whole network in base64."""

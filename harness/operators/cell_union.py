@@ -25,6 +25,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
 from harness.operators.text import Fragment
 
@@ -79,6 +80,25 @@ class CellUnion(Layer):
         """Return the ONNX function for `inputs` - 2 axes."""
         levels = [f"level_{axis}" for axis in range(inputs - 2)]
         return onnx_function.function("CellUnion", ["x", "cells", *levels], _body(len(levels)), opset)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State two rows of 256 cells for each level, and one int64 set for each vector."""
+        cells, levels = node.input(1), node.given_inputs[2:]
+        node.is_type(node.x, np.uint8).is_type(cells, np.uint8).is_type(node.y, np.int64)
+        node.all_equal(node.x.rank, cells.rank, node.y.rank, *(each.rank for each in levels), 2)
+        node.equals(cells.size(0), 2 * len(levels)).equals(cells.size(1), CODES)
+        node.equals(node.x.size(0), node.y.size(0)).equals(node.y.size(1), 1)
+        if levels:
+            node.equals(levels[0].size(0), 1)
+
+        def widths(numbers: Array) -> None:
+            for axis, level in enumerate(levels):
+                node.equals(level.size(1), 1 + int(numbers[2 * axis : 2 * axis + 2].max(initial=0)))
+
+        node.given(cells.value).then(widths)
+        for level, following in itertools.pairwise(levels):
+            node.given(level.value).then(lambda nodes, last=following: node.equals(last.size(0), 1 + int(nodes.max())))
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -237,11 +257,11 @@ def _require_diagram(
     for axis, level in enumerate(levels):
         if level.ndim != 2 or level.size == 0:
             raise node.refusal(f"level {axis} has shape {level.shape}", "(nodes, cells)")
-        if cells[2 * axis : 2 * axis + 2].max() >= level.shape[1]:
-            raise node.refusal(f"a position of axis {axis} is in a cell beyond {level.shape[1]}", "a cell of the level")
+        if cells[2 * axis : 2 * axis + 2].max() + 1 != level.shape[1]:
+            raise node.refusal(f"level {axis} has {level.shape[1]} cells", "as many as the positions of its axis name")
     for axis, (level, following) in enumerate(itertools.pairwise(levels)):
-        if level.max() >= len(following):
-            raise node.refusal(f"level {axis} names node {level.max()} of {len(following)}", "a node of the next level")
+        if int(level.max()) + 1 != len(following):
+            raise node.refusal(f"level {axis} names node {level.max()} of {len(following)}", "all of the next level")
     if len(levels[0]) != 1:
         raise node.refusal(f"level 0 has {len(levels[0])} nodes", "one, where each look-up begins")
 

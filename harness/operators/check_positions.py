@@ -19,6 +19,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, all_codes
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
 from harness.operators.text import Fragment
 
@@ -66,6 +67,14 @@ class CheckPositions(Layer):
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         return onnx_function.function("CheckPositions", ["x", "flags"], BODY, opset)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State a row of 256 flags for each position, and one int64 set for each vector."""
+        flags = node.input(1)
+        node.is_type(node.x, np.uint8).is_type(flags, np.uint8).is_type(node.y, np.int64)
+        node.all_equal(node.x.rank, flags.rank, node.y.rank, 2).equals(flags.size(1), CODES)
+        node.equals(node.x.size(1), flags.size(0)).equals(node.x.size(0), node.y.size(0)).equals(node.y.size(1), 1)
 
     @classmethod
     def read(cls, node: Node) -> Self:

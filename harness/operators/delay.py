@@ -11,7 +11,7 @@ history.  After `steps` vectors a new stream begins.  `harness/model/stream.py` 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -22,10 +22,12 @@ from harness.operators.base import Constants, Evaluate, Selection, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, every_byte
+from harness.operators.onnx_function import DOMAIN
+from harness.operators.rules import Rules
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
 
-DOMAIN = "harness"
 FRAGMENT = Fragment(
     "delay_frames",
     113,
@@ -61,6 +63,19 @@ class Delay(Selection):
     start: int
     steps: int
     value: Any
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that the axis grows by the history, and that type and other sizes stay."""
+        node.same_type(node.x, node.y).equals(node.x.rank, node.y.rank)
+
+        def grow(rank: int) -> None:
+            delayed = node.axis(node.attribute("axis", 1), rank)
+            for axis in range(rank):
+                added = node.attribute("history", 1) if axis == delayed else 0
+                node.sum_is_zero((1, node.x.size(axis)), (1, Size.of(added)), (-1, node.y.size(axis)))
+
+        node.given(node.x.rank).then(grow)
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -112,6 +127,15 @@ class Delay(Selection):
     def summary(self) -> tuple[str, ...]:
         """Return the history."""
         return (f"history {self.history}", f"padding {self.value}")
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return those of the new frames, behind those of any frame or the constant."""
+        sides = []
+        for [given], extreme in ((low, np.minimum), (high, np.maximum)):
+            new = given.reshape(self.sizes)
+            earlier = extreme(extreme.reduce(new, axis=1, keepdims=True), self.value)
+            sides.append(np.concatenate([np.repeat(earlier, self.history, axis=1), new], axis=1).reshape(1, -1))
+        return sides[0], sides[1]
 
     def prepare(self) -> Evaluate:
         """Return the function of the steps of whole streams; the last one may be cut short."""

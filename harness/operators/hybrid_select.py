@@ -20,6 +20,7 @@ from harness.operators.counters import Counter, LayerCoverage, Met, Quantity
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
+from harness.operators.rules import Rules
 from harness.operators.tensor import INT64
 from harness.operators.text import Fragment
 
@@ -70,6 +71,15 @@ y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         return onnx_function.function("HybridSelect", [*ROLES], BODY, opset)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State four int64 numbers of each vector, and two that are selected."""
+        for each in (*node.given_inputs, node.y):
+            node.is_type(each, np.int64).equals(each.rank, 2).equals(each.size(0), node.x.size(0))
+        for each in node.given_inputs:
+            node.equals(each.size(1), 1)
+        node.equals(node.y.size(1), 2)
 
     @classmethod
     def read(cls, node: Node) -> Self:

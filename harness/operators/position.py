@@ -22,6 +22,7 @@ from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed
+from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, LARGEST, UINT8
 from harness.operators.text import Fragment
@@ -84,6 +85,13 @@ class Position(Layer):
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         return onnx_function.function("Position", ["x", "cuts"], BODY, opset)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State a row of cuts for each value, and the positions, uint8 of the same shape."""
+        cuts = node.input(1)
+        node.is_type(node.x, np.float32).is_type(cuts, np.float32).is_type(node.y, np.uint8).same_shape(node.x, node.y)
+        node.all_equal(node.x.rank, cuts.rank, 2).equals(node.x.size(1), cuts.size(0))
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -52,7 +52,8 @@ def test_an_emulated_board_has_no_load(emulated: Profile) -> None:
 
 
 def test_units() -> None:
-    assert [quantity.unit for quantity in Quantity] == ["ns", "instructions", "cycles"]
+    counted = {quantity: quantity.unit for quantity in Quantity if quantity.unit != "ns"}
+    assert counted == {Quantity.INSTRUCTIONS: "instructions", Quantity.CYCLES: "cycles"}
 
 
 def test_what_is_counted_is_counted_twice(host: Profile) -> None:
