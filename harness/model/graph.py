@@ -88,7 +88,7 @@ def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     damaged = not all(isinstance(text, str) for text in texts(model))
     if damaged or not model.HasField("graph") or not model.opset_import:
         reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
-        raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
+        raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete .onnx file")
     return model
 
 

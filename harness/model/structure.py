@@ -152,8 +152,8 @@ def distribution(values: Array) -> Distribution:
     mean = sum(float(block.sum(dtype=np.float64)) for block in filled) / finite
     counts = np.zeros(BINS, np.int64)
     if low < high and np.isfinite(high - low):
-        for block in filled:
-            counts += np.histogram(block, BINS, (low, high))[0]
+        for block in filled:  # float64: differences of the numbers of a smaller type can leave it
+            counts += np.histogram(block.astype(np.float64), BINS, (low, high))[0]
     return Distribution(flat.size, low, high, mean, tuple(counts.tolist()) if counts.any() else (), flat.size - finite)
 
 

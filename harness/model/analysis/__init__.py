@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
+from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.model import graph as models
 from harness.model.analysis.findings import Analysis, Edge, Finding, of_contradiction
 from harness.model.analysis.hints import parse_hint
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.analysis.ranges import Ranges, Tighter, ranges, text_of
-from harness.model.graph import parse, texts
 from harness.model.network import Network
 
 HOW_TO_RUN = "harness models import, or harness models quantize, can make a network that harness runs"
@@ -23,16 +23,14 @@ __all__ = ["Analysis", "Edge", "Finding", "analyse", "decode", "parse_hint"]
 
 
 def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
-    """Return the model of an ONNX file, valid or not; raise RequestError for other bytes, and for local functions."""
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(onnx_bytes)
-    except DecodeError:
-        model.Clear()
-    if not model.graph.node or not all(isinstance(text, str) for text in texts(model)):
-        reason = "is empty" if not onnx_bytes else "is not an ONNX model with nodes, or is cut short"
-        raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete .onnx file")
-    if model.functions:
+    """Return the model of an ONNX file, valid or not; raise RequestError for other bytes, and for local functions.
+
+    Functions that are operators of harness are permitted.
+    """
+    model = models.decode(onnx_bytes, name)
+    if not model.graph.node:
+        raise RequestError(f"model {name!r} has no nodes", "give a complete .onnx file")
+    if any((each.domain, each.name) not in operators.by_onnx_name() for each in model.functions):
         raise RequestError(f"model {name!r} defines local functions", "inline them: onnx.inliner")
     return model
 
@@ -60,7 +58,7 @@ def analyse(
     measured = Ranges()
     if with_ranges and all(each.severity != "error" for each in findings):
         try:
-            network = parse(graph.SerializeToString(), graph.graph.name or "model")
+            network = models.parse(graph.SerializeToString(), graph.graph.name or "model")
         except RequestError as error:
             reason = f"no ranges, as harness cannot run it as it is: {error.message}"
             findings.append(Finding("note", "no_ranges", "", "", reason, HOW_TO_RUN))

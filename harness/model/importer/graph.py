@@ -13,11 +13,11 @@ import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
 import onnx.shape_inference
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.model.graph import require_inside, texts, values_of
+from harness.model import graph as models
+from harness.model.graph import require_inside, values_of
 from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32
 
@@ -178,14 +178,9 @@ def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
 
     Raises RequestError for invalid ONNX, and for data in other files.
     """
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(onnx_bytes)
-    except DecodeError:
-        model.Clear()
-    if not model.graph.node or not all(isinstance(text, str) for text in texts(model)):
-        reason = "is empty" if not onnx_bytes else "is not an ONNX model with nodes, or is cut short"
-        raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete .onnx file")
+    model = models.decode(onnx_bytes, name)
+    if not model.graph.node:
+        raise RequestError(f"model {name!r} has no nodes", "give a complete .onnx file")
     if model.functions:
         raise RequestError(f"model {name!r} defines local functions", "inline them: onnx.inliner")
     if model.graph.sparse_initializer:

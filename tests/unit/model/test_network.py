@@ -717,7 +717,7 @@ def test_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> Non
     path.write_bytes(content)
     with pytest.raises(RequestError, match=r"is empty|is not an ONNX model") as caught:
         networks.load(path)
-    assert caught.value.hint == "give a complete quantised .onnx file"
+    assert caught.value.hint == "give a complete .onnx file"
 
 
 def test_a_name_that_no_description_can_hold_is_refused(tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ def test_statistics_of_constants() -> None:
     assert structure.distribution(np.full(3, np.nan)) == structure.Distribution(3, not_finite=3)
     assert structure.distribution(np.array(["a"])) == structure.Distribution(1)
     assert structure.distribution(np.array([5, 5], np.int8)).counts == ()
+    widest = np.array([-1, 0, 1], np.float32) * np.finfo(np.float32).max
+    assert sum(structure.distribution(widest).counts) == 3
     large = np.arange(structure.STATISTICS_BLOCK + 5) % 7
     assert structure.distribution(large).mean == pytest.approx(large.mean())
     assert sum(structure.distribution(large).counts) == large.size

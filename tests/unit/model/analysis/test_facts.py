@@ -315,7 +315,7 @@ def test_tensors_that_are_not_written_or_written_twice_are_reported() -> None:
     ("content", "message"),
     [
         (b"", "model 'm' is empty (0 bytes)"),
-        (b"no model", "model 'm' is not an ONNX model with nodes, or is cut short (8 bytes)"),
+        (b"no model", "model 'm' is not an ONNX model, or is cut short (8 bytes)"),
     ],
 )
 def test_other_bytes_are_refused(content: bytes, message: str) -> None:
