@@ -17,6 +17,8 @@ from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import read_document
 from harness.runs.folder import ENVELOPE, ChunkRecord, RunFolder, content_sha256
+from harness.runs.profile import CPU_FILES
+from harness.runs.profile import DOCUMENT as PROFILE
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed
 
 RUN = "run.json"
@@ -24,7 +26,8 @@ RUN = "run.json"
 # Files that a run writes; other claims check the files in the folders.
 _KNOWN = re.compile(
     r"(attempts\.jsonl|log\.txt|report\.html|junit\.xml|table\.tex|times\.csv|model\.onnx"
-    r"|(stimuli|failing|readings|wrong-outputs)\.npy|(request|proof|wrong-outputs|run|run\.dsse)\.json"
+    r"|(stimuli|failing|readings|cpu|user|system|wrong-outputs)\.npy"
+    r"|(request|proof|profile|wrong-outputs|run|run\.dsse)\.json"
     r"|(plan|chunks|boards|reference|target)/.+|traces/([^/]+\.jsonl|vectors\.npy))"
 )
 
@@ -79,7 +82,8 @@ def files(evidence: Evidence, progress: Progress) -> str:
     if missing or added:
         wrong = (f"missing: {listed(missing)}" if missing else "", f"added: {listed(added)}" if added else "")
         raise ContradictionError("; ".join(filter(None, wrong)))
-    if unknown := {name for name in found if not _KNOWN.fullmatch(name)}:
+    without_use = set() if PROFILE in found else found & {*CPU_FILES.values()}
+    if unknown := without_use | {name for name in found if not _KNOWN.fullmatch(name)}:
         raise ContradictionError(f"added, and listed: {listed(unknown)}; no run writes such a file")
     changed = []
     with progress("hashing files", len(recorded)) as bar:

@@ -123,7 +123,7 @@ def claims(user: User, folder: Path) -> dict[str, str]:
 def test_the_evidence_of_a_profile_is_verified(base: Ended, copy: Path, home: Path, cache: Path) -> None:
     user = User(home, cache)
     states = claims(user, Path(base.document["run"]))
-    assert states["profile"] == states["numbers"] == "ok"
+    assert states["profile"] == states["numbers"] == states["files"] == "ok"
     document = json.loads((copy / "profile.json").read_text())
     document["nodes"][1]["cpu_ns"] += 5000
     (copy / "profile.json").write_text(json.dumps(document))
