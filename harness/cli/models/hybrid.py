@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
@@ -89,4 +88,6 @@ def _table(path: Path, network: Network) -> Table:
 
 
 def _bytes(constants: Iterable[Any]) -> int:
+    import numpy as np  # here, because --help must be quick
+
     return sum(np.asarray(each).nbytes for each in constants)
