@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from harness.nightly.history.run_record import Run
 
 
-OF_RUNS = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.NOT_RUN)
+OF_OTHERS = (Outcome.NOT_RUN, Outcome.VALID, Outcome.NOT_VALID)  # of entries of a night
+OF_RUNS = tuple(outcome.value for outcome in Outcome if outcome not in OF_OTHERS)
 VERDICTS = (*OF_RUNS, "unfinished", "unreadable")
 STYLES = {
     "identical": "green",

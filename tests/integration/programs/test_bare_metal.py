@@ -168,7 +168,7 @@ def test_another_file_and_another_program_are_refused(
     changed = dataclasses.replace(built, files=built.files | {bundle.PROGRAM: "0" * 64})
     with pytest.raises(BoardError, match=r"inference: SHA-256 on the board is [0-9a-f]{64}, expected 0{64}"):
         program.deploy(session, changed, work, "changed")
-    with pytest.raises(BoardError, match=rf"is bundle {built.sha256} with protocol 6, expected 0{{64}}"):
+    with pytest.raises(BoardError, match=rf"is bundle {built.sha256} with protocol 7, expected 0{{64}}"):
         program.deploy(session, dataclasses.replace(built, sha256="0" * 64), work, "another")
     assert program.deploy(session, built, work, "right").command == (f"{work}/runs/{_only(tmp_path)}/bundle/inference",)
 
