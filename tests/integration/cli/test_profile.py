@@ -116,7 +116,7 @@ def test_the_profile_of_speedscope_is_one_execution(base: Ended, home: Path) -> 
 
 
 def claims(user: User, folder: Path) -> dict[str, str]:
-    ended = user.harness("verify", str(folder), "--json", "--no-rebuild", "--reference", "none")
+    ended = user.here("verify", str(folder), "--json", "--no-rebuild", "--reference", "none")
     return {claim["claim"]: claim["state"] for claim in ended.document["claims"]}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.core.errors import EXIT_REQUEST
+from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from tests.support import builders, images
 from tests.support.cli.command import User
@@ -33,13 +33,13 @@ def run(user: User, model: onnx.ModelProto | bytes, *more: str, board: str = "ho
 @pytest.mark.usefixtures("clean_checkout")
 def test_a_run_is_identical_and_its_evidence_holds(user: User) -> None:
     net = builders.random_network(np.random.default_rng(7), (5, 40, 3), float_output=True, argmax=True)
-    ended = user.harness(*run(user, net, "--trace", "4"))
+    ended = user.here(*run(user, net, "--trace", "4"))
     document = ended.document
     assert (ended.code, document["verdict"]) == (0, "identical"), ended.err
     assert {layer["target"] for layer in document["layers"]} == {"iree:static"}
     found = json.loads((Path(document["run"]) / "run.json").read_text())
     assert found["board"]["environment"]["device of item network"] == "IREE 3.13.0, object code without a runtime"
-    verified = user.harness("verify", document["run"], "--json")
+    verified = user.here("verify", document["run"], "--json")
     assert verified.code == 0, verified.out
 
 
@@ -52,6 +52,5 @@ def test_padded_images_are_identical(user: User) -> None:
 
 def test_a_board_without_an_operating_system_is_refused(user: User) -> None:
     net = builders.random_network(np.random.default_rng(7), (5, 4))
-    ended = user.harness(*run(user, net, board="cortex-m4"))
-    assert ended.code == EXIT_REQUEST
-    assert "which target iree:static of item" in ended.err
+    with pytest.raises(RequestError, match="which target iree:static of item"):
+        user.here(*run(user, net, board="cortex-m4"))

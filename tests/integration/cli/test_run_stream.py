@@ -29,7 +29,7 @@ def small(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_a_keyword_spotter_is_identical_and_its_evidence_holds(user: User) -> None:
-    ended = user.harness("run", *KEYWORDS, "--vectors", "6", "--json")
+    ended = user.here("run", *KEYWORDS, "--vectors", "6", "--json")
     assert ended.code == 0, ended.err
     document, stream = ended.document, ended.document["stream"]
     assert (document["verdict"], document["vectors"]) == ("identical", 6 * 98)
@@ -44,21 +44,21 @@ def test_a_keyword_spotter_is_identical_and_its_evidence_holds(user: User) -> No
     assert stream["history_bytes"] == 20 * 2 + 32 * (4 + 8 + 16 + 19)
     folder = Path(document["run"])
     assert "<h2>Stream</h2>" in (folder / "report.html").read_text()
-    checked = user.harness("verify", str(folder), "--no-rebuild")
+    checked = user.here("verify", str(folder), "--no-rebuild")
     assert "WRONG" not in checked.out, checked.out
     assert "reference    ok" in checked.out
     request = json.loads((folder / "request.json").read_text())
     request["request"]["pulse"] = 14
     (folder / "request.json").write_text(json.dumps(request))
-    forged = user.harness("verify", str(folder), "--no-rebuild")
+    forged = user.here("verify", str(folder), "--no-rebuild")
     assert "request.json, stream," in forged.out
     assert forged.code == 1
 
 
 def test_a_plan_of_steps_runs_again_in_whole_streams(user: User, small: tuple[str, ...]) -> None:
-    first = user.harness("run", *small, "--vectors", "5", "--chunk", "16", "--json").document
+    first = user.here("run", *small, "--vectors", "5", "--chunk", "16", "--json").document
     plan = ("--plan", str(Path(first["run"]) / "plan"))
-    again = user.harness("run", *plan, "--vectors", "16", "--json")
+    again = user.here("run", *plan, "--vectors", "16", "--json")
     assert (again.code, again.document["stream"]) == (0, first["stream"])
     for words, number in ((("--vectors", "20"), "20"), (("--vectors", "16", "--chunk", "12"), "12")):
         cut = user.harness("run", *plan, *words)

@@ -165,7 +165,7 @@ def claims(verified: Ended) -> dict[str, tuple[str, str, bool]]:
 def test_a_run_says_which_engines_agreed_and_verify_asks_the_same(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     need("tract")
     folder = user.folder / "good"
-    ended = user.harness(*asked(folder))
+    ended = user.here(*asked(folder))
     assert ended.code == 0, ended.err
     run: dict[str, Any] = json.loads((folder / "run.json").read_text())
     assert ended.document["engines"] == run["reference"]["engines"]
@@ -174,7 +174,7 @@ def test_a_run_says_which_engines_agreed_and_verify_asks_the_same(user: User, mo
     shown = ", ".join(f"{engine['name']} {engine['version']}" for engine in run["reference"]["engines"])
     assert shown in (folder / "report.html").read_text()
     assert terminal_text(run) == f"reference: {shown}, which agree"
-    state, text, needed = claims(user.harness(*verify(folder)))["reference"]
+    state, text, needed = claims(user.here(*verify(folder)))["reference"]
     assert (state, needed) == ("ok", True)
     assert "by ort, specification, tract: " in text
     missing(monkeypatch)

@@ -261,6 +261,7 @@ def test_hints_can_contradict_the_file() -> None:
     assert error.node == "relu"
 
 
+@pytest.mark.slow
 def test_planted_errors_are_reported_at_their_nodes() -> None:
     planted = [*mutants(200)]
     found = [(each.change, each.node, propagate(each.model).contradictions) for each in planted]
