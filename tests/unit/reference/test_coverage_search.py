@@ -19,6 +19,8 @@ from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import random_stream, stimuli
 from tests.support.builders import make_model, random_network
 
+pytestmark = pytest.mark.slow
+
 Array = npt.NDArray[Any]
 
 

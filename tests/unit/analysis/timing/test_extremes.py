@@ -12,6 +12,8 @@ from harness.analysis.timing.laws import ExtremeValue, Pareto
 from harness.analysis.timing.sample import Times
 from tests.support.timing import synthetic
 
+pytestmark = pytest.mark.slow
+
 QUICK = Rules(replicates=109, exceedances=(1e-3, 1e-5, 1e-7))
 
 

@@ -20,6 +20,8 @@ from tests.support.builders import random_network
 from tests.support.dags import random_dag
 from tests.support.examples import count
 
+pytestmark = pytest.mark.slow
+
 
 def assert_sound(network: Network, vectors: int = 64) -> None:
     """Vectors in the box, corners of it among them, stay within the bounds of every activation and accumulator."""
