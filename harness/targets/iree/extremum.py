@@ -8,7 +8,7 @@ from harness.targets.iree.function import Block, Scalar
 
 
 class ExtremumLowering(FoldLowering[Extremum]):
-    """From left to right."""
+    """Greatest or least of the inputs, from left to right."""
 
     operator = Extremum
 

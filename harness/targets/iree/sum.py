@@ -8,7 +8,7 @@ from harness.targets.iree.function import Block, Scalar
 
 
 class SumLowering(FoldLowering[Sum]):
-    """From left to right."""
+    """Sum of the inputs from left to right."""
 
     operator = Sum
 

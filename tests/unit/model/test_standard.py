@@ -81,7 +81,7 @@ def test_a_sum_whose_two_roundings_matter_becomes_the_table(monkeypatch: pytest.
 @examples(200)
 @given(FLOATS, st.floats(2.0**-60, 2.0**60, width=32), st.integers(-300, 300))
 def test_a_division_by_multiplication_in_float64_is_the_quotient(x: float, scale: float, half: int) -> None:
-    """As an engine computes `Form.quotient` that multiplies by 1 / divisor."""
+    """Compute `Form.quotient` like an engine that multiplies by 1 / divisor."""
     divisor = np.float32(scale)
     with np.errstate(all="ignore"):
         for number in (np.float32(x), np.float32((half + 0.5) * divisor)):
