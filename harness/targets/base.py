@@ -194,7 +194,10 @@ class Target(ABC):
 
     @abstractmethod
     def environment(self, profile: Profile) -> str:
-        """Return where an item really runs on the board of `profile`: HARDWARE, or the name of the simulator."""
+        """Return where an item really runs on the board of `profile`: HARDWARE, or the name of the simulator.
+
+        Targets that run on the item's own core return `core_environment`.
+        """
 
     def kernels_of(self, code: ItemCode) -> Mapping[str, Sequence[str]]:  # noqa: ARG002 - targets override it
         """Return the names of an item's kernels for another processor, each with the layers that it computes."""
@@ -285,3 +288,12 @@ def method(folder: Path, *modules: Path) -> str:
     """Return a hash of the harness's own part in a build: the modules in `folder` and others."""
     texts = [path.read_bytes() for path in (*sorted(folder.glob("*.py")), *modules)]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+
+
+def core_environment(profile: Profile) -> str:
+    """Return where code for the cores of a board runs: HARDWARE, or the emulated CPU."""
+    if profile.bare_metal:
+        return f"emulated-cpu (qemu {profile.bare_metal.cpu}, bare metal)"
+    if profile.emulated and profile.emulator:
+        return f"emulated-cpu (qemu {profile.emulator.cpu})"
+    return HARDWARE

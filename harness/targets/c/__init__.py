@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.targets.base import HARDWARE, KERNELS, Target
+from harness.targets.base import KERNELS, Target, core_environment
 from harness.targets.c import dialect
 from harness.targets.c.code import CLowering
 from harness.targets.generated import ItemCode, Launch, LayerCode, TaskView
@@ -70,11 +70,7 @@ class C(Target):
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the emulated CPU."""
-        if profile.bare_metal:
-            return f"emulated-cpu (qemu {profile.bare_metal.cpu}, bare metal)"
-        if profile.emulated and profile.emulator:
-            return f"emulated-cpu (qemu {profile.emulator.cpu})"
-        return HARDWARE
+        return core_environment(profile)
 
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:  # noqa: ARG002 - layers have their own names
         """Return the code of an item."""

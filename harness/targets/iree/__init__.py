@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from harness.boards.profile import Profile
 from harness.operators.base import Layer
-from harness.targets.base import HARDWARE, KERNELS, Claim, KernelCompiler, Target
+from harness.targets.base import KERNELS, KernelCompiler, Target, core_environment
 from harness.targets.generated import ItemCode, Launch
 from harness.targets.iree import static
 from harness.targets.iree.build import COMPILER
@@ -60,17 +60,10 @@ class Iree(Target):
             return f"its activations take {static.frame_bytes(layer):,} bytes, of at most {static.FRAME_LIMIT:,}"
         return super().unsupported(layer)
 
-    def claim(self, layer: Layer) -> Claim:
-        """Return whether the layer has the specification's bits, or lies within its tolerance."""
-        lowering: IreeLowering[Any] = self.lowering_of(layer)
-        return lowering.claim_of(layer)
-
     def compiler(self) -> KernelCompiler:
         """Return the build with IREE's compiler."""
         return COMPILER
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the emulated CPU."""
-        if profile.emulated and profile.emulator:
-            return f"emulated-cpu (qemu {profile.emulator.cpu})"
-        return HARDWARE
+        return core_environment(profile)

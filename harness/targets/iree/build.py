@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.boards.profile import Profile
 from harness.core.errors import ToolError
 from harness.core.text import plural
-from harness.targets.base import Claim, CompileC
+from harness.targets.base import CompileC
 from harness.targets.iree import calls, compiler, schedule
 from harness.targets.iree.calls import Compiled
 from harness.targets.iree.compiler import Processor
@@ -81,13 +81,12 @@ def _compiled(kernel: Kernel, processor: Processor) -> Compiled:
         return Compiled(kernel, found, "", b"")
     made = Object(content, what)
     made.require_pure()
-    if kernel.claim is Claim.EXACT:
-        require_uncontracted(made, functions, kernel)
+    require_uncontracted(made, functions, kernel)
     return Compiled(kernel, found, made.library, made.published(functions))
 
 
 def require_uncontracted(made: Object, functions: Sequence[str], kernel: Kernel) -> None:
-    """Raise ToolError if the code of an exact layer multiplies and adds with one rounding."""
+    """Raise ToolError if the code of a layer multiplies and adds with one rounding."""
     fused = made.fused(functions)
     if fused:
         raise ToolError(

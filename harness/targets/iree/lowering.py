@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
-from harness.targets.base import Claim, Lowering
+from harness.targets.base import Lowering
 from harness.targets.iree.function import Block, Function, Scalar, Value
 
 L = TypeVar("L", bound=Layer)
@@ -25,13 +25,6 @@ class Part(NamedTuple):
 
 class IreeLowering(Lowering[L]):
     """The operations of one layer."""
-
-    claim: ClassVar[Claim] = Claim.EXACT
-    """The equality with the specification of what IREE computes."""
-
-    def claim_of(self, layer: L) -> Claim:  # noqa: ARG002 - lowerings override it
-        """Return the equality of this layer."""
-        return self.claim
 
     def parts(self, layer: L) -> tuple[Part, ...]:
         """Return the functions that compute the layer one after the other: the stages of a proof."""

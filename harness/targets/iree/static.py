@@ -17,7 +17,6 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
-from harness.targets.base import Claim
 from harness.targets.c import code
 from harness.targets.generated import ItemCode, Launch, LayerCode, Stage, Table, TaskView
 from harness.targets.iree.function import Function, Value
@@ -37,7 +36,6 @@ class Kernel:
 
     name: str
     layer: str
-    claim: Claim
     text: str
     arguments: tuple[int, ...]
     tables: int
@@ -93,7 +91,7 @@ def frame_bytes(layer: Layer) -> int:
 
 
 def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, list[Kernel]]:
-    layer, claim = task.layer, lowering.claim_of(task.layer)
+    layer = task.layer
     stages, kernels, texts, tables = [], [], [], []
     given = [((1, *tensor.shape), tensor.dtype) for tensor in layer.inputs]
     for part in lowering.parts(layer):
@@ -114,7 +112,6 @@ def _task(task: TaskView, lowering: IreeLowering[Layer]) -> tuple[LayerCode, lis
             Kernel(
                 stage.name,
                 layer.name,
-                claim,
                 module,
                 tuple(sizes),
                 len(function.constants),

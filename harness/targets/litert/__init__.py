@@ -13,7 +13,7 @@ from typing import cast
 
 from harness.boards.profile import Profile
 from harness.operators.base import Layer
-from harness.targets.base import HARDWARE, KERNELS, Claim, KernelCompiler, Target
+from harness.targets.base import KERNELS, Claim, KernelCompiler, Target, core_environment
 from harness.targets.generated import ItemCode, Launch
 from harness.targets.litert import code
 from harness.targets.litert.build import COMPILER
@@ -64,6 +64,4 @@ class LiteRt(Target):
 
     def environment(self, profile: Profile) -> str:
         """Return `hardware`, or the emulated CPU."""
-        if profile.emulated and profile.emulator:
-            return f"emulated-cpu (qemu {profile.emulator.cpu})"
-        return HARDWARE
+        return core_environment(profile)

@@ -20,7 +20,7 @@ from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.plan import plan
 from harness.reference.specification import SpecificationReference
-from harness.targets import Claim, codegen, toolchain
+from harness.targets import codegen, toolchain
 from harness.targets.iree import build, calls, compiler, schedule
 from harness.targets.iree.function import Block, Scalar
 from harness.targets.iree.module import module_text
@@ -246,7 +246,7 @@ def test_a_result_in_the_place_of_a_constant_is_refused(by_copy: bool) -> None:
     table, fresh = Place(fresh=False, number=1, offset=0, size=20), Place(fresh=True, number=0, offset=0, size=20)
     dispatch = Dispatch("f", (1, 1, 1), (), (fresh, table), (True, not by_copy))
     steps = (dispatch, Copy(fresh, table)) if by_copy else (dispatch,)
-    kernel = Kernel("one_compute", "one", Claim.EXACT, "", (20, 20), 1, 20)
+    kernel = Kernel("one_compute", "one", "", (20, 20), 1, 20)
     with pytest.raises(ToolError, match="layer one: one_compute writes results in the place of a constant"):
         calls.text([calls.Compiled(kernel, Schedule(steps, (20,), fresh), "one", b"")])
 
@@ -261,7 +261,7 @@ def test_a_result_in_the_place_of_a_constant_is_refused(by_copy: bool) -> None:
 )
 def test_parts_that_do_not_fit_are_refused(place: Place, message: str, bytes_: int) -> None:
     dispatch = Dispatch("f", (1, 1, 1), (), (place,), (True,))
-    kernel = Kernel("one_compute", "one", Claim.EXACT, "", (20, 20), 1, 20)
+    kernel = Kernel("one_compute", "one", "", (20, 20), 1, 20)
     with pytest.raises(ToolError, match=f"layer one: one_compute {message}"):
         calls.text([calls.Compiled(kernel, Schedule((dispatch,), (bytes_,), place), "one", b"")])
 
