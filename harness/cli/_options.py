@@ -171,6 +171,39 @@ confirming = click.option(
     help="Engines that must agree on the reference: further ones are iree and tract, e.g. ort,specification,tract.",
 )
 
+
+def recorded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that compare with the reference: stream, reference, folder of the evidence."""
+    for option in (run_folder, confirming, precise, streaming):
+        command = option(command)
+    return command
+
+
+samples = click.option(
+    "--samples",
+    type=click.IntRange(1, 50_000_000),
+    help="Number of executions; default: 100000, on an emulated board 2000.",
+)
+warmup = click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    help="Number of executions before the measured ones; default: that of the profile of the board.",
+)
+
+
+def recomputed(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose what a verification computes and builds again."""
+    reference = click.option(
+        "--reference",
+        type=click.Choice(["all", "chunk", "none"]),
+        default="all",
+        show_default=True,
+        help="Compute the reference of a run again for all vectors, or for one random chunk.",
+    )
+    text = "Build the bundle of a run again and compare it."
+    return reference(click.option("--rebuild/--no-rebuild", default=True, show_default=True, help=text)(command))
+
+
 new_model = click.option(
     "-o", "--output", required=True, help="New model: a name under models/ or a path ending in .onnx."
 )

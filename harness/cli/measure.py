@@ -13,17 +13,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import (
-    Duration,
-    as_json,
-    confirming,
-    pass_workspace,
-    planned,
-    precise,
-    run_folder,
-    seed,
-    streaming,
-)
+from harness.cli._options import Duration, as_json, pass_workspace, planned, recorded, samples, seed, warmup
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
 from harness.core.outcome import Outcome
@@ -48,11 +38,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 
 @click.command("measure", epilog="Example: harness measure --board xavier --model acas_coc")
 @planned
-@click.option(
-    "--samples",
-    type=click.IntRange(1, 50_000_000),
-    help="Number of executions; default: 100000, on an emulated board 2000.",
-)
+@samples
 @click.option("--duration", metavar="TIME", type=Duration(), help="Minimum duration of the measurement: 90s, 15m, 8h.")
 @click.option(
     "--scope",
@@ -71,11 +57,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
     show_default=True,
     help="Load on the board during the measurement.",
 )
-@click.option(
-    "--warmup",
-    type=click.IntRange(0),
-    help="Number of executions before the measured ones; default: that of the profile.",
-)
+@warmup
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
@@ -86,10 +68,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
     "Repeat the option to estimate the noise.",
 )
 @seed
-@streaming
-@precise
-@confirming
-@run_folder
+@recorded
 @as_json
 @pass_workspace
 def command(

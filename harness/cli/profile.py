@@ -9,23 +9,15 @@ import click
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli import _completion
-from harness.cli._options import as_json, confirming, pass_workspace, planned, precise, run_folder, seed, streaming
+from harness.cli._options import as_json, pass_workspace, planned, recorded, samples, seed, warmup
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
 
 
 @click.command("profile", epilog="Example: harness profile --board host --model resnet8_int8")
 @planned
-@click.option(
-    "--samples",
-    type=click.IntRange(1, 50_000_000),
-    help="Number of executions; default: 100000, on an emulated board 2000.",
-)
-@click.option(
-    "--warmup",
-    type=click.IntRange(0),
-    help="Number of executions before the measured ones; default: that of the profile of the board.",
-)
+@samples
+@warmup
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
@@ -41,10 +33,7 @@ from harness.core.errors import InfrastructureError, RequestError
     help="Write the profile for speedscope.app to this file, for example profile.speedscope.json.",
 )
 @seed
-@streaming
-@precise
-@confirming
-@run_folder
+@recorded
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, against: Path | None, speedscope: Path | None, **options: Any) -> int:

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import (
-    as_json,
-    confirming,
-    pass_workspace,
-    planned,
-    precise,
-    run_folder,
-    seed,
-    streaming,
-    traced,
-)
+from harness.cli._options import as_json, pass_workspace, planned, recorded, seed, traced
 from harness.core.console import Console
 
 if TYPE_CHECKING:
@@ -38,11 +28,8 @@ if TYPE_CHECKING:
     type=click.Choice(["all", "thresholds"]),
     help="Inputs of QuantizeLinear on the board: all 2^32, or those where codes change (default on an emulated board).",
 )
-@streaming
 @traced
-@precise
-@confirming
-@run_folder
+@recorded
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:

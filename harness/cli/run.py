@@ -11,19 +11,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import (
-    accepting,
-    as_json,
-    confirming,
-    pass_workspace,
-    planned,
-    precise,
-    require_alone,
-    run_folder,
-    seed,
-    streaming,
-    traced,
-)
+from harness.cli._options import accepting, as_json, pass_workspace, planned, recorded, require_alone, seed, traced
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, InfrastructureError
 from harness.core.outcome import Outcome
@@ -71,12 +59,9 @@ if TYPE_CHECKING:
     shell_complete=_completion.runs,
     help="Resume this unfinished run: a folder, or its name under runs/.",
 )
-@streaming
 @accepting
 @traced
-@precise
-@confirming
-@run_folder
+@recorded
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion, decide, wcet
-from harness.cli._options import as_json, pass_workspace
+from harness.cli._options import as_json, pass_workspace, recomputed
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
 from harness.core.table import Table
@@ -32,14 +32,7 @@ WORDS = {True: "the evidence is valid", False: "the evidence is NOT valid", None
 @click.option(
     "--key", type=click.Path(path_type=Path), help="The lab's public key, which must have made the signature."
 )
-@click.option(
-    "--reference",
-    type=click.Choice(["all", "chunk", "none"]),
-    default="all",
-    show_default=True,
-    help="Compute the reference again for all vectors, or for one random chunk.",
-)
-@click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle again and compare it.")
+@recomputed
 @as_json
 @pass_workspace
 def command(

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import as_json, pass_workspace
+from harness.cli._options import as_json, pass_workspace, recomputed
 from harness.cli.case.build import placed, tables
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -28,14 +28,7 @@ STYLES = {"valid": "green", "not checked": "yellow"}
 @click.argument("case", type=click.Path(path_type=Path), shell_complete=_completion.runs, required=False)
 @click.option("--board", shell_complete=_completion.boards, help="Check the newest case of this board and --model.")
 @click.option("--model", shell_complete=_completion.models, help="Model of the case: the name or path of its build.")
-@click.option(
-    "--reference",
-    type=click.Choice(["all", "chunk", "none"]),
-    default="all",
-    show_default=True,
-    help="Compute the reference of each run again for all vectors, or for one random chunk.",
-)
-@click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle of each run again.")
+@recomputed
 @as_json
 @pass_workspace
 def command(
