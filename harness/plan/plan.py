@@ -214,14 +214,15 @@ def make(
     sync: Sync | None = None,
     supports: Supports = lambda *_: True,
     reuse: Reuse | None = None,
+    vector_bytes: Callable[[Plan], int] | None = None,
 ) -> Plan:
     """Assign every layer as `split` says, or to the item of `profile` that claims it.
 
     The first item whose target supports a layer claims it, those that list its operator before those without a list.
     `targets` replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The
     default of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is
-    smaller.  With `reuse`, buffers of items of the targets for which it is true share bytes of an arena; without, none
-    do.
+    smaller: `vector_bytes` returns the bytes of a vector, by default those of its buffers.  With `reuse`, buffers of
+    items of the targets for which it is true share bytes of an arena; without, none do.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
@@ -240,7 +241,7 @@ def make(
     def of(block: int) -> Plan:
         return reusing(made, reuse or (lambda _: False), block)
 
-    return of(_largest_block(profile, of) if block is None else block)
+    return of(_largest_block(profile, of, vector_bytes or _buffer_bytes) if block is None else block)
 
 
 def _block_of_stream(network: Network, block: int | None, *, pipeline: bool) -> int:
@@ -254,15 +255,18 @@ def _block_of_stream(network: Network, block: int | None, *, pipeline: bool) -> 
     return 1
 
 
-def _largest_block(profile: Profile, of: Callable[[int], Plan]) -> int:
+def _buffer_bytes(plan: Plan) -> int:
+    return buffer_bytes(plan.network, plan.tasks)
+
+
+def _largest_block(profile: Profile, of: Callable[[int], Plan], vector_bytes: Callable[[Plan], int]) -> int:
     """Return the number of vectors for which the memory budget has room, at most the profile's.
 
     The bytes per vector depend on the block if buffers share bytes: least is needed for multiples of a power of 2.
     """
 
     def needed(block: int) -> int:
-        made = of(block)
-        return block * buffer_bytes(made.network, made.tasks)
+        return block * vector_bytes(of(block))
 
     budget = profile.memory_budget_mib << 20
     most = min(profile.block, budget * arena.PERIOD // needed(arena.PERIOD))

@@ -273,6 +273,7 @@ def planned(network: Network, board: Profile, asked: Mapping[str, Any]) -> Plan:
         asked["sync"],
         targets.supports,
         targets.shares_buffers if asked["buffers"] == "reuse" else None,
+        codegen.vector_bytes,
     )
 
 

@@ -235,6 +235,10 @@ class Target(ABC):
         """
         return None
 
+    def device_bytes(self, launches: Sequence[Launch]) -> int:  # noqa: ARG002 - targets override it
+        """Return the bytes of the board's memory for a vector of a block, beside the program's own buffers."""
+        return 0
+
     def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002
         """Return lines about these launches that are known before they run: resources and predicted times."""
         return ()

@@ -23,7 +23,7 @@ from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
 from harness.core.text import plural
-from harness.plan.plan import Plan, buffer_bytes
+from harness.plan.plan import Plan
 from harness.targets import codegen, compiler_flags, strip, toolchain
 from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
 from harness.targets.codegen import Program
@@ -270,8 +270,8 @@ def check_targets(plan: Plan, profile: Profile) -> None:
 
 
 def _check_memory(plan: Plan, profile: Profile) -> None:
-    """Raise RequestError if the buffers of a block exceed the memory budget of the board."""
-    a_vector, budget = buffer_bytes(plan.network, plan.tasks), profile.memory_budget_mib << 20
+    """Raise RequestError if the buffers of a block, and their copies for devices, exceed the budget of the board."""
+    a_vector, budget = codegen.vector_bytes(plan), profile.memory_budget_mib << 20
     if plan.block * a_vector > budget:
         fits = budget // a_vector
         smaller = f"use --block {fits} or less, or " if fits else ""

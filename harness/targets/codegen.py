@@ -19,7 +19,7 @@ from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 from harness.operators.region import Region
 from harness.plan.items.description import columns_text
-from harness.plan.plan import Compute, HandOver, Plan, Source, Step, Task
+from harness.plan.plan import Compute, HandOver, Plan, Source, Step, Task, buffer_bytes
 from harness.targets.generated import C_TYPES, ItemCode, Join, Launch, LayerCode, Stage, Table, TaskView
 
 ARENA = "arena"
@@ -159,6 +159,13 @@ def item_views(plan: Plan) -> list[list[Launch]]:
     for launch in launches:
         views[launch.item].append([_view(plan, task, launch_of, readers[task.name]) for task in launch.tasks])
     return views
+
+
+def vector_bytes(plan: Plan) -> int:
+    """Return the bytes of memory that each vector of a block takes on the board: buffers, and copies for devices."""
+    items = zip(plan.items, item_views(plan), strict=True)
+    copies = sum(targets.find(item.target).device_bytes(launches) for item, launches in items)
+    return buffer_bytes(plan.network, plan.tasks) + copies
 
 
 def _view(plan: Plan, task: Task, launch_of: Mapping[str, PlannedLaunch], readers: Sequence[Task]) -> TaskView:

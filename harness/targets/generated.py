@@ -135,6 +135,18 @@ Launch: TypeAlias = Sequence[TaskView]
 """Tasks that may be computed together: adjacent in their item's schedule, without a synchronisation between them."""
 
 
+def copied_bytes(launches: Sequence[Launch]) -> int:
+    """Return the bytes of a vector in one copy of every buffer that each launch reads or writes."""
+    total = 0
+    for launch in launches:
+        tensors = {}
+        for task in launch:
+            tensors |= dict(zip(task.sources, task.layer.inputs, strict=True))
+        tensors |= {f"{task.layer.name}_output": task.layer.output for task in launch}
+        total += sum(tensor.size * tensor.dtype.itemsize for tensor in tensors.values())
+    return total
+
+
 @dataclass(frozen=True, eq=False)
 class ItemCode:
     """The code of an item: the code of its tasks in their order, and shared definitions, as C text.

@@ -141,15 +141,19 @@ static size_t told_words(const struct vitis_layer *layer)
     return words;
 }
 
-/* Room for whatever the kernel is asked. */
-static size_t words_of(const struct vitis_launch *launch, size_t block)
+/* The words for a block of vectors of this width. */
+static size_t words_of(const struct vitis_launch *launch, size_t width, size_t block)
 {
-    size_t words = IDENTITY_WORDS;
-    if (launch->most_width > UINT32_MAX / block)
+    if (width > UINT32_MAX / block)
         fail(EXIT_USAGE, "--block %zu: %s moves %zu words a vector, together more than 2^32: use a smaller --block",
-             block, launch->kernel, launch->most_width);
-    if (launch->most_width * block > words)
-        words = launch->most_width * block;
+             block, launch->kernel, width);
+    return width * block > IDENTITY_WORDS ? width * block : IDENTITY_WORDS;
+}
+
+/* The words of everything that the kernel can return. */
+static size_t made_words_of(const struct vitis_launch *launch, size_t block)
+{
+    size_t words = words_of(launch, launch->most_made, block);
     for (size_t i = 0; i < launch->layer_count; ++i)
         if (told_words(&launch->layers[i]) > words)
             words = told_words(&launch->layers[i]);
@@ -188,11 +192,11 @@ static void fetch_tables(const struct vitis_launch *launch, size_t number)
 
 static void open_launch(struct vitis_launch *launch, const struct options *options)
 {
-    const size_t words = words_of(launch, options->block);
+    const size_t given_words = words_of(launch, launch->most_given, options->block);
     launch->everything = options->dump == DUMP_ALL;
     launch->warmup = options->warmup;
     launch->times = (struct vitis_statistics){0};
-    launch->fabric = fabric_open(launch->kernel, words, words);
+    launch->fabric = fabric_open(launch->kernel, given_words, made_words_of(launch, options->block));
     check_identity(launch);
 }
 

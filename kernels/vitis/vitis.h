@@ -50,7 +50,7 @@ struct vitis_launch {
     size_t layer_count;
     size_t given_width;                /* words of a record */
     size_t made_width, full_width;     /* and of one that is made, and that of everything */
-    size_t most_width;                 /* of any record that a stage needs */
+    size_t most_given, most_made;      /* words a vector of any launch or stage */
     struct vitis_item *item;
     struct fabric *fabric;
     bool everything;                   /* is dumped */

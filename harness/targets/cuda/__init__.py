@@ -17,7 +17,7 @@ from harness.targets.cuda import fused, host, layerwise, tensor
 from harness.targets.cuda.build import COMPILER, with_tensor_cores
 from harness.targets.cuda.code import CudaLowering, LayerKernel
 from harness.targets.cuda.settings import CudaSettings
-from harness.targets.generated import ItemCode, Launch, TaskView
+from harness.targets.generated import ItemCode, Launch, TaskView, copied_bytes
 
 SIMULATION = "host-simulation of CUDA"  # in simulators/cuda/libcuda.cpp, too
 
@@ -64,6 +64,10 @@ class Cuda(Target):
         return host.generate(
             item, made, header, carried, frozenset(f"{layer.name}_compute" for layer in fusing), launches
         )
+
+    def device_bytes(self, launches: Sequence[Launch]) -> int:
+        """Return the bytes of a copy in the memory of the GPU, and one that it reads and writes by DMA."""
+        return 2 * copied_bytes(launches)
 
     def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of any board
         """Return which activations launches leave to those of other items in the memory of the GPU."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.boards.profile import Profile
 from harness.targets.base import HARDWARE, KERNELS, KernelCompiler, Target
-from harness.targets.generated import ItemCode, Launch
+from harness.targets.generated import ItemCode, Launch, copied_bytes
 from harness.targets.tiovx import code
 from harness.targets.tiovx.build import COMPILER
 from harness.targets.tiovx.code import TiovxLowering
@@ -57,6 +57,10 @@ class Tiovx(Target):
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
         """Return the code of an item on the A72; the constants configure the core's kernels."""
         return code.generate(item, launches, CORES[self.variant], self.lowering_of)
+
+    def device_bytes(self, launches: Sequence[Launch]) -> int:
+        """Return the bytes of the tensors that the DSP reads and writes."""
+        return copied_bytes(launches)
 
     def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002 - of TIOVX
         """Return which objects of TIOVX are too few for these graphs (tivx_config_j721e.h)."""

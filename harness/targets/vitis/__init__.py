@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.boards.profile import Profile
 from harness.targets.base import HARDWARE, KERNELS, KernelCompiler, Target
 from harness.targets.generated import ItemCode, Launch
-from harness.targets.vitis import circuit, code, fabric
+from harness.targets.vitis import circuit, code, fabric, records
 from harness.targets.vitis.build import COMPILER
 from harness.targets.vitis.settings import VitisSettings
 
@@ -19,6 +19,7 @@ SIMULATION = "host-simulation of Vitis HLS (C++)"  # in simulators/vitis, too
 EMULATION = "XCL_EMULATION_MODE"  # in kernels/vitis/xrt.cpp, too: XRT then plays the device itself
 
 
+WORD_BYTES = 4
 FOLD = "fold"  # `vitis:fold4`: four products share a multiplier
 
 CHECKLIST = (
@@ -94,6 +95,10 @@ class Vitis(Target):
     def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002
         """Return the resources of the fabric that exceed those of a K26, which every Kria has; None if they suffice."""
         return fabric.shortage(launches, self.fold)
+
+    def device_bytes(self, launches: Sequence[Launch]) -> int:
+        """Return the bytes of the records that move between A53 and fabric: a word of 32 bits for each value."""
+        return sum(WORD_BYTES * sum(records.most_words(launch)) for launch in launches)
 
     def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:
         """Return the resources of the fabric, and the predicted cycles."""

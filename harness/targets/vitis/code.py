@@ -144,9 +144,7 @@ def _launch_text(launch: Launch, made_by: Kernel) -> str:
     """Return the launch as a value: its arrays, its layers, and how wide its records are."""
     name, circuits = _name(launch), made_by.circuits
     partial, full = (records.made(launch, everything=everything).width for everything in (False, True))
-    given = records.given(launch).width
-    stages = [stage for of in circuits for stage in of.stages]
-    most = max(given, full, *(width for each in stages for width in (each.input_width, each.output_width)))
+    given, (most_given, most_made) = records.given(launch).width, records.most_words(launch)
     arrays = [f"    {array.text}," for array in _arrays(launch)]
     told = [f'    {{"{of.name}", {f"{of.name}_told" if of.tables else "NULL"}, {len(of.tables)}}},' for of in circuits]
     return "\n".join(
@@ -158,7 +156,8 @@ def _launch_text(launch: Launch, made_by: Kernel) -> str:
             f"}};\nstatic struct vitis_launch {name} = {{",
             f'    .kernel = "{made_by.name}", .arrays = {name}_arrays, .array_count = {len(arrays)},',
             f"    .layers = {name}_layers, .layer_count = {len(circuits)}, .given_width = {given},",
-            f"    .made_width = {partial}, .full_width = {full}, .most_width = {most},\n}};",
+            f"    .made_width = {partial}, .full_width = {full},",
+            f"    .most_given = {most_given}, .most_made = {most_made},\n}};",
         ]
     )
 

@@ -109,6 +109,15 @@ def made(launch: Launch, everything: bool) -> Record:
     return flows(launch, everything)[-1].after
 
 
+def most_words(launch: Launch) -> tuple[int, int]:
+    """Return the largest number of words a vector that the kernel is given, and that it makes.
+
+    Besides the launch, a proof asks for single stages: a sum of a layer's inputs, and the code of its sums.
+    """
+    stages = (size for task in launch for size in (sum(each.size for each in task.layer.inputs), task.layer.size))
+    return max(given(launch).width, *stages), made(launch, everything=True).width
+
+
 def flows(launch: Launch, everything: bool) -> tuple[Flow, ...]:
     """Return the change of the record by every layer of a launch, in order."""
     found: list[Flow] = []
