@@ -21,7 +21,7 @@ from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
 from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, samples
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, samples
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
@@ -169,7 +169,7 @@ class ArgExtremum(Layer):
         finite: Array = np.asarray(np.isfinite(inputs[0]).all(axis=1, keepdims=True))
         return finite
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield every order of the values, or of many values some orders."""
         complete = self.input.size <= ORDERED_WIDTH
         inputs = orders(self) if complete else some_orders(self)

@@ -21,7 +21,7 @@ from harness.operators.fault_models import FaultModel, Single, other_sums
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.region import Region
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
@@ -184,7 +184,7 @@ y = s / count                                                        count: valu
         for cause, output in outputs.items():
             yield FaultModel(cause, ORDER, output)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         return of_samples(self, "the values of a window are added in their order and divided by their number")
 

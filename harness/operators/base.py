@@ -26,6 +26,7 @@ from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.obligations import (
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -278,12 +279,8 @@ class Layer(ABC):
         """Return bounds of a float32 input that reach every output and one step more; for lack of a stated box."""
         return DEFAULT_BOX
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - see above
-        """Yield the obligations of a proof about the stages of the layer.
-
-        `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
-        number of generated vectors that pass through every sum.
-        """
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - see above
+        """Yield the obligations of a proof of this extent about the stages of the layer."""
         raise RequestError(
             f"layer {self.name}: a proof of {self.operator} is not available",
             "use harness run, which compares every activation of its vectors",
@@ -559,7 +556,7 @@ class Selection(Layer):
         """Return the errors at the places of their values."""
         return self.linear(at.errors)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the obligation that every value is copied to its place."""
         sizes = [tensor.size for tensor in self.inputs]
         evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
@@ -609,7 +606,7 @@ class Comparison(Layer):
         """The operation for float32 or for codes."""
         return self.fragments[self.of_codes]
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield numbers around the bounds, or all codes; nothing is rounded."""
         if self.of_codes:
             return iter([every_code(self.size, self.size, self.dtype, self.prepare())])

@@ -30,7 +30,7 @@ from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_r
 from harness.operators.float_samples import of_samples
 from harness.operators.frames import Frames
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
@@ -213,7 +213,7 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
                 right = LITTLE_ENDIAN if "bytes" in cause else ORDER
                 yield FaultModel(cause, right, output.astype(np.float32).reshape(inputs[0].shape))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         return of_samples(self, "four operations in their order, each rounded to float32 as IEEE 754 says")
 

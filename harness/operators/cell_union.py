@@ -24,7 +24,7 @@ from harness.operators import onnx_function
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
 from harness.operators.text import Fragment
@@ -151,7 +151,7 @@ class CellUnion(Layer):
         """Return the function that follows the diagram from both cells of each axis."""
         return lambda x: self._union(x, (0, 1))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield a point inside each cell, all positions of each axis, and random positions."""
         count, evaluate = math.prod(self.shape), self.prepare()
         complete = count <= ALL_CELLS

@@ -18,7 +18,7 @@ from harness.operators import onnx_function
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, all_codes
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, all_codes
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
 from harness.operators.text import Fragment
@@ -99,7 +99,7 @@ class CheckPositions(Layer):
         """Return the function that looks the flags up."""
         return lambda x: _union(self.flags[np.arange(self.input.size), x])
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all codes of each column with all codes of any other one."""
         pairs = self.input.size * (self.input.size - 1) // 2
         yield Obligation(

@@ -21,6 +21,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
     VECTORS,
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -180,7 +181,7 @@ class CodePairs(CodeFunction):
         codes = all_codes(self.dtype).astype(np.float32)
         return codes[:, None], codes[None]
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all pairs of codes at every place, or all codes beside a constant."""
         evaluate = self.prepare()
         if self.operand is not None:

@@ -11,7 +11,7 @@ from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.scaled_sum import ScaledSum
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32
@@ -36,9 +36,9 @@ class Contraction(ScaledSum):
         """Yield those of the steps after the sum."""
         return contraction_faults.finishing_fault_models(self, sums)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:
         """Yield those of the sums and of the steps after them."""
-        return contraction_proof.obligations(self, random_vectors)
+        return contraction_proof.obligations(self, extent)
 
     def assumptions(self) -> Iterator[str]:
         """Yield the facts that samples of the sums do not show."""

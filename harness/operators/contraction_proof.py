@@ -9,7 +9,7 @@ intermediate that is too narrow for any part, such as int16 pairs of products, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from harness.operators.obligations import (
     MIXED,
     VECTORS,
     Causes,
+    Extent,
     Fact,
     Numbers,
     Obligation,
@@ -40,13 +41,13 @@ NEIGHBOURS = 2
 EVENLY = 1024
 
 
-def obligations(layer: ScaledSum, random_vectors: int) -> Iterator[Obligation]:
+def obligations(layer: ScaledSum, extent: Extent) -> Iterator[Obligation]:
     """Yield those of the sums, then those of the steps after them."""
-    yield from _of_sums(layer, random_vectors)
+    yield from _of_sums(layer, extent)
     yield from _of_finish(layer)
 
 
-def _of_sums(layer: ScaledSum, random_vectors: int) -> Iterator[Obligation]:
+def _of_sums(layer: ScaledSum, extent: Extent) -> Iterator[Obligation]:
     low, high = layer.accumulator_bounds()
     yield Obligation(
         ProofStep.ACCUMULATION,
@@ -58,31 +59,39 @@ def _of_sums(layer: ScaledSum, random_vectors: int) -> Iterator[Obligation]:
         Fact(lambda: _overflow(low, high)),
     )
     signs, exact = _signs(layer), layer.accumulate()
-    together = 2 * len(signs) * len(layer.terms()) + RANDOM_VECTORS
-    yield Obligation(
-        ProofStep.ACCUMULATION,
-        StageKind.ACCUMULATE,
-        "every weight is multiplied with its own input, and every bias and zero point is accounted for",
-        "each input of a sum alone at each of its 256 codes, all others at their zero point",
-        CODES * len(layer.weights) * layer.size,
-        single_codes(layer),
-    )
+    drawn = min(extent.random_vectors, RANDOM_VECTORS)
+    together = 2 * len(signs) * len(layer.terms()) + drawn
+    yield _of_single_codes(layer, extent)
     yield Obligation(
         ProofStep.ACCUMULATION,
         StageKind.ACCUMULATE,
         "the terms add up, at the extremes of every part of a sum too",
-        f"for each column the input codes that bring it to its bounds, and their neighbours; {RANDOM_VECTORS:,} random "
-        "vectors",
+        f"for each column the input codes that bring it to its bounds, and their neighbours; {drawn:,} random vectors",
         together * layer.size,
-        Outputs(lambda: _extreme_parts(layer, signs), exact),
+        Outputs(lambda: _extreme_parts(layer, signs, drawn), exact),
     )
-    yield _of_pairs(layer, random_vectors)
+    yield _of_pairs(layer, extent.random_vectors)
+
+
+def _of_single_codes(layer: ScaledSum, extent: Extent) -> Obligation:
+    """Return the obligation of each term alone: for every sum, or for one sum of a convolution each."""
+    statement = "every weight is multiplied with its own input, and every bias and zero point is accounted for"
+    alone = "each input of a sum alone at each of its 256 codes, all others at their zero point"
+    rows = CODES * len(layer.weights)
+    vectors = 0 if extent.every_position or layer.positions == 1 else _vectors_in_windows(layer, rows)
+    step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
+    if not vectors:
+        return Obligation(step, part, statement, alone, rows * layer.size, single_codes(layer))
+    method = f"{alone}; each at one position, in {vectors:,} vectors"
+    shown = Outputs(lambda: _in_windows(layer, rows, lambda row: _single_code(layer, row)), layer.accumulate())
+    return Obligation(step, part, statement, method, vectors * layer.size, shown)
 
 
 def _of_pairs(layer: ScaledSum, random_vectors: int) -> Obligation:
     exact, statement = layer.accumulate(), "the term of an input does not depend on another input"
     step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
-    vectors = _pair_vectors(layer)
+    rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
+    vectors = _vectors_in_windows(layer, rows)
     if layer.positions == 1 or not vectors:  # without a window inside the image no sum has all its terms
         pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
         method = (
@@ -91,20 +100,19 @@ def _of_pairs(layer: ScaledSum, random_vectors: int) -> Obligation:
         )
         shown = Pairs(layer.input.size, random_vectors, exact)
         return Obligation(step, part, statement, method, (pairs + random_vectors) * layer.size, shown)
-    rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
-    drawn = max(random_vectors // layer.positions, RANDOM_VECTORS)
+    drawn = max(random_vectors // layer.positions, min(random_vectors, RANDOM_VECTORS))
     method = (
         f"{rows:,} rows in which any two inputs of a sum have every pair of codes (orthogonal array over GF(256)), "
         f"each at one position, in {vectors:,} vectors; {drawn:,} random vectors"
     )
-    inputs = Outputs(lambda: _pairs_in_windows(layer, drawn), exact)
+    inputs = Outputs(lambda: _pairs_in_windows(layer, rows, drawn), exact)
     return Obligation(step, part, statement, method, (vectors + drawn) * layer.size, inputs)
 
 
-def _pair_vectors(layer: ScaledSum) -> int:
-    """Return the number of vectors of `_pairs_in_windows` without the random ones."""
+def _vectors_in_windows(layer: ScaledSum, rows: int) -> int:
+    """Return the number of vectors of `_in_windows`; 0 if no sum has all its terms."""
     sums = _sums_of_alignments(layer)
-    return len(np.flatnonzero(sums)) * _vectors_of_alignment(layer, sums)
+    return len(np.flatnonzero(sums)) * _vectors_of_alignment(sums, rows)
 
 
 def _sums_of_alignments(layer: ScaledSum) -> list[int]:
@@ -112,26 +120,42 @@ def _sums_of_alignments(layer: ScaledSum) -> list[int]:
     return [int(whole.max()) + 1 for whole in layer.whole_sums()]
 
 
-def _vectors_of_alignment(layer: ScaledSum, sums: list[int]) -> int:
-    """Return the number of vectors of each alignment in which these sums take all rows of the arrays."""
-    rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
+def _vectors_of_alignment(sums: list[int], rows: int) -> int:
+    """Return the number of vectors of each alignment in which these sums take all rows."""
     return -(-rows // max(sum(sums), 1))
 
 
-def _pairs_in_windows(layer: ScaledSum, random_vectors: int) -> Iterator[Array]:
+def _in_windows(layer: ScaledSum, rows: int, codes: Callable[[npt.NDArray[np.intp]], Array]) -> Iterator[Array]:
+    """Yield vectors in which each of `rows` is the inputs of one sum; sums side by side have no input in common.
+
+    `codes` returns the codes of rows, given by their numbers (n,), for all terms of a sum: (n, K).
+    """
+    at_once, done = max(BYTES_AT_ONCE // (8 * layer.input.size), 1), 0
+    of_alignments = _sums_of_alignments(layer)
+    count = _vectors_of_alignment(of_alignments, rows)
+    for term, whole, sums in zip(layer.terms(), layer.whole_sums(), of_alignments, strict=True):
+        place = np.maximum(whole, 0)
+        for first in range(0, count if sums else 0, at_once):
+            vectors = np.arange(first, min(first + at_once, count))[:, None]
+            taken = (done + vectors * sums + np.arange(sums)) % rows
+            of_sums = codes(taken.ravel()).reshape(len(vectors), sums, -1)
+            yield of_sums[:, place, term].view(layer.input.dtype)
+        done += count * sums
+
+
+def _single_code(layer: ScaledSum, row: npt.NDArray[np.intp]) -> Array:
+    """Return rows (n, K) in which one term has one code, term by term, and the others are at the zero point."""
+    found = np.full((len(row), len(layer.weights)), layer.a_zero_point, layer.input.dtype)
+    found[np.arange(len(row)), row // CODES] = np.arange(CODES, dtype=np.uint8).view(layer.input.dtype)[row % CODES]
+    return found
+
+
+def _pairs_in_windows(layer: ScaledSum, rows: int, random_vectors: int) -> Iterator[Array]:
     """Yield vectors whose sums without a common input each have a row of an orthogonal array; then random vectors."""
     size, depth = layer.input.size, len(layer.weights)
     arrays = np.concatenate([orthogonal_array.pairs(depth, each) for each in orthogonal_array.arrangements(depth)])
-    at_once, done = max(BYTES_AT_ONCE // (8 * size), 1), 0
-    of_alignments = _sums_of_alignments(layer)
-    count = _vectors_of_alignment(layer, of_alignments)
-    for term, whole, sums in zip(layer.terms(), layer.whole_sums(), of_alignments, strict=True):
-        for first in range(0, count if sums else 0, at_once):
-            vectors = np.arange(first, min(first + at_once, count))[:, None]
-            row = (done + vectors * sums + np.maximum(whole, 0)) % len(arrays)
-            yield arrays[row, term].view(layer.input.dtype)
-        done += count * sums
-    rng = np.random.default_rng(0)
+    yield from _in_windows(layer, rows, lambda row: arrays[row])
+    at_once, rng = max(BYTES_AT_ONCE // (8 * size), 1), np.random.default_rng(0)
     for first in range(0, random_vectors, at_once):
         drawn = rng.integers(0, CODES, (min(at_once, random_vectors - first), size), np.uint8)
         yield drawn.view(layer.input.dtype)
@@ -214,7 +238,7 @@ def extremes(layer: ScaledSum) -> Array:
     inputs have some codes one nearer to the middle: a sum at its bound may have more factors of 2 than those near it,
     so that a float32 could represent it, which above 2^24 represents no odd number.
     """
-    return np.concatenate(list(_extreme_parts(layer, _signs(layer))))
+    return np.concatenate(list(_extreme_parts(layer, _signs(layer), RANDOM_VECTORS)))
 
 
 def _signs(layer: ScaledSum) -> npt.NDArray[np.int8]:
@@ -228,7 +252,7 @@ def _signs(layer: ScaledSum) -> npt.NDArray[np.int8]:
     return found
 
 
-def _extreme_parts(layer: ScaledSum, signs: npt.NDArray[np.int8]) -> Iterator[Array]:
+def _extreme_parts(layer: ScaledSum, signs: npt.NDArray[np.int8], random_vectors: int) -> Iterator[Array]:
     """Yield the vectors of `extremes` in parts that fit into memory."""
     limits, size, rng = np.iinfo(layer.input.dtype), layer.input.size, np.random.default_rng(0)
     bounds = np.array([layer.a_zero_point, limits.max, limits.min], layer.input.dtype)
@@ -239,6 +263,6 @@ def _extreme_parts(layer: ScaledSum, signs: npt.NDArray[np.int8]) -> Iterator[Ar
             yield codes
             inwards = rng.integers(0, 2, codes.shape, np.int8).astype(codes.dtype)
             yield np.where(codes == limits.min, codes + inwards, np.where(codes == limits.max, codes - inwards, codes))
-    for first in range(0, RANDOM_VECTORS, at_once):
-        count = min(at_once, RANDOM_VECTORS - first)
+    for first in range(0, random_vectors, at_once):
+        count = min(at_once, random_vectors - first)
         yield rng.integers(limits.min, limits.max + 1, (count, size), layer.input.dtype)

@@ -21,7 +21,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Selection, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, every_byte
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, every_byte
 from harness.operators.onnx_function import DOMAIN
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
@@ -164,7 +164,7 @@ class Delay(Selection):
         given = both[:, self.size :].reshape(len(both), outer, new, inner)
         return np.concatenate([before[:, :, new:], given], axis=2).reshape(len(both), -1)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield that a step moves the frames, and that a stream begins with the constant."""
         both, size = self.size + self.input.size, self.size
         bytes_of_both = "every byte of every value takes all 256 values, each in an order of its own"

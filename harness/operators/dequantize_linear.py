@@ -28,7 +28,7 @@ from harness.operators.fault_models import (
     toward_zero,
 )
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed
+from harness.operators.obligations import MIXED, VECTORS, Extent, Obligation, Outputs, ProofStep, StageKind, mixed
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import Fragment
@@ -161,7 +161,7 @@ class DequantizeLinear(Layer):
         swapped = scaled(right, scale.byteswap())
         yield FaultModel("the bytes of the scale are in the other order", LITTLE_ENDIAN, swapped)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all values, all pairs of values in any two columns, and columns of few different values."""
         pairs = len(orthogonal_array.arrangements(self.size)) * orthogonal_array.PAIR_VECTORS
         yield Obligation(

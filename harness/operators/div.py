@@ -19,7 +19,7 @@ from harness.operators import terms
 from harness.operators.base import fields
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32
 from harness.operators.terms import BinaryLayer, fragment, fragment_of_axes
@@ -101,6 +101,6 @@ class Div(BinaryLayer):
         """The operation by which of the terms is constant."""
         return super().fragment if self.broadcasts or self.dividend is None else DIV_INTO
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield samples; the pairs of BinaryLayer would divide by 0."""
         return of_samples(self, "quotients are rounded to float32 as IEEE 754 says")

@@ -25,7 +25,7 @@ from harness.operators.fault_models import FaultModel, through_float16, tree_sum
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.linear import Linear
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
 from harness.operators.tensor import FLOAT32, LARGEST
 
 TERMS_AT_ONCE = 1 << 17
@@ -155,7 +155,7 @@ class FloatContraction(Linear):
         flushed = np.where(np.abs(right) < small, right * np.float32(0), right)
         yield FaultModel("a subnormal result is flushed to zero", "it is kept", flushed)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - samples
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:
         """Yield single inputs, which show every weight, and vectors whose sums differ in every other known order."""
         evaluate, size = self.prepare(), self.input.size
         most = max(WORK_OF_A_PROOF // (len(self.weights) * self.size), 4)
@@ -169,7 +169,7 @@ class FloatContraction(Linear):
             Outputs(lambda: _single_inputs(size, singles), evaluate),
             complete=False,
         )
-        count = min(most, random_vectors)
+        count = min(most, extent.random_vectors)
         yield Obligation(
             ProofStep.OTHERS,
             StageKind.COMPUTE,

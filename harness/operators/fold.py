@@ -16,7 +16,7 @@ from harness.operators import broadcast, text
 from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
 from harness.operators.tensor import Tensor
 from harness.operators.text import Fragment
@@ -99,7 +99,7 @@ class Fold(Layer):
         """Return where the output is a number."""
         return ~np.isnan(expected)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         return of_samples(self, self.statement)
 

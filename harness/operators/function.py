@@ -24,6 +24,7 @@ from harness.operators.obligations import (
     MIXED,
     SPREAD_VALUES,
     VECTORS,
+    Extent,
     Numbers,
     Obligation,
     Outputs,
@@ -116,10 +117,10 @@ class Function(Layer):
         """Return where input and output are no NaN."""
         return ~(np.isnan(inputs[0]) | np.isnan(expected))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:
         """Yield all floats or numbers of all magnitudes, and the independence of columns."""
         numbers = self._numbers()
-        if all_floats:
+        if extent.all_floats:
             infinite = np.array([np.inf, -np.inf], np.float32)
             count = INFINITY_BITS + (not np.isnan(self.function(infinite)).any())
             for sign, start in (("positive", 0), ("negative", NEGATIVE)):
@@ -137,12 +138,12 @@ class Function(Layer):
             StageKind.COMPUTE,
             "numbers become those of the specification, in every column",
             f"{len(numbers):,} numbers of all magnitudes, among them those where the formula changes, pass through "
-            f"every column; {MIXED}{'' if all_floats else '; not complete'}",
+            f"every column; {MIXED}{'' if extent.all_floats else '; not complete'}",
             (len(numbers) + VECTORS) * self.size,
             Outputs(
                 lambda: [np.repeat(numbers[:, None], self.size, axis=1), mixed(numbers, self.size)], self.prepare()
             ),
-            complete=all_floats,
+            complete=extent.all_floats,
         )
 
     def _numbers(self) -> Single:

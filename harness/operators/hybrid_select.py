@@ -19,7 +19,7 @@ from harness.operators.base import Evaluate, Layer, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64
 from harness.operators.text import Fragment
@@ -99,7 +99,7 @@ y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
         """Count the branches and the failed checks."""
         return _Counter()
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all checks with all sets of advisories."""
         ranges = [np.arange(BITS), np.arange(1 << BITS), np.arange(2 * STALE), np.array([0, UNSAFE])]
         rows = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 4).astype(np.int64)

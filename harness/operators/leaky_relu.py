@@ -22,6 +22,7 @@ from harness.operators.obligations import (
     MIXED,
     SPREAD_VALUES,
     VECTORS,
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -109,7 +110,7 @@ class LeakyRelu(Layer):
         """Return the factor."""
         return (f"alpha {text.floats(self.alpha)}",)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield numbers of all magnitudes and those around 0."""
         patterns = np.linspace(0, (1 << 32) - 1, max(SPREAD_VALUES // self.size, 1024)).astype(np.uint32)
         spread = patterns.view(np.float32)

@@ -21,7 +21,7 @@ from harness.operators.base import Constants, fields, limits
 from harness.operators.codes import Affine, CodeFunction
 from harness.operators.fault_models import FaultModel, Single, other_zero_points
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, every_code
+from harness.operators.obligations import Extent, Obligation, every_code
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import Fragment
@@ -161,7 +161,7 @@ class Lookup(CodeFunction):
             f"{self.x.zero_point} to {self.y.zero_point}",
         )
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all codes at every place."""
         yield every_code(self.size, self.size, self.dtype, self.prepare())
 

@@ -24,7 +24,7 @@ from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
@@ -216,7 +216,7 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         for cause, output in outputs.items():
             yield FaultModel(cause, ORDER, output.astype(np.float32).reshape(x.shape))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         return of_samples(self, "squares are added channel by channel, then roots and a quotient, each rounded")
 

@@ -24,6 +24,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
     VECTORS,
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -210,7 +211,7 @@ class MaxPool(Windowed, Selection):
             padded = self._first(self._views(x, 0))
             yield FaultModel(f"padding takes part with the {noun} 0", "padding is never chosen", padded)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield single values of a window above the others, and vectors in which any two values are in any order."""
         evaluate = self.prepare()
         values = all_codes(self.dtype) if self.of_codes else _spread()

@@ -48,6 +48,20 @@ class StageKind(enum.Enum):
     """The part that copies the columns of a tensor, which several items compute, into one buffer."""
 
 
+@dataclass(frozen=True)
+class Extent:
+    """The extent of a proof: what it asks of stages that are too slow, or have too many inputs, for everything.
+
+    `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
+    number of generated vectors that pass through every sum.  With `every_position` each term of a convolution's sum
+    takes all codes at each position of the image, without it at one position.
+    """
+
+    all_floats: bool
+    random_vectors: int = 1 << 16
+    every_position: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """The stage computes the `expected` output for all of these inputs, batches (n, input size)."""

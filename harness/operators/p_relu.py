@@ -19,7 +19,7 @@ from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single, to
 from harness.operators.float_errors import Perturbed
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
@@ -147,7 +147,7 @@ class PRelu(Layer):
             swapped = self._selected(x, below, x * slopes.byteswap())
             yield FaultModel("the bytes of the slopes are in the other order", LITTLE_ENDIAN, swapped)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         return of_samples(
             self, "numbers below 0 are multiplied by their slope, rounded to float32, and others are kept"

@@ -21,7 +21,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed
+from harness.operators.obligations import MIXED, VECTORS, Extent, Obligation, Outputs, ProofStep, StageKind, mixed
 from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, LARGEST, UINT8
@@ -137,7 +137,7 @@ class Position(Layer):
         known = self.cuts[np.isfinite(self.cuts) & (np.abs(self.cuts) < np.float32(LARGEST))]
         return (float(known.min()), float(known.max())) if known.size else super().representable()
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the neighbours of all cuts, and the independence of columns."""
         numbers = self._notable(SPREAD_VALUES // self.size)
         yield Obligation(

@@ -27,6 +27,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
     VECTORS,
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -313,7 +314,7 @@ y = round_half_even(v)                                         clamped to uint8 
     def _means(self, x: Array) -> Single:
         return self._sums(self._differences(x)) / self._divisors()
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
         """Yield each value of a window alone, vectors of a few codes, and random ones."""
         evaluate, codes = self.prepare(), all_codes(self.dtype)
         place = np.tile(self.window.alignments()[0], self.input.shape[0])

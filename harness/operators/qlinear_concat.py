@@ -22,7 +22,7 @@ from harness.operators.counters import VALUES
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.lookup import DIVISION, reading
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, all_codes, every_code
+from harness.operators.obligations import Extent, Obligation, all_codes, every_code
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
@@ -150,7 +150,7 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         zero_points = text.span(np.array([each.zero_point for each in self.x], np.int32))
         return f"{text.floats(scales)} to {text.floats(self.y.scale)}", f"{zero_points} to {self.y.zero_point}"
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all codes at every place."""
         evaluate, ends = self.prepare(), np.cumsum([source.size for source in self.inputs])[:-1]
         yield every_code(self.size, self.size, self.dtype, lambda all_: evaluate(*np.split(all_, ends, axis=1)))

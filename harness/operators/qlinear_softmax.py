@@ -29,6 +29,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
     VECTORS,
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -207,7 +208,7 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
             for cause, wrong in v.items():
                 yield FaultModel(cause, ORDER, codes.nearest(wrong))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
         """Yield codes that differ little and much, the largest in every column; not every vector can be tried."""
         count = VALUES + VECTORS + 2 * samples(self.size) + self.size
         yield Obligation(

@@ -32,7 +32,17 @@ from harness.operators.exact import (
 )
 from harness.operators.fault_models import LITTLE_ENDIAN, Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, Steps, mixed
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Extent,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    Steps,
+    mixed,
+)
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -209,10 +219,10 @@ class QuantizeLinear(Layer):
         swapped = _divided(x, self.scale.byteswap())
         yield FaultModel("the bytes of the scale are in the other order", LITTLE_ENDIAN, codes.nearest(swapped))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:
         """Yield all floats or the thresholds, and the independence of columns."""
         sweep = sweeps.float_sweep(self.size)
-        if all_floats:
+        if extent.all_floats:
             yield Obligation(
                 ProofStep.QUANTIZATION,
                 StageKind.COMPUTE,
@@ -232,7 +242,7 @@ class QuantizeLinear(Layer):
             StageKind.COMPUTE,
             "the code changes exactly at the thresholds of the specification, in every column",
             f"{2 * NEIGHBOURS} neighbours of all 255 thresholds, special values and {spread:,} evenly spread bit "
-            f"patterns pass through every column{'' if all_floats else argument}",
+            f"patterns pass through every column{'' if extent.all_floats else argument}",
             notable.size * self.size,
             Outputs(lambda: [np.repeat(notable[:, None], self.size, axis=1)], self.prepare()),
         )

@@ -24,7 +24,7 @@ from harness.operators.fault_models import FaultModel, other_sums
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT64, LARGEST
 from harness.operators.text import Fragment
@@ -208,7 +208,7 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
                 yield FaultModel("the sum is multiplied by 1 / count", "it is divided", inverse)
                 yield FaultModel("the sum is not divided", "it is divided by the number of values", added)
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         verb = "compared" if self.chooses else "added"
         return of_samples(self, f"the values along the axes are {verb} row by row, and each operation is rounded")

@@ -21,7 +21,7 @@ from harness.operators.fault_models import FaultModel, Single
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Extent, Obligation
 from harness.operators.resampling import Resampling
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
@@ -138,7 +138,7 @@ class ResizeLinear(Layer):
         nearest[0][1] = nearest[1][1] = 0
         yield FaultModel("the value before is taken", order, self._between(x, self.rows, self.columns, *nearest))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
         return of_samples(self, "values are interpolated between columns, then between rows, each operation rounded")
 

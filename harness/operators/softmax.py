@@ -24,6 +24,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
     VECTORS,
+    Extent,
     Obligation,
     Outputs,
     ProofStep,
@@ -189,7 +190,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         """Return where input and output are no NaN."""
         return ~(np.isnan(inputs[0]) | np.isnan(expected))
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - sampled
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - sampled
         """Yield values near each other and far apart, the largest in every column; not every vector can be tried."""
         count = VECTORS + 3 * samples(self.size) + self.size
         yield Obligation(

@@ -18,7 +18,17 @@ from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_fl
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Extent,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    mixed,
+    samples,
+)
 from harness.operators.region import Pieces, Way
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
@@ -242,7 +252,7 @@ class BinaryLayer(Layer):
         """Return those of the inputs, as ONNX Runtime may compute the layer together with the sum before."""
         return before
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
         if any(tensor.size != self.size for tensor in self.inputs):
             yield from of_samples(self, f"{self.result}s of the right terms are rounded to float32 as IEEE 754 says")

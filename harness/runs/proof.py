@@ -25,9 +25,9 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:
         probe = Probe(deployed, program.options(job.plan), job.profile.timeout_s, Path(scratch))
-        subject, wanted = Subject.of(job.program, probe), effort_of(document.where_of(job))
+        subject, wanted = Subject.of(job.program, probe), effort_of(document.where_of(job), job.network)
         of_file = structure.questions(job.program, (job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]))
-        stages = proof.questions(subject, all_floats=all_floats, random_vectors=wanted.random_vectors)
+        stages = proof.questions(subject, wanted.extent(all_floats=all_floats))
         asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
         with console.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)
@@ -38,7 +38,7 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
 
 def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
     """Yield the obligations of launches and of the network as a whole."""
-    vectors = composition.seeded(job.network, job.request.seed)
+    vectors = composition.seeded(job.network, job.request.seed, wanted)
     expected = job.reference.activations(vectors)
     yield from launches.questions(job.program, probe, vectors, expected, wanted)
     yield from composition.questions(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
+from harness.operators.tensor import Tensor
 
 C_TYPES = {
     "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint16": "uint16_t",
@@ -139,7 +140,7 @@ def copied_bytes(launches: Sequence[Launch]) -> int:
     """Return the bytes of a vector in one copy of every buffer that each launch reads or writes."""
     total = 0
     for launch in launches:
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
         for task in launch:
             tensors |= dict(zip(task.sources, task.layer.inputs, strict=True))
         tensors |= {f"{task.layer.name}_output": task.layer.output for task in launch}

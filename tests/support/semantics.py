@@ -17,6 +17,7 @@ from harness.analysis.traceability.sources import Body, Sources
 from harness.boards.profile import Profile
 from harness.core.installation import BOARDS_FILE, ROOT
 from harness.operators.base import Layer
+from harness.operators.obligations import Extent
 from harness.plan import plan
 from harness.targets import LayerCode, bundle, codegen
 from tests.campaigns.misra.check import NETWORKS, network
@@ -42,7 +43,7 @@ def _of_network(name: str, host: Profile) -> Iterator[tuple[tuple[str, str], str
     texts = {path: text.decode().splitlines() for path, text in bundle.sources_of(generated, host).items()}
     sources = Sources(sorted(path for path in texts if path.startswith("kernels/c/")), lambda file: texts.get(file, ()))
     claims: dict[str, list[Question]] = {}
-    for question in proof.questions(Subject.of(generated, None), all_floats=True):
+    for question in proof.questions(Subject.of(generated, None), Extent(all_floats=True)):
         claims.setdefault(question.layer or "", []).append(question)
     seen: set[tuple[str, str]] = set()
     for task, code in zip(generated.plan.tasks, generated.tasks, strict=True):

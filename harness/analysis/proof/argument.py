@@ -19,7 +19,7 @@ from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import ProofStep, StageKind
+from harness.operators.obligations import Extent, ProofStep, StageKind
 from harness.operators.region import Region
 from harness.operators.tensor import FLOAT32
 from harness.plan.plan import Plan
@@ -27,9 +27,6 @@ from harness.targets import LayerCode
 from harness.targets.codegen import Program, item_views, merged_places
 
 Advance = Callable[[int], object]
-
-DRAWN_VECTORS = 1 << 16
-"""Default number of random vectors that the program generates."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +118,8 @@ def in_order(questions: Iterable[Question]) -> list[Question]:
     return sorted(questions, key=lambda question: list(ProofStep).index(question.step))
 
 
-def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN_VECTORS) -> Iterator[Question]:
-    """Yield all that is asked of single stages and of the reference.
-
-    `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes;
-    `random_vectors` pass through every sum of products.
-    """
+def questions(subject: Subject, extent: Extent) -> Iterator[Question]:
+    """Yield all that is asked of single stages, to this extent, and of the reference."""
     yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe, subject.regions)
     for layer in subject.network.layers:
         if layer.sweep() is not None:
@@ -139,7 +132,7 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
         merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
         yield from (composition.merging(part, each, subject.merges[each.name], subject.probe) for each in merges)
         stages = {stage.part: stage for stage in code.stages}
-        for obligation in part.obligations(all_floats=all_floats, random_vectors=random_vectors):
+        for obligation in part.obligations(extent):
             yield answers.question(obligation, part, stages[obligation.part], subject.probe)
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness import targets
-from harness.operators.obligations import ProofStep
+from harness.model.network import Network
+from harness.operators.obligations import Extent, ProofStep
 
 Note: TypeAlias = Callable[[str], object]
 """Hears of each answer of the program that was found right, by its SHA-256."""
@@ -71,6 +72,10 @@ class Claim:
 
 MOST = 1 << 18
 """Executions in one process: more than a 16-bit counter counts.  On a stand-in: vectors, in larger blocks."""
+OPERATIONS = 1 << 33
+"""Operations of a question to a stand-in, which computes 10^7 to 10^8 of them a second: minutes, not hours."""
+FEWEST = 64
+"""Number of vectors of a question, however large the network is."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class Effort:
 
     The network has fewer than its launches, of which it consists, as its hand-overs take most of the time.
     `random_vectors` pass through every sum of products, `overlapping` executions run with shifted items,
-    and one in which each item in turn is `late_us` late.
+    and one in which each item in turn is `late_us` late.  Whole runs have at least `vectors` seeded vectors,
+    launches at most `of_launch` of each kind.  `every_position` is that of `Extent`.
     """
 
     launches: Sequence[int]
@@ -88,15 +94,31 @@ class Effort:
     random_vectors: int
     overlapping: int
     late_us: int = 3_000_000
+    vectors: int = 2000
+    of_launch: int = 4096
+    every_position: bool = True
+
+    def extent(self, *, all_floats: bool) -> Extent:
+        """Return what is asked of single stages."""
+        return Extent(all_floats, self.random_vectors, self.every_position)
 
 
-def effort_of(ran_on: Sequence[str]) -> Effort:
-    """Return the effort for a plan whose items ran on the devices `ran_on`."""
-    slow = [where != targets.HARDWARE for where in ran_on]
+def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
+    """Return the effort for a plan whose items ran on the devices `ran_on`; a stand-in of a large network has less."""
     launches = [_launch_executions(where) for where in ran_on]
-    if any(slow):
-        return Effort(launches, network=20_000, block=64, random_vectors=1 << 16, overlapping=4096)
-    return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
+    if all(where == targets.HARDWARE for where in ran_on):
+        return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
+    vectors = max(OPERATIONS // max(sum(layer.operations for layer in network.layers), 1), FEWEST)
+    return Effort(
+        [min(executions, vectors) for executions in launches],
+        network=min(20_000, vectors // 2),
+        block=min(64, max(vectors // 2000, 2)),
+        random_vectors=min(1 << 16, vectors),
+        overlapping=min(4096, vectors),
+        vectors=min(2000, vectors),
+        of_launch=min(4096, vectors),
+        every_position=vectors >= 1 << 16,
+    )
 
 
 def _launch_executions(where: str) -> int:

@@ -41,8 +41,6 @@ from harness.reference.generated import Passes
 from harness.reference.stimuli import stimuli
 from harness.targets import Stage
 
-VECTORS = 2000
-"""Executions of each whole run under delays."""
 DELAY_US = 300
 BLOCKS = (1, 7, 64)
 SHIFTED_BLOCKS = (1, 8)
@@ -51,9 +49,9 @@ SHORTEST_SHIFT_NS = 1000
 """Time of a layer that is shorter than a reading of the clock."""
 
 
-def seeded(network: Network, seed: int) -> Array:
-    """Return the vectors of whole runs, float32 (VECTORS, K), or as many as whole streams have."""
-    count = -(-VECTORS // network.steps) * network.steps
+def seeded(network: Network, seed: int, effort: Effort) -> Array:
+    """Return the vectors of whole runs, float32 (n, K): those of `effort`, or as many as whole streams have."""
+    count = -(-effort.vectors // network.steps) * network.steps
     return stimuli(network, count, seed).chunk(0, count)
 
 

@@ -31,8 +31,6 @@ from harness.targets.codegen import PlannedLaunch, Program
 
 DRAWN = 1024
 """Vectors of each kind that are drawn, of tensors that are not too wide."""
-MOST = 4096
-"""Largest number of vectors of a kind."""
 BYTES_OF_A_KIND = 1 << 25
 """Largest number of bytes of the vectors of a kind: wide tensors have fewer."""
 SEED = 1
@@ -44,12 +42,16 @@ OUTPUTS_OF_A_BLOCK = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A launch of the plan and the vectors that it is given; `references` are all layers' outputs for `vectors`."""
+    """A launch of the plan and the vectors that it is given; `references` are all layers' outputs for `vectors`.
+
+    There are at most `most` vectors of each other kind.
+    """
 
     plan: Plan
     launch: PlannedLaunch
     vectors: Array
     references: Sequence[Array]
+    most: int
 
     @property
     def name(self) -> str:
@@ -67,7 +69,7 @@ class Trial:
         tasks = [task for task in (*self.tasks, *self.launch.sources) if task]
         layers = [self.plan.network.layers[task.layer].output for task in tasks]
         widest = max(tensor.size * tensor.dtype.itemsize for tensor in (self.plan.network.input, *layers))
-        return min(max(BYTES_OF_A_KIND // widest, 64), MOST)
+        return min(max(BYTES_OF_A_KIND // widest, 64), self.most)
 
     @cached_property
     def given(self) -> dict[str, Array]:
@@ -205,7 +207,7 @@ def questions(
     for launch in program.launches:
         if any(layers[task.layer].steps_of_stream > 1 for task in launch.tasks):
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
-        trial = Trial(program.plan, launch, vectors, references)
+        trial = Trial(program.plan, launch, vectors, references, effort.of_launch)
         yield _in_buffers(trial, probe)
         yield _repeated(trial, probe, effort.launches[launch.item], program.tables)
 

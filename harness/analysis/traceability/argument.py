@@ -24,6 +24,7 @@ from harness.analysis.traceability.sources import Sources
 from harness.core.errors import RequestError
 from harness.core.text import plural
 from harness.operators.base import Layer
+from harness.operators.obligations import Extent
 from harness.targets import codegen
 from harness.targets.toolchain import EXACTNESS_FLAGS
 
@@ -95,7 +96,7 @@ def _evidence(generated: codegen.Program, shown: ProofDocument | None) -> Iterat
 def _questions(generated: codegen.Program) -> Iterator[Question]:
     yield from structure.questions(generated, None)
     try:
-        yield from proof.questions(Subject.of(generated, None), all_floats=True)
+        yield from proof.questions(Subject.of(generated, None), Extent(all_floats=True))
     except RequestError:  # of an operator that nothing is proven of
         return
 

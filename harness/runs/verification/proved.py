@@ -95,10 +95,11 @@ def _asked(evidence: Evidence, plan: Plan, scratch: Path) -> Sequence[Question]:
 
 def asked(plan: Plan, seed: int, ran_on: Sequence[str], *, all_floats: bool, scratch: Path) -> Sequence[Question]:
     """Return all questions of a proof in their order, without a program; `scratch` is a folder for their files."""
-    vectors, wanted = composition.seeded(plan.network, seed), effort_of(ran_on)
+    wanted = effort_of(ran_on, plan.network)
+    vectors = composition.seeded(plan.network, seed, wanted)
     right = SpecificationReference(plan.network).activations(vectors)
     program = codegen.generate(plan)
-    stages = proof.questions(Subject.of(program, None), all_floats=all_floats, random_vectors=wanted.random_vectors)
+    stages = proof.questions(Subject.of(program, None), wanted.extent(all_floats=all_floats))
     parts = launches.questions(program, None, vectors, right, wanted)
     whole = composition.questions(plan, None, vectors, right, 0.0, scratch, wanted)
     asked = [*structure.questions(program, None), *stages, *parts, *whole, races.question(program, None)]

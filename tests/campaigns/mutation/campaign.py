@@ -21,7 +21,7 @@ from harness.execution import dumps, program
 from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.operators.add import Add
-from harness.operators.obligations import StageKind
+from harness.operators.obligations import Extent, StageKind
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.runs.chunks import DIAGNOSED
@@ -214,7 +214,7 @@ def diagnosed_by_the_proof(trial: Trial) -> list[Diagnosis]:
     diagnoses = (
         answers.diagnose(obligation.causes, layer, stage, trial.probe)
         for layer, stage in stages
-        for obligation in layer.obligations(all_floats=False, random_vectors=0)
+        for obligation in layer.obligations(Extent(all_floats=False, random_vectors=0))
         if obligation.causes
     )
     return [diagnosis for diagnosis in diagnoses if diagnosis.differing]
@@ -249,7 +249,7 @@ def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[ProofStep, ...]:
 def _questions(trial: Trial, *, all_floats: bool) -> Iterator[Question]:
     codes = codegen.generate(trial.made).tasks
     subject = proof.Subject(trial.made.network, trial.made.network.layers, codes, trial.probe)
-    asked = proof.questions(subject, all_floats=all_floats)
+    asked = proof.questions(subject, Extent(all_floats=all_floats))
     return (question for question in asked if question.side is Side.BOARD)
 
 

@@ -22,7 +22,7 @@ from harness.boards.profile import Profile
 from harness.execution import program
 from harness.execution.probe import Probe
 from harness.operators import contraction_faults
-from harness.operators.obligations import StageKind
+from harness.operators.obligations import Extent, StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets import Stage, codegen
 from tests.campaigns.mutation.campaign import Named, Outcome, Workshop, attempt, named
@@ -343,7 +343,7 @@ def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_
     suspect = workshop.build(BY_NAME[name], small, tmp_path / "bundle")
     codes = codegen.generate(made).tasks
     probe = Probe(suspect.deployed(tmp_path / "run"), program.options(made), 60, tmp_path)
-    asked = proof.questions(proof.Subject(small.network, small.network.layers, codes, probe), all_floats=False)
+    asked = proof.questions(proof.Subject(small.network, small.network.layers, codes, probe), Extent(all_floats=False))
     claims = [q.ask() for q in asked if q.step is ProofStep.REQUANTIZATION and q.side is proof.Side.BOARD]
     assert all(claim.holds for claim in claims) == (not _wrong_accumulators(layer, codes[1].stages, probe))
 

@@ -56,7 +56,7 @@ def few_floats(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_proof(few_floats: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - its effect
     """Let proofs of this process also execute the program seldom, and delay items little; test_prove.py does all."""
-    monkeypatch.setattr(proof, "effort_of", lambda _ran_on: EFFORT)
+    monkeypatch.setattr(proof, "effort_of", lambda *_: EFFORT)
 
 
 @pytest.fixture(scope="session")

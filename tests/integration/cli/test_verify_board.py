@@ -55,7 +55,7 @@ def proved(user: User, model: Path) -> Iterator[Path]:
     asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--vectors", "100", "--trace", "0", "--json")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeps, "FLOATS", FEW_FLOATS)
-        patch.setattr(proof, "effort_of", lambda _ran_on: EFFORT)
+        patch.setattr(proof, "effort_of", lambda *_: EFFORT)
         yield Path(user.here("prove", *asked, "--floats", "thresholds").document["run"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness.analysis import proof
 from harness.boards.profile import ItemProfile, Profile
 from harness.model.network import Network
-from harness.operators.obligations import ProofStep
+from harness.operators.obligations import Extent, ProofStep
 from harness.operators.region import WAYS
 from harness.operators.window import Window
 from harness.plan import conformance, plan, plan_check
@@ -178,7 +178,7 @@ def test_the_proof_of_shared_images_holds(board: Profile, objects: Path, tmp_pat
     trial = Workshop(board, objects, tmp_path).trial(network, block=7, split=everything(network, *ways))
     assert trial.refuted() == {}
     assert all(claim.holds for claim in trial.launched())
-    asked = proof.questions(trial.subject, all_floats=False)
+    asked = proof.questions(trial.subject, Extent(all_floats=False))
     claims = [question.ask() for question in asked if "are the layer" in question.statement]
     assert [claim.question.layer for claim in claims] == ["q", "conv", "largest", *["mean"] * (len(ways) - 1)]
     assert all(claim.holds for claim in claims)
@@ -233,7 +233,7 @@ def wrong_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) -> None:
     subject = Subject.of(chain())
     made = plan.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
-    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
+    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), Extent(all_floats=False))
     [claim] = [question.ask() for question in asked if "are the layer" in question.statement]
     assert claim.counterexample.startswith("conv_1, vector 0: column ")
     program = build_patched(made, board, tmp_path / "b", objects=objects)
@@ -244,7 +244,7 @@ def wrong_constants(network: Network, board: Profile, target: str, split: Sequen
     """What is wrong with the tables of a plan for `target`, by the model's file, before anything is built."""
     items = board.items | {name: ItemProfile(target=target) for name in ITEMS[1:]}
     made = plan.make(network, board.model_copy(update={"items": items}), split=split)
-    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), all_floats=False)
+    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), Extent(all_floats=False))
     claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
     return [claim.counterexample for claim in claims if claim.question.layer is None and not claim.holds]
 

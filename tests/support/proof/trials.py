@@ -21,7 +21,7 @@ from harness.execution.probe import Probe
 from harness.execution.program import options
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import StageKind
+from harness.operators.obligations import Extent, StageKind
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan, Reuse, Sync
@@ -103,7 +103,7 @@ class Trial:
 
     def asking(self, probe: Probe | None, *, all_floats: bool = False) -> list[Question]:
         """To the program, or to nobody."""
-        asked = proof.questions(Subject.of(self.generated, probe), all_floats=all_floats)
+        asked = proof.questions(Subject.of(self.generated, probe), Extent(all_floats=all_floats))
         return [question for question in asked if question.side is Side.BOARD]
 
     def refuted(self, layer: str | None = None) -> dict[tuple[ProofStep, str | None], Claim]:

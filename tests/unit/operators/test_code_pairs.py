@@ -15,7 +15,7 @@ from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.code_pairs import CodePairs
 from harness.operators.counters import Quantity
-from harness.operators.obligations import Outputs
+from harness.operators.obligations import Extent, Outputs
 from tests.support.codes import (
     COUNTS,
     assert_agree,
@@ -303,7 +303,7 @@ def test_a_proof_passes_every_pair_through_every_place(operand: str | None) -> N
         given["b"] = inputs.pop("b")
     layer = layer_of(node("QLinearMul", *INPUTS), given, inputs)
     assert isinstance(layer, CodePairs)
-    [obligation] = layer.obligations(all_floats=False, random_vectors=0)
+    [obligation] = layer.obligations(Extent(all_floats=False, random_vectors=0))
     assert isinstance(obligation.shown, Outputs)
     assert obligation.complete
     blocks = list(obligation.shown.inputs())

@@ -14,7 +14,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.counters import Quantity
-from harness.operators.obligations import Outputs
+from harness.operators.obligations import Extent, Outputs
 from harness.operators.qlinear_sigmoid import P, Q
 from tests.support.builders import make_model
 from tests.support.codes import (
@@ -239,7 +239,7 @@ def test_a_counter_reaches_everything_by_all_codes(operator: str) -> None:
 
 
 def test_a_proof_passes_every_code_through_every_place() -> None:
-    [obligation] = layers("QLinearSigmoid")[0].obligations(all_floats=False, random_vectors=0)
+    [obligation] = layers("QLinearSigmoid")[0].obligations(Extent(all_floats=False, random_vectors=0))
     assert isinstance(obligation.shown, Outputs)
     assert obligation.complete
     vectors = np.concatenate(list(obligation.shown.inputs()))
@@ -319,6 +319,6 @@ def test_faults_and_proof_of_comparisons(dtype: str) -> None:
         changed = {model.cause: int((model.output != right).sum()) for model in layer.fault_models(x)}
         assert all(changed.values()), changed
         assert len(changed) > 2
-        [obligation] = layer.obligations(all_floats=False, random_vectors=0)
+        [obligation] = layer.obligations(Extent(all_floats=False, random_vectors=0))
         assert obligation.complete
         assert list(layer.assumptions()) == []

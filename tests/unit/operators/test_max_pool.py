@@ -12,7 +12,7 @@ import pytest
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.max_pool import MaxPool
-from harness.operators.obligations import Outputs
+from harness.operators.obligations import Extent, Outputs
 from tests.support.codes import (
     COUNTS,
     assert_agree,
@@ -138,7 +138,7 @@ def test_every_fault_model_changes_some_values(dtype: str) -> None:
 def test_a_proof_gives_every_value_of_a_window_every_code() -> None:
     layer = layer_of(node("MaxPool", "x", **ATTRIBUTES), {}, {"x": X})
     assert isinstance(layer, MaxPool)
-    alone, mixed = layer.obligations(all_floats=False, random_vectors=0)
+    alone, mixed = layer.obligations(Extent(all_floats=False, random_vectors=0))
     assert isinstance(alone.shown, Outputs)
     assert (alone.complete, mixed.complete) == (True, False)
     vectors = np.concatenate(list(alone.shown.inputs()))

@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators.obligations import Outputs
+from harness.operators.obligations import Extent, Outputs
 from tests.support.codes import (
     COUNTS,
     assert_agree,
@@ -139,7 +139,7 @@ def test_faults_coverage_and_proof() -> None:
         assert all(met.met == met.reachable for met in counter.result().values())
     assert [cause for cause, count in changed.items() if not count] == []
     assert {"the inputs begin with number 2", "the codes are not requantised"} < set(changed)
-    [obligation] = layer.obligations(all_floats=False, random_vectors=0)
+    [obligation] = layer.obligations(Extent(all_floats=False, random_vectors=0))
     assert isinstance(obligation.shown, Outputs)
     vectors = np.concatenate(list(obligation.shown.inputs()))
     assert obligation.complete

@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators.obligations import Outputs
+from harness.operators.obligations import Extent, Outputs
 from harness.operators.qlinear_softmax import QLinearSoftmax
 from tests.support.codes import (
     COUNTS,
@@ -160,7 +160,7 @@ def test_faults_and_proof() -> None:
     never = {cause for cause, count in changed.items() if not count}
     assert len(changed) - len(never) > 12, never
     assert {"the inverse of y_scale is not rounded down", "the exponentials have base 2"} < set(changed) - never
-    [obligation] = layer.obligations(all_floats=False, random_vectors=0)
+    [obligation] = layer.obligations(Extent(all_floats=False, random_vectors=0))
     assert isinstance(obligation.shown, Outputs)
     assert not obligation.complete
     tried = np.concatenate(list(obligation.shown.inputs()))

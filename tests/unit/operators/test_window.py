@@ -10,7 +10,7 @@ from onnx import helper
 
 from harness.core.arrays import Array
 from harness.operators.contraction_proof import obligations, single_codes
-from harness.operators.obligations import Outputs, Pairs
+from harness.operators.obligations import Extent, Outputs, Pairs, Scaled
 from harness.operators.qlinear_conv import QLinearConv
 from harness.operators.window import Window
 from tests.support.codes import layer_of
@@ -59,8 +59,8 @@ def convolution(size: int, kernel: int, pads: int, group: int = 1) -> QLinearCon
 
 
 def pairs_of(layer: QLinearConv) -> Outputs | Pairs:
-    shown = [each.shown for each in obligations(layer, 0) if "does not depend on another" in each.statement]
-    [found] = shown
+    of_pairs = Extent(all_floats=False, random_vectors=0)
+    [found] = [each.shown for each in obligations(layer, of_pairs) if "depend on another" in each.statement]
     assert isinstance(found, Outputs | Pairs)
     return found
 
@@ -98,3 +98,30 @@ def test_each_sum_has_one_input_away_from_the_zero_point() -> None:
     assert (away.sum(axis=1) <= 1).all()
     for term in range(8):
         assert len(np.unique(rows[:, term])) == 256
+
+
+def single_codes_of(layer: QLinearConv, *, every_position: bool) -> Outputs | Scaled:
+    extent = Extent(all_floats=False, every_position=every_position)
+    [found] = [each for each in obligations(layer, extent) if "every weight" in each.statement]
+    assert isinstance(found.shown, Outputs | Scaled)
+    if isinstance(found.shown, Outputs):
+        assert found.cases == layer.size * sum(map(len, found.shown.inputs()))
+    return found.shown
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_each_term_alone_takes_every_code_at_one_position(group: int) -> None:
+    layer = convolution(6, 2, 1, group)
+    shown = single_codes_of(layer, every_position=False)
+    assert isinstance(shown, Outputs)
+    vectors = list(shown.inputs())
+    rows = np.concatenate([patches(layer, part) for part in vectors])
+    alone = rows[(rows != layer.a_zero_point).sum(axis=1) <= 1]
+    for term in range(rows.shape[1]):
+        assert len(np.unique(alone[:, term])) == 256
+    assert sum(map(len, vectors)) < 256 * rows.shape[1]
+
+
+def test_each_term_alone_takes_every_code_of_an_image_without_a_whole_window() -> None:
+    assert isinstance(single_codes_of(convolution(2, 3, 1), every_position=False), Scaled)
+    assert isinstance(single_codes_of(convolution(6, 2, 1), every_position=True), Scaled)

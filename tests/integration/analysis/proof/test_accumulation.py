@@ -12,7 +12,7 @@ from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import contraction_proof
-from harness.operators.obligations import StageKind
+from harness.operators.obligations import Extent, StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets import Stage
 from tests.support import builders
@@ -218,7 +218,7 @@ def test_the_extremes_bring_every_column_to_its_bounds(name: str) -> None:
 
 
 def first_question(layer: QGemm, stage: Stage, probe: Probe) -> Question:
-    return answers.question(next(layer.obligations(all_floats=False, random_vectors=0)), layer, stage, probe)
+    return answers.question(next(layer.obligations(Extent(all_floats=False, random_vectors=0))), layer, stage, probe)
 
 
 def test_the_bounds_are_those_of_the_claim(workshop: Workshop) -> None:

@@ -16,6 +16,7 @@ from harness.analysis.proof import Claim, Proof, ProofStep, Question, Side
 from harness.analysis.proof.claims import Note
 from harness.core.errors import BoardError, ReferenceFailed
 from harness.model.network import Network
+from harness.operators.obligations import Extent
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
 from tests.support.proof.trials import Workshop
@@ -77,7 +78,7 @@ def test_a_column_that_is_not_brought_to_its_place_is_found(workshop: Workshop, 
 
 
 def test_every_step_has_its_questions_in_order(workshop: Workshop) -> None:
-    asked = proof.in_order(proof.questions(workshop.trial(RESIDUAL).subject, all_floats=True))
+    asked = proof.in_order(proof.questions(workshop.trial(RESIDUAL).subject, Extent(all_floats=True)))
     order = [list(ProofStep).index(question.step) for question in asked]
     assert order == sorted(order)
     by_layer = {
@@ -175,7 +176,7 @@ def test_the_reference_ends_soon_after_it_is_abandoned(workshop: Workshop) -> No
     subject = workshop.trial(CHAIN).subject
     asked = next(
         question
-        for question in proof.questions(subject, all_floats=True)
+        for question in proof.questions(subject, Extent(all_floats=True))
         if (question.side, question.step) == (Side.REFERENCE, ProofStep.QUANTIZATION)
     )
     assert asked.cases == 2**32

@@ -23,6 +23,7 @@ from harness.execution.program import options
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
+from harness.operators.obligations import Extent
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
@@ -291,7 +292,7 @@ SCALES = ("alpha", "a_scale", "b_scale", "y_scale")  # of which the multiplier i
 
 def of_board(made: Plan) -> list[proof.Question]:
     subject = proof.Subject.of(codegen.generate(made), None)
-    return [q for q in proof.questions(subject, all_floats=False) if q.side is Side.BOARD]
+    return [q for q in proof.questions(subject, Extent(all_floats=False)) if q.side is Side.BOARD]
 
 
 def test_an_addend_of_the_file_is_in_a_table(host: Profile) -> None:
@@ -376,5 +377,5 @@ def test_the_specification_has_the_files_constants(net: Network) -> None:
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_the_steps_of_constants_in_instructions_exist(net: Network) -> None:
     for layer in net.layers:
-        steps = {obligation.step for obligation in layer.obligations(all_floats=False, random_vectors=0)}
+        steps = {obligation.step for obligation in layer.obligations(Extent(all_floats=False, random_vectors=0))}
         assert layer.constants_step in steps

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from harness.analysis.proof import Claim, ProofStep, composition, launches
-from harness.analysis.proof.claims import Effort, effort_of
+from harness.analysis.proof.claims import OPERATIONS, Effort, effort_of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
+from harness.core.installation import ROOT
+from harness.model import graph
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.plan.plan import Plan
@@ -26,6 +28,7 @@ OFTEN = dataclasses.replace(EFFORT, launches=[1 << 17] * 2)
 CALL = "layer_1_finish(acc, layer_1_output[v]);"
 ACCUMULATE = "layer_1_accumulate(layer_0_output[v], acc);"
 STATE = "enum { BLOCK = 64 };"
+STAND_INS = ["emulated-cpu (qemu neoverse-n1)", "host-simulation of CUDA"]
 
 
 def refuted(claims: list[Claim]) -> list[str]:
@@ -50,7 +53,7 @@ def test_a_right_program_holds(workshop: Workshop, net: Network, split: list[str
 def test_the_cases_are_those_that_were_sent(workshop: Workshop) -> None:
     trial = workshop.trial(CHAIN)
     in_buffers, repeated = (claim.question for claim in trial.launched()[:2])
-    sent = launches.Trial(trial.made, codegen.planned_launches(trial.made)[0], *seeded(trial))
+    sent = launches.Trial(trial.made, codegen.planned_launches(trial.made)[0], *seeded(trial), EFFORT.of_launch)
     found = generated.passes(len(sent.rows), 8, launches.SEED, 2000)
     tables = sum(table.values.size for table in trial.tables())
     assert in_buffers.cases == len(sent.rows) * 5
@@ -153,21 +156,30 @@ def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> 
 
 
 def test_the_effort_follows_from_where_the_items_ran() -> None:
-    assert effort_of(["hardware", "hardware"]) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
-    emulated = effort_of(["emulated-cpu (qemu neoverse-n1)", "host-simulation of CUDA"])
-    assert emulated.launches == [1 << 17, 1 << 12]
-    assert emulated.random_vectors == 1 << 16
-    passes = generated.passes(composition.VECTORS, emulated.block, composition.SEED, emulated.network).passes
-    assert passes * composition.VECTORS >= 1 << 18
+    assert effort_of(["hardware", "hardware"], CHAIN) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
+    emulated = effort_of(STAND_INS, CHAIN)
+    assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096)
+    passes = generated.passes(emulated.vectors, emulated.block, composition.SEED, emulated.network).passes
+    assert passes * emulated.vectors >= 1 << 18
+
+
+def test_a_stand_in_is_asked_less_of_a_large_network() -> None:
+    network = graph.load(ROOT / "models" / "resnet8_int8.onnx")
+    vectors = OPERATIONS // sum(layer.operations for layer in network.layers)
+    assert 64 < vectors < 2000
+    found = effort_of(STAND_INS, network)
+    few = {"random_vectors": vectors, "overlapping": vectors, "vectors": vectors, "of_launch": vectors}
+    assert found == Effort([vectors] * 2, network=vectors // 2, block=2, **few, every_position=False)
+    assert effort_of(["hardware"], network) == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
 
 
 def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
     made: Plan = workshop.trial(CHAIN).made
     vectors, references = seeded(workshop.trial(CHAIN))
     first_two = codegen.planned_launches(made)[:2]
-    first = launches.Trial(made, first_two[0], vectors, references).given[CHAIN.input.name]
+    first = launches.Trial(made, first_two[0], vectors, references, EFFORT.of_launch).given[CHAIN.input.name]
     assert np.isnan(first).any(axis=1).sum() > 500
     assert np.isinf(first).any()
-    codes = launches.Trial(made, first_two[1], vectors, references).given[CHAIN.layers[0].output.name]
+    codes = launches.Trial(made, first_two[1], vectors, references, EFFORT.of_launch).given[CHAIN.layers[0].output.name]
     assert {tuple(row) for row in codes} >= {(code,) * 5 for code in range(256)}
     assert (np.unique(codes[100:1124][1:] != codes[100:1124][:-1], axis=0).sum(axis=1) <= 1).all()
