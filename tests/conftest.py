@@ -15,9 +15,10 @@ from harness.boards import profile
 from harness.boards.profile import BoardProfiles, Profile
 from harness.core.installation import ROOT
 from harness.targets import toolchain
+from harness.targets.cuda import nvrtc
 from tests.support import examples
 from tests.support import objects as object_files
-from tests.support.objects import identified_once, kept, share_with_all_sessions
+from tests.support.objects import compiled_once, identified_once, kept, share_with_all_sessions
 
 # A job in a shell's background starts with SIGINT ignored, one of nohup with SIGHUP, and so would all that the tests
 # start and interrupt.
@@ -70,7 +71,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _identified_once(objects: Path) -> Iterator[None]:
-    with identified_once(objects):
+    with identified_once(objects), compiled_once(objects):
         yield
 
 
@@ -79,6 +80,7 @@ def identified_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compilers are identified as in a command: for tests of just that."""
     monkeypatch.setattr(toolchain, "identify", object_files.IDENTIFY)
     monkeypatch.setattr(toolchain, "hash_headers", object_files.HASH_HEADERS)
+    monkeypatch.setattr(nvrtc, "compile_for", object_files.COMPILE_FOR)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -23,6 +23,7 @@ from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.reference import stimuli
 from harness.targets import toolchain
+from harness.targets.cuda import nvrtc
 from harness.targets.toolchain import Compiler
 
 OF_ALL_SESSIONS = "of_all_sessions"
@@ -31,6 +32,7 @@ UNUSED_S = 14 * 24 * 3600
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 COMPILE = Compiler.build
 IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
+COMPILE_FOR = nvrtc.compile_for
 
 
 def share_with_all_sessions(objects: Path) -> None:
@@ -79,6 +81,30 @@ def identified_once(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toolchain, "identify", identify)
         patch.setattr(toolchain, "hash_headers", hash_headers)
+        yield
+
+
+@contextmanager
+def compiled_once(objects: Path) -> Iterator[None]:
+    """Compile each text for a GPU once for all processes, and sessions, that share `objects`."""
+    shared = objects / OF_ALL_SESSIONS
+    place = shared if shared.exists() else objects
+
+    def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> nvrtc.Compiled:
+        asked = repr((nvrtc.identity(), nvrtc.FLAGS, arch, name, source, sorted(headers.items()))).encode()
+        file = place / f"{hashlib.sha256(asked).hexdigest()}.gpu"
+        if file.exists():
+            os.utime(file)
+        else:
+            made = COMPILE_FOR(arch, name, source, headers)
+            mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+            mine.write_bytes(made.ptx.encode() + b"\0" + made.cubin)
+            mine.replace(file)
+        ptx, _, cubin = file.read_bytes().partition(b"\0")
+        return nvrtc.Compiled(ptx.decode(), cubin)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nvrtc, "compile_for", compile_for)
         yield
 
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from harness.core.errors import ToolError
 
 T = TypeVar("T")
 
 _TOKEN = re.compile(
-    r"""(?P<blank>\s+|//[^\n]*|/\*.*?\*/)
-    |(?P<float>0[fF][0-9a-fA-F]{8}(?!\w)|0[dD][0-9a-fA-F]{16}(?!\w))
+    r"""(?:\s+|//[^\n]*|/\*.*?\*/)*+(?:
+     (?P<float>0[fF][0-9a-fA-F]{8}(?!\w)|0[dD][0-9a-fA-F]{16}(?!\w))
     |(?P<integer>-?(?:0[xX][0-9a-fA-F]+|\d+)U?(?![\w.]))
     |(?P<version>\d+\.\d+(?![\w.]))
     |(?P<directive>\.[A-Za-z_]\w*)
     |(?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)\w+)*)
     |(?P<string>"[^"\n]*")
-    |(?P<mark>[{}()\[\]<>,;:@!+=])""",
+    |(?P<mark>[{}()\[\]<>,;:@!+=])
+    |(?P<end>\Z)
+    |(?P<unknown>.))""",
     re.VERBOSE | re.DOTALL,
 )
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A piece of the text from `begin` to `end`; its kind is the name of its group in the pattern, or `end`."""
 
     kind: str
@@ -115,13 +115,14 @@ class Cursor:
 
 
 def _tokens(ptx: str) -> Iterator[Token]:
-    position, line = 0, 1
-    while position < len(ptx):
-        match = _TOKEN.match(ptx, position)
-        if match is None:
-            refuse(line, f"cannot read {ptx[position:].splitlines()[0]!r}")
-        if match.lastgroup != "blank":
-            yield Token(str(match.lastgroup), match.group(), line, match.start(), match.end())
-        line += match.group().count("\n")
-        position = match.end()
-    yield Token("end", "the end", line, position, position)
+    line, counted = 1, 0
+    for match in _TOKEN.finditer(ptx):
+        kind = str(match.lastgroup)
+        begin, end = match.span(kind)
+        line += ptx.count("\n", counted, begin)
+        counted = begin
+        if kind == "unknown":
+            refuse(line, f"cannot read {ptx[begin:].splitlines()[0]!r}")
+        yield Token(kind, ptx[begin:end] or "the end", line, begin, end)
+        if kind == "end":
+            return  # after blanks at the end the pattern matches once more

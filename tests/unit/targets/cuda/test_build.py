@@ -78,12 +78,14 @@ def test_a_bundle_that_passed_another_inspection_is_not_reused(
     assert build.COMPILER.identity(host) != before
 
 
+@pytest.mark.usefixtures("identified_anew")
 def test_the_compiler_leaves_the_encoding_of_files_as_it_is() -> None:
     before = locale.getencoding()
     nvrtc.compile_for("sm_72", "empty.cu", b"", {})
     assert locale.getencoding() == before
 
 
+@pytest.mark.usefixtures("identified_anew")
 def test_no_header_of_the_working_folder_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.cuh").write_text("#define ANSWER 42\n")
     monkeypatch.chdir(tmp_path)
