@@ -55,7 +55,7 @@ def _built_in() -> Iterator[type[Layer]]:
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         for _, operator in inspect.getmembers(module, inspect.isclass):
-            if issubclass(operator, Layer) and operator.__module__ == module.__name__ and hasattr(operator, "ONNX"):
+            if operator.__module__ == module.__name__ and issubclass(operator, Layer) and hasattr(operator, "ONNX"):
                 yield operator
 
 

@@ -36,6 +36,9 @@ longer than the steps of a small block.
 TRACED_VALUES = 1 << 22
 """Activations of a traced execution, of all layers: 100 blocks of a large network would take minutes."""
 
+SIMULATED_OPERATIONS = 1 << 26
+"""Operations of a traced execution where an item does not run on hardware: 100 executions take half a minute."""
+
 LONGEST_LINE_BYTES = 1024  # of a trace: two names, four numbers
 
 VECTORS_FILE = "vectors.npy"
@@ -103,7 +106,10 @@ def vectors_of(job: Job) -> int:
     block = min(job.plan.block, job.stimuli.count, max(TRACED_VALUES // activations, 1))
     places = {targets.find(item.target).environment(job.profile) for item in job.plan.items}
     simulated = job.identity.kind == EMULATED or places != {targets.HARDWARE}
-    return min(block, SIMULATED_VECTORS) if simulated else block
+    if not simulated:
+        return block
+    operations = sum(layer.operations for layer in job.plan.network.layers)
+    return min(block, SIMULATED_VECTORS, max(SIMULATED_OPERATIONS // max(operations, 1), 1))
 
 
 def kept(plan: Plan, folder: Path, executions: int, seed: int) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:
         if info.name in files:
             module = importlib.import_module(f"{package}.{info.name}")
             for _, lowering in inspect.getmembers(module, inspect.isclass):
-                if issubclass(lowering, Lowering) and lowering.__module__ == module.__name__:
+                if lowering.__module__ == module.__name__ and issubclass(lowering, Lowering):
                     yield lowering
 
 
