@@ -20,7 +20,7 @@ from harness.targets.vitis.records import Record, output_of
 ABSENT = "VITIS_ABSENT"
 TYPES = {"uint8": "VITIS_UINT8", "int8": "VITIS_INT8", "int32": "VITIS_INT32", "float32": "VITIS_SCALED"}
 DRIVER = ("vitis_put", "vitis_run", "vitis_get")
-LAUNCH, ITEM = 184, 192  # bytes of the structs of kernels/vitis/vitis.h
+LAUNCH, ITEM = 192, 192  # bytes of the structs of kernels/vitis/vitis.h
 PARTS = {StageKind.ACCUMULATE: "ACCUMULATE", StageKind.FINISH: "FINISH", StageKind.COMPUTE: "COMPUTE"}
 
 
