@@ -5,6 +5,7 @@ A node reads two activations of one shape, or one and a constant; each has a qua
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -181,22 +182,35 @@ class CodePairs(CodeFunction):
         codes = all_codes(self.dtype).astype(np.float32)
         return codes[:, None], codes[None]
 
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield all pairs of codes at every place, or all codes beside a constant."""
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:
+        """Yield all pairs of codes, or all codes beside a constant."""
         evaluate = self.prepare()
         if self.operand is not None:
             yield every_code(self.size, self.size, self.dtype, evaluate)
             return
+        pairs, where = self._pairs_at_every_place, "every place, at each in an order of its own"
+        vectors = VALUES * VALUES
+        if not extent.every_position and self.size > VALUES:
+            pairs, where, vectors = self._pairs_at_some_places, "one place at least", VALUES
         yield Obligation(
             ProofStep.OTHERS,
             StageKind.COMPUTE,
             "every pair of codes becomes the right code, at its place",
-            f"all 65,536 pairs of codes pass through every place, at each in an order of its own; {MIXED}",
-            (VALUES * VALUES + VECTORS) * self.size,
-            Outputs(self._pairs, lambda both: evaluate(*np.split(both, 2, axis=1))),
+            f"all 65,536 pairs of codes pass through {where}; {MIXED}",
+            (vectors + VECTORS) * self.size,
+            Outputs(
+                lambda: itertools.chain(pairs(), mixed_parts(all_codes(self.dtype), 2 * self.size)),
+                lambda both: evaluate(*np.split(both, 2, axis=1)),
+            ),
         )
 
-    def _pairs(self) -> Iterator[Array]:
+    def _pairs_at_some_places(self) -> Iterator[Array]:
+        """Yield 256 vectors of a, then b, in which every pair is at one place at least."""
+        pairs = np.arange(VALUES)[:, None] * (self.size - 1) + np.arange(self.size)
+        codes = np.concatenate([pairs // VALUES, pairs % VALUES], axis=1)
+        yield codes.astype(np.uint8).view(self.dtype)
+
+    def _pairs_at_every_place(self) -> Iterator[Array]:
         """Yield vectors of a, then b, in which every place has every pair."""
         second, places = every_byte(self.size, UINT8), np.arange(self.size)
         count = max(BYTES_AT_ONCE // (2 * second.size), 1)
@@ -204,4 +218,3 @@ class CodePairs(CodeFunction):
             numbers = np.arange(start, min(start + count, VALUES))
             first = np.repeat((numbers[:, None] + places).astype(np.uint8), VALUES, axis=0)
             yield np.concatenate([first, np.tile(second, (len(numbers), 1))], axis=1).view(self.dtype)
-        yield from mixed_parts(all_codes(self.dtype), 2 * self.size)

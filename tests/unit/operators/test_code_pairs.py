@@ -315,6 +315,19 @@ def test_a_proof_passes_every_pair_through_every_place(operand: str | None) -> N
         assert len(np.unique(codes)) == (256 if operand else 65_536)
 
 
+@pytest.mark.parametrize("size", [257, 300, 1000])
+def test_a_short_proof_passes_every_pair_through_some_place(size: int) -> None:
+    inputs = {name: np.zeros((1, size), np.int8) for name in "ab"}
+    layer = layer_of(node("QLinearAdd", *INPUTS), constants([0.1, 0.2, 0.4], [3, -7, 12], "int8"), inputs)
+    [obligation] = layer.obligations(Extent(all_floats=False, every_position=False))
+    assert isinstance(obligation.shown, Outputs)
+    blocks = list(obligation.shown.inputs())
+    assert sum(len(block) for block in blocks) * size == obligation.cases
+    a, b = np.split(blocks[0].view(np.uint8).astype(np.int64), 2, axis=1)
+    assert len(blocks[0]) == 256
+    assert len(np.unique(a * 256 + b)) == 65_536
+
+
 def test_operands_by_name() -> None:
     proto: onnx.NodeProto = node("QLinearAdd", *INPUTS)
     given, x = constants([0.1, 0.2, 0.4], [3, 7, 12]), {"b": np.zeros((1, 4), np.uint8)}
