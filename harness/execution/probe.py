@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -44,6 +44,8 @@ class Probe:
     options: Sequence[str]
     timeout_s: float
     scratch: Path
+    _written: list[str] = field(default_factory=list, init=False)
+    """The names of the outputs on the board: those of all stages together may exceed its disk."""
 
     def tables(self, tables: Sequence[Table]) -> list[Array]:
         """Return the content of these tables, (rows, columns) each, in their types."""
@@ -53,17 +55,17 @@ class Probe:
 
     def outputs(self, stage: Stage, inputs: Array) -> Array:
         """Return the outputs of the stage for these inputs, (n, input width) -> (n, output width)."""
-        _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
+        _require_all(self._pass(stage, vectors=inputs)[0], len(inputs))
         return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
 
     def outputs_sha256(self, stage: Stage, inputs: Array) -> str:
         """Return the SHA-256 of the file with the outputs of the stage for these inputs, (n, input width)."""
-        _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
+        _require_all(self._pass(stage, vectors=inputs)[0], len(inputs))
         return self._sha256(stage, len(inputs))
 
     def generated_sha256(self, stage: Stage, vectors: Generated) -> str:
         """Return the SHA-256 of the file with the stage's outputs for vectors that the program generates itself."""
-        _require_all(self._run("--stage", stage.name, *vectors.option)[0], vectors.count)
+        _require_all(self._pass(stage, *vectors.option)[0], vectors.count)
         return self._sha256(stage, vectors.count)
 
     def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task], size: int) -> Launched:
@@ -71,6 +73,7 @@ class Probe:
 
         The answer has the SHA-256 of the output of each task in `wanted`; all outputs have `size` bytes together.
         """
+        self._remove_other_outputs([other.name for other in wanted])
         answer = self._ask("--task", task.name, *options, vectors=vectors)
         _require_all(answer.get("vectors"), len(vectors))
         paths = [self._out / f"{other.name}.npy" for other in wanted]
@@ -108,7 +111,7 @@ class Probe:
     def _sweep(self, stage: Stage, sweep: Sweep) -> tuple[int, int]:
         """Return the number of vectors that the program swept and of rows that it wrote."""
         first = sweep.values(1).view(stage.input_dtype)
-        return self._run("--stage", stage.name, "--sweep", str(sweep.vectors), vectors=first)
+        return self._pass(stage, "--sweep", str(sweep.vectors), vectors=first)
 
     def _sha256(self, stage: Stage, rows: int) -> str:
         size = rows * stage.output_width * stage.output_dtype.itemsize
@@ -117,6 +120,17 @@ class Probe:
     @property
     def _out(self) -> PurePosixPath:
         return program.out_folder(self.deployed.run_folder, 0)
+
+    def _pass(self, stage: Stage, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:
+        """Pass vectors through a stage; return the number of vectors and of rows that the program reports."""
+        self._remove_other_outputs([stage.name])
+        return self._run("--stage", stage.name, *arguments, vectors=vectors)
+
+    def _remove_other_outputs(self, names: Sequence[str]) -> None:
+        stale = [str(self._out / f"{name}.npy") for name in self._written if name not in names]
+        if stale:
+            self.deployed.board.run(["rm", "-f", *stale], self.timeout_s)
+        self._written[:] = names
 
     def _run(self, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:
         """Return the number of vectors and of rows that the program reports."""

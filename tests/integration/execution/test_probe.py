@@ -104,6 +104,14 @@ def test_the_hash_of_a_sweep_is_that_of_all_its_outputs(probe: Probe, host: Prof
     assert found != dumps.sha256(right)
 
 
+def test_the_outputs_of_one_stage_are_on_the_board_at_a_time(probe: Probe, host: Profile) -> None:
+    out = Path(out_folder(probe.deployed.run_folder, 0))
+    stages = [stage(host, HIDDEN.name, kind) for kind in (StageKind.ACCUMULATE, StageKind.FINISH)]
+    for each in stages:
+        probe.outputs(each, np.zeros((3, each.input_width), each.input_dtype))
+        assert [file.name for file in out.glob("*.npy")] == [f"{each.name}.npy"]
+
+
 # What a dishonest one says.
 
 ANSWERS = {
