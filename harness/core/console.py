@@ -6,7 +6,8 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,21 +59,43 @@ class _Rate(ProgressColumn):
 
 class _Remaining(ProgressColumn):
     def render(self, task: Task) -> Text:
-        rate, remaining = _per_second(task), task.remaining
-        text = "" if rate is None or remaining is None else f"{timedelta(seconds=round(remaining / rate))} left"
-        return Text(text, style="progress.remaining")
+        return Text(_remaining(task), style="progress.remaining")
 
 
-@dataclass(frozen=True)
+def _remaining(task: Task) -> str:
+    """Return the remaining time as text; "" before the first step."""
+    rate, remaining = _per_second(task), task.remaining
+    return "" if rate is None or remaining is None else f"{timedelta(seconds=round(remaining / rate))} left"
+
+
+LINE_INTERVAL_S = 60
+"""Seconds between two lines of progress in a file or pipe, where a bar cannot move."""
+
+
+@dataclass
 class ProgressBar:
-    """A running progress bar."""
+    """A running progress bar; `note` prints lines in its place where there is no terminal."""
 
     progress: Progress
     task: Any
+    note: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._noted_s = time.monotonic()
 
     def advance(self, amount: int) -> None:
         """Advance by `amount`."""
         self.progress.advance(self.task, amount)
+        if self.note and time.monotonic() - self._noted_s >= LINE_INTERVAL_S:
+            self._noted_s = time.monotonic()
+            self.note(_line(next(task for task in self.progress.tasks if task.id == self.task)))
+
+
+def _line(task: Task) -> str:
+    """Return the progress as text."""
+    left = _remaining(task)
+    done = f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f} ({task.percentage:.0f} %)"
+    return f"{done}, {left}" if left else done
 
 
 class _Console(RichConsole):
@@ -173,7 +196,10 @@ class Console:
 
     @contextmanager
     def progress(self, text: str, total: int, done: int = 0) -> Iterator[ProgressBar]:
-        """Show a bar with rate, elapsed and remaining time on standard error; a spinner moves between two steps."""
+        """Show a bar with rate, elapsed and remaining time on standard error; a spinner moves between two steps.
+
+        Where standard error is no terminal, it gets a line a minute.
+        """
         wide = self.err.width >= WIDE
         columns = (
             SpinnerColumn(table_column=_whole()),
@@ -184,5 +210,6 @@ class Console:
             TimeElapsedColumn(_whole()),
             _Remaining(_whole()),
         )
-        with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as progress:
-            yield ProgressBar(progress, progress.add_task(text, total=total, completed=done, done=done))
+        note = None if self.err.is_terminal else self.note
+        with Progress(*columns, console=self.err, transient=True, disable=note is not None) as progress:
+            yield ProgressBar(progress, progress.add_task(text, total=total, completed=done, done=done), note)

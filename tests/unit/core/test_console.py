@@ -10,6 +10,7 @@ from rich.progress import Task, TaskID
 from rich.table import Table
 from rich.text import Text
 
+from harness.core import console
 from harness.core.console import Console, _Rate, _Remaining
 
 
@@ -51,6 +52,17 @@ def test_one_step_is_enough_for_the_remaining_time(completed: int, elapsed_s: fl
     task.start_time = 0.0
     assert _Rate().render(task).plain == rate
     assert _Remaining().render(task).plain == remaining
+
+
+def test_a_file_gets_lines_of_progress_in_place_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, now_s = StringIO(), [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now_s[0])
+    with Console(RichConsole(file=out), RichConsole(file=out), as_json=False).progress("proving", 4000) as bar:
+        for now_s[0] in (59.0, 61.0, 62.0, 130.0):
+            bar.advance(1000)
+    first, second = out.getvalue().splitlines()
+    assert first.startswith("proving: 2,000 of 4,000 (50 %), 0:0")
+    assert second.startswith("proving: 4,000 of 4,000 (100 %), 0:00:00 left")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
