@@ -47,7 +47,7 @@ def read_file(path: Path) -> bytes:
     except UnicodeEncodeError as error:
         raise RequestError(f"model {path}: the file's name is no UTF-8", "rename it") from error
     except OSError as error:
-        raise RequestError(f"model {path}: {error.strerror}", "give the path of a quantised .onnx file") from error
+        raise RequestError(f"model {path}: {error.strerror}", "give the path of an .onnx file") from error
 
 
 def parse(onnx_bytes: bytes, name: str) -> Network:
