@@ -6,12 +6,12 @@ import errno
 import io
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from io import TextIOWrapper
+from threading import Event, Thread
 from typing import Any, TextIO, cast
 
 from rich.console import Console as RichConsole
@@ -72,23 +72,34 @@ LINE_INTERVAL_S = 60
 """Seconds between two lines of progress in a file or pipe, where a bar cannot move."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class ProgressBar:
-    """A running progress bar; `note` prints lines in its place where there is no terminal."""
+    """A running progress bar."""
 
     progress: Progress
     task: Any
-    note: Callable[[str], None] | None = None
-
-    def __post_init__(self) -> None:
-        self._noted_s = time.monotonic()
 
     def advance(self, amount: int) -> None:
         """Advance by `amount`."""
         self.progress.advance(self.task, amount)
-        if self.note and time.monotonic() - self._noted_s >= LINE_INTERVAL_S:
-            self._noted_s = time.monotonic()
-            self.note(_line(next(task for task in self.progress.tasks if task.id == self.task)))
+
+
+@contextmanager
+def _lines(bar: ProgressBar, note: Callable[[str], None]) -> Iterator[None]:
+    """Pass the progress to `note` in regular intervals, until the block ends."""
+    ended = Event()
+
+    def write() -> None:
+        while not ended.wait(LINE_INTERVAL_S):
+            note(_line(bar.progress.tasks[0]))
+
+    thread = Thread(target=write, name="lines of progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _line(task: Task) -> str:
@@ -210,6 +221,8 @@ class Console:
             TimeElapsedColumn(_whole()),
             _Remaining(_whole()),
         )
-        note = None if self.err.is_terminal else self.note
-        with Progress(*columns, console=self.err, transient=True, disable=note is not None) as progress:
-            yield ProgressBar(progress, progress.add_task(text, total=total, completed=done, done=done), note)
+        is_file = not self.err.is_terminal
+        with Progress(*columns, console=self.err, transient=True, disable=is_file) as progress:
+            bar = ProgressBar(progress, progress.add_task(text, total=total, completed=done, done=done))
+            with _lines(bar, self.note) if is_file else nullcontext():
+                yield bar

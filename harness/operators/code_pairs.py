@@ -206,9 +206,12 @@ class CodePairs(CodeFunction):
 
     def _pairs_at_some_places(self) -> Iterator[Array]:
         """Yield 256 vectors of a, then b, in which every pair is at one place at least."""
-        pairs = np.arange(VALUES)[:, None] * (self.size - 1) + np.arange(self.size)
-        codes = np.concatenate([pairs // VALUES, pairs % VALUES], axis=1)
-        yield codes.astype(np.uint8).view(self.dtype)
+        at_once = max(BYTES_AT_ONCE // (16 * self.size), 1)
+        for start in range(0, VALUES, at_once):
+            vectors = np.arange(start, min(start + at_once, VALUES))
+            pairs = vectors[:, None] * (self.size - 1) + np.arange(self.size)
+            halves = [half.astype(np.uint8) for half in (pairs // VALUES, pairs)]
+            yield np.concatenate(halves, axis=1).view(self.dtype)
 
     def _pairs_at_every_place(self) -> Iterator[Array]:
         """Yield vectors of a, then b, in which every place has every pair."""

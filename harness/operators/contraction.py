@@ -48,8 +48,8 @@ class Contraction(ScaledSum):
         )
         if self.positions > 1:
             yield (
-                f"Layer {self.name} computes all positions of a channel alike: each term was tried at every position, "
-                "each accumulator and each pair of codes of two inputs at one position."
+                f"Layer {self.name} computes all positions of a channel alike: each accumulator and each pair of codes "
+                "of two inputs was tried at one position."
             )
 
     def extremes(self) -> Array:

@@ -50,11 +50,11 @@ class StageKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Extent:
-    """The extent of a proof: what it asks of stages that are too slow, or have too many inputs, for everything.
+    """What a proof asks of the stages of a layer.
 
     `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
     number of generated vectors that pass through every sum.  With `every_position` each term of a convolution's sum
-    takes all codes at each position of the image, without it at one position.
+    takes all codes, and two operands take all pairs of codes, at each position of an image; without it at one position.
     """
 
     all_floats: bool

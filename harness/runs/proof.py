@@ -27,7 +27,8 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
         probe = Probe(deployed, program.options(job.plan), job.profile.timeout_s, Path(scratch))
         subject, wanted = Subject.of(job.program, probe), effort_of(document.where_of(job), job.network)
         of_file = structure.questions(job.program, (job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]))
-        stages = proof.questions(subject, wanted.extent(all_floats=all_floats))
+        extents = [wanted.extent(task.item, all_floats=all_floats) for task in job.plan.tasks]
+        stages = proof.questions(subject, extents)
         asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
         with console.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)

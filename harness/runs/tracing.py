@@ -37,7 +37,7 @@ TRACED_VALUES = 1 << 22
 """Activations of a traced execution, of all layers: 100 blocks of a large network would take minutes."""
 
 SIMULATED_OPERATIONS = 1 << 26
-"""Operations of a traced execution where an item does not run on hardware: 100 executions take half a minute."""
+"""Operations of a traced execution where an item does not run on hardware: 100 executions take about a minute."""
 
 LONGEST_LINE_BYTES = 1024  # of a trace: two names, four numbers
 

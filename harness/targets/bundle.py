@@ -23,7 +23,7 @@ from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
 from harness.core.text import plural
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, buffer_bytes
 from harness.targets import codegen, compiler_flags, strip, toolchain
 from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
 from harness.targets.codegen import Program
@@ -275,9 +275,10 @@ def _check_memory(plan: Plan, profile: Profile) -> None:
     if plan.block * a_vector > budget:
         fits = budget // a_vector
         smaller = f"use --block {fits} or less, or " if fits else ""
+        copies = ", with their copies for devices," if a_vector > buffer_bytes(plan.network, plan.tasks) else ""
         raise RequestError(
-            f"{plan.network.name} on board {profile.name}: the buffers of a block of {plan.block:,} vectors take "
-            f"{-(-plan.block * a_vector >> 20):,} MiB, and the memory budget is {profile.memory_budget_mib:,} MiB",
+            f"{plan.network.name} on board {profile.name}: the buffers of a block of {plan.block:,} vectors{copies} "
+            f"take {-(-plan.block * a_vector >> 20):,} MiB, and the memory budget is {profile.memory_budget_mib:,} MiB",
             f"{smaller}raise memory_budget_mib of the board in boards.yaml if the board has more memory",
         )
 

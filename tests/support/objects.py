@@ -32,7 +32,7 @@ UNUSED_S = 14 * 24 * 3600
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 COMPILE = Compiler.build
 IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
-COMPILE_FOR = nvrtc.compile_for
+COMPILE_FOR, COMPILING = nvrtc.compile_for, Path(nvrtc.__file__).read_bytes()
 
 
 def share_with_all_sessions(objects: Path) -> None:
@@ -91,8 +91,8 @@ def compiled_once(objects: Path) -> Iterator[None]:
     place = shared if shared.exists() else objects
 
     def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> nvrtc.Compiled:
-        asked = repr((nvrtc.identity(), nvrtc.FLAGS, arch, name, source, sorted(headers.items()))).encode()
-        file = place / f"{hashlib.sha256(asked).hexdigest()}.gpu"
+        asked = repr((nvrtc.identity(), arch, name, source, sorted(headers.items()))).encode()
+        file = place / f"{hashlib.sha256(COMPILING + asked).hexdigest()}.gpu"
         if file.exists():
             os.utime(file)
         else:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from harness import targets
 from harness.analysis.proof import answers, composition, constants
-from harness.analysis.proof.claims import Claim, Question, Side
+from harness.analysis.proof.claims import Claim, Question, Side, effort_of
 from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
 from harness.model.network import Network
@@ -118,8 +118,9 @@ def in_order(questions: Iterable[Question]) -> list[Question]:
     return sorted(questions, key=lambda question: list(ProofStep).index(question.step))
 
 
-def questions(subject: Subject, extent: Extent) -> Iterator[Question]:
-    """Yield all that is asked of single stages, to this extent, and of the reference."""
+def questions(subject: Subject, extent: Extent | Sequence[Extent]) -> Iterator[Question]:
+    """Yield all that is asked of single stages, to this extent or to that of each part, and of the reference."""
+    extents = [extent] * len(subject.parts) if isinstance(extent, Extent) else extent
     yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe, subject.regions)
     for layer in subject.network.layers:
         if layer.sweep() is not None:
@@ -128,11 +129,11 @@ def questions(subject: Subject, extent: Extent) -> Iterator[Question]:
         parts = [each for each in of_layer if each[1].output.name == layer.output.name and each[1] is not layer]
         if parts:
             yield composition.dividing(layer, parts)
-    for part, code in zip(subject.parts, subject.codes, strict=True):
+    for part, code, of_part in zip(subject.parts, subject.codes, extents, strict=True):
         merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
         yield from (composition.merging(part, each, subject.merges[each.name], subject.probe) for each in merges)
         stages = {stage.part: stage for stage in code.stages}
-        for obligation in part.obligations(extent):
+        for obligation in part.obligations(of_part):
             yield answers.question(obligation, part, stages[obligation.part], subject.probe)
 
 
@@ -142,7 +143,19 @@ def of_plan(plan: Plan, ran_on: Sequence[str], *, all_floats: bool) -> list[str]
     stand_ins = {item: where for item, where in places.items() if where != targets.HARDWARE}
     granted = {item.name: targets.find(item.target).assumptions for item in plan.items}
     of_items = {item: sentences for item, sentences in granted.items() if sentences}
-    return [*assumptions(plan.network, stand_ins, all_floats=all_floats, of_items=of_items), *_of_events(plan)]
+    stated = assumptions(plan.network, stand_ins, all_floats=all_floats, of_items=of_items)
+    return [*stated, *_of_large_networks(plan, ran_on), *_of_events(plan)]
+
+
+def _of_large_networks(plan: Plan, ran_on: Sequence[str]) -> Iterator[str]:
+    """Yield the assumption about stand-ins that are asked for less."""
+    names = [plan.items[item].name for item in effort_of(ran_on, plan.network).limited]
+    if names:
+        yield (
+            f"Stages of {' and '.join(names)}, which ran on stand-ins, compute all positions of an image alike: the "
+            "network is large, so each code of a term of a convolution's sum, and each pair of codes of two operands, "
+            "was tried at one position at least; sums at the border of an image had the extremes and random vectors."
+        )
 
 
 def _of_events(plan: Plan) -> Iterator[str]:

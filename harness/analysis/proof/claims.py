@@ -73,7 +73,7 @@ class Claim:
 MOST = 1 << 18
 """Executions in one process: more than a 16-bit counter counts.  On a stand-in: vectors, in larger blocks."""
 OPERATIONS = 1 << 33
-"""Operations of a question to a stand-in, which computes 10^7 to 10^8 of them a second: minutes, not hours."""
+"""Operations for which a question to a stand-in has about as many vectors; it computes some 10^8 of them a second."""
 FEWEST = 64
 """Number of vectors of a question, however large the network is."""
 
@@ -84,8 +84,8 @@ class Effort:
 
     The network has fewer than its launches, of which it consists, as its hand-overs take most of the time.
     `random_vectors` pass through every sum of products, `overlapping` executions run with shifted items,
-    and one in which each item in turn is `late_us` late.  Whole runs have at least `vectors` seeded vectors,
-    launches at most `of_launch` of each kind.  `every_position` is that of `Extent`.
+    and one in which each item in turn is `late_us` late.  Whole runs have at least `vectors` seeded vectors.  `limits`
+    are the numbers of vectors for which questions to each item have time, 0 for an item without a limit.
     """
 
     launches: Sequence[int]
@@ -95,12 +95,33 @@ class Effort:
     overlapping: int
     late_us: int = 3_000_000
     vectors: int = 2000
-    of_launch: int = 4096
-    every_position: bool = True
+    limits: Sequence[int] = ()
 
-    def extent(self, *, all_floats: bool) -> Extent:
-        """Return what is asked of single stages."""
-        return Extent(all_floats, self.random_vectors, self.every_position)
+    def extent(self, item: int, *, all_floats: bool) -> Extent:
+        """Return what is asked of the stages of an item, by its number."""
+        if not self._is_limited(item):
+            return Extent(all_floats, self.random_vectors)
+        return Extent(all_floats, min(self.random_vectors, self.limits[item]), every_position=False)
+
+    def of_launch(self, item: int) -> int:
+        """Return the largest number of vectors of each drawn kind that a launch of an item gets."""
+        return (
+            min(MOST_OF_A_KIND, max(self.limits[item] // KINDS, FEWEST)) if self._is_limited(item) else MOST_OF_A_KIND
+        )
+
+    @property
+    def limited(self) -> tuple[int, ...]:
+        """The items whose stages are asked for less."""
+        return tuple(item for item in range(len(self.limits)) if self._is_limited(item))
+
+    def _is_limited(self, item: int) -> bool:
+        return bool(self.limits) and 0 < self.limits[item] < DRAWN_VECTORS
+
+
+MOST_OF_A_KIND = 4096
+KINDS = 8
+"""The kinds of vectors of a launch, roughly."""
+DRAWN_VECTORS = 1 << 16
 
 
 def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
@@ -109,15 +130,15 @@ def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
     if all(where == targets.HARDWARE for where in ran_on):
         return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
     vectors = max(OPERATIONS // max(sum(layer.operations for layer in network.layers), 1), FEWEST)
+    limits = [0 if where == targets.HARDWARE else vectors for where in ran_on]
     return Effort(
-        [min(executions, vectors) for executions in launches],
+        [min(executions, limit or executions) for executions, limit in zip(launches, limits, strict=True)],
         network=min(20_000, vectors // 2),
         block=min(64, max(vectors // 2000, 2)),
-        random_vectors=min(1 << 16, vectors),
-        overlapping=min(4096, vectors),
+        random_vectors=DRAWN_VECTORS,
+        overlapping=min(4096, max(vectors // 4, FEWEST)),
         vectors=min(2000, vectors),
-        of_launch=min(4096, vectors),
-        every_position=vectors >= 1 << 16,
+        limits=limits,
     )
 
 

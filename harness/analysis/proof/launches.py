@@ -44,7 +44,7 @@ OUTPUTS_OF_A_BLOCK = 1 << 15
 class Trial:
     """A launch of the plan and the vectors that it is given; `references` are all layers' outputs for `vectors`.
 
-    There are at most `most` vectors of each other kind.
+    There are at most `most` vectors of each kind that is drawn.
     """
 
     plan: Plan
@@ -207,7 +207,7 @@ def questions(
     for launch in program.launches:
         if any(layers[task.layer].steps_of_stream > 1 for task in launch.tasks):
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
-        trial = Trial(program.plan, launch, vectors, references, effort.of_launch)
+        trial = Trial(program.plan, launch, vectors, references, effort.of_launch(launch.item))
         yield _in_buffers(trial, probe)
         yield _repeated(trial, probe, effort.launches[launch.item], program.tables)
 

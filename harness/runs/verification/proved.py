@@ -99,7 +99,8 @@ def asked(plan: Plan, seed: int, ran_on: Sequence[str], *, all_floats: bool, scr
     vectors = composition.seeded(plan.network, seed, wanted)
     right = SpecificationReference(plan.network).activations(vectors)
     program = codegen.generate(plan)
-    stages = proof.questions(Subject.of(program, None), wanted.extent(all_floats=all_floats))
+    extents = [wanted.extent(task.item, all_floats=all_floats) for task in plan.tasks]
+    stages = proof.questions(Subject.of(program, None), extents)
     parts = launches.questions(program, None, vectors, right, wanted)
     whole = composition.questions(plan, None, vectors, right, 0.0, scratch, wanted)
     asked = [*structure.questions(program, None), *stages, *parts, *whole, races.question(program, None)]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import sys
 from io import BytesIO, StringIO, TextIOWrapper
+from threading import Event
 
 import pytest
 from rich.console import Console as RichConsole
@@ -55,14 +56,18 @@ def test_one_step_is_enough_for_the_remaining_time(completed: int, elapsed_s: fl
 
 
 def test_a_file_gets_lines_of_progress_in_place_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    out, now_s = StringIO(), [0.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: now_s[0])
-    with Console(RichConsole(file=out), RichConsole(file=out), as_json=False).progress("proving", 4000) as bar:
-        for now_s[0] in (59.0, 61.0, 62.0, 130.0):
-            bar.advance(1000)
-    first, second = out.getvalue().splitlines()
-    assert first.startswith("proving: 2,000 of 4,000 (50 %), 0:0")
-    assert second.startswith("proving: 4,000 of 4,000 (100 %), 0:00:00 left")
+    out, noted = StringIO(), Event()
+    monkeypatch.setattr(console, "LINE_INTERVAL_S", 0.01)
+    terminal = Console(RichConsole(file=out), RichConsole(file=out), as_json=False)
+    monkeypatch.setattr(Console, "note", lambda _, text: (out.write(f"{text}\n"), noted.set()))
+    with terminal.progress("proving", 4000) as bar:
+        assert noted.wait(10)
+        bar.advance(3000)
+        noted.clear()
+        assert noted.wait(10)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "proving: 0 of 4,000 (0 %)"
+    assert re.fullmatch(r"proving: 3,000 of 4,000 \(75 %\), 0:00:0\d left", lines[-1])
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

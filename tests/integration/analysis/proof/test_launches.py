@@ -14,6 +14,7 @@ from harness.core.errors import BoardError
 from harness.core.installation import ROOT
 from harness.model import graph
 from harness.model.network import Network
+from harness.operators.obligations import Extent
 from harness.operators.qgemm import QGemm
 from harness.plan.plan import Plan
 from harness.reference import generated
@@ -53,7 +54,7 @@ def test_a_right_program_holds(workshop: Workshop, net: Network, split: list[str
 def test_the_cases_are_those_that_were_sent(workshop: Workshop) -> None:
     trial = workshop.trial(CHAIN)
     in_buffers, repeated = (claim.question for claim in trial.launched()[:2])
-    sent = launches.Trial(trial.made, codegen.planned_launches(trial.made)[0], *seeded(trial), EFFORT.of_launch)
+    sent = launches.Trial(trial.made, codegen.planned_launches(trial.made)[0], *seeded(trial), EFFORT.of_launch(0))
     found = generated.passes(len(sent.rows), 8, launches.SEED, 2000)
     tables = sum(table.values.size for table in trial.tables())
     assert in_buffers.cases == len(sent.rows) * 5
@@ -158,18 +159,26 @@ def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> 
 def test_the_effort_follows_from_where_the_items_ran() -> None:
     assert effort_of(["hardware", "hardware"], CHAIN) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
     emulated = effort_of(STAND_INS, CHAIN)
-    assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096)
+    limits = [OPERATIONS // sum(layer.operations for layer in CHAIN.layers)] * 2
+    assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096, limits=limits)
+    assert emulated.limited == ()
+    assert emulated.extent(1, all_floats=True) == Extent(all_floats=True)
     passes = generated.passes(emulated.vectors, emulated.block, composition.SEED, emulated.network).passes
     assert passes * emulated.vectors >= 1 << 18
 
 
-def test_a_stand_in_is_asked_less_of_a_large_network() -> None:
+def test_a_stand_in_of_a_large_network_is_asked_less_and_hardware_beside_it_is_not() -> None:
     network = graph.load(ROOT / "models" / "resnet8_int8.onnx")
     vectors = OPERATIONS // sum(layer.operations for layer in network.layers)
     assert 64 < vectors < 2000
-    found = effort_of(STAND_INS, network)
-    few = {"random_vectors": vectors, "overlapping": vectors, "vectors": vectors, "of_launch": vectors}
-    assert found == Effort([vectors] * 2, network=vectors // 2, block=2, **few, every_position=False)
+    found = effort_of(["hardware", STAND_INS[1]], network)
+    assert found == Effort(
+        [1 << 18, vectors], vectors // 2, 2, 1 << 16, vectors // 4, vectors=vectors, limits=[0, vectors]
+    )
+    assert found.limited == (1,)
+    assert found.extent(0, all_floats=False) == Extent(all_floats=False)
+    assert found.extent(1, all_floats=False) == Extent(False, vectors, every_position=False)
+    assert (found.of_launch(0), found.of_launch(1)) == (4096, 64)
     assert effort_of(["hardware"], network) == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
 
 
@@ -177,9 +186,11 @@ def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
     made: Plan = workshop.trial(CHAIN).made
     vectors, references = seeded(workshop.trial(CHAIN))
     first_two = codegen.planned_launches(made)[:2]
-    first = launches.Trial(made, first_two[0], vectors, references, EFFORT.of_launch).given[CHAIN.input.name]
+    first = launches.Trial(made, first_two[0], vectors, references, EFFORT.of_launch(0)).given[CHAIN.input.name]
     assert np.isnan(first).any(axis=1).sum() > 500
     assert np.isinf(first).any()
-    codes = launches.Trial(made, first_two[1], vectors, references, EFFORT.of_launch).given[CHAIN.layers[0].output.name]
+    codes = launches.Trial(made, first_two[1], vectors, references, EFFORT.of_launch(0)).given[
+        CHAIN.layers[0].output.name
+    ]
     assert {tuple(row) for row in codes} >= {(code,) * 5 for code in range(256)}
     assert (np.unique(codes[100:1124][1:] != codes[100:1124][:-1], axis=0).sum(axis=1) <= 1).all()
