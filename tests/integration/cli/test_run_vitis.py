@@ -10,10 +10,12 @@ import numpy as np
 import onnx
 import pytest
 
+from harness.analysis.proof import claims
 from harness.core.installation import ROOT
 from harness.targets.vitis import Vitis
 from tests.support import builders
 from tests.support.cli.command import User
+from tests.support.programs.convolutions import random_convolutions
 
 SIMULATION = "host-simulation of Vitis HLS (C++)"
 
@@ -45,16 +47,26 @@ def test_a_run_says_everywhere_that_no_fpga_took_part(user: User) -> None:
     assert f"not on hardware: item network by {SIMULATION}" in user.harness(*arguments(user, "run")[:-1]).out
 
 
-@pytest.mark.usefixtures("small_proof")
-def test_a_proof_holds_in_the_fabric(user: User) -> None:
-    few_sums = builders.random_network(np.random.default_rng(7), (2, 3, 2), float_output=True, argmax=True)
-    onnx.save_model(few_sums, user.folder / "net.onnx")
-    ended = user.here(*arguments(user, "prove", "--floats", "thresholds"))
+@pytest.mark.usefixtures("few_floats")
+def test_a_proof_of_a_large_network_holds_in_the_fabric_and_its_evidence(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large is relative: questions have fewer operations here."""
+    monkeypatch.setattr(claims, "OPERATIONS", 1 << 17)
+    network = random_convolutions(np.random.default_rng(2), 2, "uint8", "int8", 1)
+    (user.folder / "net.onnx").write_bytes(network.onnx_bytes)
+    split = f"{network.layers[1].name}..{network.layers[2].name}=network"
+    ended = user.here(*arguments(user, "prove", "--floats", "thresholds", "--split", split))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
     assert ended.document["proof"]["holds"]
     stand_in, in_fabric, *_ = ended.document["proof"]["assumptions"]
     assert stand_in.startswith(f"Item network ran on a stand-in, {SIMULATION}: ")
     assert in_fabric.startswith("Of item network: It is a kernel for the fabric, ")
+    [of_positions] = [text for text in ended.document["proof"]["assumptions"] if "all positions of an image" in text]
+    assert of_positions.startswith("Stages of network, which ran on stand-ins, ")
+    verified = user.here("verify", ended.document["run"], "--json", "--no-rebuild")
+    states = {claim["claim"]: claim["state"] for claim in verified.document["claims"]}
+    assert (states["proof"], states["answers"]) == ("ok", "ok")
 
 
 def test_a_kernel_that_fails_ends_the_run_which_goes_on_when_it_is_back(user: User) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.analysis import proof
 from harness.boards.profile import Profile
 from harness.model.network import Network
+from harness.operators.obligations import Extent, ProofStep
 from harness.plan import plan
 from tests.support.examples import in_test
 from tests.support.programs.arm_instructions import with_compiler
@@ -155,6 +157,19 @@ def test_a_mutant_is_caught(mutant: str, host: Profile, objects: Path, tmp_path:
         return any(a.tobytes() != b.tobytes() for a, b in zip(found, references(net, vectors), strict=True))
 
     assert any(map(differs, (24, 17, 14)))
+
+
+@pytest.mark.parametrize("mutant", ["padding is 0", "the weights' zero point left out"])
+def test_the_questions_to_a_stand_in_of_a_large_network_refute_a_mutant(
+    mutant: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    """Each code of a term at one position, and few random vectors."""
+    workshop = Workshop(with_compiler(host, "c:vector", "gcc", ("-O2",)), objects, tmp_path)
+    trial = workshop.trial(network(24), [Patch(*MUTANTS[mutant])])
+    asked = list(proof.questions(trial.subject, Extent(False, 64, every_position=False)))
+    assert any("each at one position, in" in question.method for question in asked)
+    sums = [question.ask() for question in asked if question.step is ProofStep.ACCUMULATION]
+    assert [claim.question.layer for claim in sums if not claim.holds]
 
 
 INSTRUCTIONS = {
