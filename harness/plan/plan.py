@@ -34,6 +34,9 @@ Sync: TypeAlias = Literal["barrier", "flag"]
 """The way items synchronise: at a `pthread_barrier_t`, or by a flag of the writer for which the reader waits."""
 
 
+EMULATED_OPERATIONS = 1 << 30
+"""Operations of a block of the default size on an emulated board: seconds, as accelerators have time limits."""
+
 Buffers: TypeAlias = Literal["keep", "reuse"]
 """The use of memory: every buffer has bytes of its own, or buffers share bytes where the schedule permits it."""
 
@@ -220,9 +223,9 @@ def make(
 
     The first item whose target supports a layer claims it, those that list its operator before those without a list.
     `targets` replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The
-    default of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is
-    smaller: `vector_bytes` returns the bytes of a vector, by default those of its buffers.  With `reuse`, buffers of
-    items of the targets for which it is true share bytes of an arena; without, none do.
+    default of `block` is that of the profile, or fewer vectors if the memory budget has no room for it, or an emulated
+    board no time: `vector_bytes` returns the bytes of a vector, by default those of its buffers.  With `reuse`, buffers
+    of items of the targets for which it is true share bytes of an arena; without, none do.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
@@ -260,7 +263,7 @@ def _buffer_bytes(plan: Plan) -> int:
 
 
 def _largest_block(profile: Profile, of: Callable[[int], Plan], vector_bytes: Callable[[Plan], int]) -> int:
-    """Return the number of vectors for which the memory budget has room, at most the profile's.
+    """Return the number of vectors for which the memory budget has room, at most the profile's; fewer in emulation.
 
     The bytes per vector depend on the block if buffers share bytes: least is needed for multiples of a power of 2.
     """
@@ -270,6 +273,9 @@ def _largest_block(profile: Profile, of: Callable[[int], Plan], vector_bytes: Ca
 
     budget = profile.memory_budget_mib << 20
     most = min(profile.block, budget * arena.PERIOD // needed(arena.PERIOD))
+    if profile.emulated:
+        operations = sum(layer.operations for layer in of(1).network.layers)
+        most = min(most, max(EMULATED_OPERATIONS // max(operations, 1), 1))
     powers = [1 << bit for bit in range(max(most, 1).bit_length())]
     tried = sorted({most, *powers, *(most - most % (1 << bit) for bit in range(arena.PERIOD.bit_length()))} - {0})
     return next((block for block in reversed(tried) if needed(block) <= budget), 1)

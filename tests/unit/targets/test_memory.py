@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import targets
-from harness.boards.profile import BoardProfiles
+from harness.boards.profile import Address, BoardProfiles
 from harness.core.installation import ROOT
 from harness.model import graph
 from harness.plan import plan
@@ -13,15 +13,16 @@ from harness.plan.plan import Plan, buffer_bytes
 from harness.targets import codegen
 
 
-def planned(laboratory: BoardProfiles, board: str, model: str) -> tuple[Plan, int]:
+def planned(laboratory: BoardProfiles, board: str, model: str, **changes: object) -> tuple[Plan, int]:
     """Return the plan with the default block, and the bytes of a vector in copies for devices."""
     network = graph.load(ROOT / "models" / f"{model}.onnx")
-    made = plan.make(network, laboratory.board(board), supports=targets.supports, vector_bytes=codegen.vector_bytes)
+    profile = laboratory.board(board).model_copy(update=changes)
+    made = plan.make(network, profile, supports=targets.supports, vector_bytes=codegen.vector_bytes)
     return made, codegen.vector_bytes(made) - buffer_bytes(network, made.tasks)
 
 
 def test_a_fabric_takes_a_word_for_each_value_and_the_block_is_smaller(laboratory: BoardProfiles) -> None:
-    made, copies = planned(laboratory, "kv260", "resnet8_int8")
+    made, copies = planned(laboratory, "kv260", "resnet8_int8", address=Address(host="kria"))
     *in_fabric, _ = made.network.layers[1:]
     two_operands = 2 * 16 * 32 * 32
     assert copies == 4 * (two_operands + 3 * 32 * 32 + sum(layer.size for layer in in_fabric))
@@ -38,6 +39,11 @@ def test_other_accelerators_take_copies_of_what_they_read_and_write(
     first = on_device[0].inputs[0]
     outputs = sum(layer.size * layer.dtype.itemsize for layer in on_device)
     assert copies == copies_of_buffers * (first.size * first.dtype.itemsize + outputs)
+
+
+def test_an_emulated_board_gets_smaller_blocks_of_large_networks(laboratory: BoardProfiles) -> None:
+    blocks = {model: planned(laboratory, "tda4vm", model)[0].block for model in ("lenet5_int8", "ds_cnn_int8")}
+    assert blocks == {"lenet5_int8": 1000, "ds_cnn_int8": (1 << 30) // 5_401_548}
 
 
 def test_a_processor_takes_no_copies(laboratory: BoardProfiles) -> None:
