@@ -180,7 +180,7 @@ def test_a_missing_hand_over_is_found_before_the_run_and_by_its_trace(
     assert kinds(broken) == {"data"}
     program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
     writer = right.items[right.hand_overs[hand_over].writer].name
-    wrong = differing(program, listing, tmp_path / "out", "--delay", f"{writer}:1000")
+    wrong = differing(program, listing, tmp_path / "out", "--delay", f"{writer}:10000")
     found = replayed(broken, tmp_path / "out")
     assert wrong
     assert any("before" in violation.text for violation in found.violations)
