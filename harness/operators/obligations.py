@@ -50,7 +50,7 @@ class StageKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Extent:
-    """What a proof asks of the stages of a layer.
+    """Amount of questions that a proof asks about the stages of a layer.
 
     `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
     number of generated vectors that pass through every sum.  With `every_position` each term of a convolution's sum
