@@ -46,6 +46,11 @@ class Network:
         return max(layer.steps_of_stream for layer in self.layers)
 
     @property
+    def operations(self) -> int:
+        """The number of arithmetic operations of one vector, see `Layer.operations`."""
+        return sum(layer.operations for layer in self.layers)
+
+    @property
     def readers(self) -> tuple[Layer, ...]:
         """The layers that read the input of the network."""
         return tuple(layer for layer in self.layers if self.input.name in layer.sources)

@@ -274,8 +274,7 @@ def _largest_block(profile: Profile, of: Callable[[int], Plan], vector_bytes: Ca
     budget = profile.memory_budget_mib << 20
     most = min(profile.block, budget * arena.PERIOD // needed(arena.PERIOD))
     if profile.emulated:
-        operations = sum(layer.operations for layer in of(1).network.layers)
-        most = min(most, max(EMULATED_OPERATIONS // max(operations, 1), 1))
+        most = min(most, max(EMULATED_OPERATIONS // max(of(1).network.operations, 1), 1))
     powers = [1 << bit for bit in range(max(most, 1).bit_length())]
     tried = sorted({most, *powers, *(most - most % (1 << bit) for bit in range(arena.PERIOD.bit_length()))} - {0})
     return next((block for block in reversed(tried) if needed(block) <= budget), 1)

@@ -456,8 +456,8 @@ def _stream_entry(network: Network) -> dict[str, Any]:
         windows=stream.windows,
         whole=stream.whole.sha256,
         history_bytes=stream.history_bytes,
-        operations=sum(layer.operations for layer in network.layers),
-        operations_of_whole=sum(layer.operations for layer in stream.whole.layers),
+        operations=network.operations,
+        operations_of_whole=stream.whole.operations,
         layers=layers,
     )
     return {"stream": found}

@@ -108,8 +108,7 @@ def vectors_of(job: Job) -> int:
     simulated = job.identity.kind == EMULATED or places != {targets.HARDWARE}
     if not simulated:
         return block
-    operations = sum(layer.operations for layer in job.plan.network.layers)
-    return min(block, SIMULATED_VECTORS, max(SIMULATED_OPERATIONS // max(operations, 1), 1))
+    return min(block, SIMULATED_VECTORS, max(SIMULATED_OPERATIONS // max(job.network.operations, 1), 1))
 
 
 def kept(plan: Plan, folder: Path, executions: int, seed: int) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
     launches = [_launch_executions(where) for where in ran_on]
     if all(where == targets.HARDWARE for where in ran_on):
         return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
-    vectors = max(OPERATIONS // max(sum(layer.operations for layer in network.layers), 1), FEWEST)
+    vectors = max(OPERATIONS // max(network.operations, 1), FEWEST)
     limits = [0 if where == targets.HARDWARE else vectors for where in ran_on]
     return Effort(
         [min(executions, limit or executions) for executions, limit in zip(launches, limits, strict=True)],

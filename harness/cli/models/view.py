@@ -172,12 +172,11 @@ def _distributions(
     network: Network, folders: Sequence[Path], vectors: int | None, console: Console
 ) -> tuple[Mapping[str, Any], str]:
     """Return the distributions of all tensors, and the vectors that they are of; none for 0 vectors."""
-    from harness.model.text.facts import operation_count
     from harness.reference import stimuli
     from harness.reference.specification import SpecificationReference
     from harness.report.viewer import facts
 
-    count = min(VECTORS, MOST_OPERATIONS // max(operation_count(network), 1)) if vectors is None else vectors
+    count = min(VECTORS, MOST_OPERATIONS // max(network.operations, 1)) if vectors is None else vectors
     if not count:
         console.note("no distributions of values: --vectors N computes those of N vectors")
         return {}, ""

@@ -21,11 +21,6 @@ def parameter_count(network: Network) -> int:
     return sum(sizes[name] for name in read & sizes.keys())
 
 
-def operation_count(network: Network) -> int:
-    """Return the number of arithmetic operations of one vector, see `Layer.operations`."""
-    return sum(layer.operations for layer in network.layers)
-
-
 def _parameters(node: onnx.NodeProto) -> tuple[int, ...]:
     operator = operators.of_node(node)
     return operator.parameters if operator else ()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.document import Number
-from harness.model.text.facts import operation_count, parameter_count
+from harness.model.text.facts import parameter_count
 from harness.runs.tables import acetone_numbers as numbers
 from harness.runs.tables.acetone_numbers import OTHERS
 from harness.runs.tables.builds import Built, Checked, Readings
@@ -77,7 +77,7 @@ def _networks(networks: Sequence[Examined], sources: Sources) -> TableEntry:
             "network": label(each.name),
             "parameters": sources.cell(parameter_count(known) if known else None, origin, each.absent),
             "parameters_paper": _paper(sources, "sections 4.1 and 5", numbers.PARAMETERS.get(each.name)),
-            "flop": sources.cell(operation_count(known) if known else None, origin, each.absent),
+            "flop": sources.cell(known.operations if known else None, origin, each.absent),
             "flop_paper": _paper(sources, "section 4.1", numbers.OPERATIONS.get(each.name)),
         })  # fmt: skip
     return _table(

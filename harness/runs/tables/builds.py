@@ -139,8 +139,7 @@ class Built:
 
 def checked(network: Network) -> Checked:
     """Return seeded vectors with their outputs: as many as take a moment to compute."""
-    operations = sum(layer.operations for layer in network.layers) or 1
-    count = int(np.clip(OPERATIONS // operations, LEAST_VECTORS, MOST_VECTORS))
+    count = int(np.clip(OPERATIONS // max(network.operations, 1), LEAST_VECTORS, MOST_VECTORS))
     vectors = stimuli(network, count, SEED).chunk(0, count)
     exact = SpecificationReference(network).activations(vectors)[-1]
     session = sessions.session(with_free_batch(network).SerializeToString(), 1)
@@ -201,7 +200,7 @@ def _examined(
 def _prepared(case: Checked, board: Profile, code: Code, folder: Path) -> tuple[Built, Bundle | None]:
     """Build a program and analyse it; without the bundle if it cannot be built."""
     found = Built(board.name, code)
-    operations = sum(layer.operations for layer in case.network.layers)
+    operations = case.network.operations
     if code.target == UNROLLED and code.level != "-O0" and operations > LARGEST_UNROLLED:
         reason = f"not built: gcc {code.level} takes minutes for unrolled code of {operations:,} FLOP"
         return replace(found, missing=reason, no_bound=reason), None

@@ -159,7 +159,7 @@ def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> 
 def test_the_effort_follows_from_where_the_items_ran() -> None:
     assert effort_of(["hardware", "hardware"], CHAIN) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
     emulated = effort_of(STAND_INS, CHAIN)
-    limits = [OPERATIONS // sum(layer.operations for layer in CHAIN.layers)] * 2
+    limits = [OPERATIONS // CHAIN.operations] * 2
     assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096, limits=limits)
     assert emulated.limited == ()
     assert emulated.extent(1, all_floats=True) == Extent(all_floats=True)
@@ -169,7 +169,7 @@ def test_the_effort_follows_from_where_the_items_ran() -> None:
 
 def test_a_stand_in_of_a_large_network_is_asked_less_and_hardware_beside_it_is_not() -> None:
     network = graph.load(ROOT / "models" / "resnet8_int8.onnx")
-    vectors = OPERATIONS // sum(layer.operations for layer in network.layers)
+    vectors = OPERATIONS // network.operations
     assert 64 < vectors < 2000
     found = effort_of(["hardware", STAND_INS[1]], network)
     assert found == Effort(
