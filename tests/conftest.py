@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,21 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # As the profile without deadlines and luck; --hypothesis-profile=default draws other examples.
 hypothesis.settings.register_profile("tests", hypothesis.settings.get_profile("ci"), max_examples=examples.count(100))
 hypothesis.settings.load_profile("tests")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave half of the cases of a function with the mark `half_of_cases` to the campaigns.
+
+    The half follows the Thue-Morse sequence: where two parameters are combined, each value of both is kept.
+    """
+    cases: Counter[str] = Counter()
+    for item in items:
+        if item.get_closest_marker("half_of_cases") and not item.get_closest_marker("campaign"):
+            function = item.nodeid.partition("[")[0]
+            if cases[function].bit_count() % 2:
+                item.add_marker(pytest.mark.campaign)
+            cases[function] += 1
 
 
 @pytest.fixture(scope="session", autouse=True)

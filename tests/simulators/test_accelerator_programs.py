@@ -104,6 +104,7 @@ def assert_only_the_last_is_dumped(program: BoardProgram, folder: Path, expected
     assert_same([np.load(path)], [expected])
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("block", [1, 37, 64])
 @pytest.mark.parametrize("dump", ["all", "last"])
 def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path, block: int, dump: str) -> None:
@@ -124,6 +125,7 @@ of_any_network = pytest.mark.parametrize(
 RANDOM = given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
 
 
+@pytest.mark.half_of_cases
 @of_any_network
 @settings(COMPILED, max_examples=2)
 @RANDOM
@@ -151,6 +153,7 @@ def compute_random(
     assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "split", "sync"),
     [
@@ -247,6 +250,7 @@ def test_two_items_share_the_device(
     assert_activations(device.build(made, host, tmp_path / "bundle", objects=objects), tmp_path / "out")
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("device", "split"),
     [

@@ -133,6 +133,7 @@ def outcome(workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_pa
     return outcome
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("mutant", "network", "failed"),
     [*FOUND_BY_BOTH, *(pytest.param(*each, marks=pytest.mark.campaign) for each in FOUND_IN_CAMPAIGNS)],
@@ -147,6 +148,7 @@ def test_what_a_run_finds_the_proof_finds_and_its_cause_is_named(
     assert found.named in ({Named.ALONE, Named.AMONG} if known else {Named.NOT})
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("mutant", "network", "failed", "named"),
     [*FOUND_BY_THE_PROOF_ALONE, *(pytest.param(*each, marks=pytest.mark.campaign) for each in FOUND_SO_IN_CAMPAIGNS)],

@@ -19,6 +19,7 @@ FEW = {"nightly.yaml": 4, "run.json": 8, "chunk.json": 8}  # each is read with e
 BIG_SIZES = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 3), }".ljust(127) + b"\n"
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", DOORS)
 def test_hostile_files_are_accepted_or_refused_with_a_message(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -30,6 +31,7 @@ def test_hostile_files_are_accepted_or_refused_with_a_message(
     assert not list(tmp_path.rglob("*pwned*"))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", DOORS)
 def test_honest_files_are_accepted(name: str, tmp_path: Path) -> None:
     assert {enter(DOORS[name], honest, tmp_path) for honest in DOORS[name].honest()[:1]} == {"accepted"}

@@ -37,6 +37,7 @@ def completed(lab: Path, line: str, shell: str = "bash") -> list[str]:
     return [found.rpartition(",")[2] for found in done.stdout.split()]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -55,6 +55,7 @@ def by_brute_force(domain: Domain, ties: str = "first") -> npt.NDArray[np.uint8]
     return found
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("seed", "network"), list(enumerate(NETWORKS)))
 def test_robust_boxes_are_those_of_onnx_runtime(user: User, tmp_path: Path, seed: int, network: dict[str, Any]) -> None:
     ties = ("first", "all")[seed % 2]

@@ -24,6 +24,7 @@ BRIEF = ("autoencoder_int8", "ds_cnn_int8")
 PARAMETERS = dict(zip(NETWORKS, (44_426, 265_864, 22_604, 77_706, 210_850), strict=True))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in BRIEF else pytest.mark.campaign) for name in RANDOM]
 )

@@ -136,6 +136,7 @@ def subjects() -> list[tuple[str, Network, Array, tuple[Array, ...]]]:
     return [(name, net, vectors, references(net, vectors)) for name, net, vectors in networks()]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.campaign] if name in LIKE_OTHERS else []) for name in BY_NAME]
 )
@@ -153,6 +154,7 @@ def test_every_implementation_computes_every_network(
         assert_same(program.activations(vectors, tmp_path / "dumps" / of_what), expected)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", ["AVX512-VNNI", "AVX-VNNI", "portable", "SDOT", "NEON"])
 def test_the_largest_sums_fit(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     BY_NAME[name].require()
@@ -205,6 +207,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_of_an_implementation_is_caught(mutant: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     name, old, new = MUTANTS[mutant]
@@ -259,6 +262,7 @@ def test_nothing_is_read_or_written_beyond_a_buffer(target: str, without: str, h
     assert_same(program.read_dumps(tmp_path), references(net, vectors))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     "target", [*VARIANTS[:2], *(pytest.param(target, marks=pytest.mark.campaign) for target in VARIANTS[2:])]
 )

@@ -44,6 +44,7 @@ IN_TEST = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "flags", "dtype"),
     [
@@ -65,6 +66,7 @@ def test_every_variant_has_the_bits_of_the_reference(
 PROVED = {("c", "no FMA", "int8"), ("c:vector", "native", "uint8")}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "flags", "dtype"),
     [
@@ -130,6 +132,7 @@ def wrong_sums(implementation: Implementation, host: Profile, folder: Path, head
     return subprocess.run([*implementation.runner, program], capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("header", [HEADER, PORTABLE], ids=["instruction", "portable"])
 @pytest.mark.parametrize("implementation", FUSED, ids=lambda each: each.name)
 def test_fused_multiply_adds_are_those_of_the_c_library(
@@ -160,6 +163,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("wrong", first_of_each(WRONG))
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]

@@ -51,6 +51,7 @@ LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by cl
 SEEDS = ((14, 2), (2, 1), (24, 2))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "types", "seed", "axes"),
     [
@@ -144,6 +145,7 @@ IN_TEST = (
 """A wrong value, a wrong index, a wrong sum, a wrong maximum; the other mutants have wrong indexes, too."""
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("mutant", in_test(MUTANTS, IN_TEST))
 def test_a_mutant_is_caught(mutant: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     implementation = BY_NAME["portable"]
@@ -159,6 +161,7 @@ def test_a_mutant_is_caught(mutant: str, host: Profile, objects: Path, tmp_path:
     assert any(map(differs, (24, 17, 14)))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("mutant", ["padding is 0", "the weights' zero point left out"])
 def test_the_questions_to_a_stand_in_of_a_large_network_refute_a_mutant(
     mutant: str, host: Profile, objects: Path, tmp_path: Path

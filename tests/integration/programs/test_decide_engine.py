@@ -72,6 +72,7 @@ def acas(low: tuple[int, ...], extent: tuple[int, ...]) -> Job:
     return Job(tuple(layers), low, extent, (1, 4, 6, 7, 5), segments, wanted=2)
 
 
+@pytest.mark.half_of_cases
 def test_the_kernel_is_the_one_compiled(kernel: tuple[Path, str]) -> None:
     program, kind = kernel
     name = "decide_batches" if kind == SIMULATED_GPU else kind.removesuffix(" with AVX-512")
@@ -95,10 +96,12 @@ def test_random_networks_have_the_decisions_of_the_formulas(kernel: tuple[Path, 
     check(*kernel, jobs)
 
 
+@pytest.mark.half_of_cases
 def test_threads_do_not_share_anything(kernel: tuple[Path, str]) -> None:
     check(*kernel, [random_job(np.random.default_rng(seed)) for seed in range(200, 210)], threads=4)
 
 
+@pytest.mark.half_of_cases
 def test_boxes_of_acas(kernel: tuple[Path, str]) -> None:
     jobs = [acas((13, 166, 91, 60, 148), (2, 6, 7, 8, 7)), acas((18, 109, 119, 167, 168), (2, 6, 7, 8, 7))]
     assert all(len(np.unique(job.sets(job.scores(job.codes())))) == 4 for job in jobs)
@@ -114,6 +117,7 @@ def test_the_decisions_of_acas_are_those_of_its_operators() -> None:
     np.testing.assert_array_equal(1 << values[:, 0], job.sets(job.scores(job.codes())))
 
 
+@pytest.mark.half_of_cases
 def test_a_changed_weight_changes_the_result_as_the_formulas_say(kernel: tuple[Path, str]) -> None:
     job = acas((13, 166, 91, 60, 148), (2, 6, 7, 8, 7))
     changed = [job.with_weight(layer, place, 1) for layer, place in ((0, (0, 6)), (4, (5, 36)), (8, (16, 1)))]
@@ -133,6 +137,7 @@ def test_pairs_of_products_beyond_int16(kernel: tuple[Path, str]) -> None:
     check(*kernel, [job, deeper])
 
 
+@pytest.mark.half_of_cases
 def test_what_is_beyond_the_limits_is_refused(kernel: tuple[Path, str]) -> None:
     job = acas((0, 0, 0, 0, 0), (2, 8, 8, 8, 9))
     cube = Dense(np.ones((8, 2)), np.zeros(2), np.ones(2))

@@ -39,6 +39,7 @@ def test_every_variant_has_the_bits_of_the_specification(
 PROVED = {("c", "-O2"), ("c:vector", "-O3")}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "flags"),
     [
@@ -78,6 +79,7 @@ WRONG = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("wrong", first_of_each(WRONG))
 def test_a_wrong_function_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]

@@ -27,6 +27,7 @@ from tests.support.programs.c_variants import (
 from tests.support.proof.trials import Workshop
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", EVERY)
 def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     net = every_operator()
@@ -144,6 +145,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("wrong", first_of_each(WRONG))
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     target, file, old, new, layer = WRONG[wrong]

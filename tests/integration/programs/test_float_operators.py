@@ -76,6 +76,7 @@ def test_every_variant_has_the_bits_of_the_reference(
 PROVED = {("every operator", "c"), ("every operator", "c:vector")}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("net", "target"),
     [
@@ -103,6 +104,7 @@ WRONG = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("wrong", first_of_each(WRONG))
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]

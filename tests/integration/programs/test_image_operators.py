@@ -48,6 +48,7 @@ def test_every_variant_has_the_bits_of_the_reference(
 PROVED = {("uint8", "c"), ("int8", "c:vector")}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [
@@ -87,6 +88,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("wrong", first_of_each(WRONG))
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]

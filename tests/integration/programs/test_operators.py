@@ -219,6 +219,7 @@ def test_the_deepest_sum_of_the_largest_products(host: Profile, cache: Path, tmp
     assert outputs[0, 0] == np.float32(DEPTH_LIMIT * 255 * 255)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", IN_SCOPE)
 def test_cases_of_onnx(name: str, host: Profile, cache: Path, tmp_path: Path) -> None:
     """ONNX's own cases of the operators; codes come through a QuantizeLinear that does not change them."""

@@ -107,6 +107,7 @@ CASES: tuple[tuple[tuple[str, ...], Sync], ...] = (
 )
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("case", "sync"),
     [
@@ -197,6 +198,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_wrong_copy_is_found(board: Profile, objects: Path, tmp_path: Path, mistake: str) -> None:
     subject = Subject.of(chain())
@@ -228,6 +230,7 @@ def wrong_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Window, "part", part)
 
 
+@pytest.mark.half_of_cases
 @of_wrong_windows
 @pytest.mark.usefixtures("wrong_windows")
 def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) -> None:

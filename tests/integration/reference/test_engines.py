@@ -79,6 +79,7 @@ def differing(net: Network, engine: str, count: int) -> dict[str, int]:
     return wrong
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("engine", "name"), SHIPPED)
 def test_shipped_networks_have_the_specified_bits(engine: str, name: str) -> None:
     need(engine)

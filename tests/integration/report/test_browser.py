@@ -36,6 +36,7 @@ def write(path: Path, document: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("scripts", [False, True])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("name", ["identical", "differing", "one_cause", "measured"])

@@ -64,6 +64,7 @@ def test_the_simulation_has_the_bits_of_the_specification(
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "name"),
     [
@@ -191,6 +192,7 @@ def layers_of(mistakes: Sequence[Wrong]) -> set[str]:
     return {name for *_, names in mistakes for name in names.split()}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", MISTAKES)
 def test_wrong_kernels_compute_wrong_layers_and_no_others(name: str, host: Profile) -> None:
     """A layer is wrong if its output is not that of its own inputs."""

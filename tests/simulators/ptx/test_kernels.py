@@ -127,6 +127,7 @@ def test_outputs_that_nobody_asks_for_are_not_written(
         assert_same([found[small.layers.index(layer)]], [right])
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("barrier", interpreted.BARRIERS_OF_DENSE)
 def test_each_missing_barrier_is_found(small: Network, code: DeviceCode, vectors: Array, barrier: int) -> None:
     parts = FUSED.split(BARRIER)

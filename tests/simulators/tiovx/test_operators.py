@@ -81,6 +81,7 @@ def built(net: Network, host: Profile, folder: Path, *patches: Patch, **choices:
     return build_patched(made, board, folder, patches, **({"flags": FLAGS} | choices))  # type: ignore[arg-type]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_activation_is_that_of_the_specification(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
@@ -181,6 +182,7 @@ IN_THE_SUITE = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize(
     "mutant", [pytest.param(name, marks=() if name in IN_THE_SUITE else pytest.mark.campaign) for name in MUTANTS]

@@ -22,6 +22,7 @@ FOLDS = ("normalization", "batch-normalization")
 Change = Callable[[onnx.ModelProto], None]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(20))
 def test_random_networks_keep_their_bits_and_their_function(seed: int) -> None:
     onnx_bytes = random_network(np.random.default_rng(seed)).SerializeToString()

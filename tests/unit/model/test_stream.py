@@ -47,6 +47,7 @@ def test_steps_give_the_frames_of_the_whole_network(
     assert differing_layers(found, inputs_of(found, 3)) == []
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(24))
 def test_random_networks_give_the_frames_of_the_whole_network(seed: int) -> None:
     """Convolutions and poolings of any window, with causal padding or none, a sum of branches with different delays."""

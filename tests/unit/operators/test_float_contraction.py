@@ -108,6 +108,7 @@ def test_matmul_computes_each_row(shape: tuple[int, ...]) -> None:
     assert layer.pieces("channels") is None
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(30))
 def test_onnx_runtime_lies_within_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)

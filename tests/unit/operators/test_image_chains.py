@@ -65,6 +65,7 @@ def chain(name: str, dtype: str, *, last: bool) -> Network:
     return image_network(nodes, {each: value for each, value in constants.items() if each in used}, dtype, 8 * 36)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("name", [name for name in CHAINS if name != ZEROS])

@@ -175,12 +175,14 @@ def differing(operator: str, function: Wrong) -> Iterator[bool]:
         yield bool((function(given) != layer.table()).any())
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
     assert any(differing(*WRONG[name]))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_right_order_differs_nowhere(operator: str) -> None:

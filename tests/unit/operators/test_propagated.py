@@ -141,6 +141,7 @@ def results(proto: onnx.NodeProto, layer: Layer, inputs: dict[str, Array], *, ev
     return {name: values.reshape(VECTORS, -1) for name, values in found.items()}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NODES)
 def test_every_engine_lies_within_the_bound_for_inputs_with_errors(name: str) -> None:
@@ -173,6 +174,7 @@ def test_every_engine_lies_within_the_bound_for_inputs_with_errors(name: str) ->
                 assert not wrong.any(), (engine, spread, relative, np.argwhere(wrong)[:3])
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NODES)
 def test_the_bound_is_near_the_largest_change(name: str) -> None:
     """Errors of 1 % of the values: rounding plays no part."""

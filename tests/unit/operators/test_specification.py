@@ -199,6 +199,7 @@ def test_blocks_and_threads_change_nothing() -> None:
 # QuantizeLinear.
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("dtype", "zero_point", "scale"),
     [
@@ -287,6 +288,7 @@ def codes_by_thresholds(layer: QGemm, accumulators: Array) -> Array:
     return (np.stack(counts, axis=1) + np.iinfo(layer.dtype).min).astype(layer.dtype)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("power_of_two", [False, True])
 @pytest.mark.parametrize("kinds", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")])
 @pytest.mark.parametrize("per_column", [False, True])

@@ -149,6 +149,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("case", NETWORKS)
 def test_gemms_are_counted_as_by_brute_force(case: str) -> None:

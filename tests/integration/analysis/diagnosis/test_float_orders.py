@@ -115,6 +115,7 @@ def right() -> tuple[Array, ...]:
     return references(NET, VECTORS)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", WRONG)
 def test_another_order_is_found_and_named_alone(
     name: str, right: tuple[Array, ...], host: Profile, objects: Path, tmp_path: Path

@@ -145,6 +145,7 @@ def diagnoses(
     return [diagnose(each) for each in cases(NET, VECTORS, RIGHT, dumps, 0, 1000, starts) if each.own]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_mistake_of_a_program_is_named_alone(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     patches, split, layer, cause = PROGRAMS[name]

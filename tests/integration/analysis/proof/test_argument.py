@@ -37,6 +37,7 @@ RESIDUAL = parse(builders.random_network(np.random.default_rng(5), (4, 6, 5), re
 TIES = parse(builders.random_network(np.random.default_rng(6), (4, 6, 5), power_of_two=True, zero_points=True))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("net", [CHAIN, UINT8, INT8, FLOAT, RESIDUAL, TIES])
 def test_nothing_is_said_against_a_right_program_whose_answers_can_be_computed_again(
     workshop: Workshop, net: Network

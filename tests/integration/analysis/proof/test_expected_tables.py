@@ -76,6 +76,7 @@ def asked(made: Plan, probe: Probe | None = None, net: Network | None = None) ->
     return next(question for question in questions if question.side is Side.BOARD).ask()
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_the_tables_of_every_target_follow_from_the_file(host: Profile, target: str, net: Network) -> None:
@@ -173,6 +174,7 @@ def wrong_generator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]
     return patch
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("how", CHANGES)
 def test_a_generator_that_is_wrong_is_found(
@@ -270,6 +272,7 @@ def altered(net: Network) -> Iterator[tuple[str, Network]]:
         yield tensor.name, dataclasses.replace(net, onnx_bytes=model.SerializeToString())
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target: str, net: Network) -> None:

@@ -41,6 +41,7 @@ def behind(call: str, code: str, state: str = "") -> list[Patch]:
     return [Patch("network.c", call, f"{call} {code}"), Patch("network.c", STATE, f"{STATE} {state}")]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("net", [CHAIN, RESIDUAL], ids=["chain", "residual"])
 @pytest.mark.parametrize("split", [[], ["parallel"], ["pipeline"]], ids=["", "parallel", "pipeline"])
 def test_a_right_program_holds(workshop: Workshop, net: Network, split: list[str]) -> None:

@@ -124,6 +124,7 @@ def test_a_right_search_is_not_refuted(
         assert question.complete == (width <= 6)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("kind", ["uint8", "int8", "float32"])
 @pytest.mark.parametrize("width", [1, 2, 3, 6])
 def test_every_order_of_few_columns_is_tried(kind: str, width: int) -> None:
@@ -157,6 +158,7 @@ def test_the_orders_are_tried_with_codes_of_the_whole_range(kind: str) -> None:
     assert any(row.max() - row.min() > 200 for row in codes.astype(int))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("width", "kind"), [(7, "uint8"), (40, "int8"), (40, "float32"), (300, "uint8")])
 def test_of_many_columns_the_extremes_are_tried_in_pairs(
     width: int, kind: str, monkeypatch: pytest.MonkeyPatch

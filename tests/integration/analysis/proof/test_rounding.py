@@ -45,6 +45,7 @@ WRONG_ROUNDINGS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("patch", WRONG_ROUNDINGS.values(), ids=WRONG_ROUNDINGS)
 def test_a_wrong_rounding_is_found_wherever_it_is_used(workshop: Workshop, patch: Patch) -> None:
     assert set(workshop.trial(TIES, [patch]).refuted()) == EVERYWHERE

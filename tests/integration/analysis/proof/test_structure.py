@@ -116,6 +116,7 @@ def in_campaign(*values: Any) -> Any:
 IN_TEST = {"gcc", "gcc -O0", "gcc at a fixed place", "gcc for Arm", "gcc -O1 for Arm", "clang for Arm"}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("toolchain", "target"),
     [

@@ -65,6 +65,7 @@ def outputs(onnx_bytes: bytes, images: Array, *, int8_groups: bool) -> Array:
     return np.concatenate([session.run(["y"], {"x": image[None]})[0] for image in images])
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("form", "codes", "per_channel"), FORMATS)
 @pytest.mark.parametrize("network", NODES)
 def test_exports_of_onnx_runtime_keep_their_bits(

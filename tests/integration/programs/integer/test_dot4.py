@@ -113,6 +113,7 @@ def test_four_extreme_products_are_a_lane_without_saturation(modelled: Integer) 
     assert lanes.tolist() == [-130_560] * LANES
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("form", ["portable", "c7x"])
 @pytest.mark.parametrize(("n", "k"), [(0, 0), (0, 3), (1, 0), (15, 7), (16, 0), (17, 5), (31, 6), (47, 11)])
 def test_the_weight_at_the_documented_place_belongs_to_its_output_and_input(
@@ -165,6 +166,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_of_the_model_or_of_the_c7x_form_is_caught(name: str, tmp_path: Path) -> None:
     header, old, new = MUTANTS[name]

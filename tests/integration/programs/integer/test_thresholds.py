@@ -136,6 +136,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str, tmp_path: Path) -> None:
     mutant = build(tmp_path, [*COMPILERS["gcc"], "-w"], {"thresholds.h": MUTANTS[name]})

@@ -92,6 +92,7 @@ def test_shipped_models_keep_their_bits(name: str) -> None:
     assert differing(net, uniform_vectors(net, 100 if net.input.size < 100 else 4, seed=2)) == {}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("role", ["weights", "bias", "multiplier"])
 def test_a_wrong_constant_is_found(role: str) -> None:
     net = images.every_operator("int8", "conv")
@@ -159,6 +160,7 @@ PROCESSORS = [
 ]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("processor", PROCESSORS, ids=lambda each: each.cpu)
 def test_products_are_contracted_only_without_their_guard(processor: Processor, tmp_path: Path) -> None:
     text = module_text(SMALL["floats"]().layers[:1])

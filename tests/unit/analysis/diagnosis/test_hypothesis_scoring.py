@@ -58,6 +58,7 @@ def quarters(layer: QuantizeLinear) -> Array:
     return (columns * float(layer.scale)).astype(np.float32)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("activations", ["uint8", "int8"])
 @pytest.mark.parametrize("name", ROUNDINGS)
 def test_a_wrong_rounding_comes_first(name: str, activations: str) -> None:

@@ -120,6 +120,7 @@ TESTS: list[Callable[[Times], Outcome]] = [
 ]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("test", TESTS)
 def test_each_test_refuses_as_many_sound_series_as_it_says(test: Callable[[Times], Outcome]) -> None:
     """Of 400 independent series, those below 0.05: 20 if the p-value is exact, fewer if it is an upper bound."""

@@ -52,11 +52,13 @@ def test_bounds_of_every_operator_are_sound(name: str) -> None:
     assert_sound(network(name))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", ["acas_coc", "lenet5", "lenet5_int8"])
 def test_bounds_of_shipped_networks_are_sound(name: str) -> None:
     assert_sound(load(ROOT / "models" / f"{name}.onnx"), 8)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(count(40)))
 def test_bounds_of_random_networks_are_sound(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -84,6 +84,7 @@ NOTATIONS: dict[str, tuple[Callable[[], Nodes], int]] = {
 }
 
 
+@pytest.mark.half_of_cases
 @examples(4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),

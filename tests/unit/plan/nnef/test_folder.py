@@ -32,6 +32,7 @@ from tests.support.nnef import plans
 from tests.support.programs.board_program import parse
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("sync", ["barrier", "flag"])
 @pytest.mark.parametrize("name", plans.MODELS)
 def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path) -> None:
