@@ -339,6 +339,7 @@ def test_the_constants_are_read_back_from_the_device(
         assert {name for name, equal in same.items() if not equal} == expected
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_sources_compile_without_a_warning(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     """The program compiles as C and its device code as C++; the model has all operators of the target."""

@@ -149,6 +149,7 @@ def test_a_folder_of_another_user_within(shared: Path, inner: str) -> None:
     assert refusal(shared / "work").startswith(f"{shared}/work/{inner} (mode drwxr-xr-x, owner uid {NOBODY})")
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("mode", "shown"), [(0o775, "drwxrwxr-x"), (0o757, "drwxr-xrwx"), (0o777, "drwxrwxrwx"), (0o720, "drwx-w----")]
 )

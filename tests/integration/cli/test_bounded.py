@@ -201,6 +201,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", CHANGES)
 def test_verify_finds_a_change(accepted: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.syspath_prepend(PACKAGE)

@@ -232,6 +232,7 @@ USAGE = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("words", "message", "hint"), USAGE.values(), ids=USAGE)
 def test_wrong_usage_is_an_error_like_all_others(user: User, words: tuple[str, ...], message: str, hint: str) -> None:
     ended = user.harness(*words)

@@ -44,6 +44,7 @@ def by_brute_force(domain: Domain) -> npt.NDArray[np.uint64]:
     return np.array(found, np.uint64)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("wraps", "outputs"), [(False, 3), (True, 3), (False, 10)])
 def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool, outputs: int) -> None:
     domain = random_domain(1, argmax=True, float_output=True, outputs=outputs)

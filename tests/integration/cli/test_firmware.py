@@ -12,6 +12,7 @@ from tests.support.cli.command import User
 AT_HOME = "{address: {host: 127.0.0.1, port: 9}"
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("board", "local", "code", "message"),
     [

@@ -47,6 +47,7 @@ def test_a_run_says_everywhere_that_no_fpga_took_part(user: User) -> None:
     assert f"not on hardware: item network by {SIMULATION}" in user.harness(*arguments(user, "run")[:-1]).out
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("few_floats")
 def test_a_proof_of_a_large_network_holds_in_the_fabric_and_its_evidence(
     user: User, monkeypatch: pytest.MonkeyPatch

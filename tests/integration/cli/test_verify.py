@@ -225,6 +225,7 @@ FORGED_BUNDLES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("how", FORGED_BUNDLES)
 def test_a_forged_source_flag_word_or_hash_is_found_without_building(
     user: User, identical: Path, tmp_path: Path, how: str

@@ -222,6 +222,7 @@ def require_found(user: User, run: Path, forgery: Forgery, copy: Path) -> None:
     assert forgery.words in text(ended, forgery.claim)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("how", LOCAL)
 def test_what_was_made_of_the_board_of_a_run_is_found(user: User, identical: Path, tmp_path: Path, how: str) -> None:
     require_found(user, identical, LOCAL[how], tmp_path / "copy")

@@ -83,6 +83,7 @@ def test_random_networks(
     assert_same(program.activations(vectors, tmp_path), references(net, vectors))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", VARIANTS)
 def test_a_column_of_a_layer_may_be_anybodys(target: str, host: Profile, cache: Path, tmp_path: Path) -> None:
     net = parse(builders.random_network(np.random.default_rng(4), (5, 41, 23), per_column=True, zero_points=True))
@@ -163,6 +164,7 @@ def test_the_largest_sums_fit(name: str, host: Profile, objects: Path, tmp_path:
     assert_same(program.activations(vectors, tmp_path / "dumps"), references(net, vectors))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", ["c", *VARIANTS])
 def test_a_signaling_nan_is_a_nan_on_arm_where_a_division_by_1_could_be_left_out(
     target: str, host: Profile, objects: Path, tmp_path: Path

@@ -113,6 +113,7 @@ def test_the_code_for_avx_vnni_can_be_run_by_a_processor_with_avx512(
     assert_same(program.activations(vectors, tmp_path / "run"), references(net, vectors))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", ["c", *VARIANTS[:3]])
 def test_every_variant_has_the_bits_of_the_specification(
     target: str, host: Profile, cache: Path, tmp_path: Path

@@ -25,6 +25,7 @@ BUILT = [
 ]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("target", "flags"), BUILT)
 def test_every_variant_has_the_bits_of_the_specification(
     target: str, flags: tuple[str, ...], host: Profile, objects: Path, tmp_path: Path

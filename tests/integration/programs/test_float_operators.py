@@ -53,6 +53,7 @@ NETS = {"every operator": every_operator()} | {
 IN_TEST = {*(("every operator", target) for target in EVERY), ("random 0", EVERY[0])}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("net", "target"),
     [

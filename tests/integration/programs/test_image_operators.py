@@ -27,6 +27,7 @@ from tests.support.proof.trials import Workshop
 IN_TEST = {("uint8", "c"), ("int8", "c:vector"), ("uint8", "c:generic"), ("int8", "c:inlined"), ("uint8", "c:unrolled")}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [

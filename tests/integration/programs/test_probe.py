@@ -66,6 +66,7 @@ def program(programs: Mapping[str, BoardProgram]) -> BoardProgram:
     return programs["int8 weights"]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_stage_is_one_piece_of_machine_code_which_the_schedule_calls(name: str, host: Profile, cache: Path) -> None:
     net = NETWORKS[name]
@@ -113,6 +114,7 @@ def stage_of(program: BoardProgram, board: Profile, part: StageKind) -> tuple[La
 # Tables.
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_table_is_what_its_target_generated(
     name: str, programs: Mapping[str, BoardProgram], board: Profile, tmp_path: Path
@@ -189,6 +191,7 @@ def right_outputs(layer: Layer, stage: Stage, inputs: Array) -> Array:
     return np.clip(np.rint(v).astype(int) + layer.y_zero_point, codes.min, codes.max).astype(layer.dtype)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("block", [1, 7, BLOCK])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_stage_is_its_part_of_the_specification(

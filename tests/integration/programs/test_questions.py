@@ -128,6 +128,7 @@ def rows(parts: list[Array]) -> Array:
     return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("net", [NET, RESIDUAL], ids=["chain", "residual"])
 @pytest.mark.parametrize("split", [(), ("parallel",), ("pipeline",)], ids=["", "parallel", "pipeline"])
 def test_every_launch_gives_what_its_tasks_compute(
@@ -267,6 +268,7 @@ SETS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("code", SETS.values(), ids=SETS)
 @pytest.mark.parametrize(
     "asked", [[], ["--task", "quantize"], ["--stage", "quantize_compute"]], ids=["run", "task", "stage"]

@@ -109,6 +109,7 @@ def test_what_is_there_is_reused(built: Bundle, made: Plan, board: Profile, tmp_
     assert (built.folder / "inference").stat() == before
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     "damage",
     [
@@ -380,6 +381,7 @@ def test_a_plan_tells_what_its_targets_estimate(narrow: Path, tmp_path: Path) ->
 HOSTILE = ['*/ #error "*/', "/* nested", "??/", "a\\", '"; } int main(', "name  -with ??- trigraphs", "ünïcödé", "%s%n"]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_that_could_end_a_comment_or_a_string_cannot(
     net: Network, board: Profile, tmp_path: Path, name: str

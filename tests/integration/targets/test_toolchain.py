@@ -181,6 +181,7 @@ class Wrapped:
         self.put(name, real + f"/* {comment} */\n".encode())
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", ["cc1", "collect2", "as", "ld"])
 def test_another_program_of_the_compiler_is_another_compiler(host: Profile, tmp_path: Path, name: str) -> None:
     wrapped = Wrapped.make(tmp_path, host)
@@ -193,6 +194,7 @@ def test_another_program_of_the_compiler_is_another_compiler(host: Profile, tmp_
     assert {part for part in two.parts if one.parts[part] != two.parts[part]} == {name}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", ["libc.so", "libm.so", "Scrt1.o", "libgcc.a"])
 def test_another_file_of_the_c_library_is_another_compiler(host: Profile, tmp_path: Path, name: str) -> None:
     wrapped = Wrapped.make(tmp_path, host)

@@ -138,6 +138,7 @@ REAL: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], float]
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", REAL)
 def test_errors_are_below_the_stated_ones_and_nearly_reach_them(name: str) -> None:
     function, real, largest = REAL[name]

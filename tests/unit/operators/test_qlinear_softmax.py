@@ -135,6 +135,7 @@ def differing(function: Callable[[Array, dict[str, Any]], Array]) -> int:
     return count
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:

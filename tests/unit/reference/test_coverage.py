@@ -252,6 +252,7 @@ def test_arg_max_counts_the_columns_that_it_chose_and_those_of_equals() -> None:
 # Sums.
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("chunk", [1, 511, 512, 513, 1700])
 def test_chunks_of_any_size_add_up_to_the_same(chunk: int) -> None:
     parsed = parse((3, 8, 4), 10, argmax=True, power_of_two=True)

@@ -63,6 +63,7 @@ def test_each_part_of_a_split_layer_is_proved_by_itself(workshop: Workshop) -> N
     }  # fmt: skip
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("old", "new"),
     [

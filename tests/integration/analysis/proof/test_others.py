@@ -58,6 +58,7 @@ DEQUANTIZED = [
 ]
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("net", DEQUANTIZED, ids=["uint8", "int8"])
 @pytest.mark.parametrize(
     "value",
@@ -212,6 +213,7 @@ def test_a_wrong_sum_with_a_constant_is_found(workshop: Workshop, addend: float)
     assert set(trial.refuted()) == {(ProofStep.OTHERS, "add")}
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("addend", [0.3, -0.0, 3e38, 1e-45])
 def test_a_right_sum_with_a_constant_is_not_refuted(workshop: Workshop, addend: float) -> None:
     trial = workshop.trial(constant(addend))

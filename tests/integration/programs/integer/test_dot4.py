@@ -79,6 +79,7 @@ def test_the_portable_form_adds_as_int64_does(name: str, tmp_path: Path) -> None
     assert is_right(build(tmp_path, COMPILERS[name]))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", COMPILED)
 def test_other_compilers_say_nothing(name: str, tmp_path: Path) -> None:
     compile_quietly(tmp_path, [*COMPILED[name], "-O2", "-c"], HERE / "driver.c", tmp_path / "integer.o")

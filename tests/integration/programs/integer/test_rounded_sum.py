@@ -47,6 +47,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str, tmp_path: Path) -> None:
     assert not is_right(build(tmp_path, [*COMPILERS["gcc"], "-w"], {"rounded_sum.h": MUTANTS[name]}))

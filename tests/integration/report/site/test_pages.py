@@ -345,6 +345,7 @@ def _change(path: Path, **values: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("damage", [damage_time, damage_name, damage_reason, damage_far, damage_text])
 def test_a_night_that_cannot_be_read_is_listed_as_such(runs: Path, tmp_path: Path, damage: object) -> None:
     damage(record.folders(runs)[1])  # type: ignore[operator] # one of the above

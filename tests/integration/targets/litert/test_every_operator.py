@@ -92,6 +92,7 @@ def wrong_and_refused(net: Network, vectors: Array) -> tuple[dict[str, str], dic
     return found, refused
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_operator_keeps_its_bits_or_its_bound(name: str) -> None:
     net = NETWORKS[name]()

@@ -199,6 +199,7 @@ def test_a_damaged_package_is_built_again(built: Built) -> None:
     assert built.called.count("bootgen") == 2
 
 
+@pytest.mark.half_of_cases
 @needs_dtc
 @pytest.mark.parametrize(
     ("fault", "message", "called"),
@@ -240,6 +241,7 @@ def test_a_failure_names_the_log_that_has_it_all(built: Built, monkeypatch: pyte
     assert "Block-level synthesis in progress" in log.read_text()
 
 
+@pytest.mark.half_of_cases
 @needs_dtc
 @pytest.mark.parametrize(
     ("numbers", "words"),

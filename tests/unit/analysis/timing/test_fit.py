@@ -94,6 +94,7 @@ def test_the_pareto_law_is_scipys(shape: float, count: int) -> None:
     assert found.law.scale == pytest.approx(other[2], rel=2e-3)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("law", [ExtremeValue, Pareto])
 @pytest.mark.parametrize("shape", [-0.3, 0.0, 0.2])
 def test_many_rows_climb_where_each_alone_does(law: type[Law], shape: float) -> None:
@@ -164,6 +165,7 @@ def test_l_moments_of_a_written_out_sample() -> None:
     assert skewness == pytest.approx(np.mean(triples) / np.mean(pairs))
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("law", [ExtremeValue, Pareto])
 @pytest.mark.parametrize("shape", [-0.3, 0.0, 0.3])
 def test_l_moments_of_a_large_sample_give_its_law_back(law: type[Law], shape: float) -> None:

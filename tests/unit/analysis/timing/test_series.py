@@ -115,6 +115,7 @@ def test_a_period_stands_out_of_other_outliers() -> None:
     assert outliers(times).period == pytest.approx(125, rel=1e-3)
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("executions", range(3000, 5000, 130))
 @pytest.mark.parametrize("period", [25, 100, 125.5])
 def test_other_outliers_do_not_halve_a_period(executions: int, period: float) -> None:

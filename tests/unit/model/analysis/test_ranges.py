@@ -47,6 +47,7 @@ def assert_sound(network: Network, vectors: int = 64) -> None:
             assert sums.max() <= numbers.accumulator_high, layer.name
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NETWORKS)
 def test_bounds_of_every_operator_are_sound(name: str) -> None:
     assert_sound(network(name))

@@ -122,6 +122,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("case", PLAIN)
 def test_it_comes_in_as_the_same_layers(tmp_path: Path, case: str) -> None:
     nodes, constants, shape, rank = PLAIN[case]

@@ -85,6 +85,7 @@ def made(nodes: Nodes, constants: dict[str, Array], opset: int, batch: int | str
     return bytes(proto.SerializeToString())
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("batch", [1, "n"])
 @pytest.mark.parametrize(("form", "opset"), CASES)
 def test_a_float_network_with_a_computed_shape(tmp_path: Path, form: str, opset: int, batch: int | str) -> None:
