@@ -1,4 +1,4 @@
-"""Object files that programs share, identities of compilers, ties: each is made once, because it takes long."""
+"""Object files and programs, identities of compilers, ties: each is made once, because it takes long."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ OF_ALL_SESSIONS = "of_all_sessions"
 PACKAGES = Path("/var/lib/dpkg/status")
 UNUSED_S = 14 * 24 * 3600
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
+NO_BUILD_ID = "-Wl,--build-id=none"
 COMPILE = Compiler.build
 IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
 COMPILE_FOR, COMPILING = nvrtc.compile_for, Path(nvrtc.__file__).read_bytes()
@@ -142,9 +143,9 @@ def _once(folder: Path, command: Sequence[str], asked: object, answer: Callable[
 
 @dataclass(frozen=True)
 class Keeping(Compiler):
-    """Compiles a source once: what has the same text, headers and flags has one object file.
+    """Compiles a source once: what has the same text, headers and flags has one object file; links these once, too.
 
-    Processes may share the folder.
+    Flags with paths or for the linker alone may name files: with them it links anew.  Processes may share the folder.
     """
 
     objects: Path = Path()
@@ -186,7 +187,21 @@ class Keeping(Compiler):
             return
         # Linked in their order, for the same bytes as without this.
         units = [kept(source) for source in sources]
-        COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
+        flags = (*self.flags, *more_flags)
+        if any("/" in flag or flag.startswith(("-T", "-Wl,-")) for flag in flags if flag != NO_BUILD_ID) or any(
+            unit.parent not in {self.objects, place} for unit in units
+        ):
+            COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
+            return
+        settings = repr((self.command, self.identity, flags, [unit.name for unit in units])).encode()
+        linked = place / f"{hashlib.sha256(settings).hexdigest()}.linked"
+        if linked.exists():
+            os.utime(linked)
+        else:
+            mine = linked.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+            COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, mine, more_flags)
+            mine.replace(linked)
+        shutil.copy(linked, folder / output)
 
 
 def _reader(include: Sequence[Path]) -> Callable[[Path], tuple[bytes, list[Path]]]:

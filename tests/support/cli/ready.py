@@ -147,6 +147,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     load_all()
     gc.freeze()  # what is not looked at is not copied
+    gc.set_threshold(50_000)
     with kept(folder := Path(sys.argv[1])), identified_once(folder), searched_once(folder):
         sys.argv[1:] = serve()
         run()
