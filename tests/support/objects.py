@@ -9,7 +9,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -41,15 +41,34 @@ def share_with_all_sessions(objects: Path) -> None:
 
     Files that no session has used for two weeks are removed.
     """
-    packages = PACKAGES.read_bytes() if PACKAGES.exists() else b""
-    shared = ROOT / "build" / "objects" / hashlib.sha256(packages).hexdigest()[:16]
-    shared.mkdir(parents=True, exist_ok=True)
+    shared = _of_all_sessions()
     for file in shared.parent.glob("*/*"):
         with suppress(FileNotFoundError):  # another process removes them, too
             if time.time() - file.stat().st_mtime > UNUSED_S:
                 file.unlink()
     with suppress(FileExistsError):
         (objects / OF_ALL_SESSIONS).symlink_to(shared)
+
+
+def _of_all_sessions() -> Path:
+    packages = PACKAGES.read_bytes() if PACKAGES.exists() else b""
+    shared = ROOT / "build" / "objects" / hashlib.sha256(packages).hexdigest()[:16]
+    shared.mkdir(parents=True, exist_ok=True)
+    return shared
+
+
+def made_once(program: Path, asked: object, sources: Iterable[Path], make: Callable[[], object]) -> None:
+    """Make a program, or copy that which a session has made of the same request, sources and packages."""
+    content = repr(asked).encode() + b"".join(path.read_bytes() for path in sorted(sources) if path.is_file())
+    there = _of_all_sessions() / f"{hashlib.sha256(content).hexdigest()}.linked"
+    if there.exists():
+        os.utime(there)
+        shutil.copy(there, program)
+        return
+    make()
+    mine = there.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    shutil.copy(program, mine)
+    mine.replace(there)
 
 
 @contextmanager

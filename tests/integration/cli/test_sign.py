@@ -144,6 +144,7 @@ ACCEPTED: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("how", ACCEPTED)
 def test_the_wanted_keys_signature_counts_wherever_it_stands_and_whatever_it_is_called(
     user: User, signed: Path, key: Path, how: str
@@ -235,6 +236,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("how", TAMPERED)
 def test_what_was_signed_and_then_changed_does_not_stand(user: User, signed: Path, key: Path, how: str) -> None:
     tamper, words = TAMPERED[how]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.targets.base import KERNELS, SIMULATORS
+from tests.support.objects import made_once
 from tests.support.programs.board_program import fixed_addresses
 from tests.support.programs.c_variants import EMULATED, GNU, QEMU, WARNINGS
 
@@ -196,19 +198,31 @@ class Result:
 
 def compile_engine(kind: str, folder: Path, *more: str) -> Path:
     """The program for jobs with the kernel of this kind; skips where it cannot be run."""
-    compiler, *flags = KINDS[kind]
+    compiler = KINDS[kind][0]
     cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     if compiler == GNU and QEMU is None:
         pytest.skip("qemu-aarch64 is not on this machine: apt-get install qemu-user")
     if "AVX" in kind and ("avx2" if kind == "AVX2" else "avx512_vnni") not in cpu:
         pytest.skip(f"this processor has no {kind}")
+    program, make = folder / "decide_job", partial(_compile_engine, kind, folder, *more)
+    if more:
+        make()
+        return program
+    folders = (KERNELS / "decide", KERNELS / "cuda", SIMULATORS / "cuda", Path(__file__).parent)
+    sources = [path for each in folders for path in each.iterdir() if path.suffix != ".py"]
+    made_once(program, (KINDS[kind], FLAGS, DEVICE_FLAGS), sources, make)
+    return program
+
+
+def _compile_engine(kind: str, folder: Path, *more: str) -> None:
+    compiler, *flags = KINDS[kind]
     decide, here = KERNELS / "decide", Path(__file__).parent
     program = folder / "decide_job"
     sources = [str(each) for each in (decide / "decide.c", decide / "each.c", here / "decide_job.c")]
     common, libraries = [*flags, f"-I{decide}", *more], ["-pthread", "-lm", "-o", str(program)]
     if kind != SIMULATED_GPU:
         subprocess.run([compiler, *FLAGS, *common, *sources, *libraries], check=True)
-        return program
+        return
     renamed = "-Ddecide_box=decide_box_of_processor"
     for source, more_flags in zip(sources, ([renamed], [], []), strict=True):
         subprocess.run([compiler, *FLAGS, *common, *more_flags, "-c", source], check=True, cwd=folder)
@@ -218,7 +232,6 @@ def compile_engine(kind: str, folder: Path, *more: str) -> Path:
     sizes = ["-DWIDTH=80", "-DSCORES=64"]
     objects = [str(folder / f"{Path(each).stem}.o") for each in sources]
     subprocess.run(["g++", *DEVICE_FLAGS, *sizes, *common, *include, *device, *objects, *libraries], check=True)
-    return program
 
 
 def run_jobs(program: Path, kind: str, jobs: list[Job], threads: int = 1) -> list[Result]:

@@ -557,6 +557,7 @@ LIKE_OTHERS = {
 """State that has a symbol, functions of the C library, addresses, tables: others of each are tried in `make test`."""
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "toolchain"),
     [
