@@ -26,7 +26,7 @@ test: setup-dev labgrid other-runtime
 	$(MAKE) --jobs=2 lint suite
 
 suite:
-	.venv/bin/pytest -n 5 --dist loadfile --no-loadscope-reorder
+	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # What takes hours: the tests that `make test` leaves out, all examples of every property, and every wrong program,
 # forgery, fault and foreign file.
