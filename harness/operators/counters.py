@@ -99,6 +99,10 @@ class Counter(ABC):
     def result(self) -> LayerCoverage:
         """Return the counts so far."""
 
+    def by_column(self, output: Array) -> Array:
+        """Return outputs (n, size), all of a vector side by side, as rows (n * places, N) of the N columns of a map."""
+        return output
+
 
 class NoCounter(Counter):
     """Counter of an operator whose reachable values cannot be listed, such as a float32 sum."""

@@ -412,6 +412,9 @@ class _FloatCounter(Counter):
     def result(self) -> LayerCoverage:
         return {Quantity.ACCUMULATORS: self._accumulators.result()} if self._accumulators else {}
 
+    def by_column(self, output: Array) -> Array:
+        return self._by_channel(output)
+
 
 class _Counter(_FloatCounter):
     """v = float32(float32(acc) * m[n]); reachable is what some acc within its bounds gives."""

@@ -19,12 +19,16 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.counters import VALUES
 from harness.operators.softfloat import Integers
-from harness.reference.coverage import reachable_codes
 from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import Stimuli, Vectors, random_stream, stimuli
 
-# Candidates that are judged together, from one random stream.
+# Candidates that are judged together, from one random stream; fewer if they have more than INPUTS_AT_ONCE inputs.
 BLOCK = 4096
+INPUTS_AT_ONCE = 1 << 22
+FEWEST_OF_A_BLOCK = 64
+
+# Activations that are computed together.
+VALUES_AT_ONCE = 1 << 22
 
 # The first vectors are the plain seeded ones, all of them: corners, boundaries and ties are worth having, too.
 SEEDED = 2 * BLOCK
@@ -75,16 +79,17 @@ class Search:
     def __init__(self, network: Network, limit: int, seed: int, share: float) -> None:
         self._network, self._limit, self._seed, self._share = network, limit, seed, share
         self._reference = SpecificationReference(network)
-        tables = {index: reachable_codes(layer) for index, layer in enumerate(network.layers)}
-        self._rounding = {index: table for index, table in tables.items() if table is not None}
+        counters = {index: layer.counter(0) for index, layer in enumerate(network.layers)}
+        self._rounding = {index: counter for index, counter in counters.items() if counter.reachable}
         if not self._rounding:
             raise RequestError(
                 f"model {network.name!r}: no layer rounds to codes, of which a share could be met", "omit --cover"
             )
-        self._reachable = np.flatnonzero(np.vstack(list(self._rounding.values())))
-        columns = sum(map(len, self._rounding.values()))
-        self._first_code = np.arange(columns) * VALUES
-        self._first_vector = np.full(columns * VALUES, -1)  # that met each code, as an index of `_vectors`
+        tables = [counter.reachable.codes for counter in self._rounding.values() if counter.reachable]
+        self._reachable = np.flatnonzero(np.vstack(tables))
+        columns = np.cumsum([0, *map(len, tables)])
+        self._columns = list(itertools.starmap(np.arange, itertools.pairwise(columns)))
+        self._first_vector = np.full(columns[-1] * VALUES, -1)  # that met each code, as an index of `_vectors`
         self._vectors = np.empty((0, network.input.size), np.float32)
         self._met = self._in_vain = 0
         self.needed = math.ceil(share * len(self._reachable))
@@ -92,14 +97,15 @@ class Search:
     def blocks(self) -> Iterator[int]:
         """Search to the end, block by block: how many codes each block was the first to meet."""
         seeded = stimuli(self._network, min(SEEDED, self._limit), self._seed)
-        for start in range(0, seeded.count, BLOCK):
+        size = min(BLOCK, max(INPUTS_AT_ONCE // self._network.input.size, FEWEST_OF_A_BLOCK))
+        for start in range(0, seeded.count, size):
             if self._ending is None:
-                yield self._take(seeded.chunk(start, start + BLOCK), everything=True)
+                yield self._take(seeded.chunk(start, start + size), everything=True)
         for block in itertools.count():
             if self._ending is not None:
                 return
             rng = random_stream(self._seed, FIRST_STREAM + block)
-            parents = self._vectors[rng.choice(self._frontier(), BLOCK)]
+            parents = self._vectors[rng.choice(self._frontier(), size)]
             yield self._take(_moved(parents, self._network.box, rng), everything=False)
 
     def result(self) -> Covering:
@@ -134,12 +140,24 @@ class Search:
 
     def _new(self, candidates: Vectors) -> tuple[Integers, Integers]:
         """Return the codes of all columns that nothing met before, and for each the first candidate that meets it."""
+        at_once = max(VALUES_AT_ONCE // sum(layer.size for layer in self._network.layers), 1)
+        parts = range(0, len(candidates), at_once)
+        found = [pair for first in parts for pair in self._unmet(candidates[first : first + at_once], first)]
+        codes, numbers = (np.concatenate(each) for each in zip(*found, strict=True))
+        new, at = np.unique(codes, return_index=True)
+        return new, numbers[at]
+
+    def _unmet(self, candidates: Vectors, first: int) -> Iterator[tuple[Integers, Integers]]:
+        """Yield for each layer codes that nothing met before, and the candidates that meet them, counted from `first`.
+
+        A code may come several times, with the earliest candidate first.
+        """
         activations = self._reference.activations(candidates)
-        rounded = [activations[index] - np.int64(np.iinfo(activations[index].dtype).min) for index in self._rounding]
-        codes = np.hstack(rounded) + self._first_code
-        row, column = np.nonzero(self._first_vector[codes] < 0)
-        new, at = np.unique(codes[row, column], return_index=True)
-        return new, row[at]
+        for (index, counter), columns in zip(self._rounding.items(), self._columns, strict=True):
+            rows = counter.by_column(activations[index])
+            codes = rows - np.int64(np.iinfo(rows.dtype).min) + columns * VALUES
+            row, column = np.nonzero(self._first_vector[codes] < 0)
+            yield codes[row, column], first + row // (len(rows) // len(candidates))
 
     def _frontier(self) -> Integers:
         """Return for every unmet code the vector that met an adjacent reachable code, if one did."""

@@ -18,6 +18,7 @@ from harness.reference.coverage_search import SEARCHED, SEEDED, Covering, Search
 from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import random_stream, stimuli
 from tests.support.builders import make_model, random_network
+from tests.support.programs.convolutions import random_convolutions
 
 pytestmark = pytest.mark.slow
 
@@ -190,6 +191,17 @@ def test_it_steps_over_codes_that_no_accumulator_gives() -> None:
     parsed = networks.parse(model.SerializeToString(), "gaps")
     met, reachable = met_by(parsed, (found := search(parsed, 1.0)).chunk(0, found.count))
     assert met == reachable == 256 + 147
+
+
+def test_codes_of_images_are_those_of_their_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each channel is one column, whatever the positions; vectors in several parts give the same search."""
+    images = random_convolutions(np.random.default_rng(3), 2, "uint8", "int8", 1)
+    found = search(images, 0.6, limit=300)
+    assert any(len(table) < layer.size for layer in images.layers if (table := reachable_codes(layer)) is not None)
+    monkeypatch.setattr(coverage_search, "VALUES_AT_ONCE", 20 * sum(layer.size for layer in images.layers))
+    again = search(images, 0.6, limit=300)
+    assert again.origin == found.origin
+    assert again.chunk(0, again.count).tobytes() == found.chunk(0, found.count).tobytes()
 
 
 def test_a_network_without_codes_is_refused() -> None:
