@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import Counter, LayerCoverage, Marks, Met, Quantity
@@ -94,3 +95,12 @@ def reachable_codes(layer: Layer) -> Marks | None:
     """Return the reachable codes of a layer, bool (width, 256) from the lowest on; None without codes."""
     reachable = layer.counter(0).reachable
     return reachable.codes if reachable else None
+
+
+def require_codes(network: Network) -> None:
+    """Raise RequestError if no layer rounds to codes, of which a share could be met."""
+    if all(reachable_codes(layer) is None for layer in network.layers):
+        raise RequestError(
+            f"--cover: no layer of model {network.name!r} rounds to codes, of which a share could be met",
+            "omit --cover",
+        )

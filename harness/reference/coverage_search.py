@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.counters import VALUES
 from harness.operators.softfloat import Integers
+from harness.reference.coverage import require_codes
 from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import Stimuli, Vectors, random_stream, stimuli
 
@@ -77,14 +77,11 @@ class Search:
     """
 
     def __init__(self, network: Network, limit: int, seed: int, share: float) -> None:
+        require_codes(network)
         self._network, self._limit, self._seed, self._share = network, limit, seed, share
         self._reference = SpecificationReference(network)
         counters = {index: layer.counter(0) for index, layer in enumerate(network.layers)}
         self._rounding = {index: counter for index, counter in counters.items() if counter.reachable}
-        if not self._rounding:
-            raise RequestError(
-                f"model {network.name!r}: no layer rounds to codes, of which a share could be met", "omit --cover"
-            )
         tables = [counter.reachable.codes for counter in self._rounding.values() if counter.reachable]
         self._reachable = np.flatnonzero(np.vstack(tables))
         columns = np.cumsum([0, *map(len, tables)])

@@ -26,6 +26,7 @@ from harness.plan import plan, plan_check
 from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
 from harness.reference import Reference, engines
+from harness.reference.coverage import require_codes
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.reference.stream import StreamReference, reference_of
 from harness.runs import folder as run_folder
@@ -198,13 +199,15 @@ def _streamed(request: Request, network: Network) -> tuple[Request, Network]:
     return dataclasses.replace(request, vectors=vectors, pulse=made.pulse, steps=made.steps), made.network
 
 
-def _require_whole_streams(network: Network, vectors: int, chunk: int | None, cover: float | None) -> None:
-    """Raise RequestError if a stream would end, or be divided, before its last step, or be searched for."""
+def _require_vectors(network: Network, vectors: int, chunk: int | None, cover: float | None) -> None:
+    """Raise RequestError if a stream would end, or be divided, before its last step, or if no search is possible."""
     if network.steps > 1 and cover is not None:
         raise RequestError(
             f"--cover searches for vectors one by one, and those of {network.name} are the steps of streams",
             "omit --cover, or search for vectors of the whole network: omit --stream",
         )
+    if cover is not None:
+        require_codes(network)
     for what, count in (("vectors", vectors), ("chunk", chunk)):
         if count is not None and count % network.steps:
             raise RequestError(
@@ -307,7 +310,7 @@ def _prepare(
     if request.accept not in {None, ACCEPT_BOUND}:
         raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
     require_comparable(made, kind if request.floats is None else "prove", request.fetch)
-    _require_whole_streams(network, vectors.count, request.chunk, request.cover)
+    _require_vectors(network, vectors.count, request.chunk, request.cover)
     if folder is None:
         fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
         request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)

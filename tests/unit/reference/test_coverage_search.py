@@ -206,5 +206,5 @@ def test_codes_of_images_are_those_of_their_channels(monkeypatch: pytest.MonkeyP
 
 def test_a_network_without_codes_is_refused() -> None:
     model = make_model([helper.make_node("Relu", ["x"], ["y"])], {}, {"y": ("float32", 2)}, width=2)
-    with pytest.raises(RequestError, match="no layer rounds to codes"):
+    with pytest.raises(RequestError, match="rounds to codes, of which"):
         Search(networks.parse(model.SerializeToString(), "floats"), 100, 1, 0.5)
