@@ -262,7 +262,10 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
             "or less, or a --run-folder on another disk",
         ),
         (("--board", "host", "--model", "acas_coc", "--cover", "nan"), "--cover nan: not a share"),
-        (("--board", "host", "--model", "lenet5", "--cover", "0.5"), "--cover: no layer of model 'lenet5' rounds to codes"),
+        (
+            ("--board", "host", "--model", "lenet5", "--cover", "0.5"),
+            "--cover: no layer of model 'lenet5' rounds to codes",
+        ),
         (("--board", "host", "--model", "acas_coc", "--vectors", "missing.npy"), "missing.npy"),
         (("--board", "host", "--model", "acas_coc", "--items", "c"), "prepost, network"),
         (("--board", "host", "--model", "acas_coc", "--items", "c,cudda"), "unknown target 'cudda'"),
