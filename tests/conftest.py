@@ -36,7 +36,8 @@ hypothesis.settings.load_profile("tests")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave half of the cases of a function with the mark `half_of_cases` to the campaigns.
 
-    The half follows the Thue-Morse sequence: where two parameters are combined, each value of both is kept.
+    The half follows the Thue-Morse sequence, which does not always leave out the same value of a parameter.  It can
+    leave out a rare value: do not mark a function whose cases are chosen already.
     """
     cases: Counter[str] = Counter()
     for item in items:
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over modules and tests, which live as long as the session: 6 % of its time."""
+    """Let the garbage collector pass over modules and tests, which live as long as the session."""
     gc.freeze()
     gc.set_threshold(50_000)
 

@@ -153,7 +153,6 @@ def compute_random(
     assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "split", "sync"),
     [

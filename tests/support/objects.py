@@ -30,7 +30,6 @@ OF_ALL_SESSIONS = "of_all_sessions"
 PACKAGES = Path("/var/lib/dpkg/status")
 UNUSED_S = 14 * 24 * 3600
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
-NO_BUILD_ID = "-Wl,--build-id=none"
 COMPILE = Compiler.build
 IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
 COMPILE_FOR, COMPILING = nvrtc.compile_for, Path(nvrtc.__file__).read_bytes()
@@ -207,9 +206,9 @@ class Keeping(Compiler):
         # Linked in their order, for the same bytes as without this.
         units = [kept(source) for source in sources]
         flags = (*self.flags, *more_flags)
-        if any("/" in flag or flag.startswith(("-T", "-Wl,-")) for flag in flags if flag != NO_BUILD_ID) or any(
-            unit.parent not in {self.objects, place} for unit in units
-        ):
+        others = [flag for flag in flags if flag not in toolchain.REPRODUCIBLE_FLAGS]
+        names_files = any("/" in flag or flag.startswith(("-T", "-Wl,-")) for flag in others)
+        if names_files or any(unit.parent not in {self.objects, place} for unit in units):
             COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
             return
         settings = repr((self.command, self.identity, flags, [unit.name for unit in units])).encode()

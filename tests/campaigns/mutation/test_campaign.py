@@ -133,7 +133,6 @@ def outcome(workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_pa
     return outcome
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("mutant", "network", "failed"),
     [*FOUND_BY_BOTH, *(pytest.param(*each, marks=pytest.mark.campaign) for each in FOUND_IN_CAMPAIGNS)],

@@ -89,7 +89,6 @@ SHOWN = {
 }
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize(
     ("words", "numbers"),

@@ -44,7 +44,6 @@ IN_TEST = {
 }
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "flags", "dtype"),
     [
@@ -66,7 +65,6 @@ def test_every_variant_has_the_bits_of_the_reference(
 PROVED = {("c", "no FMA", "int8"), ("c:vector", "native", "uint8")}
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "flags", "dtype"),
     [

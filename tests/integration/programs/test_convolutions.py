@@ -51,7 +51,6 @@ LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by cl
 SEEDS = ((14, 2), (2, 1), (24, 2))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "types", "seed", "axes"),
     [

@@ -52,7 +52,6 @@ def machine_code(net: Network, board: Profile, folder: Path) -> dict[str, bytes]
     return found
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("target", VARIANTS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_form_is_the_same_machine_code(name: str, target: str, host: Profile, tmp_path: Path) -> None:

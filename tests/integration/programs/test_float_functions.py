@@ -40,7 +40,6 @@ def test_every_variant_has_the_bits_of_the_specification(
 PROVED = {("c", "-O2"), ("c:vector", "-O3")}
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "flags"),
     [

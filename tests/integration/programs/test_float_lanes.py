@@ -56,7 +56,6 @@ def run(function: Any, layer: Conv, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return found
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_every_kind_of_register_gives_the_specified_bits(processor: str, seed: int, tmp_path: Path) -> None:

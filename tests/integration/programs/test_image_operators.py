@@ -27,7 +27,6 @@ from tests.support.proof.trials import Workshop
 IN_TEST = {("uint8", "c"), ("int8", "c:vector"), ("uint8", "c:generic"), ("int8", "c:inlined"), ("uint8", "c:unrolled")}
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [
@@ -49,7 +48,6 @@ def test_every_variant_has_the_bits_of_the_reference(
 PROVED = {("uint8", "c"), ("int8", "c:vector")}
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [

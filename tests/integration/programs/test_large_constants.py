@@ -41,7 +41,6 @@ def net() -> Network:
     return parse(builders.random_network(np.random.default_rng(1), (600, 512, 3), zero_points=True, per_column=True))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("compiler", "target"),
     [

@@ -205,7 +205,6 @@ def test_an_equivalent_program_is_identical(
     assert first_difference(run(mutant, subject), subject.expected) is None
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("mutant", "name"), parameters(equivalent=False))
 def test_a_mutant_is_found_and_its_cause_named(
     mutant: Mutant, name: str, subjects: Mapping[str, Subject], run: Run

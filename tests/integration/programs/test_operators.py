@@ -126,7 +126,6 @@ def special_values(scale: np.float32) -> Array:
     return np.concatenate([edges, -edges, not_numbers, neighbours(half_way), neighbours(whole), patterns])[:, None]
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("scale", "zero_point", "dtype"),
     [

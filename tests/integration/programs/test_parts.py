@@ -107,7 +107,6 @@ CASES: tuple[tuple[tuple[str, ...], Sync], ...] = (
 )
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("case", "sync"),
     [

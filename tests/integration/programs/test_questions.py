@@ -268,7 +268,6 @@ SETS = {
 }
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("code", SETS.values(), ids=SETS)
 @pytest.mark.parametrize(
     "asked", [[], ["--task", "quantize"], ["--stage", "quantize_compute"]], ids=["run", "task", "stage"]

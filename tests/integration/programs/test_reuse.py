@@ -51,7 +51,6 @@ def differing(made: Plan, program: BoardProgram, subject: Subject, folder: Path,
     return [layer.name for layer, actual, right, kept in layers if kept and actual.tobytes() != right.tobytes()]
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("split", "sync"), alternating({"one item": ("e1..advisory=first",)} | SPLITS, SYNCS))
 def test_the_bits_stay_whichever_item_is_slower(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync

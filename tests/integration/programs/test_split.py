@@ -87,7 +87,6 @@ def disturbances(made: Plan) -> Iterator[tuple[str, ...]]:
     yield from (("--delay", f"{item.name}:300") for item in made.items)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, SYNCS))
 def test_a_split_network_is_the_network_and_its_traces_conform(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
@@ -136,7 +135,6 @@ def test_the_code_of_a_split_compiles_without_a_warning(
     build_patched(made, board, tmp_path / "bundle", flags=flags, objects=objects)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, SYNCS))
 def test_the_thread_sanitizer_finds_no_race_between_items(
     listing: Subject, board: Profile, tmp_path: Path, split: tuple[str, ...], sync: Sync

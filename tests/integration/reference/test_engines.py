@@ -79,7 +79,6 @@ def differing(net: Network, engine: str, count: int) -> dict[str, int]:
     return wrong
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("engine", "name"), SHIPPED)
 def test_shipped_networks_have_the_specified_bits(engine: str, name: str) -> None:
     need(engine)
@@ -91,7 +90,6 @@ def test_shipped_networks_have_the_specified_bits(engine: str, name: str) -> Non
 ENGINES = ["tract", pytest.param("iree", marks=CAMPAIGN)]
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["codes uint8", "codes int8", "images uint8", "images int8"])
 def test_every_operator_on_codes_has_the_specified_bits(engine: str, name: str) -> None:

@@ -297,7 +297,6 @@ def victim(board: Profile, folder: Path) -> tuple[bytes, str, dict[str, str]]:
     return (folder / "program").read_bytes(), compiler.identity, toolchain.headers(compiler, {"a.c": VICTIM.encode()})
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", ["host", "kv260", "xavier"])
 @pytest.mark.parametrize("variable", ["CPATH", "all"])
 def test_no_variable_of_the_environment_reaches_a_compiler(

@@ -53,7 +53,6 @@ def trial(net: Network, variant: str, host: Profile, objects: Path, folder: Path
     return Workshop(board, objects, folder).trial(net, wrong, block=7, split=owners)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("name", "dtype", "variant"), EVERY)
 def test_every_operator_has_the_bits_of_the_reference(
     name: str, dtype: str, variant: str, host: Profile, objects: Path, tmp_path: Path

@@ -97,7 +97,6 @@ def generated(request: pytest.FixtureRequest, host: Profile) -> Generated:
     return Generated(NETWORKS[name], item.tasks, item.kernels, interpreted.compiled(item.kernels))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize("arch", ["sm_72", pytest.param("sm_90", marks=pytest.mark.campaign)])
 def test_every_function_of_one_code_is_one_which_network_and_proof_call(generated: Generated, arch: str) -> None:
     code = generated.code
@@ -158,7 +157,6 @@ def inlined(text: str) -> list[str]:
     return [i.text for entry in entries for i in entry.body if ARITHMETIC.fullmatch(i.opcode)]
 
 
-@pytest.mark.half_of_cases
 def test_every_stage_computes_the_specification(generated: Generated) -> None:
     module = Module(generated.text)
     kernels = {name: kernel for kernel in generated.code.kernels for name in kernel.layers}

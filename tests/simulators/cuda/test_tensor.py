@@ -110,7 +110,6 @@ EVERY = [
 ]
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("arch", "dtype"), EVERY)
 def test_the_compilers_output_has_the_bits_of_the_reference(arch: str, dtype: str, host: Profile) -> None:
     net = wide_images(dtype)

@@ -180,7 +180,6 @@ def check_stages(built: Kernel, number: int, layer: Any, streams: list[Array], v
         assert np.array_equal(built.ask(np.empty((1, 0)), len(held), TABLES, number)[0], held), layer.name
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "fold"),
     [

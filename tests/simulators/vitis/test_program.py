@@ -122,7 +122,6 @@ def test_a_process_that_xrt_does_not_let_end_ends_with_all_it_has_to_say(
         assert (done.returncode, "layer_0_kernel in the fabric ended in state" in done.stderr) == (EXIT_SYSTEM, True)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

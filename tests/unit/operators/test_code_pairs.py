@@ -64,7 +64,6 @@ def agree_at_random(operator: str) -> Callable[[np.random.Generator], None]:
     return check
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("operator", OPERATORS)

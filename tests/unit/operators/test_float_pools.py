@@ -49,7 +49,6 @@ def means_of_the_image(rng: np.random.Generator) -> None:
     assert assert_within(node("GlobalAveragePool", "x"), {}, {"x": x}) is not None
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("check", [largest, largest_of_the_image, means, means_of_the_image])

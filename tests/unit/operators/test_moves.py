@@ -136,7 +136,6 @@ def rename(rng: np.random.Generator, x: Array) -> None:
     assert (layer is None) == (kind in ("Dropout", "Cast") and x.dtype != np.float32)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("check", [transpose, cut, pad, pad_with_values, gather, split, concat, rename])

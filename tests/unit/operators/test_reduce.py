@@ -26,7 +26,6 @@ def reduced(rng: np.random.Generator, operator: str) -> None:
     assert (layer is None) == (not keepdims and len(axes) == len(shape))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("operator", OPERATORS)

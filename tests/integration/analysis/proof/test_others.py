@@ -159,7 +159,6 @@ def test_the_orders_are_tried_with_codes_of_the_whole_range(kind: str) -> None:
     assert any(row.max() - row.min() > 200 for row in codes.astype(int))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(("width", "kind"), [(7, "uint8"), (40, "int8"), (40, "float32"), (300, "uint8")])
 def test_of_many_columns_the_extremes_are_tried_in_pairs(
     width: int, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -116,7 +116,6 @@ def in_campaign(*values: Any) -> Any:
 IN_TEST = {"gcc", "gcc -O0", "gcc at a fixed place", "gcc for Arm", "gcc -O1 for Arm", "clang for Arm"}
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("toolchain", "target"),
     [
@@ -557,7 +556,6 @@ LIKE_OTHERS = {
 """State that has a symbol, functions of the C library, addresses, tables: others of each are tried in `make test`."""
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "toolchain"),
     [

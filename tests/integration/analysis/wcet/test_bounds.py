@@ -43,7 +43,6 @@ def images(axes: int) -> Network:
     return random_convolutions(np.random.default_rng(8), axes, "int8", "int8", 2)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("net", "target", "flags"),
     [

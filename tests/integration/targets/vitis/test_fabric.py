@@ -49,7 +49,6 @@ def by_hand(layers: Sequence[QGemm]) -> tuple[int, int]:
     return latency + layers[-1].size, max(max(layer.input.size, layer.size + 1) for layer in layers)
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("widths", "floats"),
     [pytest.param((3, 2, 23, 1, 4), True, marks=pytest.mark.campaign), ((7, 9, 9), False), ((40, 5), True)],

@@ -138,7 +138,6 @@ def clustered(executions: int, seed: int) -> Times:
     return times
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "reason"),

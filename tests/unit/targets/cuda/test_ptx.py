@@ -42,7 +42,6 @@ def test_exact_operations_pass(arch: str) -> None:
         assert text.count(f"\t{opcode} ") == 1
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("expression", "opcode", "consequence"),
     [
