@@ -1,6 +1,6 @@
 """A network on a GPU: how long its kernels take, and what the hardware's limits would allow; how they are built.
 
-    .venv/bin/python benchmarks/gpu.py [--shape 5-50x6-5] [--json]
+    .venv/bin/python benchmarks/gpu.py [--shape 5-50x6-5 | --model models/resnet8_int8.onnx --vectors 2000] [--json]
 
 Without a GPU only what the compiler makes is measured.  Before kernels are timed every activation that they write must
 be the specification's.
@@ -38,6 +38,7 @@ from harness.core.errors import HarnessError, ToolError
 from harness.execution import program
 from harness.model import parse
 from harness.model.network import Network
+from harness.operators.contraction import Contraction
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan
@@ -53,11 +54,13 @@ from tests.support import builders
 WAYS = ("fused", "layerwise", "tensor")
 BOUNDS = {"fused": ("dp4a", "shared memory"), "layerwise": ("dp4a",), "tensor": ()}  # beside that of memory
 WAITS = ("spin", "yield")
+OF_A_CORE = ("QuantizeLinear", "DequantizeLinear", "ArgMax", "ArgMin")
 ONE_ARCH = "sm_90"
 SEED = 1
 NO_QUESTION = (ctypes.c_int(0), 0, 0, ctypes.c_uint32(0))  # of the proof: the last arguments of a kernel, see gpu.h
 INPUTS = 8  # that take turns
 BATCH = 16
+SHARED_BYTES, MOST_DYNAMIC_SHARED = 48 * 1024, 8  # the latter is CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 WARMUP = 2000
 VECTORS_OF_ONE = 1000
 TARGET_S, TARGET_BYTES, TARGET_US, TARGET_GPU = 2.0, 1_000_000, 200.0, "H200"
@@ -106,8 +109,11 @@ class Answered:
 
 
 def make_plan(net: Network, board: Profile, kernels: str, block: int | None = None) -> Plan:
-    """Products on the GPU, the rest on a core."""
-    return plan.make(net, board, ["c", f"cuda:{kernels}"], block)
+    """Everything but the ends of the network on the GPU."""
+    on_gpu = board.items["network"].model_copy(update={"operators": None})
+    ends = board.items["prepost"].model_copy(update={"operators": OF_A_CORE})
+    items = board.items | {"prepost": ends, "network": on_gpu}
+    return plan.make(net, board.model_copy(update={"items": items}), ["c", f"cuda:{kernels}"], block)
 
 
 def compile_s(made: Plan, board: Profile, times: int) -> float:
@@ -173,13 +179,18 @@ def shape(kernel: Kernel, vectors: int, carried: int, multiprocessors: int) -> t
         while x < carried and x * multiprocessors < vectors:
             x *= 2
     threads = vectors * (kernel.outputs or 1)
-    return (-(-threads // x), 1, 1), (x, 1 if kernel.outputs else VECTORS_LIMIT // x, 1)
+    return (-(-threads // x), 1, 1), (x, 1 if kernel.outputs else kernel.threads // x, 1)
 
 
 def load(driver: Driver, net: Network, code: DeviceCode, codes: Array) -> Loaded:
     """Return inputs and activations in the GPU's memory; input i is `codes`, moved on by i vectors."""
     vectors, entrance = len(codes), output(net.layers[0])
-    sizes = {output(layer): vectors * layer.size * layer.dtype.itemsize for layer in net.layers[1:]}
+    written = {name for kernel in code.kernels for name in kernel.arguments}
+    sizes = {
+        output(layer): vectors * layer.size * layer.dtype.itemsize
+        for layer in net.layers[1:]
+        if output(layer) in written
+    }
     buffers = {name: driver.allocate(size) for name, size in sizes.items()}
     graphs = []
     for index in range(INPUTS):
@@ -199,6 +210,8 @@ def capture(driver: Driver, code: DeviceCode, vectors: int, buffers: Mapping[str
         blocks, threads = shape(kernel, vectors, code.carried, multiprocessors)
         given = [ctypes.c_uint32(vectors), *(buffers[name] for name in kernel.arguments), *NO_QUESTION]
         shared = 4 * (kernel.tile_words * fused.stride(code.carried) + kernel.other_words)
+        if shared > SHARED_BYTES:
+            driver.do("cuFuncSetAttribute", functions[kernel.name], MOST_DYNAMIC_SHARED, shared)
         done(kernel.name, driver.launch(functions[kernel.name], given, blocks, threads, shared))
     graph = ctypes.c_uint64()
     driver.do("cuStreamEndCapture", driver.stream, ctypes.byref(graph))
@@ -219,6 +232,8 @@ def check(loaded: Loaded, net: Network, expected: Sequence[Array]) -> None:
     for index, graph in enumerate(loaded.graphs):
         done("the network", driver.call("cuGraphLaunch", graph, driver.stream))
         for layer, right in zip(net.layers[1:], expected[1:], strict=True):
+            if output(layer) not in loaded.buffers:  # of the item on a core
+                continue
             found = np.empty_like(right)
             done("copying", driver.get(found, loaded.buffers[output(layer)]), driver.synchronize())
             if np.roll(right, index, axis=0).tobytes() != found.tobytes():
@@ -256,13 +271,17 @@ def elapsed_us(driver: Driver, begin: int, end: int) -> float:
     return 1e3 * elapsed_ms.value
 
 
-def measure_launch(net: Network, where: Where, kernels: str, vectors: int, launches: int) -> Launched:
-    """Of the code that the bundle brings."""
-    made = make_plan(net, where.board, kernels)
-    folder = bundle.build(codegen.generate(made), where.board, where.cache).folder
+def activations_of(net: Network, vectors: int) -> tuple[Array, ...]:
+    """Return what the specification computes for random inputs."""
     low, high = net.box
     inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input.size)).astype(np.float32)
-    expected = SpecificationReference(net).activations(inputs)
+    return SpecificationReference(net).activations(inputs)
+
+
+def measure_launch(net: Network, where: Where, kernels: str, expected: Sequence[Array], launches: int) -> Launched:
+    """Of the code that the bundle brings."""
+    vectors, made = len(expected[0]), make_plan(net, where.board, kernels)
+    folder = bundle.build(codegen.generate(made), where.board, where.cache).folder
     with device.opened(folder, where.gpu) as driver:
         loaded = load(driver, net, device_code(made), expected[0])
         check(loaded, net, expected)
@@ -286,9 +305,10 @@ def bounds_us(net: Network, kernels: str, vectors: int, driver: Driver) -> dict[
     memory_bytes_us = 2 * memory_khz / 1e3 * memory_bits / 8  # two transfers a clock
     limits = {
         "dp4a": vectors * dp4a(net) / (64 * clocks_us),
-        "shared memory": vectors * shared_bytes(net) / (128 * clocks_us),
         "memory": vectors * memory_bytes(net, kernels) / memory_bytes_us,
     }
+    if all(isinstance(layer, QGemm) for layer in net.layers if isinstance(layer, Contraction)):
+        limits["shared memory"] = vectors * shared_bytes(net) / (128 * clocks_us)
     return {name: limit for name, limit in limits.items() if name == "memory" or name in BOUNDS[kernels]}
 
 
@@ -298,9 +318,11 @@ def groups_and_words(layer: QGemm) -> tuple[int, int]:
 
 
 def dp4a(net: Network) -> int:
-    """Of a vector, padded to groups and words."""
+    """Of a vector: of dense layers padded to groups and words, of others four products each."""
     sizes = [groups_and_words(layer) for layer in net.layers if isinstance(layer, QGemm)]
-    return sum(4 * groups * words for groups, words in sizes)
+    others = [layer for layer in net.layers if isinstance(layer, Contraction) and not isinstance(layer, QGemm)]
+    padded = sum(4 * groups * words for groups, words in sizes)
+    return padded + sum(-(-layer.weights.size * layer.positions // 4) for layer in others)
 
 
 def shared_bytes(net: Network) -> int:
@@ -316,7 +338,7 @@ def shared_bytes(net: Network) -> int:
 
 def memory_bytes(net: Network, kernels: str) -> int:
     """Of a vector: every activation written, the first read; layer by layer also all others but the last."""
-    sizes = [layer.size * layer.dtype.itemsize for layer in net.layers]
+    sizes = [layer.size * layer.dtype.itemsize for layer in net.layers if layer.dtype != np.float32]
     return sum(sizes) if kernels == "fused" else 2 * sum(sizes) - sizes[0] - sizes[-1]
 
 
@@ -416,8 +438,9 @@ def unit(gpu: Device) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """All that was measured; without `gpu` the `reason` why."""
+    """All that was measured; without `gpu` the `reason` why.  A `model` has no targets, only a shape has."""
 
+    model: Path | None
     built: tuple[Built, ...]
     gpu: Device | None
     reason: str = ""
@@ -427,6 +450,8 @@ class Found:
     @property
     def targets(self) -> list[str]:
         """Each with what became of it."""
+        if self.model:
+            return []
         of_gpu = [target_of_launch(self.launched, self.gpu)] if self.gpu else []
         return [*targets_of_build(self.built), *of_gpu]
 
@@ -442,10 +467,13 @@ class Found:
 
     def show(self, console: Console) -> None:
         """For people."""
-        console.print(table_of_builds(self.built))
+        if self.built:
+            console.print(table_of_builds(self.built))
         if self.gpu:
             console.print(f"GPU: {self.gpu.description}")
-            console.print(table_of_launches(self.launched, self.gpu), table_of_answers(self.answered, self.gpu))
+            console.print(table_of_launches(self.launched, self.gpu))
+            if self.answered:
+                console.print(table_of_answers(self.answered, self.gpu))
         else:
             console.print(f"no GPU time was measured: {self.reason}")
         for target in self.targets:
@@ -454,8 +482,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many of each; `vectors` of a launch; ways to wait."""
+    """Of which model, if not of a shape; how many of each; `vectors` of a launch; ways to wait."""
 
+    model: Path | None
     vectors: int
     launches: int
     executions: int
@@ -466,39 +495,45 @@ class Effort:
 def measure(net: Network, laboratory: BoardProfiles, effort: Effort, cache: Path, *, simulated: bool) -> Found:
     """Return all that this machine lets."""
     local = laboratory.board("local-gpu")
-    built = tuple(measure_build(net, local, kernels, effort.compilations, cache) for kernels in WAYS)
+    ways = WAYS if effort.compilations else ()
+    built = tuple(measure_build(net, local, kernels, effort.compilations, cache) for kernels in ways)
     try:
         gpu = device.STAND_IN_DEVICE if simulated else device.find({})
     except NoGpu as reason:
-        return Found(built, None, str(reason))
+        return Found(effort.model, built, None, str(reason))
     where = Where(device.narrowed(laboratory.board(gpu.board), gpu.arch), gpu, cache)
-    launched = tuple(measure_launch(net, where, way, effort.vectors, effort.launches) for way in WAYS)
-    ways = itertools.product(WAYS, effort.waits)
-    answered = tuple(measure_one(net, where, way, wait, effort.executions) for way, wait in ways)
-    return Found(built, gpu, "", launched, answered)
+    expected = activations_of(net, effort.vectors)
+    launched = tuple(measure_launch(net, where, way, expected, effort.launches) for way in WAYS)
+    ways_of_one = itertools.product(WAYS, effort.waits) if effort.executions else ()
+    answered = tuple(measure_one(net, where, way, wait, effort.executions) for way, wait in ways_of_one)
+    return Found(effort.model, built, gpu, "", launched, answered)
 
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.option("--shape", "widths", default="5-50x6-5", show_default=True, callback=parse_shape, help="Layer widths.")
+@click.option("--model", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="In place of a shape.")
 @click.option("--vectors", default=100_000, show_default=True, type=click.IntRange(1), help="Of a launch.")
 @click.option("--launches", default=400, show_default=True, type=click.IntRange(1))
-@click.option("--executions", default=200_000, show_default=True, type=click.IntRange(1), help="Of one vector.")
-@click.option("--compilations", default=5, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--executions", default=200_000, show_default=True, type=click.IntRange(0), help="Of one vector; 0: none."
+)
+@click.option("--compilations", default=5, show_default=True, type=click.IntRange(0), help="0: measure no compiler.")
 @click.option("--wait", "waits", multiple=True, type=click.Choice(WAITS), default=WAITS, show_default=True)
 @click.option("--simulated", is_flag=True, help="To test this script: the stand-in's times, which say nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def main(widths: tuple[int, ...], *, simulated: bool, as_json: bool, **effort: Any) -> None:
+def main(widths: tuple[int, ...], model: Path | None, *, simulated: bool, as_json: bool, **effort: Any) -> None:
     """Measure what this machine lets, and print it."""
     space = workspace.find(None, None)
-    model = builders.random_network(np.random.default_rng(SEED), widths)
-    net = parse(model.SerializeToString(), "benchmark")
+    random = builders.random_network(np.random.default_rng(SEED), widths).SerializeToString()
+    net = parse(model.read_bytes() if model else random, "benchmark")
     described = machine.describe() | {"compiler of kernels": nvrtc.identity()}
     try:
-        found = measure(net, profile.load(space.boards), Effort(**effort), space.cache, simulated=simulated)
+        found = measure(net, profile.load(space.boards), Effort(model, **effort), space.cache, simulated=simulated)
     except HarnessError as error:
         raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
     if as_json:
-        click.echo(json.dumps({"machine": described, "widths": widths} | found.document, indent=1))
+        measured = {"model": str(model)} if model else {"widths": widths}
+        click.echo(json.dumps({"machine": described} | measured | found.document, indent=1))
         return
     console = Console()
     console.print(described)

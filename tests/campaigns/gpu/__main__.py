@@ -1,4 +1,4 @@
-"""The tests of this folder, then the benchmark; what they say is kept as evidence under docs/evidence.
+"""The tests of this folder, then the benchmarks; what they say is kept as evidence under docs/evidence.
 
 python -m tests.campaigns.gpu [--log FOLDER]
 """
@@ -22,10 +22,11 @@ from harness.core.installation import ROOT
 from tests.campaigns.gpu import device
 from tests.campaigns.gpu.device import Device, NoGpu
 
-# The two files beside each other: most of their time is the processor's.
-BESIDE = ("-n2", "--dist=loadfile")
+# Beside each other: most of the time is the processor's.
+BESIDE = ("-n", "auto")
 TESTS = ("-m", "pytest", "tests/campaigns/gpu", "-v", "--durations=0", "-p", "no:cacheprovider", *BESIDE)
 BENCHMARK = ("benchmarks/gpu.py",)
+OF_RESNET_8 = ("--model", "models/resnet8_int8.onnx", "--vectors", "1056", "--compilations", "0", "--wait", "spin")
 PACKAGES = ("numpy", "onnx", "onnxruntime", "cuda-bindings", "nvidia-cuda-nvrtc-cu11")
 BRIEF = ("--simulated", "--vectors", "256", "--launches", "2", "--executions", "100", "--compilations", "1")
 
@@ -91,7 +92,7 @@ def write(lines: Sequence[str], folder: Path, gpu: Device, now: datetime) -> Non
     help="Where the log goes: docs/evidence, of a simulation nowhere.",
 )
 def main(log: Path | None) -> None:
-    """Run both, even if the first fails."""
+    """Run all, even if one fails."""
     try:
         gpu = device.find()
     except NoGpu as reason:
@@ -102,7 +103,9 @@ def main(log: Path | None) -> None:
     now = datetime.now(UTC)
     lines = list(head(gpu, now))
     print("\n".join(lines))  # noqa: T201 - what a user looks for
-    failed = [run(TESTS, lines), run([*BENCHMARK, *(BRIEF if gpu.simulated else ())], lines)]
+    brief = BRIEF if gpu.simulated else ()
+    commands = (TESTS, (*BENCHMARK, *brief), (*BENCHMARK, *OF_RESNET_8, *brief))
+    failed = [run(command, lines) for command in commands]
     folder = log or (None if gpu.simulated else ROOT / "docs/evidence")
     if folder:
         write(lines, folder, gpu, now)
