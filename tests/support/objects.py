@@ -56,18 +56,28 @@ def _of_all_sessions() -> Path:
     return shared
 
 
+def _file_once(file: Path, make: Callable[[Path], object]) -> Path:
+    """Return a file that other processes may make at the same time: `make` gets a name of its own beside it."""
+    if file.exists():
+        os.utime(file)  # used in this session
+        return file
+    mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}{file.suffix}")
+    make(mine)
+    mine.replace(file)
+    return file
+
+
 def made_once(program: Path, asked: object, sources: Iterable[Path], make: Callable[[], object]) -> None:
     """Make a program, or copy that which a session has made of the same request, sources and packages."""
     content = repr(asked).encode() + b"".join(path.read_bytes() for path in sorted(sources) if path.is_file())
     there = _of_all_sessions() / f"{hashlib.sha256(content).hexdigest()}.linked"
-    if there.exists():
-        os.utime(there)
-        shutil.copy(there, program)
-        return
-    make()
-    mine = there.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    shutil.copy(program, mine)
-    mine.replace(there)
+
+    def made(mine: Path) -> None:
+        make()
+        shutil.copy(program, mine)
+
+    _file_once(there, made)
+    shutil.copy(there, program)
 
 
 @contextmanager
@@ -111,14 +121,12 @@ def compiled_once(objects: Path) -> Iterator[None]:
 
     def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> nvrtc.Compiled:
         asked = repr((nvrtc.identity(), arch, name, source, sorted(headers.items()))).encode()
-        file = place / f"{hashlib.sha256(COMPILING + asked).hexdigest()}.gpu"
-        if file.exists():
-            os.utime(file)
-        else:
+
+        def compiled(mine: Path) -> None:
             made = COMPILE_FOR(arch, name, source, headers)
-            mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
             mine.write_bytes(made.ptx.encode() + b"\0" + made.cubin)
-            mine.replace(file)
+
+        file = _file_once(place / f"{hashlib.sha256(COMPILING + asked).hexdigest()}.gpu", compiled)
         ptx, _, cubin = file.read_bytes().partition(b"\0")
         return nvrtc.Compiled(ptx.decode(), cubin)
 
@@ -134,11 +142,7 @@ def searched_once(folder: Path) -> Iterator[None]:
 
     def tie_bank(network: Network) -> stimuli.Vectors:
         file = folder / f"ties_{network.sha256}.npy"
-        if not file.exists():
-            mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}.npy")
-            np.save(mine, search(network))
-            mine.replace(file)
-        found: stimuli.Vectors = np.load(file)
+        found: stimuli.Vectors = np.load(_file_once(file, lambda mine: np.save(mine, search(network))))
         return found
 
     with pytest.MonkeyPatch.context() as patch:
@@ -152,11 +156,7 @@ def _once(folder: Path, command: Sequence[str], asked: object, answer: Callable[
     variables = toolchain.environment(command)
     key = repr((tuple(command), asked, variables, status.st_ino, status.st_size, status.st_mtime_ns))
     file = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-    if not file.exists():
-        mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        mine.write_text(json.dumps(answer()))
-        mine.replace(file)
-    return json.loads(file.read_text())
+    return json.loads(_file_once(file, lambda mine: mine.write_text(json.dumps(answer()))).read_text())
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,11 @@ class Keeping(Compiler):
             text = _text(source, folder, read)
             meant = [each for each in definitions if each.partition("=")[0].encode() in text]
             settings = repr((self.command, self.identity, source, self.flags, meant, more_flags)).encode()
-            there = place / f"{hashlib.sha256(settings + text).hexdigest()}.o"
-            if there.exists():
-                os.utime(there)
-            else:
-                mine = there.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+
+            def compiled(mine: Path) -> None:
                 COMPILE(self, folder, [source], include, definitions, mine, (*more_flags, "-c"))
-                mine.replace(there)
-            return there
+
+            return _file_once(place / f"{hashlib.sha256(settings + text).hexdigest()}.o", compiled)
 
         if "-c" in more_flags:
             [source] = sources
@@ -212,14 +209,11 @@ class Keeping(Compiler):
             COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
             return
         settings = repr((self.command, self.identity, flags, [unit.name for unit in units])).encode()
-        linked = place / f"{hashlib.sha256(settings).hexdigest()}.linked"
-        if linked.exists():
-            os.utime(linked)
-        else:
-            mine = linked.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+
+        def link(mine: Path) -> None:
             COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, mine, more_flags)
-            mine.replace(linked)
-        shutil.copy(linked, folder / output)
+
+        shutil.copy(_file_once(place / f"{hashlib.sha256(settings).hexdigest()}.linked", link), folder / output)
 
 
 def _reader(include: Sequence[Path]) -> Callable[[Path], tuple[bytes, list[Path]]]:
