@@ -60,9 +60,24 @@ def head(gpu: Device, now: datetime) -> Iterator[str]:
     yield f"packages: {', '.join(f'{name} {metadata.version(name)}' for name in PACKAGES)}"
 
 
-def run(arguments: Sequence[str], lines: list[str]) -> int:
-    """Run Python with these; its output is shown and added to `lines`."""
-    lines += ["", f"$ python {' '.join(arguments)}"]
+class Log:
+    """A file, without this machine's paths; it has each line at once, so that an interrupted run has its log, too."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def add(self, *lines: str) -> None:
+        """Append lines; without a path nothing is kept."""
+        text = "\n".join(lines).replace(sys.executable, "python").replace(f"{sys.prefix}/", "")
+        text = text.replace(f"{ROOT}/", "").replace(str(ROOT), ".")
+        if self.path:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{text}\n")
+
+
+def run(arguments: Sequence[str], log: Log) -> int:
+    """Run Python with these; its output is shown and kept."""
+    log.add("", f"$ python {' '.join(arguments)}")
     command = [sys.executable, *arguments]
     settings = os.environ | {"COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -71,27 +86,19 @@ def run(arguments: Sequence[str], lines: list[str]) -> int:
         assert process.stdout
         for line in process.stdout:
             print(line, end="", flush=True)  # noqa: T201 - what a user waits for
-            lines.append(line.rstrip())
-    lines.append(f"exit status {process.returncode}")
+            log.add(line.rstrip())
+    log.add(f"exit status {process.returncode}")
     return process.returncode
-
-
-def write(lines: Sequence[str], folder: Path, gpu: Device, now: datetime) -> None:
-    """The log, without this machine's paths."""
-    path = folder / f"{now:%Y%m%d-%H%M%S}_{device.file_name(gpu)}.log"
-    text = "\n".join(lines).replace(sys.executable, "python").replace(f"{sys.prefix}/", "")
-    text = text.replace(f"{ROOT}/", "").replace(str(ROOT), ".")
-    path.write_text(f"{text}\n", encoding="utf-8")
-    print(f"\nlog: {path}")  # noqa: T201 - what a user looks for
 
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.option(
     "--log",
+    "folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Where the log goes: docs/evidence, of a simulation nowhere.",
 )
-def main(log: Path | None) -> None:
+def main(folder: Path | None) -> None:
     """Run all, even if one fails."""
     try:
         gpu = device.find()
@@ -100,15 +107,16 @@ def main(log: Path | None) -> None:
         sys.exit(EXIT_INFRASTRUCTURE)
     except HarnessError as error:
         raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
-    now = datetime.now(UTC)
+    now, folder = datetime.now(UTC), folder or (None if gpu.simulated else ROOT / "docs/evidence")
+    log = Log(folder and folder / f"{now:%Y%m%d-%H%M%S}_{device.file_name(gpu)}.log")
     lines = list(head(gpu, now))
+    log.add(*lines)
     print("\n".join(lines))  # noqa: T201 - what a user looks for
     brief = BRIEF if gpu.simulated else ()
     commands = (TESTS, (*BENCHMARK, *brief), (*BENCHMARK, *OF_RESNET_8, *brief))
-    failed = [run(command, lines) for command in commands]
-    folder = log or (None if gpu.simulated else ROOT / "docs/evidence")
-    if folder:
-        write(lines, folder, gpu, now)
+    failed = [run(command, log) for command in commands]
+    if log.path:
+        print(f"\nlog: {log.path}")  # noqa: T201 - what a user looks for
     sys.exit(int(any(failed)))
 
 
