@@ -67,10 +67,14 @@ LARGEST_OF_JSON = 2**53
 MOST_CORE_HOURS = 1000.0
 """The greatest estimate of the time of one core, in hours, for which a decision starts."""
 WITNESSES_AT_ONCE = 2000
+MEASURED_BOXES = 4
+"""Boxes in a measurement of the speed."""
 MEASURED_S = 2.0
 """A measurement of the speed ends after this time, if not before."""
 BOX_OF_A_MEASUREMENT = 2_000_000
-"""Code vectors in each box of a measurement of the speed."""
+"""Code vectors in each box of a measurement of the speed of a core."""
+BOX_OF_A_GPU = 200_000_000
+"""Code vectors in each box of a measurement of the speed of a GPU: many blocks of threads for each multiprocessor."""
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -408,18 +412,20 @@ def write(job: Stated, document: StatedDocument) -> None:
     write_json(job.path / DOCUMENT, document)
 
 
-def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
+def measured_speed(job: Job) -> float:
     """Return the code vectors that one core, or the GPU, decides in a second, measured on boxes of the domain.
 
-    The measurement ends after `codes` vectors, after as many as the domain has, or after MEASURED_S.
+    The measurement ends after MEASURED_BOXES, after as many code vectors as the domain has, or after MEASURED_S.
     """
     engine, random = slabs.engine_of(job.network, job.stated.rule, on_gpu=job.on_gpu), np.random.default_rng(0)
-    counts = np.array([codes.count for codes in job.partition.codes])
-    side = np.minimum(counts, max(1, round(BOX_OF_A_MEASUREMENT ** (1 / max(1, len(counts) - 1)))))
+    counts, box = np.array([codes.count for codes in job.partition.codes]), BOX_OF_A_MEASUREMENT
+    clock = time.thread_time
+    if job.on_gpu:
+        clock, box = time.monotonic, BOX_OF_A_GPU
+    side = np.minimum(counts, max(1, round(box ** (1 / max(1, len(counts) - 1)))))
     side[job.axis] = 1
-    clock = time.monotonic if job.on_gpu else time.thread_time
-    done, took_s, enough = 0, 0.0, min(codes, job.partition.code_vectors)
-    while done < enough and took_s < MEASURED_S:
+    done, took_s = 0, 0.0
+    for _ in range(MEASURED_BOXES):
         low = [
             each.low + int(random.integers(0, room + 1))
             for each, room in zip(job.partition.codes, counts - side, strict=True)
@@ -428,6 +434,8 @@ def measured_speed(job: Job, codes: int = 8 * MILLION) -> float:
         began_s = clock()
         done += engine.decide(low, [*side], segments, (1,) * len(counts))[1]
         took_s += clock() - began_s
+        if took_s > MEASURED_S or done >= job.partition.code_vectors:
+            break
     return done / max(took_s, 1e-9)
 
 
