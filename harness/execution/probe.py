@@ -129,7 +129,7 @@ class Probe:
     def _remove_other_outputs(self, names: Sequence[str]) -> None:
         stale = [str(self._out / f"{name}.npy") for name in self._written if name not in names]
         if stale:
-            self.deployed.board.run(["rm", "-f", *stale], self.timeout_s)
+            program.remove(self.deployed.board, stale, self.timeout_s)
         self._written[:] = names
 
     def _run(self, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:

@@ -276,6 +276,13 @@ def _require_unchanged(found: Mapping[str, str], expected: Mapping[str, str]) ->
             )
 
 
+def remove(board: Board, paths: Sequence[str], timeout_s: float) -> None:
+    """Remove files from the board; raise BoardError if one is left."""
+    done = board.run(["rm", "-f", *paths], timeout_s)
+    if done.status != 0:
+        raise BoardError(f"the board does not remove old outputs: {_tail(done)}")
+
+
 def size_of(board: Board, path: PurePosixPath) -> int:
     """Return the size of a file on the board in bytes; raise BoardError if it is unknown."""
     done = board.run(["wc", "-c", str(path)], COMMAND_TIMEOUT_S)

@@ -112,6 +112,16 @@ def test_the_outputs_of_one_stage_are_on_the_board_at_a_time(probe: Probe, host:
         assert [file.name for file in out.glob("*.npy")] == [f"{each.name}.npy"]
 
 
+def test_an_output_that_cannot_be_removed_is_a_failure(probe: Probe, host: Profile) -> None:
+    first, second = (stage(host, HIDDEN.name, kind) for kind in (StageKind.ACCUMULATE, StageKind.FINISH))
+    probe.outputs(first, np.zeros((3, first.input_width), first.input_dtype))
+    left = Path(out_folder(probe.deployed.run_folder, 0)) / f"{first.name}.npy"
+    left.unlink()
+    left.mkdir()
+    with pytest.raises(BoardError, match=r"does not remove old outputs: .*accumulate\.npy"):
+        probe.outputs(second, np.zeros((3, second.input_width), second.input_dtype))
+
+
 # What a dishonest one says.
 
 ANSWERS = {
