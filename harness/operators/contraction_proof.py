@@ -9,7 +9,7 @@ intermediate that is too narrow for any part, such as int16 pairs of products, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from harness.operators.obligations import (
     mixed_parts,
 )
 from harness.operators.scaled_sum import ScaledSum
+from harness.operators.window_vectors import WindowVectors
 
 CODES = 256
 BYTES_AT_ONCE = 1 << 26
@@ -77,22 +78,22 @@ def _of_single_codes(layer: ScaledSum, extent: Extent) -> Obligation:
     """Return the obligation of each term alone: for every sum, or for one sum of a convolution each."""
     statement = "every weight is multiplied with its own input, and every bias and zero point is accounted for"
     alone = "each input of a sum alone at each of its 256 codes, all others at their zero point"
-    rows = CODES * len(layer.weights)
-    vectors = 0 if extent.every_position or layer.positions == 1 else _vectors_in_windows(layer, rows)
+    windows = None if extent.every_position else layer.window_vectors()
     step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
-    if not vectors:
-        return Obligation(step, part, statement, alone, rows * layer.size, single_codes(layer))
-    method = f"{alone}; each at one position, in {vectors:,} vectors"
-    shown = Outputs(lambda: _in_windows(layer, rows, lambda row: _single_code(layer, row)), layer.accumulate())
-    return Obligation(step, part, statement, method, vectors * layer.size, shown)
+    if not windows:
+        return Obligation(step, part, statement, alone, CODES * len(layer.weights) * layer.size, single_codes(layer))
+    method = f"{alone}; each at one position, in {windows.lone_vectors:,} vectors"
+    shown = Outputs(
+        lambda: windows.lone_codes(layer.a_zero_point, layer.input.dtype, _at_once(layer)), layer.accumulate()
+    )
+    return Obligation(step, part, statement, method, windows.lone_vectors * layer.size, shown)
 
 
 def _of_pairs(layer: ScaledSum, random_vectors: int) -> Obligation:
     exact, statement = layer.accumulate(), "the term of an input does not depend on another input"
     step, part = ProofStep.ACCUMULATION, StageKind.ACCUMULATE
-    rows = len(orthogonal_array.arrangements(len(layer.weights))) * orthogonal_array.PAIR_VECTORS
-    vectors = _vectors_in_windows(layer, rows)
-    if layer.positions == 1 or not vectors:  # without a window inside the image no sum has all its terms
+    windows = layer.window_vectors()
+    if not windows or not windows.pair_vectors:
         pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
         method = (
             f"{pairs:,} vectors in which any two inputs have every pair of codes (orthogonal array over GF(256)); "
@@ -102,63 +103,24 @@ def _of_pairs(layer: ScaledSum, random_vectors: int) -> Obligation:
         return Obligation(step, part, statement, method, (pairs + random_vectors) * layer.size, shown)
     drawn = max(random_vectors // layer.positions, min(random_vectors, RANDOM_VECTORS))
     method = (
-        f"{rows:,} rows in which any two inputs of a sum have every pair of codes (orthogonal array over GF(256)), "
-        f"each at one position, in {vectors:,} vectors; {drawn:,} random vectors"
+        "any two inputs of a sum have every pair of codes (m-sequence over GF(256)), each at one position, in "
+        f"{windows.pair_vectors:,} vectors; {drawn:,} random vectors"
     )
-    inputs = Outputs(lambda: _pairs_in_windows(layer, rows, drawn), exact)
-    return Obligation(step, part, statement, method, (vectors + drawn) * layer.size, inputs)
+    inputs = Outputs(lambda: _pairs_in_windows(layer, windows, drawn), exact)
+    return Obligation(step, part, statement, method, (windows.pair_vectors + drawn) * layer.size, inputs)
 
 
-def _vectors_in_windows(layer: ScaledSum, rows: int) -> int:
-    """Return the number of vectors of `_in_windows`; 0 if no sum has all its terms."""
-    sums = _sums_of_alignments(layer)
-    return len(np.flatnonzero(sums)) * _vectors_of_alignment(sums, rows)
-
-
-def _sums_of_alignments(layer: ScaledSum) -> list[int]:
-    """Return the number of sums of each alignment that have all their terms."""
-    return [int(whole.max()) + 1 for whole in layer.whole_sums()]
-
-
-def _vectors_of_alignment(sums: list[int], rows: int) -> int:
-    """Return the number of vectors of each alignment in which these sums take all rows."""
-    return -(-rows // max(sum(sums), 1))
-
-
-def _in_windows(layer: ScaledSum, rows: int, codes: Callable[[npt.NDArray[np.intp]], Array]) -> Iterator[Array]:
-    """Yield vectors in which each of `rows` is the inputs of one sum; sums side by side have no input in common.
-
-    `codes` returns the codes of rows, given by their numbers (n,), for all terms of a sum: (n, K).
-    """
-    at_once, done = max(BYTES_AT_ONCE // (8 * layer.input.size), 1), 0
-    of_alignments = _sums_of_alignments(layer)
-    count = _vectors_of_alignment(of_alignments, rows)
-    for term, whole, sums in zip(layer.terms(), layer.whole_sums(), of_alignments, strict=True):
-        place = np.maximum(whole, 0)
-        for first in range(0, count if sums else 0, at_once):
-            vectors = np.arange(first, min(first + at_once, count))[:, None]
-            taken = (done + vectors * sums + np.arange(sums)) % rows
-            of_sums = codes(taken.ravel()).reshape(len(vectors), sums, -1)
-            yield of_sums[:, place, term].view(layer.input.dtype)
-        done += count * sums
-
-
-def _single_code(layer: ScaledSum, row: npt.NDArray[np.intp]) -> Array:
-    """Return rows (n, K) in which one term has one code, term by term, and the others are at the zero point."""
-    found = np.full((len(row), len(layer.weights)), layer.a_zero_point, layer.input.dtype)
-    found[np.arange(len(row)), row // CODES] = np.arange(CODES, dtype=np.uint8).view(layer.input.dtype)[row % CODES]
-    return found
-
-
-def _pairs_in_windows(layer: ScaledSum, rows: int, random_vectors: int) -> Iterator[Array]:
-    """Yield vectors whose sums without a common input each have a row of an orthogonal array; then random vectors."""
-    size, depth = layer.input.size, len(layer.weights)
-    arrays = np.concatenate([orthogonal_array.pairs(depth, each) for each in orthogonal_array.arrangements(depth)])
-    yield from _in_windows(layer, rows, lambda row: arrays[row])
-    at_once, rng = max(BYTES_AT_ONCE // (8 * size), 1), np.random.default_rng(0)
+def _pairs_in_windows(layer: ScaledSum, windows: WindowVectors, random_vectors: int) -> Iterator[Array]:
+    """Yield vectors with every pair of codes of any two inputs of a sum; then random vectors."""
+    size, at_once, rng = layer.input.size, _at_once(layer), np.random.default_rng(0)
+    yield from windows.pairs(layer.input.dtype, at_once)
     for first in range(0, random_vectors, at_once):
         drawn = rng.integers(0, CODES, (min(at_once, random_vectors - first), size), np.uint8)
         yield drawn.view(layer.input.dtype)
+
+
+def _at_once(layer: ScaledSum) -> int:
+    return max(BYTES_AT_ONCE // (8 * layer.input.size), 1)
 
 
 def _of_finish(layer: ScaledSum) -> Iterator[Obligation]:

@@ -31,13 +31,13 @@ def _rows() -> Array:
     made = np.empty((256, 256, POINTS), np.uint8)
     codes = np.arange(256, dtype=np.uint8)
     for point in range(POINTS - 1):
-        made[:, :, point] = codes[:, None] ^ _products()[point]
+        made[:, :, point] = codes[:, None] ^ products()[point]
     made[:, :, POINTS - 1] = codes
     return made.reshape(PAIR_VECTORS, POINTS)
 
 
 @cache
-def _products() -> Array:
+def products() -> Array:
     """Return the products of the field, uint8 (256, 256)."""
     product, power = np.zeros((256, 256), np.int64), np.arange(256)
     for bit in range(8):

@@ -31,6 +31,7 @@ from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 from harness.operators.window import DEFAULTS, Window
+from harness.operators.window_vectors import WindowVectors
 
 FORMULA = """\
 x (vectors, channels, height, width), w (M, channels / group, kernel height, kernel width) and y are codes; B is 0 where
@@ -172,9 +173,9 @@ class QLinearConv(Convolution, Contraction):
             acc = self.accumulate()(x) - self.a_zero_point * outside
             yield FaultModel("padding is the code 0", "it contributes 0", contraction_faults.finish(self, acc))
 
-    def whole_sums(self) -> npt.NDArray[np.intp]:
-        """Return the number of the window that has each input; the channels have the same windows."""
-        return np.tile(self.window.whole_windows(), self.input.shape[0])
+    def window_vectors(self) -> WindowVectors | None:
+        """Return the vectors in which windows differ; None if there is one window."""
+        return None if self.positions == 1 else WindowVectors(self.window, self.input.shape[0], self.groups)
 
     def at_one_position(self) -> Self:
         """Return the layer with one value for each channel, whose rounding is that of every position."""

@@ -38,6 +38,7 @@ from harness.operators.obligations import ProofStep
 from harness.operators.product import Product, are_small, saturated
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
+from harness.operators.window_vectors import WindowVectors
 
 CHECKED_AT_ONCE = 1 << 18
 
@@ -118,12 +119,9 @@ class ScaledSum(Linear):
         """
         return np.arange(self.input.size)[None]
 
-    def whole_sums(self) -> npt.NDArray[np.intp]:
-        """Return the number of the sum that has each input, (alignments, input size); -1 for an input in none.
-
-        For each alignment of `terms` these are sums of one channel that have all terms, and no input in common.
-        """
-        return np.zeros((1, self.input.size), np.intp)
+    def window_vectors(self) -> WindowVectors | None:
+        """Return the vectors of the windows of a convolution; None for a layer with one position."""
+        return None
 
     def accumulate(self) -> Callable[[Array], Integers]:
         """Return the function from quantised inputs, (n, input size), to accumulators, int64 (n, size).

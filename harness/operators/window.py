@@ -207,30 +207,6 @@ class Window:
         places = rows[:, None, :, None] * self.kernel[1] + columns[None, :, None, :]
         return places.reshape(self.size, -1)
 
-    def whole_windows(self) -> npt.NDArray[np.intp]:
-        """Return the number of the window that has each value of the image, (alignments, height * width), or -1.
-
-        For each of `alignments` these are the windows inside the image whose values have that order; they have no value
-        in common.
-        """
-        rows, columns = (self._whole_windows(axis) for axis in (0, 1))
-        both = rows[:, None, :, None], columns[None, :, None, :]
-        number = np.where((both[0] >= 0) & (both[1] >= 0), both[0] * self.output[1] + both[1], -1)
-        number = number.reshape(self.size, -1)
-        for of_alignment in number:
-            found, place = np.unique(of_alignment, return_inverse=True)
-            of_alignment[:] = place - (found[0] < 0)
-        return number
-
-    def _whole_windows(self, axis: int) -> npt.NDArray[np.intp]:
-        """Return the window of each row or column, (kernel, size), or -1."""
-        size, kernel, step = self.shape[axis], self.kernel[axis], self.dilation[axis]
-        at, aligned = np.arange(size), np.arange(kernel)[:, None]
-        start = ((at // step - aligned) // kernel * kernel + aligned) * step + at % step
-        window, rest = np.divmod(start + self.before[axis], self.stride[axis])
-        inside = (start >= 0) & (start + (kernel - 1) * step < size) & (rest == 0) & (window < self.output[axis])
-        return np.where(inside, window, -1)
-
     def _ends(self) -> tuple[int, int]:
         return self.before[0] + self.shape[0], self.before[1] + self.shape[1]
 
