@@ -108,6 +108,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+ANSWER_S, SIMULATED_ANSWER_S = 20, 200
+"""How long a program waits for an accelerator, and for its simulation, which shares a busy machine."""
+
+
+def answer_timeout_s(asked_s: int | None, *, simulated: bool) -> int:
+    """Return how long a program waits for an answer of an accelerator, in seconds; `asked_s` is that of the profile."""
+    return asked_s or (SIMULATED_ANSWER_S if simulated else ANSWER_S)
+
+
 class Target(ABC):
     """A way to implement items.  Third parties register a subclass in the entry point group `harness.targets`.
 

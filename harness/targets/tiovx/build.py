@@ -90,7 +90,7 @@ def _own_kernels(kernels: Sequence[CoreItem], profile: Profile) -> str:
         "/* What the program brings for the core that it runs on itself; how long it waits for any. */\n"
         '#include "harness_kernels.h"\n#include "tiovx.h"\n\n'
         f"const struct tiovx_kernels tiovx_own_kernels = {functions};\n"
-        f"const unsigned tiovx_timeout_s = {settings.timeout_s};\n"
+        f"const unsigned tiovx_timeout_s = {settings.waited_s(simulated=profile.simulated)};\n"
     )
 
 

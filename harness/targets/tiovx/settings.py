@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from harness.targets.base import Settings
+from harness.targets.base import Settings, answer_timeout_s
 
 
 class TiovxSettings(Settings):
@@ -16,4 +16,8 @@ class TiovxSettings(Settings):
 
     target_fs: str | None = None
     sdk: str | None = None
-    timeout_s: int = Field(default=20, ge=1, le=3600)
+    timeout_s: int | None = Field(default=None, ge=1, le=3600)
+
+    def waited_s(self, *, simulated: bool) -> int:
+        """Return how long the program waits for an answer, in seconds."""
+        return answer_timeout_s(self.timeout_s, simulated=simulated)

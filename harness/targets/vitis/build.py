@@ -127,7 +127,7 @@ def _settings(fabric: Fabric, profile: Profile) -> str:
         '#include "vitis.h"\n\n'
         f"static const char *const kernels[] = {{{names}}};\n"
         f'const struct fabric_settings fabric_settings = {{"{path}", kernels, {len(fabric.kernels)}, '
-        f"{settings.timeout_s}}};\n"
+        f"{settings.waited_s(simulated=profile.simulated)}}};\n"
         f"const uint32_t vitis_identity[IDENTITY_WORDS] = {{{', '.join(kernel.words(fabric.digest))}}};\n"
     )
 

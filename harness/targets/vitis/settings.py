@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from harness.targets.base import Settings
+from harness.targets.base import Settings, answer_timeout_s
 
 
 class VitisSettings(Settings):
@@ -18,4 +18,8 @@ class VitisSettings(Settings):
     platform: str | None = None
     xrt: str | None = None
     clock_mhz: int = Field(default=200, ge=1, le=1000)
-    timeout_s: int = Field(default=20, ge=1, le=3600)
+    timeout_s: int | None = Field(default=None, ge=1, le=3600)
+
+    def waited_s(self, *, simulated: bool) -> int:
+        """Return how long the program waits for an answer, in seconds."""
+        return answer_timeout_s(self.timeout_s, simulated=simulated)
