@@ -18,13 +18,17 @@ from harness.runs import document
 from harness.runs.job import Job
 from harness.targets.bundle import PROGRAM
 
+SIMULATED_TIMES = 10
+"""Questions to simulated accelerators have so many times the time limit of the board."""
+
 
 def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
     """Ask the deployed program and the reference all questions; return the content of proof.json."""
     started = time.perf_counter()
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:
-        probe = Probe(deployed, program.options(job.plan), job.profile.timeout_s, Path(scratch))
+        timeout_s = job.profile.timeout_s * (SIMULATED_TIMES if job.profile.simulated else 1)
+        probe = Probe(deployed, program.options(job.plan), timeout_s, Path(scratch))
         subject, wanted = Subject.of(job.program, probe), effort_of(document.where_of(job), job.network)
         of_file = structure.questions(job.program, (job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]))
         extents = [wanted.extent(task.item, all_floats=all_floats) for task in job.plan.tasks]
