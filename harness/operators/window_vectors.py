@@ -29,7 +29,7 @@ from harness.operators.window import Window
 CODES = 256
 PERIOD = CODES * CODES - 1
 POINTS = 257
-TAPS = 1, 33  # s[n + 2] = 1 * s[n + 1] + 33 * s[n] in GF(256): x^2 - x - 33 is primitive
+TAPS = 1, 33  # s[n + 2] = 1 * s[n + 1] + 33 * s[n] in GF(256): x^2 + x + 33 is primitive
 MOST_ARRANGEMENTS = 8
 ORDER = 1009  # places between the vectors of a group and of the next one
 
@@ -78,13 +78,12 @@ class WindowVectors:
             count = -(-self._rows // len(places))
             for first in range(0, count, at_once):
                 vectors = np.arange(first, min(first + at_once, count))[:, None]
-                row = (vectors * len(places) + np.arange(len(places)))[:, None] + ORDER * np.arange(self.groups)[
-                    :, None
-                ]
+                of_group = ORDER * np.arange(self.groups)[:, None]
+                row = (vectors * len(places) + np.arange(len(places)))[:, None] + of_group
                 channel, code = np.divmod(row % self._rows, CODES)  # (n, groups, places)
                 images = np.full((len(vectors), self.groups, self._channels, self._image), zero_point, dtype)
-                of_vector, of_group = np.ogrid[: len(vectors), : self.groups]
-                images[of_vector[..., None], of_group[..., None], channel, places] = code.astype(np.uint8).view(dtype)
+                vector, group = np.ogrid[: len(vectors), : self.groups]
+                images[vector[..., None], group[..., None], channel, places] = code.astype(np.uint8).view(dtype)
                 yield images.reshape(len(vectors), -1)
 
     @property
