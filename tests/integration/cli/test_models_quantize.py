@@ -29,6 +29,7 @@ from harness.model.quantizer import FRESH, drawn
 from harness.operators.qlinear_conv import QLinearConv
 from harness.reference import OnnxRuntimeReference
 from tests.support.cli.command import Ended, User
+from tests.support.codes import require_exact_products
 from tests.support.importer.convolutions import NODES, SHAPE, float_network
 from tests.support.quantizer.networks import random_network
 
@@ -236,6 +237,8 @@ class Convolutional:
 @pytest.mark.parametrize("codes", ["int8", "uint8"])
 @pytest.mark.parametrize("network", NODES)
 def test_a_convolutional_network_is_quantised_with_data(user: User, network: str, codes: str) -> None:
+    if codes == "uint8":
+        require_exact_products()
     given = Convolutional(user.folder, network)
     made = user.folder / "made.onnx"
     ended = user.harness(
