@@ -21,6 +21,7 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import Defect, check_host
 from harness.operators.base import Layer
 from harness.operators.node import Node
+from harness.operators.product import are_small
 from harness.operators.tensor import Tensor
 from tests.support.builders import ELEMENT_TYPES, IR_VERSION, OPSET, make_model
 from tests.support.programs.board_program import parse
@@ -122,7 +123,7 @@ def specified(layer: Layer, inputs: Mapping[str, Array]) -> Array:
 
 @cache
 def products_saturate() -> bool:
-    """Whether this processor's kernels saturate sums of products of uint8 with int8."""
+    """Return whether this processor's kernels saturate sums of products of uint8 with int8."""
     return Defect.SATURATION in dict(check_host().defects).values()
 
 
@@ -145,12 +146,13 @@ def assert_agree(proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Ma
     assert found.dtype == layer.dtype
     [first, *_] = inputs.values()
     precise = layer.accumulates and first.dtype == np.uint8 and products_saturate()
+    is_signed = precise and layer.weights.dtype == np.int8
+    if is_signed and proto.op_type == "QLinearMatMul" and not are_small(layer.weights):
+        return layer  # nothing to compare with: its sums saturate whatever the options
     for optimised in (True,) if precise else (True, False):
         right = runtime(proto, constants, inputs, optimised=optimised, precise=precise)
         assert right.shape[1:] == layer.output.shape
         right = right.reshape(found.shape)
-        if precise and (known := layer.saturating(first.reshape(len(first), -1))) is not None:
-            right = np.where(right == known, found, right)  # where its sums saturate all the same
         assert found.tobytes() == right.tobytes(), (optimised, np.argwhere(found != right)[:3])
     return layer
 
