@@ -279,7 +279,7 @@ def activations_of(net: Network, vectors: int) -> tuple[Array, ...]:
 
 
 def measure_launch(net: Network, where: Where, kernels: str, expected: Sequence[Array], launches: int) -> Launched:
-    """Of the code that the bundle brings."""
+    """Return the GPU time of a launch of the code in the bundle."""
     vectors, made = len(expected[0]), make_plan(net, where.board, kernels)
     folder = bundle.build(codegen.generate(made), where.board, where.cache).folder
     with device.opened(folder, where.gpu) as driver:
@@ -318,7 +318,7 @@ def groups_and_words(layer: QGemm) -> tuple[int, int]:
 
 
 def dp4a(net: Network) -> int:
-    """Of a vector: of dense layers padded to groups and words, of others four products each."""
+    """Return the number of dp4a for a vector: dense layers are padded to groups and words, others not."""
     sizes = [groups_and_words(layer) for layer in net.layers if isinstance(layer, QGemm)]
     others = [layer for layer in net.layers if isinstance(layer, Contraction) and not isinstance(layer, QGemm)]
     padded = sum(4 * groups * words for groups, words in sizes)
@@ -482,7 +482,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Effort:
-    """Of which model, if not of a shape; how many of each; `vectors` of a launch; ways to wait."""
+    """Amount of measurements: `vectors` of a launch, and how many of each; `model` is None for a shape."""
 
     model: Path | None
     vectors: int

@@ -109,7 +109,7 @@ class Settings(BaseModel):
 
 
 ANSWER_S, SIMULATED_ANSWER_S = 20, 200
-"""How long a program waits for an accelerator, and for its simulation, which shares a busy machine."""
+"""Seconds that a program waits for an accelerator, and for a simulated one, which may share a busy machine."""
 
 
 def answer_timeout_s(asked_s: int | None, *, simulated: bool) -> int:
