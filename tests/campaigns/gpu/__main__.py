@@ -1,10 +1,11 @@
 """The tests of this folder, then the benchmarks; what they say is kept as evidence under docs/evidence.
 
-python -m tests.campaigns.gpu [--log FOLDER]
+python -m tests.campaigns.gpu [--log FOLDER] [--part tests] [--part dense] ...
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -25,8 +26,15 @@ from tests.campaigns.gpu.device import Device, NoGpu
 # Beside each other: most of the time is the processor's.
 BESIDE = ("-n", "auto")
 TESTS = ("-m", "pytest", "tests/campaigns/gpu", "-v", "--durations=0", "-p", "no:cacheprovider", *BESIDE)
-BENCHMARK = ("benchmarks/gpu.py",)
-OF_RESNET_8 = ("--model", "models/resnet8_int8.onnx", "--vectors", "1056", "--compilations", "0", "--wait", "spin")
+BENCHMARK = "benchmarks/gpu.py"
+OF_RESNET_8 = ("--model", "models/resnet8_int8.onnx", "--vectors", "1056")
+EFFORT = ("--compilations", "0", "--wait", "spin", "--executions", "5000")
+PARTS = {
+    "tests": TESTS,
+    "dense": (BENCHMARK,),
+    "cudnn": ("benchmarks/cudnn.py", *OF_RESNET_8),
+    "resnet8": (BENCHMARK, *OF_RESNET_8, *EFFORT),
+}
 PACKAGES = ("numpy", "onnx", "onnxruntime", "cuda-bindings", "nvidia-cuda-nvrtc-cu11")
 BRIEF = ("--simulated", "--vectors", "256", "--launches", "2", "--executions", "100", "--compilations", "1")
 
@@ -58,6 +66,19 @@ def head(gpu: Device, now: datetime) -> Iterator[str]:
     yield f"date: {now:%Y-%m-%d %H:%M} UTC"
     yield f"machine: {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
     yield f"packages: {', '.join(f'{name} {metadata.version(name)}' for name in PACKAGES)}"
+
+
+def parts_here(gpu: Device) -> tuple[str, ...]:
+    """All parts; the comparison with cuDNN if this is a GPU and PyTorch, which no requirement names, is installed."""
+    compared = not gpu.simulated and importlib.util.find_spec("torch") is not None
+    return tuple(name for name in PARTS if name != "cudnn" or compared)
+
+
+def commands(parts: Sequence[str], *, simulated: bool) -> Iterator[tuple[str, ...]]:
+    """Arguments of Python for each part."""
+    for name, command in PARTS.items():
+        if name in parts:
+            yield (*command, *(BRIEF if simulated and command[0] == BENCHMARK else ()))
 
 
 class Log:
@@ -98,8 +119,9 @@ def run(arguments: Sequence[str], log: Log) -> int:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Where the log goes: docs/evidence, of a simulation nowhere.",
 )
-def main(folder: Path | None) -> None:
-    """Run all, even if one fails."""
+@click.option("--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Default: all.")
+def main(folder: Path | None, parts: Sequence[str]) -> None:
+    """Run all parts, even if one fails."""
     try:
         gpu = device.find()
     except NoGpu as reason:
@@ -112,9 +134,7 @@ def main(folder: Path | None) -> None:
     lines = list(head(gpu, now))
     log.add(*lines)
     print("\n".join(lines))  # noqa: T201 - what a user looks for
-    brief = BRIEF if gpu.simulated else ()
-    commands = (TESTS, (*BENCHMARK, *brief), (*BENCHMARK, *OF_RESNET_8, *brief))
-    failed = [run(command, log) for command in commands]
+    failed = [run(command, log) for command in commands(parts or parts_here(gpu), simulated=gpu.simulated)]
     if log.path:
         print(f"\nlog: {log.path}")  # noqa: T201 - what a user looks for
     sys.exit(int(any(failed)))
