@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 OPERANDS = {
     "QGemm": (3, 2, 5),
     "QLinearMatMul": (3, 2, 5),
+    "QLinearConv": (3, 2, 5),
     "MatMulInteger": (1, 2, 3),
     "MatMulIntegerToFloat": (1, 4, 5),
 }
@@ -36,6 +37,7 @@ ZERO_POINT = {
     "QuantizeLinear": 2,
     "QGemm": 8,
     "QLinearMatMul": 7,
+    "QLinearConv": 7,
     "QLinearConcat": 1,
 }  # the position of the output's zero point
 
@@ -59,12 +61,16 @@ def exact_session(
             raise
         # It cannot convert weights that two products share through one DequantizeLinear.
         session, precise = sessions.session(onnx_bytes, threads, int8_groups=int8_groups), False
+    if precise:  # it converts the weights of some operators only
+        products = products_of(optimised(onnx_bytes, name, fuse_only=int8_groups, x64_quant_precision=True))
     rows = sorted({*ROWS, vectors})  # all of ROWS: few random vectors may not saturate
-    require_trusted(check_products(products, rows, threads, x64_quant_precision=precise))
+    require_trusted(check_products(products, rows, threads))
     return session
 
 
-def optimised(onnx_bytes: bytes, name: str, *, fuse_only: bool = False) -> onnx.ModelProto:
+def optimised(
+    onnx_bytes: bytes, name: str, *, fuse_only: bool = False, x64_quant_precision: bool = False
+) -> onnx.ModelProto:
     """Return the model as ONNX Runtime runs it; raise RequestError where it refuses the model `name`.
 
     With `fuse_only` it keeps the layout of images and the type of codes: no channels last, no uint8 for int8.
@@ -73,13 +79,15 @@ def optimised(onnx_bytes: bytes, name: str, *, fuse_only: bool = False) -> onnx.
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
     if fuse_only:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         options.add_session_config_entry("session.qdqisint8allowed", "1")
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
+        given = sessions.with_constants_of_their_own(onnx_bytes) if x64_quant_precision else onnx_bytes
         try:
-            onnxruntime.InferenceSession(onnx_bytes, options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # as above
             raise refused(name, error) from error
         return onnx.load(options.optimized_model_filepath)
@@ -96,8 +104,9 @@ def products_of(model: onnx.ModelProto) -> dict[str, Product]:
         weights, a_zero_point, b_zero_point = (_constant(node, at, constants) for at in OPERANDS[node.op_type])
         if weights is None:
             continue  # it depends on the input: no QGemm of a network does
-        transposed = any(entry.name == "transB" and entry.i for entry in node.attribute)
-        depth, width = (weights.T if transposed else weights.reshape(len(weights), -1)).shape
+        by_output = node.op_type == "QLinearConv" or any(each.name == "transB" and each.i for each in node.attribute)
+        matrix = weights.reshape(len(weights), -1)
+        depth, width = (matrix.T if by_output else matrix).shape
         found[node.output[0]] = Product(
             codes[node.input[0]].name,
             weights.dtype.name,

@@ -25,11 +25,11 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.float_network import DenseNetwork, forward, to_onnx
 from harness.model.importer import Changes
+from harness.model.onnx_runtime.products import exact_session
 from harness.model.quantizer import FRESH, drawn
 from harness.operators.qlinear_conv import QLinearConv
 from harness.reference import OnnxRuntimeReference
 from tests.support.cli.command import Ended, User
-from tests.support.codes import require_exact_products
 from tests.support.importer.convolutions import NODES, SHAPE, float_network
 from tests.support.quantizer.networks import random_network
 
@@ -230,15 +230,13 @@ class Convolutional:
         np.save(self.labels, self.scores(self.file.read_bytes()).argmax(axis=1))
 
     def scores(self, onnx_bytes: bytes) -> npt.NDArray[np.float32]:
-        session = onnxruntime.InferenceSession(onnx_bytes)
+        session = exact_session(onnx_bytes, "given", 1, 1)
         return np.concatenate([session.run(["y"], {"x": image[None]})[0] for image in self.vectors])
 
 
 @pytest.mark.parametrize("codes", ["int8", "uint8"])
 @pytest.mark.parametrize("network", NODES)
 def test_a_convolutional_network_is_quantised_with_data(user: User, network: str, codes: str) -> None:
-    if codes == "uint8":
-        require_exact_products()
     given = Convolutional(user.folder, network)
     made = user.folder / "made.onnx"
     ended = user.harness(

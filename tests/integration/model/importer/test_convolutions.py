@@ -16,8 +16,8 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.importer import NetworkImport
+from harness.model.onnx_runtime.products import exact_session
 from harness.operators.base import Layer
-from tests.support.codes import require_exact_products
 from tests.support.importer.convolutions import NODES, SHAPE, float_network
 from tests.support.importer.graphs import Array
 
@@ -60,9 +60,7 @@ def imported(path: Path) -> NetworkImport:
 
 
 def outputs(onnx_bytes: bytes, images: Array, *, int8_groups: bool) -> Array:
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.qdqisint8allowed", str(int(int8_groups)))
-    session = onnxruntime.InferenceSession(onnx_bytes, options)
+    session = exact_session(onnx_bytes, "given", 1, 1, int8_groups=int8_groups)
     return np.concatenate([session.run(["y"], {"x": image[None]})[0] for image in images])
 
 
@@ -72,8 +70,6 @@ def outputs(onnx_bytes: bytes, images: Array, *, int8_groups: bool) -> Array:
 def test_exports_of_onnx_runtime_keep_their_bits(
     tmp_path: Path, network: str, form: QuantFormat, codes: QuantType, per_channel: bool
 ) -> None:
-    if codes == QuantType.QUInt8:
-        require_exact_products()
     path = quantised(tmp_path, network, form, codes, per_channel=per_channel)
     found = imported(path)
     images = np.random.default_rng(5).uniform(-1.2, 1.2, (200, *SHAPE)).astype(np.float32)

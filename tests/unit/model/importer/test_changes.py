@@ -15,7 +15,7 @@ from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.float_network import to_onnx
 from harness.model.importer import Changes, FloatImport, NetworkImport
-from tests.support.codes import require_exact_products
+from harness.model.onnx_runtime.products import exact_session
 from tests.support.importer.graphs import Array, model, node, run, saved
 from tests.support.importer.quantised import draw, named, qdq, qgemm
 from tests.unit.model.importer.test_floating import CHAIN, ROWS, behind
@@ -204,7 +204,6 @@ def two_inputs(network: str, shapes: list[list[int | str]], opset: int = 17, kin
 
 @pytest.mark.parametrize("network", SHAPES)
 def test_two_inputs_become_one(tmp_path: Path, network: str) -> None:
-    require_exact_products()
     onnx_bytes = two_inputs(network, SHAPES[network])
     with pytest.raises(RequestError, match=r"has 2 inputs \('a', 'b'\)") as refused:
         importer.bring_in(saved(tmp_path, onnx_bytes))
@@ -215,9 +214,9 @@ def test_two_inputs_become_one(tmp_path: Path, network: str) -> None:
     first, second = (int(np.prod(shape)) for shape in shapes)
     assert f"(0 to {first - 1}), then 'b' {shapes[1][1:]} ({first} to {first + second - 1})" in found.notes[0]
     vectors = np.random.default_rng(2).normal(size=(100, first + second)).astype(F)
-    session = onnxruntime.InferenceSession(onnx_bytes)
+    given = exact_session(onnx_bytes, "given", 1, 1)
     theirs = [
-        session.run(None, {"a": vector[:first].reshape(shapes[0]), "b": vector[first:].reshape(shapes[1])})[0]
+        given.run(None, {"a": vector[:first].reshape(shapes[0]), "b": vector[first:].reshape(shapes[1])})[0]
         for vector in vectors
     ]
     assert np.concatenate(theirs).tobytes() == run(found.network.onnx_bytes, vectors)[0].tobytes()
