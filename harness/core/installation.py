@@ -66,6 +66,11 @@ def revision() -> str | None:
     return found or None
 
 
+def is_committed(found: str | None) -> bool:
+    """Return whether a revision names one state of all files."""
+    return found is not None and not found.endswith(CHANGED)
+
+
 @cache
 def _wheel_revision() -> str | None:
     """Return the revision that the wheel was built from, marked if an installed file differs from the wheel's."""

@@ -11,6 +11,7 @@ runs/<time>_<board>_<model>/
     target/00000/        its dumps from the board
     traces/              times of all steps of all items, undisturbed and with delays, and the traced vectors
     proof.json           of a proof: every claim with its method, and the assumptions
+    answers.jsonl        of an unfinished proof: the claims so far
     wrong-outputs.json   of a measurement: the first wrong outputs, written immediately
     wrong-outputs.npy    these outputs, of all vectors
     failing.npy          of a run that differs: the smallest vector that still differs
@@ -56,6 +57,7 @@ from harness.targets import HARDWARE
 
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
 ENVELOPE = "run.dsse.json"
+ANSWERS = "answers.jsonl"
 WRONG_OUTPUTS = "wrong-outputs.json"
 WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
 BOARDS = "boards"  # not a part of the content, so that a run resumed after a reboot has the same content
@@ -255,11 +257,7 @@ class RunFolder:
         self._note_attempt(event | ({"disagreement": dict(disagreement)} if disagreement else {}))
 
     def _note_attempt(self, event: Mapping[str, Any]) -> None:
-        """Append the event on a new line, also after a line that a crash or a full disk cut off."""
-        with (self.path / ATTEMPTS).open("a+b", buffering=0) as file:
-            torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
-            file.write(b"\n" * bool(torn) + json.dumps(event).encode() + b"\n")
-            os.fsync(file.fileno())
+        _append(self.path / ATTEMPTS, event)
 
     def recover(self, advance: Callable[[int], object]) -> list[int]:
         """Keep the intact chunks of earlier attempts; return the finished chunks that must be repeated.
@@ -347,9 +345,21 @@ class RunFolder:
             with suppress(JSONDecodeError):
                 yield _event(line, f"{path}, line {number}")
 
+    def note_answer(self, answer: Mapping[str, Any]) -> None:
+        """Keep the answer to a question of an unfinished proof."""
+        _append(self.path / ANSWERS, answer)
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Yield what `note_answer` kept, without a line that a crash cut short."""
+        path = self.path / ANSWERS
+        for line in path.read_text().splitlines() if path.exists() else ():
+            with suppress(JSONDecodeError):
+                yield json.loads(line)
+
     def write_proof(self, proof: Mapping[str, Any]) -> None:
-        """Keep a finished proof."""
+        """Keep a finished proof, which has all answers."""
         write_json(self.path / "proof.json", proof)
+        (self.path / ANSWERS).unlink(missing_ok=True)
 
     def read_proof(self) -> dict[str, Any] | None:
         """Return the proof that `write_proof` wrote; None if there is no proof."""
@@ -401,6 +411,14 @@ class RunFolder:
             if path.is_file() and path.name != "run.json":
                 name = path.relative_to(self.path).as_posix()
                 yield name, known.get(name.split("_")[0]) or file_sha256(path)
+
+
+def _append(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append the entry on a new line, also after a line that a crash or a full disk cut off."""
+    with path.open("a+b", buffering=0) as file:
+        torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+        file.write(b"\n" * bool(torn) + json.dumps(entry).encode() + b"\n")
+        os.fsync(file.fileno())
 
 
 def content_sha256(files: Mapping[str, str]) -> str:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.analysis import proof
-from harness.analysis.proof import Effort, Question, Subject, composition, effort_of, launches, races, structure
+from harness.analysis.proof import Claim, Effort, Question, Subject, composition, effort_of, launches, races, structure
 from harness.core.console import Console
+from harness.core.errors import RequestError
+from harness.core.installation import is_committed, revision
 from harness.execution import fp_environment, program
 from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.runs import document
+from harness.runs.folder import ANSWERS
 from harness.runs.job import Job
 from harness.targets.bundle import PROGRAM
 
 SIMULATED_TIMES = 10
 """Questions to simulated accelerators have so many times the time limit of the board."""
+KEPT_S = 10.0
+"""Answers that took this long are kept for a resumed proof; the constants of the program are always read again."""
 
 
 def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
-    """Ask the deployed program and the reference all questions; return the content of proof.json."""
-    started = time.perf_counter()
+    """Ask the deployed program and the reference all questions; return the content of proof.json.
+
+    Questions that an earlier attempt of this run has answered are not asked again.
+    """
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:
         timeout_s = job.profile.timeout_s * (SIMULATED_TIMES if job.profile.simulated else 1)
@@ -34,11 +42,62 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
         extents = [wanted.extent(task.item, all_floats=all_floats) for task in job.plan.tasks]
         stages = proof.questions(subject, extents)
         asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
+        known, before_s = _earlier(job, deployed, asked)
+        if known:
+            console.note(f"{len(known)} of {len(asked)} questions were answered by an earlier attempt")
+        started = time.perf_counter() - before_s
         with console.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
-            proved = proof.prove(asked, bar.advance, subject.abandon)
+            keep = partial(_keep, job, deployed, started)
+            proved = proof.prove(asked, bar.advance, subject.abandon, known, keep)
     taken = proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats)
     found = fp_environment.document(deployed.fp_environments)
     return proof.document(proved, taken, found, time.perf_counter() - started, job.identity)
+
+
+def _keep(job: Job, deployed: Deployed, started: float, number: int, claim: Claim) -> None:
+    """Note a claim for a resumed proof.  A counterexample is always noted, since the program might not repeat it."""
+    if claim.time_s < KEPT_S and claim.holds:
+        return
+    job.folder.note_answer(
+        {
+            "number": number,
+            "revision": revision(),
+            "elapsed_s": round(time.perf_counter() - started, 3),
+            "fp_environment": fp_environment.document(deployed.fp_environments.copy()),
+            "claim": proof.claim_document(claim),
+        }
+    )
+
+
+def _earlier(job: Job, deployed: Deployed, asked: Sequence[Question]) -> tuple[dict[int, Claim], float]:
+    """Return the claims of earlier attempts by the number of the question, and the time of these attempts, s.
+
+    A resumed run has the same bundle and board.  Another revision of harness, or changed files, may mean another
+    question by the same words: its claims are asked again.  RequestError if one of them is a counterexample, and for a
+    damaged note.
+    """
+    known: dict[int, Claim] = {}
+    before_s, current = 0.0, revision()
+    for entry in job.folder.answers():
+        try:
+            claim = proof.claim_of(asked[entry["number"]], entry["claim"])
+            same = claim is not None and entry["revision"] == current and is_committed(current)
+            if claim is not None and same:
+                known[entry["number"]] = claim
+                before_s = max(before_s, entry["elapsed_s"])
+                if entry["fp_environment"]:  # the program may have answered nothing yet
+                    deployed.fp_environments.update(fp_environment.parse(entry["fp_environment"]))
+            elif entry["claim"]["counterexample"]:
+                raise RequestError(
+                    f"{job.folder.path}: {entry['revision']} of harness found a counterexample, this is {current}: "
+                    f"{entry['claim']['counterexample']}",
+                    "start a new run",
+                )
+        except (LookupError, TypeError, ValueError) as error:
+            raise RequestError(
+                f"{job.folder.path / ANSWERS}: damaged, or written by another version of harness", "start a new run"
+            ) from error
+    return known, before_s
 
 
 def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
@@ -49,4 +108,5 @@ def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
     yield from composition.questions(
         job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, wanted
     )
-    yield races.question(job.program, (job.profile, job.bundle.folder))
+    here = job.profile.model_copy(update={"timeout_s": probe.timeout_s})
+    yield races.question(job.program, (here, job.bundle.folder))

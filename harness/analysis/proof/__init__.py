@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from harness.analysis.proof.argument import Proof, Subject, assumptions, in_order, of_plan, prove, questions
 from harness.analysis.proof.claims import Claim, Effort, Question, Side, effort_of
-from harness.analysis.proof.document import document
+from harness.analysis.proof.document import claim_document, claim_of, document
 from harness.operators.obligations import ProofStep
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "Side",
     "Subject",
     "assumptions",
+    "claim_document",
+    "claim_of",
     "document",
     "effort_of",
     "in_order",

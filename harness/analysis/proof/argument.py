@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
@@ -79,24 +79,38 @@ class Proof:
         return tuple(claim for claim in self.claims if not claim.question.complete)
 
 
-def prove(asked: Sequence[Question], advance: Advance, abandon: Callable[[], object]) -> Proof:
+def prove(
+    asked: Sequence[Question],
+    advance: Advance,
+    abandon: Callable[[], object],
+    known: Mapping[int, Claim] | None = None,
+    keep: Callable[[int, Claim], object] | None = None,
+) -> Proof:
     """Ask everything, in the order given; `advance` hears of the cases that are settled.
 
-    After a failure or an interrupt, `abandon` is called, which ends the steps that still run.
+    `known` are claims of an earlier attempt by the number of the question, which is not asked again; `keep` hears of
+    each other claim as soon as it is made.  After the first failure or an interrupt, `abandon` is called, which ends
+    the steps that still run.
     ReferenceFailed if the reference contradicts itself, BoardError if the board does not answer.
     """
+    earlier = known or {}
 
-    def ask(question: Question) -> Claim:
-        claim = question.ask()
-        _require_reference(claim)
+    def ask(number: int, question: Question) -> Claim:
+        claim = earlier.get(number)
+        if claim is None:
+            claim = question.ask()
+            _require_reference(claim)
+            if keep:
+                keep(number, claim)
         advance(question.cases)
         return claim
 
     with ExitStack() as stack:
         pools = {side: stack.enter_context(ThreadPoolExecutor(1)) for side in Side}
-        answers = [pools[question.side].submit(ask, question) for question in asked]
+        answers = [pools[question.side].submit(ask, number, question) for number, question in enumerate(asked)]
         try:
-            return Proof(tuple(answer.result() for answer in answers))
+            ended = wait(answers, return_when=FIRST_EXCEPTION).done
+            return Proof(tuple(answer.result() for answer in sorted(ended, key=answers.index)))
         except BaseException:
             for answer in answers:
                 answer.cancel()

@@ -22,7 +22,7 @@ def document(
     found = ProofDocument(
         schema=SCHEMA,
         holds=proof.holds,
-        claims=[_claim(claim) for claim in proof.claims],
+        claims=[_entry(claim) for claim in proof.claims],
         assumptions=assumptions,
         fp_environment=fp_environments,
         wall_s=round(wall_s, 3),
@@ -30,7 +30,23 @@ def document(
     return (found.model_copy(update={"board": board}) if board else found).to_json()
 
 
-def _claim(claim: Claim) -> ClaimEntry:
+def claim_document(claim: Claim) -> dict[str, Any]:
+    """Return a claim as `proof.json` has it."""
+    return _entry(claim).model_dump(mode="json")
+
+
+def claim_of(question: Question, entry: Mapping[str, Any]) -> Claim | None:
+    """Return the claim that `claim_document` made an entry of; None if it answers another question.
+
+    ValueError for another form.
+    """
+    found = ClaimEntry.model_validate(entry)
+    if any(getattr(found, name) != value for name, value in dict(asked(question)).items()):
+        return None
+    return Claim(question, found.counterexample or "", found.time_s, found.answers_sha256 or "", found.observed or "")
+
+
+def _entry(claim: Claim) -> ClaimEntry:
     answered = claim.holds and claim.question.side in {Side.BOARD, Side.FILE}
     return ClaimEntry(
         **dict(asked(claim.question)),

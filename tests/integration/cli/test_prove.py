@@ -16,13 +16,14 @@ import onnx
 import pytest
 
 from harness import model
-from harness.analysis.proof import ProofStep, Side
+from harness.analysis.proof import Claim, ProofStep, Question, Side, races
 from harness.cli.main import cli
-from harness.core.errors import EXIT_INFRASTRUCTURE
+from harness.core.errors import EXIT_INFRASTRUCTURE, RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.operators import obligations, sweeps
 from harness.operators.qgemm import QGemm
-from harness.runs.folder import content_sha256, differs_so_far, write_json
+from harness.runs import proof as run_proof
+from harness.runs.folder import ANSWERS, RunFolder, content_sha256, differs_so_far, write_json
 from tests.integration.cli.conftest import FEW_FLOATS
 from tests.support import builders
 from tests.support.cli import kernels
@@ -223,6 +224,104 @@ def test_a_resumed_run_keeps_its_proof(user: User, proved: Ended) -> None:
     assert ended.code == 0, ended.err
     assert (folder / "proof.json").read_bytes() == before
     assert ended.document["reason"] == proved.document["reason"]
+
+
+@pytest.fixture
+def answered(user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_proof: None) -> Path:  # noqa: ARG001
+    """A run of which ThreadSanitizer ended the proof when a part of it was answered; every answer is kept."""
+    monkeypatch.setattr(run_proof, "KEPT_S", 0.0)
+    model = shutil.copy(user.folder / "small.onnx", tmp_path)
+    given = ("--board", "host", "--model", str(model), "--vectors", "50", "--trace", "0", "--floats", "thresholds")
+
+    def fails(*_: object) -> str:
+        deadline = time.monotonic() + 100
+        while not len(answers_of(folder_of(tmp_path))) > 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        raise ToolError("ThreadSanitizer failed", "try again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(races, "find_race", fails)
+        ended = User(tmp_path, user.cache).here("prove", *given)
+    assert ended.code == EXIT_INFRASTRUCTURE, ended.err
+    assert "error: ThreadSanitizer failed" in ended.err
+    return folder_of(tmp_path)
+
+
+def folder_of(tmp_path: Path) -> Path:
+    [folder] = (tmp_path / "runs").iterdir()
+    return folder
+
+
+def answers_of(folder: Path) -> list[dict[str, Any]]:
+    return list(RunFolder(folder).answers())
+
+
+def change_answers(folder: Path, **changes: Any) -> None:
+    """Change the first answer: entries of the line, or of its claim."""
+    first, *others = answers_of(folder)
+    line = {key: changes.get(key, value) for key, value in first.items()}
+    line["claim"] = first["claim"] | {key: value for key, value in changes.items() if key in first["claim"]}
+    (folder / ANSWERS).write_text("".join(f"{json.dumps(each)}\n" for each in [line, *others]))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions that are asked in this process."""
+    found: list[str] = []
+    ask = Question.ask
+
+    def noted(question: Question) -> Claim:
+        found.append(question.statement)
+        return ask(question)
+
+    monkeypatch.setattr(Question, "ask", noted)
+    return found
+
+
+def resumed(user: User, folder: Path) -> Ended:
+    return User(folder.parents[1], user.cache).here("run", "--resume", str(folder), "--json")
+
+
+def test_a_resumed_proof_asks_what_is_left(user: User, answered: Path, asked: list[str]) -> None:
+    kept = len(answers_of(answered))
+    ended = resumed(user, answered)
+    assert ended.code == 0, ended.err
+    claims = ended.document["proof"]["claims"]
+    assert f"{kept} of {len(claims)} questions were answered by an earlier attempt" in ended.err
+    assert len(asked) == len(claims) - kept
+    assert ended.document["proof"]["holds"]
+    assert not (answered / ANSWERS).exists()
+    items = {each["item"] for each in json.loads((answered / "proof.json").read_text())["fp_environment"]}
+    assert items == {"prepost", "network"}
+
+
+def test_answers_of_another_revision_are_asked_again(user: User, answered: Path, asked: list[str]) -> None:
+    kept = len(answers_of(answered))
+    change_answers(answered, revision="0123456789ab")
+    ended = resumed(user, answered)
+    assert ended.code == 0, ended.err
+    assert len(asked) == len(ended.document["proof"]["claims"]) - kept + 1
+
+
+def test_a_counterexample_is_kept(user: User, answered: Path) -> None:
+    """The program might not repeat it."""
+    change_answers(answered, holds=False, counterexample="column 3")
+    ended = resumed(user, answered)
+    assert ended.code == 1, ended.err
+    assert "column 3" in ended.document["reason"]
+
+
+def test_a_counterexample_of_another_revision_ends_the_run(user: User, answered: Path) -> None:
+    change_answers(answered, revision="0123456789ab", holds=False, counterexample="column 3")
+    with pytest.raises(RequestError, match="0123456789ab of harness found a counterexample, this is"):
+        resumed(user, answered)
+
+
+def test_damaged_answers_are_refused(user: User, answered: Path) -> None:
+    change_answers(answered, statement=3)
+    with pytest.raises(RequestError, match=rf"{ANSWERS}: damaged, or written by another version"):
+        resumed(user, answered)
 
 
 # A program that is wrong at one accumulator, which no vector meets: what a run cannot find.

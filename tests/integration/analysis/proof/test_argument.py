@@ -162,6 +162,44 @@ def test_after_a_failure_the_rest_is_abandoned(side: Side) -> None:
     assert later == []
 
 
+def test_the_first_failure_ends_the_proof_whatever_runs_before_it() -> None:
+    abandoned = threading.Event()
+
+    def wait(_: Note) -> str:
+        assert abandoned.wait(30)
+        raise BoardError("interrupted")
+
+    running = dataclasses.replace(question(Side.BOARD), answer=wait)
+    with pytest.raises(BoardError, match="it burns"):
+        proof.prove([running, question(Side.SANITIZER, BoardError("it burns"))], ignore, abandoned.set)
+
+
+def test_what_is_known_is_not_asked_again_and_what_is_made_is_kept() -> None:
+    asked = [question(side, cases=cases) for cases, side in enumerate([Side.BOARD, Side.REFERENCE] * 2, start=1)]
+    never = [dataclasses.replace(each, answer=lambda _: pytest.fail("asked again")) for each in asked]
+    known = {number: proof.Claim(never[number], "", 1.0) for number in (0, 3)}
+    kept: list[int] = []
+    counted: list[int] = []
+    given = [never[0], asked[1], asked[2], never[3]]
+    proved = proof.prove(given, counted.append, ignore, known, lambda number, _: kept.append(number))
+    assert [claim.question for claim in proved.claims] == given
+    assert sorted(kept) == [1, 2]
+    assert sorted(counted) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("counterexample", ["", "column 3"])
+def test_a_claim_is_that_of_its_entry(counterexample: str) -> None:
+    asked = question(Side.BOARD, counterexample)
+    entry = proof.claim_document(asked.ask())
+    found = proof.claim_of(asked, json.loads(json.dumps(entry)))
+    assert found is not None
+    assert (found.question, found.counterexample) == (asked, counterexample)
+    assert proof.claim_document(found) == entry
+    assert proof.claim_of(dataclasses.replace(asked, cases=2), entry) is None
+    with pytest.raises(ValueError, match="statement"):
+        proof.claim_of(asked, {key: value for key, value in entry.items() if key != "statement"})
+
+
 def test_all_sides_are_asked_at_the_same_time() -> None:
     meeting = threading.Barrier(len(Side))
 
