@@ -31,7 +31,7 @@ from harness.analysis.inspection.flow import (
     Touch,
     Value,
 )
-from harness.analysis.inspection.program import Program, Section, Symbol
+from harness.analysis.inspection.program import POINTER_BYTES, Program, Section, Symbol
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.core.errors import ToolError
 from harness.operators.obligations import ProofStep, StageKind
@@ -108,6 +108,11 @@ class Inspected:
     def storage(self) -> Mapping[str, codegen.Storage]:
         """Return buffers and tables of the plan by their names."""
         return {each.name: each for each in self.generated.storage}
+
+    @cached_property
+    def tables(self) -> Mapping[str, bytes]:
+        """Return the contents of all tables by their names."""
+        return {each.name: each.content for each in self.generated.tables}
 
     @cached_property
     def variables(self) -> Mapping[str, int]:
@@ -399,10 +404,22 @@ def _callers(found: Inspected) -> Mapping[str, set[str]]:
 
 
 def _may_hold(found: Inspected, place: int) -> bool:
+    """Return whether an address at `place` is the network's or the linker's, or is a constant that looks like one.
+
+    Without relocations each word of a program at a fixed place may be an address: a part of a table that is what the
+    model's constants say is none.
+    """
     section, holder = found.program.section_at(place), found.program.object_at(place)
     if section is not None and section.name in LINKER_SECTIONS:
         return True
-    return holder is not None and holder.file in {NETWORK, ""} and holder.name not in found.storage
+    if holder is None or holder.file not in {NETWORK, ""}:
+        return False
+    if holder.name not in found.storage:
+        return True
+    if found.program.position_independent:
+        return False
+    constants = found.tables.get(holder.name, b"")[place - holder.address :][:POINTER_BYTES]
+    return len(constants) > 0 and found.program.content(place, len(constants)) == constants
 
 
 # What items share.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
+from harness.analysis.inspection.program import Symbol, read
 from harness.analysis.proof import Claim, structure
 from harness.boards.profile import Profile, Toolchain
 from harness.core.errors import ToolError
@@ -204,6 +207,52 @@ def test_nothing_is_said_against_the_processor_s_part_of_a_right_program_for_a_d
 # Code that is not understood.
 
 NOT_UNDERSTOOD = {"gcc": "pause", "gcc for Arm": "yield"}
+
+
+# A program at a fixed place has no relocations: each word of its data may be an address.
+
+ON_DSP = ("c", "tiovx:c7x")
+"""Targets of items; the tables of the second are in the same section as pointers."""
+
+
+def table_and_buffer(program: Path) -> tuple[Symbol, Symbol]:
+    """The offsets of the sums of the first layer, and its outputs."""
+    objects = {each.name: each for each in read(program).objects}
+    return objects["layer_0_offset"], objects["layer_0_output"]
+
+
+def test_constants_that_look_like_an_address_are_none(host: Profile, tmp_path: Path, objects: Path) -> None:
+    """Two biases are the ones that make two offsets the address of a buffer."""
+    board = board_with(host, "gcc at a fixed place")
+    proto = builders.random_network(np.random.default_rng(1), (5, 6, 4))
+    first = plan.make(parse(proto), board, ON_DSP)
+    table, buffer = table_and_buffer(build(first, board, tmp_path / "first", objects))
+    [offsets] = [each.values.astype(np.int64) for each in codegen.generate(first).tables if each.name == table.name]
+    wanted, index = offsets.copy(), table.address % 8 // 4
+    wanted[index : index + 2] = (buffer.address + 4, 0)
+    [bias] = [each for each in proto.graph.initializer if each.name == "layer_0_bias"]
+    biases = (numpy_helper.to_array(bias) + wanted - offsets).astype(np.int32)
+    bias.CopyFrom(numpy_helper.from_array(biases, bias.name))
+    made = plan.make(parse(proto), board, ON_DSP)
+    program = build(made, board, tmp_path / "second", objects)
+    assert table_and_buffer(program) == (table, buffer)
+    assert read(program).pointers[table.address + 4 * index] == buffer.address + 4
+    assert counterexamples(made, program) == []
+
+
+def test_an_address_in_the_place_of_constants_is_found(host: Profile, tmp_path: Path, objects: Path) -> None:
+    board = board_with(host, "gcc at a fixed place")
+    made = plan.make(CHAIN, board, ON_DSP)
+    program = build(made, board, tmp_path / "bundle", objects)
+    table, buffer = table_and_buffer(program)
+    [section] = [each for each in read(program).sections if each.address <= table.address < each.end]
+    content = program.read_bytes()
+    assert content.count(section.content) == 1
+    at = content.index(section.content) + table.address + table.address % 8 - section.address
+    program.write_bytes(content[:at] + struct.pack("<Q", buffer.address) + content[at + 8 :])
+    assert counterexamples(made, program) == [
+        f"layer_0_offset ({table.size} bytes) in .data holds the address of layer_0_output"
+    ]
 
 
 @pytest.mark.parametrize(("toolchain", "instruction"), NOT_UNDERSTOOD.items())
