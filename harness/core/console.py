@@ -62,10 +62,16 @@ class _Remaining(ProgressColumn):
         return Text(_remaining(task), style="progress.remaining")
 
 
+SHOWN_FROM = 0.01
+"""Part of the work from which on the remaining time is estimated: the first steps may be much slower than others."""
+
+
 def _remaining(task: Task) -> str:
-    """Return the remaining time as text; "" before the first step."""
+    """Return the remaining time as text; "" before SHOWN_FROM of the work is done."""
     rate, remaining = _per_second(task), task.remaining
-    return "" if rate is None or remaining is None else f"{timedelta(seconds=round(remaining / rate))} left"
+    if rate is None or remaining is None or task.completed - task.fields["done"] < SHOWN_FROM * (task.total or 0):
+        return ""
+    return f"{timedelta(seconds=round(remaining / rate))} left"
 
 
 LINE_INTERVAL_S = 60

@@ -46,7 +46,8 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
         if known:
             console.note(f"{len(known)} of {len(asked)} questions were answered by an earlier attempt")
         started = time.perf_counter() - before_s
-        with console.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
+        cases = (sum(question.cases for question in asked), sum(claim.question.cases for claim in known.values()))
+        with console.progress(f"proving {job.title}", *cases) as bar:
             keep = partial(_keep, job, deployed, started)
             proved = proof.prove(asked, bar.advance, subject.abandon, known, keep)
     taken = proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats)

@@ -86,7 +86,7 @@ def prove(
     known: Mapping[int, Claim] | None = None,
     keep: Callable[[int, Claim], object] | None = None,
 ) -> Proof:
-    """Ask everything, in the order given; `advance` hears of the cases that are settled.
+    """Ask everything, in the order given; `advance` hears of the cases of each question that is asked.
 
     `known` are claims of an earlier attempt by the number of the question, which is not asked again; `keep` hears of
     each other claim as soon as it is made.  After the first failure or an interrupt, `abandon` is called, which ends
@@ -96,12 +96,12 @@ def prove(
     earlier = known or {}
 
     def ask(number: int, question: Question) -> Claim:
-        claim = earlier.get(number)
-        if claim is None:
-            claim = question.ask()
-            _require_reference(claim)
-            if keep:
-                keep(number, claim)
+        if number in earlier:
+            return earlier[number]
+        claim = question.ask()
+        _require_reference(claim)
+        if keep:
+            keep(number, claim)
         advance(question.cases)
         return claim
 

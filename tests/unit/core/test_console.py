@@ -45,9 +45,16 @@ def test_a_document_is_out_before_the_process_ends(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("completed", "elapsed_s", "rate", "remaining"),
-    [(0, 9.0, "-/s", ""), (1000, 10.0, "100/s", "0:00:40 left"), (5000, 50.0, "100/s", "0:00:00 left")],
+    [
+        (0, 9.0, "-/s", ""),
+        (40, 10.0, "4/s", ""),
+        (1000, 10.0, "100/s", "0:00:40 left"),
+        (5000, 50.0, "100/s", "0:00:00 left"),
+    ],
 )
-def test_one_step_is_enough_for_the_remaining_time(completed: int, elapsed_s: float, rate: str, remaining: str) -> None:
+def test_a_hundredth_of_the_work_is_enough_for_the_remaining_time(
+    completed: int, elapsed_s: float, rate: str, remaining: str
+) -> None:
     """A resumed run that had 200 of 5,200 vectors when it started."""
     task = Task(TaskID(0), "", total=5200, completed=200 + completed, _get_time=lambda: elapsed_s, fields={"done": 200})
     task.start_time = 0.0
