@@ -60,11 +60,11 @@ class Floats:
 
     @property
     def dtype(self) -> Any:
-        """Of all values."""
+        """Return the type of all values."""
         return self.torch.float16 if "float16" in self.kind else self.torch.float32
 
     def on_gpu(self, values: Array) -> Tensor:
-        """Copy values."""
+        """Copy values to the GPU."""
         found = self.torch.tensor(np.ascontiguousarray(values, np.float32)).to(DEVICE, self.dtype)
         if found.dim() == IMAGES_DIM and "channels last" in self.kind:
             return found.contiguous(memory_format=self.torch.channels_last)
@@ -81,11 +81,8 @@ class Floats:
     def conv(self, layer: QLinearConv) -> Step:
         """Convolve with cuDNN, with the bias, and Relu where the lowest code is 0; cuDNN pads both sides alike."""
         window, (kernel, bias) = layer.window, self.constants(layer)
-        axes = zip(window.output, window.stride, window.kernel, window.dilation, window.shape, strict=True)
-        extents = [
-            (count - 1) * step + (size - 1) * dilation + 1 - width for count, step, size, dilation, width in axes
-        ]
-        after = [max(extent - before, 0) for extent, before in zip(extents, window.before, strict=True)]
+        sizes = zip(window.reach, window.before, window.shape, strict=True)
+        after = [max(reach - before - size, 0) for reach, before, size in sizes]
         alike = after == list(window.before)
         given = (window.stride, window.before if alike else (0, 0), window.dilation, layer.group_count)
         function = self.torch.cudnn_convolution_relu if has_relu(layer, layer.y_zero_point) else self.torch.conv2d
@@ -94,7 +91,7 @@ class Floats:
         return lambda x: function(x if alike else pad(x, sides), kernel, bias, *given)
 
     def dense(self, layer: QGemm) -> Step:
-        """Product with a matrix."""
+        """Multiply with a matrix, and add the bias."""
         matrix, bias = self.constants(layer)
         return lambda x: self.torch.nn.functional.linear(x, matrix, bias)
 
@@ -118,7 +115,7 @@ class Floats:
 
 
 def has_relu(layer: Layer, zero_point: int) -> bool:
-    """Whether no output of this layer is negative."""
+    """Return whether no output of this layer is negative."""
     return int(zero_point) == np.iinfo(layer.dtype).min
 
 
