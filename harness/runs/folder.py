@@ -350,11 +350,9 @@ class RunFolder:
         _append(self.path / ANSWERS, answer)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield what `note_answer` kept, without a line that a crash cut short."""
+        """Yield what `note_answer` kept; ValueError for a cut line, which may be a counterexample."""
         path = self.path / ANSWERS
-        for line in path.read_text().splitlines() if path.exists() else ():
-            with suppress(JSONDecodeError):
-                yield json.loads(line)
+        yield from map(json.loads, path.read_text().splitlines() if path.exists() else ())
 
     def write_proof(self, proof: Mapping[str, Any]) -> None:
         """Keep a finished proof, which has all answers."""

@@ -74,17 +74,15 @@ def _earlier(job: Job, deployed: Deployed, asked: Sequence[Question]) -> tuple[d
     """Return the claims of earlier attempts by the number of the question, and the time of these attempts, s.
 
     A resumed run has the same bundle and board.  Another revision of harness, or changed files, may mean another
-    question by the same words: its claims are asked again.  RequestError if one of them is a counterexample, and for a
-    damaged note.
+    question by the same words: its questions are asked again.  RequestError if such a revision found a counterexample,
+    and if a line cannot be read, which may have been one.
     """
     known: dict[int, Claim] = {}
     before_s, current = 0.0, revision()
-    for entry in job.folder.answers():
-        try:
-            claim = proof.claim_of(asked[entry["number"]], entry["claim"])
-            same = claim is not None and entry["revision"] == current and is_committed(current)
-            if claim is not None and same:
-                known[entry["number"]] = claim
+    try:
+        for entry in job.folder.answers():
+            if is_committed(current) and entry["revision"] == current:
+                known[entry["number"]] = proof.claim_of(asked[entry["number"]], entry["claim"])
                 before_s = max(before_s, entry["elapsed_s"])
                 if entry["fp_environment"]:  # the program may have answered nothing yet
                     deployed.fp_environments.update(fp_environment.parse(entry["fp_environment"]))
@@ -94,10 +92,10 @@ def _earlier(job: Job, deployed: Deployed, asked: Sequence[Question]) -> tuple[d
                     f"{entry['claim']['counterexample']}",
                     "start a new run",
                 )
-        except (LookupError, TypeError, ValueError) as error:
-            raise RequestError(
-                f"{job.folder.path / ANSWERS}: damaged, or written by another version of harness", "start a new run"
-            ) from error
+    except (LookupError, TypeError, ValueError) as error:
+        raise RequestError(
+            f"{job.folder.path / ANSWERS}: damaged, or written by another version of harness", "start a new run"
+        ) from error
     return known, before_s
 
 

@@ -35,14 +35,11 @@ def claim_document(claim: Claim) -> dict[str, Any]:
     return _entry(claim).model_dump(mode="json")
 
 
-def claim_of(question: Question, entry: Mapping[str, Any]) -> Claim | None:
-    """Return the claim that `claim_document` made an entry of; None if it answers another question.
-
-    ValueError for another form.
-    """
+def claim_of(question: Question, entry: Mapping[str, Any]) -> Claim:
+    """Return the claim that `claim_document` made an entry of; ValueError for another form or another question."""
     found = ClaimEntry.model_validate(entry)
     if any(getattr(found, name) != value for name, value in dict(asked(question)).items()):
-        return None
+        raise ValueError(f"the claim is not about {question.statement!r}: {found.statement!r}")
     return Claim(question, found.counterexample or "", found.time_s, found.answers_sha256 or "", found.observed or "")
 
 

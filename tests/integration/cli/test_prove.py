@@ -318,8 +318,13 @@ def test_a_counterexample_of_another_revision_ends_the_run(user: User, answered:
         resumed(user, answered)
 
 
-def test_damaged_answers_are_refused(user: User, answered: Path) -> None:
-    change_answers(answered, statement=3)
+@pytest.mark.parametrize("damage", ["form", "question", "cut"])
+def test_damaged_answers_are_refused(user: User, answered: Path, damage: str) -> None:
+    """A line that was cut short may have been a counterexample."""
+    if damage == "cut":
+        (answered / ANSWERS).write_bytes((answered / ANSWERS).read_bytes()[:-9])
+    else:
+        change_answers(answered, statement=3 if damage == "form" else "it is so")
     with pytest.raises(RequestError, match=rf"{ANSWERS}: damaged, or written by another version"):
         resumed(user, answered)
 

@@ -192,10 +192,10 @@ def test_a_claim_is_that_of_its_entry(counterexample: str) -> None:
     asked = question(Side.BOARD, counterexample)
     entry = proof.claim_document(asked.ask())
     found = proof.claim_of(asked, json.loads(json.dumps(entry)))
-    assert found is not None
     assert (found.question, found.counterexample) == (asked, counterexample)
     assert proof.claim_document(found) == entry
-    assert proof.claim_of(dataclasses.replace(asked, cases=2), entry) is None
+    with pytest.raises(ValueError, match="the claim is not about 'it is so'"):
+        proof.claim_of(dataclasses.replace(asked, cases=2), entry)
     with pytest.raises(ValueError, match="statement"):
         proof.claim_of(asked, {key: value for key, value in entry.items() if key != "statement"})
 
