@@ -136,7 +136,7 @@ def _settle(request: Request, resume: Path | None, workspace: Workspace, console
 
 
 def _advice(folder: RunFolder) -> str:
-    return f"finished chunks are kept; resume with: harness run --resume {shlex.quote(str(folder.path))}"
+    return f"finished work is kept; resume with: harness run --resume {shlex.quote(str(folder.path))}"
 
 
 def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> RunDocument:

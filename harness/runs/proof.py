@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,13 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
         if known:
             console.note(f"{len(known)} of {len(asked)} questions were answered by an earlier attempt")
         started = time.perf_counter() - before_s
-        cases = (sum(question.cases for question in asked), sum(claim.question.cases for claim in known.values()))
-        with console.progress(f"proving {job.title}", *cases) as bar:
-            keep = partial(_keep, job, deployed, started)
-            proved = proof.prove(asked, bar.advance, subject.abandon, known, keep)
+        with console.progress(f"proving {job.title}, questions", len(asked), len(known)) as bar:
+
+            def on_claim(number: int, claim: Claim) -> None:
+                _keep(job, deployed, started, number, claim)
+                bar.advance(1)
+
+            proved = proof.prove(asked, on_claim, subject.abandon, known)
     taken = proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats)
     found = fp_environment.document(deployed.fp_environments)
     return proof.document(proved, taken, found, time.perf_counter() - started, job.identity)

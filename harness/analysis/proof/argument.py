@@ -26,8 +26,6 @@ from harness.plan.plan import Plan
 from harness.targets import LayerCode
 from harness.targets.codegen import Program, item_views, merged_places
 
-Advance = Callable[[int], object]
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -81,16 +79,15 @@ class Proof:
 
 def prove(
     asked: Sequence[Question],
-    advance: Advance,
+    on_claim: Callable[[int, Claim], object],
     abandon: Callable[[], object],
     known: Mapping[int, Claim] | None = None,
-    keep: Callable[[int, Claim], object] | None = None,
 ) -> Proof:
-    """Ask everything, in the order given; `advance` hears of the cases of each question that is asked.
+    """Ask everything, in the order given.
 
-    `known` are claims of an earlier attempt by the number of the question, which is not asked again; `keep` hears of
-    each other claim as soon as it is made.  After the first failure or an interrupt, `abandon` is called, which ends
-    the steps that still run.
+    `known` are claims of an earlier attempt by the number of the question, which is not asked again; `on_claim` gets
+    each other claim, with its number, as soon as it is made.  After the first failure or an interrupt, `abandon` is
+    called, which ends the steps that still run.
     ReferenceFailed if the reference contradicts itself, BoardError if the board does not answer.
     """
     earlier = known or {}
@@ -100,9 +97,7 @@ def prove(
             return earlier[number]
         claim = question.ask()
         _require_reference(claim)
-        if keep:
-            keep(number, claim)
-        advance(question.cases)
+        on_claim(number, claim)
         return claim
 
     with ExitStack() as stack:

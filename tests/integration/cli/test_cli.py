@@ -140,7 +140,7 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
     assert process.returncode == 3, out + err
     assert restored.exists()
     assert [line for line in err.splitlines() if "stopped" in line] == [f"stopped: {reason}"]
-    assert err.splitlines()[-1].startswith("finished chunks are kept; resume with: harness run --resume ")
+    assert err.splitlines()[-1].startswith("finished work is kept; resume with: harness run --resume ")
     assert "KeyboardInterrupt" not in err
     [log] = (user.folder / "runs").glob("*/log.txt")
     assert f" stopped: {reason}\n" in log.read_text()
@@ -198,7 +198,7 @@ def test_a_failure_is_told_once(user: User) -> None:
     assert "Connection refused" in message
     assert ended.err.count(message) == 1
     assert [line.partition(":")[0] for line in ended.err.splitlines()[-3:]] == [
-        *("error", "hint", "finished chunks are kept; resume with")
+        *("error", "hint", "finished work is kept; resume with")
     ]
     [log] = (user.folder / "runs").glob("*/log.txt")
     assert f" stopped: {message}\n" in log.read_text()
