@@ -15,6 +15,7 @@ import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import TypeGuard
 
 PACKAGE = Path(__file__).parents[1]
 SHARE = PACKAGE / "share"
@@ -66,7 +67,7 @@ def revision() -> str | None:
     return found or None
 
 
-def is_committed(found: str | None) -> bool:
+def is_committed(found: str | None) -> TypeGuard[str]:
     """Return whether a revision names one state of all files."""
     return found is not None and not found.endswith(CHANGED)
 

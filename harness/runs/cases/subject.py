@@ -12,7 +12,7 @@ from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
-from harness.core.installation import CHANGED, SOURCES, git, revision
+from harness.core.installation import SOURCES, git, is_committed, revision
 from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
@@ -96,10 +96,10 @@ def changed_sources(made_by: str | None, without: Sequence[str] = ()) -> str:
     Documentation, tests and models may differ, and the folders `without`.
     """
     here = revision()
-    if made_by is not None and made_by == here and not made_by.endswith(CHANGED):
-        return ""
-    if made_by is None or made_by.endswith(CHANGED):
+    if not is_committed(made_by):
         return f"it was made by {made_by or 'an unknown revision'}, with sources that no revision has"
+    if made_by == here:
+        return ""
     if git("diff", "--quiet", made_by, "--", *SOURCES, *(f":(exclude){folder}" for folder in without)) is not None:
         return ""
     return f"it was made by revision {made_by}, whose sources differ from those of {here or 'this installation'}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.core.installation import SOURCES, git
+from harness.core.installation import SOURCES, git, is_committed
 from harness.runs.verification.claims import UncheckedError
 from harness.runs.verification.folder import RUN, Evidence
 
@@ -54,7 +54,7 @@ def commit(evidence: Evidence) -> str:
             "made outside a checkout: no revision has its sources, so it cannot be verified; run it again with a "
             "harness from a git checkout"
         )
-    if str(recorded).endswith("-dirty"):
+    if not is_committed(str(recorded)):
         raise UncheckedError(
             f"made by {recorded}, with changed files: no revision has its sources, so it cannot be verified; "
             "commit the changes, or install harness again, and run it again"

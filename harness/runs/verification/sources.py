@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__
-from harness.core.installation import CHANGED, IS_WHEEL, SOURCES, git, revision
+from harness.core.installation import IS_WHEEL, SOURCES, git, is_committed, revision
 from harness.plan import folder
 from harness.runs import provenance
 from harness.runs.folder import RunFolder
@@ -59,7 +59,7 @@ def _is_this_installation(evidence: Evidence) -> bool:
     A wheel has a revision, which must be the same and must not be marked as changed.
     """
     here = revision()
-    unchanged = here is None or (IS_WHEEL and not here.endswith(CHANGED))
+    unchanged = here is None or (IS_WHEEL and is_committed(here))
     return unchanged and bool(evidence.run["harness"] == {"version": __version__, "revision": here})
 
 
