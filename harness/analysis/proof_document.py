@@ -10,7 +10,7 @@ from pydantic import Field
 from harness.boards.identity import BoardIdentity
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 
-SCHEMA = 4
+SCHEMA = 5
 
 Checked = CheckedBy("proof")
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, orthogonal_array
 from harness.operators.obligations import (
-    MIXED,
     VECTORS,
     Causes,
     Extent,
@@ -30,6 +29,7 @@ from harness.operators.obligations import (
     Scaled,
     StageKind,
     Steps,
+    method_of_mixed,
     mixed_parts,
 )
 from harness.operators.scaled_sum import ScaledSum
@@ -45,7 +45,7 @@ EVENLY = 1024
 def obligations(layer: ScaledSum, extent: Extent) -> Iterator[Obligation]:
     """Yield those of the sums, then those of the steps after them."""
     yield from _of_sums(layer, extent)
-    yield from _of_finish(layer)
+    yield from _of_finish(layer, min(extent.random_vectors, VECTORS))
 
 
 def _of_sums(layer: ScaledSum, extent: Extent) -> Iterator[Obligation]:
@@ -123,7 +123,7 @@ def _at_once(layer: ScaledSum) -> int:
     return max(BYTES_AT_ONCE // (8 * layer.input.size), 1)
 
 
-def _of_finish(layer: ScaledSum) -> Iterator[Obligation]:
+def _of_finish(layer: ScaledSum, mixed_vectors: int) -> Iterator[Obligation]:
     sweep, to_float, finish = layer.sweep(), layer.dtype == np.float32, layer.finish()
     through = "its column" if layer.positions == 1 else "one position of its channel"
     yield Obligation(
@@ -145,13 +145,13 @@ def _of_finish(layer: ScaledSum) -> Iterator[Obligation]:
         ProofStep.REQUANTIZATION,
         StageKind.FINISH,
         "what becomes of a sum does not depend on what other columns hold",
-        MIXED,
-        VECTORS * layer.size,
-        Outputs(lambda: _mixed_accumulators(layer), lambda acc: finish(acc.astype(np.int64))),
+        method_of_mixed(mixed_vectors),
+        mixed_vectors * layer.size,
+        Outputs(lambda: _mixed_accumulators(layer, mixed_vectors), lambda acc: finish(acc.astype(np.int64))),
     )
 
 
-def _mixed_accumulators(layer: ScaledSum) -> Iterator[Array]:
+def _mixed_accumulators(layer: ScaledSum, vectors: int) -> Iterator[Array]:
     """Yield equal and different accumulators, within the bounds of each column."""
     rng = np.random.default_rng(0)
     low, high = layer.accumulator_bounds()
@@ -159,7 +159,7 @@ def _mixed_accumulators(layer: ScaledSum) -> Iterator[Array]:
     steps = np.empty(0) if layer.dtype == np.float32 else layer.thresholds().reshape(-1)
     values = np.concatenate([around, steps, steps - 1]).astype(np.int32)
     low, high = layer.spread(low), layer.spread(high)
-    for drawn in mixed_parts(values, layer.size):
+    for drawn in mixed_parts(values, layer.size, vectors):
         yield np.clip(drawn, low, high).astype(np.int32)
 
 

@@ -163,20 +163,26 @@ class Obligation:
 
 VECTORS = 4096
 VALUES_OF_A_VECTOR = 3
-MIXED = (
-    f"{VECTORS:,} vectors of at most {VALUES_OF_A_VECTOR} different values each, so that any two columns are equal in "
-    "some vectors and ordered either way in others"
-)
 
+
+def method_of_mixed(vectors: int) -> str:
+    """Return the method of a claim that tries so many vectors of `mixed`."""
+    return (
+        f"{vectors:,} vectors of at most {VALUES_OF_A_VECTOR} different values each, so that any two columns are equal "
+        "in some vectors and ordered either way in others"
+    )
+
+
+MIXED = method_of_mixed(VECTORS)
 
 VALUES_AT_ONCE = 1 << 24
 
 
-def mixed_parts(values: Array, size: int) -> Iterator[Array]:
+def mixed_parts(values: Array, size: int, vectors: int = VECTORS) -> Iterator[Array]:
     """Yield the vectors of `mixed` in parts that fit into memory, each with a seed of its own."""
-    at_once = min(max(VALUES_AT_ONCE // size, 1), VECTORS)
-    for seed, first in enumerate(range(0, VECTORS, at_once)):
-        yield mixed(values, size, min(at_once, VECTORS - first), seed)
+    at_once = min(max(VALUES_AT_ONCE // size, 1), vectors)
+    for seed, first in enumerate(range(0, vectors, at_once)):
+        yield mixed(values, size, min(at_once, vectors - first), seed)
 
 
 def mixed(values: Array, size: int, vectors: int = VECTORS, seed: int = 0) -> Array:

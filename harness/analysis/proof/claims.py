@@ -118,6 +118,8 @@ class Effort:
         return bool(self.limits) and 0 < self.limits[item] < DRAWN_VECTORS
 
 
+WHOLE_RUNS = 4
+"""Whole runs, of which there are many, have so many times fewer vectors than a question has time for."""
 MOST_OF_A_KIND = 4096
 KINDS = 8
 """The kinds of vectors of a launch, roughly."""
@@ -126,24 +128,28 @@ DRAWN_VECTORS = 1 << 16
 
 def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
     """Return the effort for a plan whose items ran on the devices `ran_on`; a stand-in of a large network has less."""
-    launches = [_launch_executions(where) for where in ran_on]
-    if all(where == targets.HARDWARE for where in ran_on):
-        return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
     vectors = max(OPERATIONS // max(network.operations, 1), FEWEST)
     limits = [0 if where == targets.HARDWARE else vectors for where in ran_on]
+    launches = [_launch_executions(where, vectors) for where in ran_on]
+    if not any(limits):
+        return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
     return Effort(
-        [min(executions, limit or executions) for executions, limit in zip(launches, limits, strict=True)],
+        launches,
         network=min(20_000, vectors // 2),
         block=min(64, max(vectors // 2000, 2)),
         random_vectors=DRAWN_VECTORS,
         overlapping=min(4096, max(vectors // 4, FEWEST)),
-        vectors=min(2000, vectors),
+        vectors=min(2000, max(vectors // WHOLE_RUNS, FEWEST)),
         limits=limits,
     )
 
 
-def _launch_executions(where: str) -> int:
-    """Return the executions of a launch: a simulated accelerator takes a millisecond for each."""
+def _launch_executions(where: str, vectors: int) -> int:
+    """Return the executions of a launch if a question has time for so many vectors.
+
+    A simulated accelerator takes a millisecond for each; where there is time for few vectors, blocks have up to two.
+    """
     if where == targets.HARDWARE:
         return MOST
-    return MOST // 2 if where.startswith("emulated-cpu") else MOST // 64
+    most = MOST // 2 if where.startswith("emulated-cpu") else MOST // 64
+    return min(most, vectors if vectors >= DRAWN_VECTORS else max(vectors // 2, FEWEST))

@@ -36,7 +36,9 @@ BYTES_OF_A_KIND = 1 << 25
 SEED = 1
 SPECIAL = np.array([np.nan, np.inf, -np.inf], np.float32)
 REPEATED_BLOCK = 8
-"""The largest block of repeated executions: small ones, so that there are many; 2 of wide tensors."""
+"""The largest block of repeated executions: small ones, so that there are many."""
+SMALL_BLOCK = 2
+"""The largest of wide tensors, and of items whose questions have time for few vectors."""
 OUTPUTS_OF_A_BLOCK = 1 << 15
 
 
@@ -209,7 +211,8 @@ def questions(
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
         trial = Trial(program.plan, launch, vectors, references, effort.of_launch(launch.item))
         yield _in_buffers(trial, probe)
-        yield _repeated(trial, probe, effort.launches[launch.item], program.tables)
+        largest = SMALL_BLOCK if launch.item in effort.limited else REPEATED_BLOCK
+        yield _repeated(trial, probe, effort.launches[launch.item], largest, program.tables)
 
 
 def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
@@ -230,9 +233,9 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
     )
 
 
-def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequence[Table]) -> Question:
+def _repeated(trial: Trial, probe: Probe | None, executions: int, largest: int, tables: Sequence[Table]) -> Question:
     rows, outputs = trial.count, sum(task.size for task in trial.launch.outputs)
-    block = min(REPEATED_BLOCK, max(OUTPUTS_OF_A_BLOCK // max(outputs, 1), 2), trial.plan.block)
+    block = min(largest, max(OUTPUTS_OF_A_BLOCK // max(outputs, 1), SMALL_BLOCK), trial.plan.block)
     found = generated.passes(rows, block, SEED, executions)
     options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]
 

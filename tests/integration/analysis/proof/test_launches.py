@@ -16,7 +16,7 @@ from harness.model import graph
 from harness.model.network import Network
 from harness.operators.obligations import Extent
 from harness.operators.qgemm import QGemm
-from harness.plan.plan import Plan
+from harness.plan.plan import EMULATED_OPERATIONS, Plan
 from harness.reference import generated
 from harness.targets import codegen
 from tests.support import builders
@@ -174,13 +174,25 @@ def test_a_stand_in_of_a_large_network_is_asked_less_and_hardware_beside_it_is_n
     assert 64 < vectors < 2000
     found = effort_of(["hardware", STAND_INS[1]], network)
     assert found == Effort(
-        [1 << 18, vectors], vectors // 2, 2, 1 << 16, vectors // 4, vectors=vectors, limits=[0, vectors]
+        [1 << 18, vectors // 2], vectors // 2, 2, 1 << 16, vectors // 4, vectors=vectors // 4, limits=[0, vectors]
     )
     assert found.limited == (1,)
     assert found.extent(0, all_floats=False) == Extent(all_floats=False)
     assert found.extent(1, all_floats=False) == Extent(False, vectors, every_position=False)
     assert (found.of_launch(0), found.of_launch(1)) == (4096, 64)
     assert effort_of(["hardware"], network) == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
+    assert found.vectors > 2 * (EMULATED_OPERATIONS // network.operations), "a whole run has two blocks"
+
+
+def test_repeated_launches_of_a_limited_item_have_small_blocks(workshop: Workshop) -> None:
+    trial = workshop.trial(CHAIN, split=["pipeline"])
+    program = codegen.generate(trial.made)
+    effort = dataclasses.replace(EFFORT, limits=[1000] + [0] * (len(trial.made.items) - 1))
+    asked = launches.questions(program, None, *seeded(trial), effort)
+    repeated = [question.method for question in asked if "every execution in one process" in question.statement]
+    limited = [launch.item == 0 for launch in program.launches]
+    assert set(limited) == {False, True}
+    assert [" blocks of 1 to 2 vectors" in method for method in repeated] == limited
 
 
 def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
