@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import signal
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ INSTALL = installation.install_extra("cuda")
 EXACTNESS_FLAGS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 LANGUAGE_FLAGS = ("--std=c++17", "--no-source-include")  # no header of the folder in which the harness was started
 FLAGS = (*LANGUAGE_FLAGS, *EXACTNESS_FLAGS)
+RESTARTED = (signal.SIGINT, signal.SIGTERM)
+"""Signals whose handlers NVRTC restores with SA_RESTART, so that they would not interrupt a wait of the main thread."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,12 @@ def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes
     ToolError with the compiler's first words if it refuses.  In a thread of its own, as the compiler leaves the locale
     "C" to its thread, in which Python takes files for ASCII.
     """
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_compile, arch, name, source, headers).result()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(_compile, arch, name, source, headers).result()
+    finally:
+        for number in RESTARTED:
+            signal.siginterrupt(number, True)
 
 
 def _compile(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> Compiled:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import locale
+import os
 import shutil
+import signal
 import struct
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +86,29 @@ def test_the_compiler_leaves_the_encoding_of_files_as_it_is() -> None:
     before = locale.getencoding()
     nvrtc.compile_for("sm_72", "empty.cu", b"", {})
     assert locale.getencoding() == before
+
+
+@pytest.mark.usefixtures("identified_anew")
+def test_signals_interrupt_the_main_thread_after_a_compilation() -> None:
+    """Ctrl-C would be ignored for as long as the main thread waits: for hours in a proof."""
+
+    def arrive(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        former = signal.signal(number, arrive)
+        try:
+            nvrtc.compile_for("sm_72", "empty.cu", b"", {})
+            threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
+            ending = threading.Timer(20, over.set)
+            ending.start()
+            with pytest.raises(KeyboardInterrupt, match=str(int(number))):
+                over.wait()
+            assert not over.is_set()
+            ending.cancel()
+        finally:
+            signal.signal(number, former)
 
 
 @pytest.mark.usefixtures("identified_anew")
