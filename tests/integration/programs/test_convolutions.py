@@ -171,6 +171,8 @@ def test_the_questions_to_a_stand_in_of_a_large_network_refute_a_mutant(
     trial = workshop.trial(network(24), [Patch(*MUTANTS[mutant])])
     asked = list(proof.questions(trial.subject, Extent(False, 64, every_position=False)))
     assert any("each at one position, in" in question.method for question in asked)
+    mixed = [question.method for question in asked if "what other columns hold" in question.statement]
+    assert "64 vectors of at most 3 different values" in " ".join(mixed)
     sums = [question.ask() for question in asked if question.step is ProofStep.ACCUMULATION]
     assert [claim.question.layer for claim in sums if not claim.holds]
 
