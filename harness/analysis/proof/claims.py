@@ -119,7 +119,7 @@ class Effort:
 
 
 WHOLE_RUNS = 4
-"""Whole runs, of which there are many, have so many times fewer vectors than a question has time for."""
+"""Divisor of the number of vectors for runs of the whole network, of which a proof has about a dozen."""
 MOST_OF_A_KIND = 4096
 KINDS = 8
 """The kinds of vectors of a launch, roughly."""
@@ -145,9 +145,9 @@ def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
 
 
 def _launch_executions(where: str, vectors: int) -> int:
-    """Return the executions of a launch if a question has time for so many vectors.
+    """Return the number of executions of a launch on a device; a question has time for `vectors` vectors.
 
-    A simulated accelerator takes a millisecond for each; where there is time for few vectors, blocks have up to two.
+    A simulated accelerator takes a millisecond for each.  If `vectors` is small, a block has one or two vectors.
     """
     if where == targets.HARDWARE:
         return MOST

@@ -36,9 +36,9 @@ BYTES_OF_A_KIND = 1 << 25
 SEED = 1
 SPECIAL = np.array([np.nan, np.inf, -np.inf], np.float32)
 REPEATED_BLOCK = 8
-"""The largest block of repeated executions: small ones, so that there are many."""
+"""The largest block of repeated executions.  Blocks are small, so that there are many executions."""
 SMALL_BLOCK = 2
-"""The largest of wide tensors, and of items whose questions have time for few vectors."""
+"""The largest block for wide tensors, and for items that get fewer vectors (`Effort.limited`)."""
 OUTPUTS_OF_A_BLOCK = 1 << 15
 
 
