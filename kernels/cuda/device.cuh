@@ -17,6 +17,11 @@ using size_t = unsigned long;
 
 /* The shared memory of a block, as much as the launch asks for; aligned for matrices of tensor cores. */
 extern __shared__ __align__(32) uint4 shared_memory[];
+
+/* Before a loop: how many iterations are copied.  Of all of them, an array can be in registers; of one, the code is short:
+ * a GPU waits for the instructions of long code. */
+#define TEXT(words) #words
+#define UNROLLED(iterations) _Pragma(TEXT(unroll(iterations)))
 #endif
 
 /* The code between its inputs and outputs is one piece of machine code: not inlined, and called by one kernel alone, as

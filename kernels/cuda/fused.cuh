@@ -31,6 +31,7 @@
 enum : unsigned {
     /* VECTORS, the most that a block carries, is defined by the generated code. */
     STRIDE = VECTORS > 1 ? VECTORS + 1 : 1,
+    SHORT = 8,    /* products of words in an iteration of a short loop */
     STAGED = 512, /* of packed weights, in units of 16 bytes; they stand before the tiles */
 };
 
@@ -153,25 +154,74 @@ __device__ inline void fill(uint32_t *tile, const Value &value)
     });
 }
 
-/* From global memory, where the vectors stand PITCH values apart. */
+/* Rows of codes in global memory are read and written four at a time: rows begin at words. */
+template <typename T, unsigned WIDTH, unsigned POSITIONS> __host__ __device__ constexpr bool in_words()
+{
+    return sizeof(T) == 1 && WIDTH % 4 == 0 && (POSITIONS == 1 || POSITIONS % 4 == 0);
+}
+
+/* Of four words of four codes each: word i has code i of each.  Makes words of channels of those of positions, and back. */
+__device__ inline uint4 transposed(uint4 a)
+{
+    const uint32_t xy_01 = __byte_perm(a.x, a.y, 0x5140), xy_23 = __byte_perm(a.x, a.y, 0x7362);
+    const uint32_t zw_01 = __byte_perm(a.z, a.w, 0x5140), zw_23 = __byte_perm(a.z, a.w, 0x7362);
+    return make_uint4(__byte_perm(xy_01, zw_01, 0x5410), __byte_perm(xy_01, zw_01, 0x7632),
+                      __byte_perm(xy_23, zw_23, 0x5410), __byte_perm(xy_23, zw_23, 0x7632));
+}
+
+/* From global memory, where the vectors stand PITCH values apart; zeros behind the last vector. */
 template <typename T, unsigned WIDTH, unsigned POSITIONS, unsigned PITCH = WIDTH>
 __device__ inline void load(Carried vectors, const T *rows, uint32_t *tile)
 {
-    fill<T, WIDTH, POSITIONS>(tile, [&](unsigned v, unsigned n) {
-        return v < vectors.count ? rows[(vectors.first + v) * PITCH + n] : (T)0;
-    });
+    const bool inside = threadIdx.x < vectors.count;
+    const T *const row = &rows[(vectors.first + threadIdx.x) * PITCH];
+    const auto of = [&](unsigned w) { return inside ? ((const uint32_t *)row)[w] : 0; };
+    if constexpr (PITCH != WIDTH || !in_words<T, WIDTH, POSITIONS>()) {
+        fill<T, WIDTH, POSITIONS>(tile, [&](unsigned, unsigned n) { return inside ? row[n] : (T)0; });
+    } else if constexpr (POSITIONS == 1) {
+        fill_words<WIDTH / 4>(tile, [&](unsigned, unsigned w) { return of(w); });
+    } else {
+        constexpr unsigned CHANNELS = WIDTH / POSITIONS, QUADS = POSITIONS / 4;
+        for (unsigned i = threadIdx.y; i < (CHANNELS + 3) / 4 * QUADS; i += lane_count()) {
+            const unsigned c = i / QUADS * 4;
+            const auto channel = [&](unsigned j) { return c + j < CHANNELS ? of((c + j) * QUADS + i % QUADS) : 0; };
+            const uint4 codes = transposed(make_uint4(channel(0), channel(1), channel(2), channel(3)));
+            uint32_t *const to = &tile[4 * i * STRIDE + threadIdx.x];
+            to[0] = codes.x;
+            to[STRIDE] = codes.y;
+            to[2 * STRIDE] = codes.z;
+            to[3 * STRIDE] = codes.w;
+        }
+        __syncthreads();
+    }
 }
 
 /* Into global memory, (vectors, WIDTH), neighbouring threads side by side; nowhere if nobody asks for it. */
 template <typename T, unsigned WIDTH, unsigned POSITIONS>
 __device__ inline void store(Carried vectors, const uint32_t *tile, void *memory)
 {
-    T *const rows = (T *)memory;
-    if (rows == nullptr)
+    if (memory == nullptr)
         return;
+    T *const rows = &((T *)memory)[vectors.first * WIDTH];
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    for (unsigned i = thread; i < vectors.count * WIDTH; i += threads)
-        rows[vectors.first * WIDTH + i] = Values<T, POSITIONS>{&tile[i / WIDTH]}[i % WIDTH];
+    if constexpr (!in_words<T, WIDTH, POSITIONS>()) {
+        for (unsigned i = thread; i < vectors.count * WIDTH; i += threads)
+            rows[i] = Values<T, POSITIONS>{&tile[i / WIDTH]}[i % WIDTH];
+    } else if constexpr (POSITIONS == 1) {
+        for (unsigned i = thread; i < vectors.count * (WIDTH / 4); i += threads)
+            ((uint32_t *)rows)[i] = tile[i % (WIDTH / 4) * STRIDE + i / (WIDTH / 4)];
+    } else {
+        constexpr unsigned CHANNELS = WIDTH / POSITIONS, QUADS = POSITIONS / 4, ALL = (CHANNELS + 3) / 4 * QUADS;
+        for (unsigned i = thread; i < vectors.count * ALL; i += threads) {
+            const unsigned v = i / ALL, c = i % ALL / QUADS * 4;
+            const uint32_t *const from = &tile[4 * (i % ALL) * STRIDE + v];
+            const uint4 codes = transposed(make_uint4(from[0], from[STRIDE], from[2 * STRIDE], from[3 * STRIDE]));
+            const uint32_t each[] = {codes.x, codes.y, codes.z, codes.w};
+            for (unsigned j = 0; j < 4; ++j)
+                if (c + j < CHANNELS)
+                    ((uint32_t *)rows)[v * (WIDTH / 4) + (c + j) * QUADS + i % QUADS] = each[j];
+        }
+    }
     __syncthreads();
 }
 
@@ -270,6 +320,8 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
                                                            unsigned p)
 {
     constexpr unsigned APART = positions_apart(W::POSITIONS, POSITIONS), DEPTH = W::SIZE * COUNT;
+    constexpr bool EVEN = POSITIONS * APART == W::POSITIONS; /* each thread has as many positions, */
+    constexpr bool BELOW = EVEN && APART % W::ROW == 0;      /* one below the other */
     const unsigned group_begin = 4 * g / OUTPUTS * INPUTS / 4;
     const unsigned first = group_begin + COUNT < WORDS ? group_begin : WORDS - COUNT;
     const uint32_t outside = (uint8_t)za * 0x01010101u;
@@ -282,14 +334,16 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
         }
     b += g * DEPTH;
     ones += ones != nullptr ? g * DEPTH : 0;
-    for (unsigned y = 0; y < W::KERNEL_HEIGHT; ++y)
+    UNROLLED(1)
+    for (unsigned y = 0; y < W::KERNEL_HEIGHT; ++y) {
+        UNROLLED(COUNT * GROUPS * POSITIONS <= SHORT ? W::KERNEL_WIDTH : 1)
         for (unsigned x = 0; x < W::KERNEL_WIDTH; ++x) {
             bool inside[POSITIONS];
             const uint32_t *from[POSITIONS];
             for (unsigned r = 0; r < POSITIONS; ++r) {
-                const unsigned at = p + r * APART;
-                const unsigned position = at < W::POSITIONS ? at : W::POSITIONS - 1;
-                const unsigned row = W::row(position, y), column = W::column(position, x);
+                const unsigned at = p + r * APART, position = EVEN || at < W::POSITIONS ? at : W::POSITIONS - 1;
+                const unsigned row = BELOW ? W::row(p, y) + r * (APART / W::ROW * W::DOWN) : W::row(position, y);
+                const unsigned column = W::column(BELOW ? p : position, x);
                 inside[r] = !EDGE || (row < W::HEIGHT && column < W::WIDTH);
                 from[r] = &tile[(inside[r] ? row * W::WIDTH + column : 0) * STRIDE];
             }
@@ -311,6 +365,7 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
             b += COUNT;
             ones += ones != nullptr ? COUNT : 0;
         }
+    }
     Accumulators<GROUPS, POSITIONS> made;
     for (unsigned i = 0; i < GROUPS; ++i)
         for (unsigned r = 0; r < POSITIONS; ++r) {
@@ -346,7 +401,9 @@ __device__ inline void contract(const uint32_t *in, uint32_t *out, part part, co
         Accumulators<GROUPS_TOGETHER, POSITIONS_TOGETHER> acc;
         if (part != FINISH)
             acc = accumulate(&in[threadIdx.x], g, p);
-        for (unsigned j = 0; j < GROUPS_TOGETHER; ++j)
+        UNROLLED(GROUPS_TOGETHER)
+        for (unsigned j = 0; j < GROUPS_TOGETHER; ++j) {
+            UNROLLED(POSITIONS_TOGETHER)
             for (unsigned r = 0; r < POSITIONS_TOGETHER; ++r) {
                 const unsigned at = p + r * APART;
                 if (at >= POSITIONS)
@@ -357,6 +414,7 @@ __device__ inline void contract(const uint32_t *in, uint32_t *out, part part, co
                 else
                     out[((g + j) * POSITIONS + at) * STRIDE + threadIdx.x] = finish(sum, g + j);
             }
+        }
     }
     __syncthreads();
 }

@@ -49,6 +49,8 @@ struct __align__(16) float4 {
 #endif
 #define __CUDA_ARCH__ (10 * SIMULATED_ARCH)
 
+#define UNROLLED(iterations)
+
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
     return {x, y, z, w};
@@ -62,6 +64,16 @@ static inline int4 make_int4(int32_t x, int32_t y, int32_t z, int32_t w)
 static inline float4 make_float4(float x, float y, float z, float w)
 {
     return {x, y, z, w};
+}
+
+/* Byte n of the result is the byte of (b, a) that bits 4n to 4n + 2 of `selector` number. */
+static inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t selector)
+{
+    const uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t result = 0;
+    for (unsigned n = 0; n < 4; ++n)
+        result |= (uint32_t)(uint8_t)(bytes >> (8 * (selector >> (4 * n) & 7))) << (8 * n);
+    return result;
 }
 
 static inline float __uint_as_float(uint32_t bits)

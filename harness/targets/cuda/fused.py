@@ -10,6 +10,7 @@ from typing import Any
 from harness.operators.base import Layer
 from harness.targets.cuda.code import (
     ARGUMENTS_LIMIT,
+    FUSED_BLOCKS,
     FUSED_THREADS,
     VECTORS_LIMIT,
     CudaLowering,
@@ -233,11 +234,12 @@ def _forward(tasks: Sequence[FusedTask], tiles: _Tiles, lowering_of: LoweringOf)
         "}",
         *(line for index, task in enumerate(tasks) for line in _steps(task, index, lowering_of)),
     ]
-    threads = FUSED_THREADS if any(positions_of(task.layer.output) > 1 for task in tasks) else VECTORS_LIMIT
+    images = any(positions_of(task.layer.output) > 1 for task in tasks)
+    threads, bounds = (FUSED_THREADS, f"{FUSED_THREADS}, {FUSED_BLOCKS}") if images else (VECTORS_LIMIT, VECTORS_LIMIT)
     given = [(f"const {c_type(inputs[name].dtype)}", name) for name in tiles.loaded]
     made = [(c_type(task.layer.dtype), output(task.layer)) for task in tasks]
     name, inner = f"{tasks[0].layer.name}_forward", "\n".join(f"    {line}" for line in body)
-    head = f"KERNEL __launch_bounds__({threads}) {name}({parameters([*given, *made], 'unsigned layer')})"
+    head = f"KERNEL __launch_bounds__({bounds}) {name}({parameters([*given, *made], 'unsigned layer')})"
     arguments = tuple(name for _, name in [*given, *made])
     names = tuple(task.layer.name for task in tasks)
     return f"{head}\n{{\n{inner}\n}}", Kernel(name, arguments, 0, names, threads, tiles.words, tiles.other_words)

@@ -20,8 +20,8 @@ THREADS = 128  # in kernels/cuda/gpu.c
 WHOLE, PARTS = 0, {StageKind.COMPUTE: 1, StageKind.ACCUMULATE: 2, StageKind.FINISH: 3}  # in kernels/cuda/part.h
 
 
-BARRIERS_OF_DENSE, BARRIERS_OF_IMAGES = (0, 3, 4), (0, 1, 2)
-"""The barriers of fused.cuh that a network has: behind words, copies, sums of images, staged weights, dense sums."""
+BARRIERS_OF_DENSE, BARRIER_OF_CODES, BARRIERS_OF_IMAGES = (0, 4, 5), 1, (0, 2, 3)
+"""Those of fused.cuh: behind words, images of codes, copies, sums of images, staged weights, dense sums."""
 
 
 def shared_bytes(code: DeviceCode, kernel: Kernel) -> int:

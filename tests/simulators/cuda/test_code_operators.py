@@ -15,11 +15,13 @@ from harness import targets
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
+from harness.operators.qlinear_conv import QLinearConv
 from harness.reference.specification import SpecificationReference
 from harness.targets.cuda import build, ptx
 from tests.simulators.cuda import interpreted
 from tests.simulators.cuda.test_stages import calls_of, inlined
 from tests.simulators.ptx.errors import PtxError
+from tests.simulators.ptx.interpreter import Module
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import codes, images
 from tests.support.codes import node
@@ -140,10 +142,10 @@ WRONG = {
     "no border": ("fused.cuh", "inside[r] ? word : outside", "word"),
     "another channel": ("fused.cuh", "weights = b[i * DEPTH + w];", "weights = b[i * DEPTH + (w + 1) % COUNT];"),
     "the words of the first group": ("fused.cuh", "first * W::IMAGE * STRIDE", "0 * first * W::IMAGE * STRIDE"),
-    "rows and columns of the kernel exchanged": (
+    "the rows of the kernel are its columns": (
         "fused.cuh",
-        "W::row(position, y), column = W::column(position, x)",
-        "W::row(position, x), column = W::column(position, y)",
+        "W::row(p, y) + r * (APART / W::ROW * W::DOWN) : W::row(position, y)",
+        "W::row(p, x) + r * (APART / W::ROW * W::DOWN) : W::row(position, x)",
     ),
     "another stride": ("window.cuh", "% COLUMNS * STRIDE_X", "% COLUMNS * (STRIDE_X > 1 ? STRIDE_X - 1 : 1)"),
     "no dilation": ("window.cuh", "i * DILATION_Y - TOP;", "i - TOP;"),
@@ -155,8 +157,8 @@ WRONG = {
     ),
     "the positions of a thread side by side": (
         "fused.cuh",
-        "const unsigned at = p + r * APART;\n                const unsigned position",
-        "const unsigned at = p + r;\n                const unsigned position",
+        "const unsigned at = p + r * APART, position",
+        "const unsigned at = p + r, position",
     ),
     "a mean without its zero point": ("fused.cuh", "0u - (uint32_t)za * IMAGE", "0u - (uint32_t)za * (IMAGE - 1)"),
     "terms exchanged": (
@@ -196,11 +198,64 @@ FUSED = interpreted.header("fused.cuh")
 BARRIER = "__syncthreads();"
 
 
+def without_barrier(index: int) -> str:
+    """Fused.cuh without one of its barriers."""
+    parts = FUSED.split(BARRIER)
+    return BARRIER.join(parts[: index + 1]) + BARRIER.join(parts[index + 1 :])
+
+
+def sums_of_codes(host: Profile, changed: Mapping[str, str] | None = None) -> tuple[Array, Array]:
+    """Sums of a convolution with a stride of 2 that reads an image of 3 channels: found, and by the specification."""
+    rng = np.random.default_rng(8)
+    constants = {
+        "image": np.array([-1, 3, 32, 32], np.int64),
+        "s": np.float32(0.9), "z": np.uint8(100), "zw": np.int8(0),
+        "w": rng.integers(-127, 128, (8, 3, 3, 3)).astype(np.int8), "b": rng.integers(-3000, 3000, 8).astype(np.int32),
+    }  # fmt: skip
+    nodes = [
+        node("Reshape", "x", "image", output="images"),
+        node("QuantizeLinear", "images", "s", "z", output="q"),
+        node("QLinearConv", "q", "s", "z", "w", "s", "zw", "s", "z", "b", output="made", strides=[2, 2], pads=[1] * 4),
+    ]
+    net = images.image_network(nodes, constants, "uint8", 3 * 32 * 32)
+    item = interpreted.item_code(net, host, "cuda:fused")
+    assert "Accumulators<1, 2>" in item.kernels.text  # two positions of a thread, one below the other
+    module = Module(interpreted.translated(item.kernels, changed=changed))
+    layer, stage = net.layers[-1], item.tasks[-1].stages[0]
+    assert isinstance(layer, QLinearConv)
+    given = rng.integers(0, 256, (3, stage.input_width)).astype(np.uint8)
+    found = np.zeros((3, layer.size), np.int32)
+    interpreted.ask(module, item.kernels, item.kernels.kernels[0], stage, given, found)
+    return found, layer.accumulate()(given).astype(np.int32)
+
+
+def test_an_image_of_codes_is_read_by_words(host: Profile) -> None:
+    found, expected = sums_of_codes(host)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        FUSED.replace("return c + j < CHANNELS ? of(", "return true ? of("),
+        FUSED.replace("APART / W::ROW * W::DOWN", "APART / W::ROW"),
+        without_barrier(interpreted.BARRIER_OF_CODES),
+    ],
+    ids=["behind the last channel", "another stride", "no barrier"],
+)
+def test_an_image_of_codes_that_is_read_wrongly_is_found(wrong: str, host: Profile) -> None:
+    assert wrong != FUSED
+    try:
+        found, expected = sums_of_codes(host, {"fused.cuh": wrong})
+    except PtxError:
+        return
+    assert found.tobytes() != expected.tobytes()
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("barrier", interpreted.BARRIERS_OF_IMAGES)
 def test_each_missing_barrier_is_a_race(barrier: int, host: Profile) -> None:
     """Those after words of a tile, after a copy to memory, and after the sums; test_kernels.py has those of QGemm."""
-    parts = FUSED.split(BARRIER)
-    broken = BARRIER.join(parts[: barrier + 1]) + BARRIER.join(parts[barrier + 1 :])
     with pytest.raises(PtxError, match=r"races with|nothing wrote"):
-        interpreted_activations(image_operators("uint8"), host, {"fused.cuh": broken})
+        interpreted_activations(image_operators("uint8"), host, {"fused.cuh": without_barrier(barrier)})

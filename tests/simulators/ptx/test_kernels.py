@@ -15,7 +15,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.reference.specification import SpecificationReference
-from harness.targets.cuda import ptx
+from harness.targets.cuda import build, ptx
 from harness.targets.cuda.code import DeviceCode
 from tests.integration.programs.test_operators import half_way_vectors
 from tests.simulators.cuda import interpreted
@@ -80,7 +80,7 @@ def test_every_operator_on_every_architecture(target: str, kind: tuple[str, str]
     texts = {arch: interpreted.translated(code, arch) for arch in ARCHITECTURES}
     assert [re.findall(r"^\.target (\w+)", text, re.MULTILINE) for text in texts.values()] == [[a] for a in texts]
     for text in {without_target(text): text for text in texts.values()}.values():
-        ptx.inspect(text)
+        ptx.inspect(text, build.fusing([code]))
         assert_same(interpreted.activations(net, code, text, vectors, 16), expected)
 
 
