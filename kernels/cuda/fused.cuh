@@ -154,7 +154,7 @@ __device__ inline void fill(uint32_t *tile, const Value &value)
     });
 }
 
-/* Rows of codes in global memory are read and written four at a time: rows begin at words. */
+/* Whether rows of codes in global memory, which begin at a word, are read and written four codes at a time. */
 template <typename T, unsigned WIDTH, unsigned POSITIONS> __host__ __device__ constexpr bool in_words()
 {
     return sizeof(T) == 1 && WIDTH % 4 == 0 && (POSITIONS == 1 || POSITIONS % 4 == 0);
@@ -169,7 +169,8 @@ __device__ inline uint4 transposed(uint4 a)
                       __byte_perm(xy_23, zw_23, 0x5410), __byte_perm(xy_23, zw_23, 0x7632));
 }
 
-/* From global memory, where the vectors stand PITCH values apart; zeros behind the last vector. */
+/* From global memory, where the vectors stand PITCH values apart; zeros behind the last vector.  Of several sources side
+ * by side, PITCH values in all, one may begin within a word. */
 template <typename T, unsigned WIDTH, unsigned POSITIONS, unsigned PITCH = WIDTH>
 __device__ inline void load(Carried vectors, const T *rows, uint32_t *tile)
 {

@@ -199,7 +199,7 @@ BARRIER = "__syncthreads();"
 
 
 def without_barrier(index: int) -> str:
-    """Fused.cuh without one of its barriers."""
+    """Return the text of fused.cuh without one of its barriers."""
     parts = FUSED.split(BARRIER)
     return BARRIER.join(parts[: index + 1]) + BARRIER.join(parts[index + 1 :])
 
