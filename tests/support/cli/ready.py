@@ -78,7 +78,7 @@ class Servers:
                 exist_ok=False
             )
             return None
-        if checkout not in self.found:
+        if checkout not in self.found or self.found[checkout].process.poll() is not None:  # ended with a command
             self.found[checkout] = self.stack.enter_context(ready(self.objects, checkout))
         return self.found[checkout]
 

@@ -210,7 +210,7 @@ def compile_engine(kind: str, folder: Path, *more: str) -> Path:
         return program
     folders = (KERNELS / "decide", KERNELS / "cuda", SIMULATORS / "cuda", Path(__file__).parent)
     sources = [path for each in folders for path in each.iterdir() if path.suffix != ".py"]
-    made_once(program, (KINDS[kind], FLAGS, DEVICE_FLAGS), sources, make)
+    made_once(program, (kind, KINDS[kind], FLAGS, DEVICE_FLAGS), sources, make)
     return program
 
 
