@@ -18,8 +18,8 @@ using size_t = unsigned long;
 /* The shared memory of a block, as much as the launch asks for; aligned for matrices of tensor cores. */
 extern __shared__ __align__(32) uint4 shared_memory[];
 
-/* Before a loop: how many iterations are copied.  Of all of them, an array can be in registers; of one, the code is short:
- * a GPU waits for the instructions of long code. */
+/* Before a loop: how many copies of its body the compiler makes.  With a copy for each iteration, arrays can be in
+ * registers.  With one copy the code is short, and the GPU waits less for instructions. */
 #define TEXT(words) #words
 #define UNROLLED(iterations) _Pragma(TEXT(unroll(iterations)))
 #endif

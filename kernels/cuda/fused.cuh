@@ -321,8 +321,8 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
                                                            unsigned p)
 {
     constexpr unsigned APART = positions_apart(W::POSITIONS, POSITIONS), DEPTH = W::SIZE * COUNT;
-    constexpr bool EVEN = POSITIONS * APART == W::POSITIONS; /* each thread has as many positions, */
-    constexpr bool BELOW = EVEN && APART % W::ROW == 0;      /* one below the other */
+    constexpr bool EVEN = POSITIONS * APART == W::POSITIONS;     /* all threads have equally many positions */
+    constexpr bool BELOW = EVEN && APART % W::OUTPUT_WIDTH == 0; /* those of a thread are in one column */
     const unsigned group_begin = 4 * g / OUTPUTS * INPUTS / 4;
     const unsigned first = group_begin + COUNT < WORDS ? group_begin : WORDS - COUNT;
     const uint32_t outside = (uint8_t)za * 0x01010101u;
@@ -343,7 +343,7 @@ __device__ inline Accumulators<GROUPS, POSITIONS> convolve(const uint32_t *a, co
             const uint32_t *from[POSITIONS];
             for (unsigned r = 0; r < POSITIONS; ++r) {
                 const unsigned at = p + r * APART, position = EVEN || at < W::POSITIONS ? at : W::POSITIONS - 1;
-                const unsigned row = BELOW ? W::row(p, y) + r * (APART / W::ROW * W::DOWN) : W::row(position, y);
+                const unsigned row = BELOW ? W::row(p, y) + r * (APART / W::OUTPUT_WIDTH * W::ROW_STRIDE) : W::row(position, y);
                 const unsigned column = W::column(BELOW ? p : position, x);
                 inside[r] = !EDGE || (row < W::HEIGHT && column < W::WIDTH);
                 from[r] = &tile[(inside[r] ? row * W::WIDTH + column : 0) * STRIDE];

@@ -18,8 +18,8 @@ struct Window {
         KERNEL_HEIGHT = KERNEL_HEIGHT_,
         KERNEL_WIDTH = KERNEL_WIDTH_,
         SIZE = KERNEL_HEIGHT_ * KERNEL_WIDTH_,
-        ROW = COLUMNS, /* of windows */
-        DOWN = STRIDE_Y,
+        OUTPUT_WIDTH = COLUMNS,
+        ROW_STRIDE = STRIDE_Y,
         POSITIONS = ROWS * COLUMNS,
     };
 

@@ -18,7 +18,7 @@ from harness.targets.generated import C_TYPES, Stage, Table, TaskView, compute_s
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
 FUSED_THREADS = 256  # of a block that carries images
-FUSED_BLOCKS = 3  # of them at a time, for which a multiprocessor has registers; shared memory allows three on an H200
+FUSED_BLOCKS = 3  # for which a multiprocessor must have registers; with ResNet-8 an H200 has shared memory for three
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
 
 
