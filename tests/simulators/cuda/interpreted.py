@@ -20,6 +20,7 @@ THREADS = 128  # in kernels/cuda/gpu.c
 WHOLE, PARTS = 0, {StageKind.COMPUTE: 1, StageKind.ACCUMULATE: 2, StageKind.FINISH: 3}  # in kernels/cuda/part.h
 
 
+BARRIER = "__syncthreads();"
 BARRIERS_OF_DENSE, BARRIER_OF_CODES, BARRIERS_OF_IMAGES = (0, 4, 5), 1, (0, 2, 3)
 """Those of fused.cuh: behind words, images of codes, copies, sums of images, staged weights, dense sums."""
 
@@ -48,6 +49,12 @@ def device_code(net: Network, board: Profile, target: str) -> DeviceCode:
 def header(name: str) -> str:
     """The text of a header of kernels/cuda."""
     return (KERNELS / "cuda" / name).read_text()
+
+
+def without_barrier(text: str, index: int) -> str:
+    """Return the text of a header without one of its barriers."""
+    parts = text.split(BARRIER)
+    return BARRIER.join(parts[: index + 1]) + BARRIER.join(parts[index + 1 :])
 
 
 def translated(code: DeviceCode, arch: str = "sm_72", changed: Mapping[str, str] | None = None) -> str:

@@ -144,8 +144,8 @@ WRONG = {
     "the words of the first group": ("fused.cuh", "first * W::IMAGE * STRIDE", "0 * first * W::IMAGE * STRIDE"),
     "the rows of the kernel are its columns": (
         "fused.cuh",
-        "W::row(p, y) + r * (APART / W::ROW * W::DOWN) : W::row(position, y)",
-        "W::row(p, x) + r * (APART / W::ROW * W::DOWN) : W::row(position, x)",
+        "W::row(p, y) + r * (APART / W::OUTPUT_WIDTH * W::ROW_STRIDE) : W::row(position, y)",
+        "W::row(p, x) + r * (APART / W::OUTPUT_WIDTH * W::ROW_STRIDE) : W::row(position, x)",
     ),
     "another stride": ("window.cuh", "% COLUMNS * STRIDE_X", "% COLUMNS * (STRIDE_X > 1 ? STRIDE_X - 1 : 1)"),
     "no dilation": ("window.cuh", "i * DILATION_Y - TOP;", "i - TOP;"),
@@ -179,12 +179,19 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_kernel_differs_from_the_right_one(wrong: str) -> None:
+    """The campaign changes text that the headers have."""
+    file, old, new = WRONG[wrong]
+    assert old != new
+    assert interpreted.header(file).count(old) == 1
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_kernel_computes_other_values(wrong: str, host: Profile) -> None:
     file, old, new = WRONG[wrong]
     text = interpreted.header(file)
-    assert text.count(old) == 1
     net = image_operators("uint8")
     expected = SpecificationReference(net).activations(uniform_vectors(net, 2, 4))
     try:
@@ -195,13 +202,11 @@ def test_a_wrong_kernel_computes_other_values(wrong: str, host: Profile) -> None
 
 
 FUSED = interpreted.header("fused.cuh")
-BARRIER = "__syncthreads();"
 
 
-def without_barrier(index: int) -> str:
-    """Return the text of fused.cuh without one of its barriers."""
-    parts = FUSED.split(BARRIER)
-    return BARRIER.join(parts[: index + 1]) + BARRIER.join(parts[index + 1 :])
+def test_every_barrier_is_left_out_by_a_test() -> None:
+    barriers = *interpreted.BARRIERS_OF_DENSE, interpreted.BARRIER_OF_CODES, *interpreted.BARRIERS_OF_IMAGES
+    assert sorted(set(barriers)) == list(range(FUSED.count(interpreted.BARRIER)))
 
 
 def sums_of_codes(host: Profile, changed: Mapping[str, str] | None = None) -> tuple[Array, Array]:
@@ -239,8 +244,8 @@ def test_an_image_of_codes_is_read_by_words(host: Profile) -> None:
     "wrong",
     [
         FUSED.replace("return c + j < CHANNELS ? of(", "return true ? of("),
-        FUSED.replace("APART / W::ROW * W::DOWN", "APART / W::ROW"),
-        without_barrier(interpreted.BARRIER_OF_CODES),
+        FUSED.replace("APART / W::OUTPUT_WIDTH * W::ROW_STRIDE", "APART / W::OUTPUT_WIDTH"),
+        interpreted.without_barrier(FUSED, interpreted.BARRIER_OF_CODES),
     ],
     ids=["behind the last channel", "another stride", "no barrier"],
 )
@@ -257,5 +262,6 @@ def test_an_image_of_codes_that_is_read_wrongly_is_found(wrong: str, host: Profi
 @pytest.mark.parametrize("barrier", interpreted.BARRIERS_OF_IMAGES)
 def test_each_missing_barrier_is_a_race(barrier: int, host: Profile) -> None:
     """Those after words of a tile, after a copy to memory, and after the sums; test_kernels.py has those of QGemm."""
+    broken = interpreted.without_barrier(FUSED, barrier)
     with pytest.raises(PtxError, match=r"races with|nothing wrote"):
-        interpreted_activations(image_operators("uint8"), host, {"fused.cuh": without_barrier(barrier)})
+        interpreted_activations(image_operators("uint8"), host, {"fused.cuh": broken})

@@ -22,7 +22,7 @@ from harness.targets.cuda.nvrtc import Compiled
 from tests.integration.programs.test_operators import half_way_vectors
 from tests.simulators.cuda import simulated
 from tests.simulators.cuda.driver_api import Gpu
-from tests.simulators.cuda.interpreted import BARRIERS_OF_DENSE, device_code, header, shared_bytes
+from tests.simulators.cuda.interpreted import BARRIERS_OF_DENSE, device_code, header, shared_bytes, without_barrier
 from tests.simulators.cuda.simulated import Launch
 from tests.support import builders
 from tests.support.programs.board_program import parse
@@ -343,7 +343,6 @@ DATA_RACE = 66  # the exit status of ThreadSanitizer
 ATTEMPTS = 20
 TSAN = ("-O1", "-g", "-fsanitize=thread", *FORMS["threads"])
 FUSED = header("fused.cuh")
-BARRIER = "__syncthreads();"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -388,9 +387,7 @@ def test_the_thread_sanitizer_finds_no_race(watched: Watched, tmp_path: Path) ->
 @pytest.mark.parametrize("left_out", BARRIERS_OF_DENSE)
 def test_the_thread_sanitizer_finds_a_barrier_that_is_left_out(watched: Watched, tmp_path: Path, left_out: int) -> None:
     """Of a run in which the threads of a full machine came one after the other it sees none: then there is another."""
-    parts = FUSED.split(BARRIER)
-    broken = BARRIER.join(parts[: left_out + 1]) + BARRIER.join(parts[left_out + 1 :])
-    library = build_watched(tmp_path, watched, broken)
+    library = build_watched(tmp_path, watched, without_barrier(FUSED, left_out))
     runs = (run_watched(watched, library) for _ in range(ATTEMPTS))
     found = next((done for done in runs if done.returncode != 0), None)
     assert found is not None

@@ -269,12 +269,19 @@ WRONG: Mapping[str, tuple[str, str, str, str]] = {
 OF_FRAGMENTS = [name for name, (_, header, *_) in WRONG.items() if header == "mma" and "signed" not in name]
 
 
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_kernel_differs_from_the_right_one(wrong: str) -> None:
+    """The campaign changes text that the headers have."""
+    _, header, old, new = WRONG[wrong]
+    assert old != new
+    assert old in interpreted.header(f"{header}.cuh")
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_kernel_computes_other_values(wrong: str, host: Profile) -> None:
     arch, header, old, new = WRONG[wrong]
     text = interpreted.header(f"{header}.cuh")
-    assert old in text
     net = wide_images("uint8")
     vectors = uniform_vectors(net, 5, seed=4)
     try:
@@ -296,17 +303,13 @@ def test_the_simulation_finds_wrong_registers(wrong: str, host: Profile, tmp_pat
     assert any(a.tobytes() != b.tobytes() for a, b in zip(found, expected, strict=True))
 
 
-BARRIER = "__syncthreads();"
-
-
 @pytest.mark.campaign
 @pytest.mark.parametrize(
     ("arch", "file", "barrier"),
     [*(("sm_87", "tensor.cuh", number) for number in range(4)), *(("sm_72", "mma.cuh", number) for number in range(2))],
 )
 def test_each_missing_barrier_is_a_race(arch: str, file: str, barrier: int, host: Profile) -> None:
-    parts = interpreted.header(file).split(BARRIER)
-    broken = BARRIER.join(parts[: barrier + 1]) + BARRIER.join(parts[barrier + 1 :])
+    broken = interpreted.without_barrier(interpreted.header(file), barrier)
     net = wide_images("uint8")
     with pytest.raises(PtxError, match=r"races with|nothing wrote"):
         interpreted_activations(net, host, arch, uniform_vectors(net, 5, seed=4), {file: broken})

@@ -25,7 +25,6 @@ from tests.support.programs.board_program import assert_same, parse
 
 ARCHITECTURES = ["sm_72", "sm_87", "sm_90"]
 KINDS = [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]
-BARRIER = "__syncthreads();"
 # With room for the weights of few groups, so that a small network needs it several times.
 FUSED = re.sub(r"\bSTAGED = \d+,", "STAGED = 40,", interpreted.header("fused.cuh"))
 
@@ -130,9 +129,7 @@ def test_outputs_that_nobody_asks_for_are_not_written(
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("barrier", interpreted.BARRIERS_OF_DENSE)
 def test_each_missing_barrier_is_found(small: Network, code: DeviceCode, vectors: Array, barrier: int) -> None:
-    parts = FUSED.split(BARRIER)
-    broken = BARRIER.join(parts[: barrier + 1]) + BARRIER.join(parts[barrier + 1 :])
-    text = interpreted.translated(code, changed={"fused.cuh": broken})
+    text = interpreted.translated(code, changed={"fused.cuh": interpreted.without_barrier(FUSED, barrier)})
     with pytest.raises(PtxError, match=r"races with|nothing wrote"):
         interpreted.activations(small, code, text, vectors, 16, 4)
 
