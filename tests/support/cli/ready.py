@@ -52,8 +52,10 @@ class Ready:
         return int(self.process.stdout.readline())
 
     def kill(self) -> None:
-        """It and the command that it runs."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """It and the command that it runs, if it has not ended."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 @dataclass
@@ -78,7 +80,7 @@ class Servers:
                 exist_ok=False
             )
             return None
-        if checkout not in self.found or self.found[checkout].process.poll() is not None:  # ended with a command
+        if checkout not in self.found or self.found[checkout].process.poll() is not None:  # killed with a command
             self.found[checkout] = self.stack.enter_context(ready(self.objects, checkout))
         return self.found[checkout]
 
