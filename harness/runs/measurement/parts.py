@@ -19,8 +19,8 @@ class MeasuredPart:
 
     `tasks` is the number of readings in a sum, which contains the cost of a reading that many times.
 
-    `alone` is true if processors compute the whole part.  If an item waits for a device or its simulation, the
-    instructions of the wait do not describe the network.
+    `alone` is true if processor cores compute the whole part, with a target's own code or with an engine's (LiteRT,
+    IREE).  If an item waits for a device or its simulation, the instructions of the wait do not describe the network.
     """
 
     name: str
@@ -86,6 +86,5 @@ def _functions(tasks: Iterable[str]) -> str:
 
 def _part(name: str, function: str, items: Sequence[Item], where: Mapping[str, str], tasks: int) -> MeasuredPart:
     ran_on = " + ".join(dict.fromkeys(where[item.name] for item in items))
-    return MeasuredPart(
-        name, ran_on, function, all(targets.find(item.target).compiler() is None for item in items), tasks
-    )
+    alone = not any(targets.find(item.target).reports_times for item in items)
+    return MeasuredPart(name, ran_on, function, alone, tasks)
