@@ -6,7 +6,6 @@ import ctypes
 import dataclasses
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -123,10 +122,8 @@ def test_a_program_that_hangs_is_killed(session: BareBoard, r5: Profile, tmp_pat
     net = mixed()
     built = build_patched(made_of(net, r5), r5, tmp_path, [NEVER_ENDS], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(net, 2, seed=1))
-    began = time.monotonic()
     with pytest.raises(BoardError, match=r"inference on cortex-r5 did not end within 2 s and was killed"):
         session.run([str(built.path), "--vectors", str(tmp_path / "vectors.npy"), "--out", str(tmp_path)], 2)
-    assert time.monotonic() - began < 20
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(built.path) not in listed
 
