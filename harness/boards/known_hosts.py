@@ -11,13 +11,10 @@ import subprocess
 import tempfile
 from base64 import b64decode
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
-from cryptography.exceptions import UnsupportedAlgorithm
-from paramiko.pkey import UnknownKeyType
 
 REVOKED, AUTHORITY = "@revoked", "@cert-authority"
 KRL_MAGIC = b"SSHKRL\n\0"  # begins a key revocation list of ssh-keygen -k; other files are lists of public keys
@@ -95,9 +92,10 @@ def _revoked(fields: list[str], number: int) -> bytes:
 
 def _key(kind: str, text: str) -> paramiko.PKey | None:
     """Return the key of a line; None if it is damaged or of a type that paramiko does not use."""
-    with suppress(ValueError, IndexError, paramiko.SSHException, UnknownKeyType, UnsupportedAlgorithm):
+    try:
         return paramiko.PKey.from_type_string(kind, b64decode(text, validate=True))
-    return None
+    except Exception:  # noqa: BLE001 - paramiko and cryptography raise many types, among them OverflowError
+        return None
 
 
 def _names(patterns: str, name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,9 @@ IN_PROFILE = "`host` in the board's profile"
 IN_CONFIGURATION = "in the SSH configuration"
 MOST_HOPS = 16
 WITHOUT_SSH = {"globalknownhostsfile": ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)}
-DEFAULT_IDENTITIES = {f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519")}
+DEFAULT_IDENTITIES = {
+    f"~/.ssh/id_{kind}" for kind in ("rsa", "dsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss")
+}
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>.+)@)?(?P<host>\[[^]]+\]|[^][:@/]+)(?::(?P<port>[0-9]{1,5}))?/?")
 PROXY_TOKEN = re.compile("%.?")
 FILE_TOKEN = re.compile(r"%.?|\$\{[^}]*\}")
@@ -115,6 +117,10 @@ def _resolve(
             f"add `ProxyJump none` for {given.host} before the line that applies to it: ssh -G {given.host} shows it",
         )
     alias = options.get("hostkeyalias", ("",))[0]
+    identities = options.get("identityfile", tuple(DEFAULT_IDENTITIES))
+    has_default_identities = len(identities) > 3 and DEFAULT_IDENTITIES.issuperset(identities)
+    if given.key or has_default_identities:
+        identities = ()
     tokens = {"%%": "%", "%h": host, "%n": given.host, "%p": port, "%r": user}
     jump, command = through, ""
     if given.jump:
@@ -127,7 +133,6 @@ def _resolve(
     if not given.known_hosts:
         known_hosts = [*(known_hosts or [Path(os.devnull)]), *_files(options, "globalknownhostsfile")]
     connect_s = options.get("connecttimeout", ("none",))[0]
-    is_default = {*options.get("identityfile", DEFAULT_IDENTITIES)} >= DEFAULT_IDENTITIES
     return Address(
         host=host,
         user=user,
@@ -138,16 +143,14 @@ def _resolve(
         more_known_hosts=tuple(known_hosts[1:]),
         host_key_alias=alias,
         revoked_keys=tuple(_files(options, "revokedhostkeys")),
-        identities=()
-        if given.key or is_default
-        else _identities(options, tokens | {"%k": alias or given.host}, given.host),
-        has_default_identities=is_default,
+        identities=_identities(identities, tokens | {"%k": alias or given.host}, given.host),
+        has_default_identities=has_default_identities,
         identities_only=options.get("identitiesonly") == ("yes",),
         agent=_agent(options.get("identityagent", ("SSH_AUTH_SOCK",))[0]),
         proxy_command=command,
         connect_s=float(connect_s) if connect_s.isdecimal() else 0.0,
         name=given.host,
-        source=source if host == given.host else f"HostName of {given.host} {IN_CONFIGURATION}",
+        source=source if host == given.host.lower() else f"HostName of {given.host} {IN_CONFIGURATION}",
     )
 
 
@@ -180,8 +183,8 @@ def _jump(name: str, hops: str, path: tuple[str, ...]) -> Address | None:
     return jump
 
 
-def _identities(options: Options, tokens: Mapping[str, str], name: str) -> tuple[Path, ...]:
-    """Return the files of IdentityFile."""
+def _identities(files: Sequence[str], tokens: Mapping[str, str], name: str) -> tuple[Path, ...]:
+    """Return the files of IdentityFile.  %C and %j are not supported: their value depends on the version of OpenSSH."""
     node = os.uname().nodename
     tokens = {
         **tokens,
@@ -192,8 +195,7 @@ def _identities(options: Options, tokens: Mapping[str, str], name: str) -> tuple
         "%u": getpass.getuser(),
         **{f"${{{variable}}}": value for variable, value in os.environ.items()},
     }
-    files = (file for file in options["identityfile"] if file.lower() != "none")
-    return tuple(Path(_expand(FILE_TOKEN, str(_path(file)), tokens, name)) for file in files)
+    return tuple(Path(_expand(FILE_TOKEN, str(_path(file)), tokens, name)) for file in files if file.lower() != "none")
 
 
 def _expand(token: re.Pattern[str], text: str, values: Mapping[str, str], name: str) -> str:

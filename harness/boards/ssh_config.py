@@ -46,6 +46,8 @@ def options(host: str, user: str | None, port: int | None) -> Options:
     for line in output.split("\n"):
         keyword, _, value = line.partition(" ")
         values[keyword] = (*values.get(keyword, ()), value)
+    if not values.keys() >= {"hostname", "user", "port"}:
+        raise ConnectionFailed(f"ssh -G {host} prints no address", "is that the ssh of OpenSSH? try: ssh -V")
     return values
 
 

@@ -215,24 +215,26 @@ class _ProxyCommand:
 
 
 class _Agent(AgentSSH):
-    """The SSH agent of an address; it has no keys if nothing listens at its socket."""
+    """The SSH agent of an address; it has no keys if no agent answers at its socket."""
 
     def __init__(self, address: Address) -> None:
         super().__init__()
+        self._public = _public_keys(address) if address.identities_only else None
         link = socket.socket(socket.AF_UNIX)
         try:
             link.connect(address.agent)
-        except OSError:
+            self._connect(link)  # type: ignore[attr-defined]  # paramiko's types lack it
+        except (OSError, paramiko.SSHException):
             link.close()
-            return
-        self._connect(link)
-        if address.identities_only:
-            public = _public_keys(address)
-            self._keys = tuple(key for key in self._keys if b64encode(key.asbytes()) in public)
+
+    def get_keys(self) -> tuple[paramiko.AgentKey, ...]:
+        """Return the keys that the address allows."""
+        keys = super().get_keys()
+        return keys if self._public is None else tuple(k for k in keys if b64encode(k.asbytes()) in self._public)
 
     def close(self) -> None:
         """End the connection."""
-        self._close()
+        self._close()  # type: ignore[attr-defined]
 
 
 def _public_keys(address: Address) -> set[bytes]:

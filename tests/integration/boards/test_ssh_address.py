@@ -14,6 +14,7 @@ from harness.boards.locks import key_of, key_or_name
 from harness.boards.profile import Address as Given
 from harness.boards.profile import Profile
 from harness.boards.ssh_address import Address, resolve
+from harness.cli import doctor
 from harness.core.errors import ConnectionFailed
 from tests.support.boards.ssh_home import Home
 
@@ -347,7 +348,9 @@ def test_the_home_of_the_user_database_needs_no_file(monkeypatch: pytest.MonkeyP
         assert words == []
 
 
-def test_without_ssh_only_a_whole_address_is_accepted(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ssh_only_a_whole_address_is_accepted(
+    host: Profile, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home.configure(XAVIER)
     monkeypatch.setenv("PATH", str(home.folder))
     address = resolved("10.0.7.21", user="nvidia", jump={"host": "gate", "user": "ana", "port": 2200})
@@ -357,6 +360,22 @@ def test_without_ssh_only_a_whole_address_is_accepted(home: Home, monkeypatch: p
         error = refusal(**values)
         assert error.message.endswith(": ssh is not on this machine, so ~/.ssh/config is not read")
         assert "openssh-client; or give the whole address as user@host" in error.hint
+    board = host.model_copy(update={"name": "xavier", "local": False, "address": Given(host="10.0.7.21", user="nv")})
+    assert doctor._address("xavier", board).found == f"10.0.7.21:22; {ssh_config.NOT_INSTALLED}"
+
+
+def test_another_program_named_ssh_is_reported(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home.folder / "ssh").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(home.folder))
+    assert refusal().message == "ssh -G xavier prints no address"
+
+
+def test_key_files_that_resemble_the_default_ones_are_tried(home: Home) -> None:
+    names = ("rsa", "ecdsa", "ed25519", "lab")
+    home.configure("\n".join(f"IdentityFile ~/.ssh/id_{name}" for name in names))
+    address = resolved()
+    assert [path.name for path in address.identities] == [f"id_{name}" for name in names]
+    assert not address.has_default_identities
 
 
 # ---- locks

@@ -93,8 +93,8 @@ def test_a_file_of_revoked_host_keys_is_observed(home: Home, server: Server, tmp
     home.know(server)
     assert refusal().message == f"cannot read the revoked host keys in {krl}: No such file or directory"
     for key, is_refused in ((other, False), (server.host_key, True)):
-        for revoke in (["cp", key, krl], ["ssh-keygen", "-q", "-k", "-f", krl, key]):
-            subprocess.run(revoke, check=True, capture_output=True)
+        for command in ("cp {key} {krl}", "ssh-keygen -q -k -f {krl} {key}"):
+            subprocess.run(command.format(key=key, krl=krl).split(), check=True, capture_output=True)
             if is_refused:
                 assert f"which {krl} of RevokedHostKeys revokes" in refusal(PATIENT).message
             else:
