@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from harness.boards import ssh_config
 from harness.core import strict_yaml
 from harness.core.errors import RequestError, unknown_name
 
@@ -381,7 +382,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sect
     """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line.
 
     Without `sections`, those of targets are not checked here but by `Profile.settings`.
+    The addresses are looked up in the current SSH configuration from here on.
     """
+    ssh_config.options.cache_clear()
     sources = [_Source.read(path)]
     local = path.with_suffix(".local.yaml")
     if local.exists():

@@ -148,10 +148,12 @@ def _address(name: str, board: Profile) -> EnvironmentCheck:
     if board.address is None:
         how = f"set it with {profile.host_variable(name)} or in boards.local.yaml"
         return EnvironmentCheck(topic, True, f"not set, the board is emulated; {how}")
-    from harness.boards.ssh_address import resolve  # imports paramiko, which is slow
+    from harness.boards import ssh_config
+    from harness.boards.ssh_address import resolve
 
+    note = "" if ssh_config.is_installed() else f"; {ssh_config.NOT_INSTALLED}"
     try:
-        return EnvironmentCheck(topic, True, resolve(board.address).place)
+        return EnvironmentCheck(topic, True, resolve(board.address).place + note)
     except HarnessError as error:
         return EnvironmentCheck(topic, False, error.message, error.hint)
 
