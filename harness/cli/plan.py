@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,9 +121,12 @@ def memory_text(needed: Mapping[str, Any]) -> str:
 def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:
     from harness.plan import folder as plan_folder
 
+    is_new = not output.exists()
     try:
         (plan_folder.write if force else plan_folder.write_new)(made, assessed, output)
     except OSError as error:
+        if is_new:
+            shutil.rmtree(output, ignore_errors=True)  # an incomplete plan, as on a full disk
         where = error.filename or output
         raise RequestError(f"cannot write {where}: {error.strerror}", "name another folder with -o") from error
 

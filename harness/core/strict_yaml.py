@@ -22,7 +22,7 @@ MOST_MERGED = 10_000  # keys: a few lines of YAML that merge each other can need
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that records the line of every value, and refuses a repeated key, of which YAML would keep the last.
+    """A loader that refuses a repeated key, of which YAML would keep the last, and numbers of base 8 or 60.
 
     It also refuses control characters, which YAML can escape but no name, path, address or command contains.
     """
@@ -31,6 +31,20 @@ class _Loader(yaml.SafeLoader):
         value = super().construct_scalar(node)
         if isinstance(value, str) and has_controls(value):
             raise ConstructorError(None, None, f"{value!r} has control characters", node.start_mark)
+        return value
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        value = super().construct_yaml_int(node)
+        if re.match(r"[-+]?0[0-7_]", str(node.value)):
+            raise _other_base(node, 8, str(node.value).lstrip("0"), value)
+        if ":" in str(node.value):
+            raise _other_base(node, 60, f'"{node.value}"', value)
+        return value
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        value = super().construct_yaml_float(node)
+        if ":" in str(node.value):
+            raise _other_base(node, 60, f'"{node.value}"', value)
         return value
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
@@ -54,6 +68,16 @@ class _Loader(yaml.SafeLoader):
                 raise ConstructorError(None, None, f"the key {key.value} is repeated", key.start_mark)
             seen.append(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _other_base(node: yaml.ScalarNode, base: int, meant: str, value: float) -> ConstructorError:
+    """Return the error for a number that YAML 1.1 reads in another base than most readers."""
+    problem = f"{node.value} is {value} in YAML, in base {base}: write {meant} or {value}"
+    return ConstructorError(None, None, problem, node.start_mark)
+
+
+for _kind in ("int", "float"):  # the constructors of PyYAML are functions, not names of methods
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}"))
 
 
 def load(text: str, path: Path) -> Any:

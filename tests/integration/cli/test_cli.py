@@ -150,10 +150,10 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
     ("number", "reason"), [(signal.SIGTERM, "terminated (SIGTERM)"), (signal.SIGINT, "interrupted (Ctrl-C)")]
 )
 def test_a_command_without_a_run_says_what_ended_it(user: User, number: signal.Signals, reason: str) -> None:
-    """The command waits for the content of a pipe."""
-    pipe = user.folder / "network.nnet"
+    """The command waits for the content of a pipe: a key may come from a program."""
+    pipe = user.folder / "key.pub"
     os.mkfifo(pipe)
-    process = user.start("models", "import", str(pipe), "-o", str(user.folder / "network.onnx"))
+    process = user.start("verify", "last", "--key", str(pipe))
     with pipe.open("wb"):  # returns when the command has opened it, too
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT_S)
