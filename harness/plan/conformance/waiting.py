@@ -66,8 +66,7 @@ def _ends_of_ticks(plan: Plan, trace: Trace) -> Times:
 
 
 def _summary(item: str, hand_over: str | None, times_ns: Times, total_ns: int) -> Waiting:
-    # Times of single executions, as harness.analysis.timing.summary defines them.
-    median, ninety, ninety_nine = np.percentile(times_ns, (50, 90, 99), method="inverted_cdf")
+    median, ninety, ninety_nine = np.percentile(times_ns, (50, 90, 99))
     waited_ns = int(times_ns.sum())
     share = waited_ns / total_ns if total_ns else 0.0
     return Waiting(
