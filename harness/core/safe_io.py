@@ -27,16 +27,21 @@ _NO_TEXT = re.compile(
 
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_OF_SHELL = re.compile(r"/dev/(?:fd/[0-9]+|stdin)$|/proc/self/fd/[0-9]+$")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
-def open_input(path: Path) -> BufferedReader:
+def open_input(path: Path, *, pipe: bool = False) -> BufferedReader:
     """Open a file that a user names, without waiting for the writer of a pipe.
 
     OSError, whose `strerror` says what to do, if it is no regular file, or a pointer that Git LFS left in its place.
+    With `pipe`, /dev/fd/N may be a pipe: a shell has opened it for `<(command)` and for `command |`.
     """
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    waiting = 0 if (of_shell := pipe and _OF_SHELL.match(str(path))) else os.O_NONBLOCK
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | waiting))  # noqa: SIM115
     kind = _KINDS.get(stat.S_IFMT(os.fstat(file.fileno()).st_mode))
+    if of_shell and kind == "a pipe":
+        return file
     reason = f"it is {kind}; write its content to a regular file" if kind else ""
     if not kind and file.peek(len(_LFS_POINTER)).startswith(_LFS_POINTER):
         reason = "it is a Git LFS pointer, not the content; run: git lfs pull"
@@ -48,13 +53,13 @@ def open_input(path: Path) -> BufferedReader:
 
 def read_input(path: Path) -> bytes:
     """Return the content of a file that a user names; OSError as from `open_input`."""
-    with open_input(path) as file:
+    with open_input(path, pipe=True) as file:
         return file.read()
 
 
 def read_input_text(path: Path) -> str:
     """Return the UTF-8 text of a file that a user names; OSError as from `open_input`, UnicodeDecodeError."""
-    with TextIOWrapper(open_input(path), encoding="utf-8") as file:
+    with TextIOWrapper(open_input(path, pipe=True), encoding="utf-8") as file:
         return file.read()
 
 

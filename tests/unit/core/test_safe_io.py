@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +58,11 @@ def test_regular_files_are_read_whole(tmp_path: Path) -> None:
     assert read_input_text(path) == "version\n" * 3000
     with path.open("rb") as file:  # as a shell passes `< file`
         assert read_input(Path(f"/dev/fd/{file.fileno()}")) == path.read_bytes()
+    receiver, sender = os.pipe()
+    threading.Timer(0.2, lambda: (os.write(sender, b"late"), os.close(sender))).start()
+    assert read_input_text(Path(f"/dev/fd/{receiver}")) == "late"  # as a shell passes `<(command)`
+    with pytest.raises(OSError, match="it is a pipe"):  # an array is mapped into memory
+        load_array(Path(f"/dev/fd/{receiver}"))
     np.save(path, np.arange(3), allow_pickle=False)
     assert load_array(tmp_path / "file.npy").tolist() == [0, 1, 2]
     with pytest.raises(IsADirectoryError):
