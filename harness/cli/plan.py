@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli._group import Command
 from harness.cli._options import as_json, pass_workspace, planned, require_alone
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from harness.plan.plan_check import Assessment
 
 
-@click.command("plan", epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
+@click.command("plan", cls=Command, epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
 @planned
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Folder to write the description of all items to."

@@ -302,10 +302,6 @@ def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str)
         )
 
 
-def _has_shape(value: onnx.ValueInfoProto) -> bool:
-    return value.type.tensor_type.HasField("shape")
-
-
 def _require_checker(model: onnx.ModelProto, name: str) -> None:
     """Refuse a model that ONNX's own checker rejects: types of attributes, missing opset imports, names."""
     try:
@@ -313,6 +309,7 @@ def _require_checker(model: onnx.ModelProto, name: str) -> None:
     except onnx.checker.ValidationError as error:
         reason = str(error).strip().splitlines()[0]
         values = (*model.graph.input, *model.graph.output)
-        if "'shape'" in reason and (names := [repr(value.name) for value in values if not _has_shape(value)]):
+        if "'shape'" in reason:
+            names = [repr(value.name) for value in values if not value.type.tensor_type.HasField("shape")]
             reason = f"{reason.rstrip('.')}; these inputs and outputs have no shape: {', '.join(names)}"
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
