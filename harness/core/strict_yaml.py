@@ -18,6 +18,7 @@ DEEPEST = 200  # brackets in brackets
 ENDLESS = "brackets in brackets without end"
 LONGEST_INTEGER_BITS = 64  # Python refuses to print longer integers
 LONGEST_SHOWN = 80  # characters of a line
+NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 MOST_MERGED = 10_000  # keys: a few lines of YAML that merge each other can need more memory than any machine has
 
 
@@ -33,20 +34,6 @@ class _Loader(yaml.SafeLoader):
             raise ConstructorError(None, None, f"{value!r} has control characters", node.start_mark)
         return value
 
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        value = super().construct_yaml_int(node)
-        if re.match(r"[-+]?0[0-7_]", str(node.value)):
-            raise _other_base(node, 8, str(node.value).lstrip("0"), value)
-        if ":" in str(node.value):
-            raise _other_base(node, 60, f'"{node.value}"', value)
-        return value
-
-    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
-        value = super().construct_yaml_float(node)
-        if ":" in str(node.value):
-            raise _other_base(node, 60, f'"{node.value}"', value)
-        return value
-
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
         if len(node.value) > MOST_MERGED:
@@ -57,6 +44,11 @@ class _Loader(yaml.SafeLoader):
             value = super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError) as error:  # for example for the date 2020-13-45
             raise ConstructorError(None, None, "not a valid value of its type", node.start_mark) from error
+        if node.tag in NUMBERS and re.match(r"[-+]?0[0-7_]+$|.*:", text := str(node.value)):
+            # The bases of YAML 1.1, which readers of YAML 1.2 and of the file do not expect.
+            base, meant = (60, f'"{text}"') if ":" in text else (8, text.lstrip("0"))
+            problem = f"{text} is {value} in YAML, in base {base}: write {meant} or {value}"
+            raise ConstructorError(None, None, problem, node.start_mark)
         if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER_BITS:
             raise ConstructorError(None, None, "a number with too many digits", node.start_mark)
         return value
@@ -68,16 +60,6 @@ class _Loader(yaml.SafeLoader):
                 raise ConstructorError(None, None, f"the key {key.value} is repeated", key.start_mark)
             seen.append(key.value)
         return super().construct_mapping(node, deep)
-
-
-def _other_base(node: yaml.ScalarNode, base: int, meant: str, value: float) -> ConstructorError:
-    """Return the error for a number that YAML 1.1 reads in another base than most readers."""
-    problem = f"{node.value} is {value} in YAML, in base {base}: write {meant} or {value}"
-    return ConstructorError(None, None, problem, node.start_mark)
-
-
-for _kind in ("int", "float"):  # the constructors of PyYAML are functions, not names of methods
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}"))
 
 
 def load(text: str, path: Path) -> Any:
