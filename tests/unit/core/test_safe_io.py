@@ -19,6 +19,7 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.core.safe_io import load_array, read_input, read_input_text
 from harness.model.importer.files import bring_in, float_graph
+from harness.model.quantizer import image_folder
 from harness.nightly import matrix
 from harness.plan.nnef import folder
 from harness.reference.stimuli import from_file
@@ -30,6 +31,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".nnet": bring_in,
     ".float.onnx": float_graph,
     ".npy": lambda path: from_file(path, model.load(ROOT / "models" / "acas_coc.onnx")),
+    ".png": lambda path: image_folder._read(path, np.empty((1, 1, 1), np.uint8), "L"),
     ".txt": _source,
     ".yaml": profile.load,
     ".nightly": matrix._content,
