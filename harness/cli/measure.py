@@ -13,6 +13,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
+from harness.cli._group import Command
 from harness.cli._options import Duration, as_json, pass_workspace, planned, recorded, samples, seed, warmup
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an abandoned load ends by itself
 
 
-@click.command("measure", epilog="Example: harness measure --board xavier --model acas_coc")
+@click.command("measure", cls=Command, epilog="Example: harness measure --board xavier --model acas_coc")
 @planned
 @samples
 @click.option("--duration", metavar="TIME", type=Duration(), help="Minimum duration of the measurement: 90s, 15m, 8h.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
 from collections.abc import Iterable
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,43 @@ LARGEST_DOCUMENT = 64 << 20  # bytes; larger JSON files are rejected
 _NO_TEXT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
+
+
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_OF_SHELL = re.compile(r"/dev/(?:fd/[0-9]+|stdin)$|/proc/self/fd/[0-9]+$")
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def open_input(path: Path, *, pipe: bool = False) -> BufferedReader:
+    """Open a file that a user names, without waiting for the writer of a pipe.
+
+    OSError, whose `strerror` says what to do, if it is no regular file, or a pointer that Git LFS left in its place.
+    With `pipe`, /dev/fd/N may be a pipe: a shell has opened it for `<(command)` and for `command |`.
+    """
+    waiting = 0 if (of_shell := pipe and _OF_SHELL.match(str(path))) else os.O_NONBLOCK
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | waiting))  # noqa: SIM115
+    kind = _KINDS.get(stat.S_IFMT(os.fstat(file.fileno()).st_mode))
+    if of_shell and kind == "a pipe":
+        return file
+    reason = f"it is {kind}; write its content to a regular file" if kind else ""
+    if not kind and file.peek(len(_LFS_POINTER)).startswith(_LFS_POINTER):
+        reason = "it is a Git LFS pointer, not the content; run: git lfs pull"
+    if reason:
+        file.close()
+        raise OSError(errno.EINVAL, reason, str(path))
+    return file
+
+
+def read_input(path: Path) -> bytes:
+    """Return the content of a file that a user names; OSError as from `open_input`."""
+    with open_input(path, pipe=True) as file:
+        return file.read()
+
+
+def read_input_text(path: Path) -> str:
+    """Return the UTF-8 text of a file that a user names; OSError as from `open_input`, UnicodeDecodeError."""
+    with TextIOWrapper(open_input(path, pipe=True), encoding="utf-8") as file:
+        return file.read()
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -75,9 +114,10 @@ def _refuse(constant: str) -> None:
 
 
 def load_array(path: Path) -> Array:
-    """Map the array of a .npy file into memory; OSError if it cannot be read, ValueError if it is not a .npy file."""
+    """Map the array of a .npy file into memory; OSError as from `open_input`, ValueError if it is not a .npy file."""
     from numpy.lib.format import open_memmap  # imported here: commands that read no arrays start faster
 
+    open_input(path).close()
     try:
         found: Array = open_memmap(path, mode="r")
     except (ArithmeticError, EOFError, MemoryError, RecursionError, SyntaxError, TokenError, TypeError) as error:

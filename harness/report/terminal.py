@@ -129,7 +129,7 @@ def _ratio_text(layers: Sequence[LayerEntry]) -> str:
 
 
 def _traced_text(traced: ConformanceEntry) -> str:
-    result = "each a path of the plan's net" if traced.conforms else "NOT all paths of the plan's net"
+    result = "all in the planned order" if traced.conforms else "NOT all in the planned order"
     names = ", ".join(condition.name for condition in traced.conditions)
     each = "" if traced.vectors is None else f" of {plural(traced.vectors, 'vector')}"
     return f"traced {traced.executions:,} executions{each} ({names}): {result}"

@@ -56,6 +56,7 @@ from harness.runs import ATTEMPTS
 from harness.targets import HARDWARE
 
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
+LONGEST_NAME = 200  # characters of a run folder: file systems permit 255, with the suffixes of its files on a board
 ENVELOPE = "run.dsse.json"
 ANSWERS = "answers.jsonl"
 WRONG_OUTPUTS = "wrong-outputs.json"
@@ -124,8 +125,11 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
-        """Return a new folder named after time, board and model; a counter distinguishes two of the same second."""
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")
+        """Return a new folder named after time, board and model; a counter distinguishes two of the same second.
+
+        A long name is cut, because the names of its files on the board begin with it.
+        """
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")[:LONGEST_NAME]
         runs.mkdir(parents=True, exist_ok=True)
         for counter in range(1, 1000):
             path = runs / (stem if counter == 1 else f"{stem}_{counter}")

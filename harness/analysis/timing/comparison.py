@@ -144,7 +144,7 @@ def _median(base: Times, new: Times, rules: _Rules) -> Shift:
 
 
 def _middle(times: Times) -> float:
-    return float(np.median(times))
+    return float(order_statistic(np.sort(times), 0.5))
 
 
 def _varies(base: Times, new: Times) -> bool:

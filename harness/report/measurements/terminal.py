@@ -148,7 +148,9 @@ def _notes(document: MeasurementDocument, facts: Facts) -> Iterator[str]:
         yield f"by the device of item {one.item}, {one.kind} {one.name}: {average}"
     yield f"interval of a reading: {document.measured.interval}"
     yield f"clock: {clock_text(document)}"
-    yield from (f"unknown: {sentence}" for sentence in facts.unseen)
+    if facts.unseen:
+        more = f" (and {len(facts.unseen) - 1} more, see the report)" if len(facts.unseen) > 1 else ""
+        yield f"unknown: {facts.unseen[0]}{more}"
 
 
 def _found(document: MeasurementDocument) -> Iterator[str]:

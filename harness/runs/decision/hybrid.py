@@ -34,6 +34,7 @@ from harness.analysis.decide import property as properties
 from harness.analysis.decide.partition import Axis, Partition, Sets
 from harness.core import strict_json, strict_yaml
 from harness.core.errors import RequestError
+from harness.core.safe_io import read_input, read_input_text
 from harness.model.hybrid import Architecture, Freshness, with_architecture
 from harness.model.network import Network
 from harness.runs.decision.entries import BOUNDS, DecisionDocument
@@ -126,7 +127,7 @@ def build(path: Path, decision: Path) -> Hybrid:
 def read(path: Path) -> Description:
     """Read a description; RequestError names the file, the entry and the valid choices."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_input_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"cannot read {path}: {error}", ABOUT) from error
     try:
@@ -173,7 +174,7 @@ def _decided(decision: Path, stated: Stated) -> tuple[DecisionDocument, Sets]:
 
 def _decisions(file: Path, shape: tuple[int, ...], *, packed: bool) -> Sets:
     try:
-        content = file.read_bytes()
+        content = read_input(file)
         if packed:
             sets = lzma.LZMADecompressor().decompress(content, max_length=math.prod(shape) + 1)
             decisions: Sets = np.frombuffer(sets, np.uint8).reshape(shape)

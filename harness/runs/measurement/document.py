@@ -146,7 +146,7 @@ def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mappin
     ]
     if asked.quantity is not Quantity.TIME:
         return "; ".join([f"{asked.quantity.value} were counted, no time was measured", *stand_ins])
-    virtual = ["the board is a virtual machine, whose times are those of two schedulers"]
+    virtual = ["the board is a virtual machine, whose times depend on its host"]
     return "; ".join([*stand_ins, *(virtual if "virtual_machine" in environment else [])])
 
 

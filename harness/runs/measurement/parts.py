@@ -74,10 +74,10 @@ def interval(plan: Plan, asked: Asked) -> str:
     counted = asked.quantity is not Quantity.TIME
     if asked.scope == "network" and not counted:
         stages = f", through {plan.depth} stages and all that lies between their ticks" if plan.depth > 1 else ""
-        return f"from the begin of the first task to the end of the last, hand-overs included{stages}"
+        return f"from the start of the first task to the end of the last, hand-overs included{stages}"
     shared = len(plan.tasks) > len(plan.network.layers) and asked.scope == "layer"
     together = "; of a layer that several items share, what they take together" if shared else ""
-    return f"the sum of the {asked.scope}'s tasks, without what items wait for each other{together}"
+    return f"the sum of the {asked.scope}'s tasks, without the times at which items wait for each other{together}"
 
 
 def _functions(tasks: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ except ImportError:  # a revision before the packages
     from harness import bundle, plan_folder as folder, profile
     generate = lambda plan: plan
 plan, boards, board, cache = sys.argv[1:]
-built = bundle.build(generate(folder.read(Path(plan))), profile.load(Path(boards)).board(board), Path(cache))
+built = bundle.build(generate(folder.read(Path(plan))), profile.load(Path(boards)).profiles[board], Path(cache))
 print(json.dumps([built.sha256, built.files, built.compiler, built.flags, built.inputs]))
 """
 
@@ -107,7 +107,7 @@ def _here(evidence: Evidence, boards: Path, cache: Path) -> Built:
 
 
 def _profile(evidence: Evidence, boards: Path) -> Profile:
-    return targets.load_boards(boards).board(evidence.run["board"]["name"])
+    return targets.load_boards(boards).named(evidence.run["board"]["name"])
 
 
 def _there(evidence: Evidence, boards: Path, folder: Path) -> Built:

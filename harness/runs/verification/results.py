@@ -30,7 +30,14 @@ from harness.runs.chunks import Chunk
 from harness.runs.counterexample import FILE, case, first_difference, has_none
 from harness.runs.document import Shown, changed_vectors, results
 from harness.runs.folder import ChunkRecord, RunFolder
-from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
+from harness.runs.verification.claims import (
+    ContradictionError,
+    Progress,
+    UncheckedError,
+    listed,
+    require_equal,
+    reworded,
+)
 from harness.runs.verification.folder import RUN, Evidence
 
 LAST_DIGITS = 1e-9
@@ -233,7 +240,8 @@ def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
     found = results(plan, ran_on, outputs.vectors.count, shown)
     if "effect" not in run:  # earlier versions did not write it
         found.pop("effect")
-    require_equal(RUN, {key: run.get(key) for key in found}, found)
+    coverage = run["coverage"] | {"text": reworded(run["coverage"]["text"])}
+    require_equal(RUN, {key: run.get(key) for key in found} | {"coverage": coverage}, found)
     return f"{run['verdict']}: {run['reason']}"
 
 

@@ -60,12 +60,12 @@ def test_the_networks_time_is_one_interval(host: Profile) -> None:
 
 
 def test_what_is_read_is_said_of_every_scope_and_split(host: Profile) -> None:
-    whole = "from the begin of the first task to the end of the last, hand-overs included"
+    whole = "from the start of the first task to the end of the last, hand-overs included"
     time = Quantity.TIME
     assert interval(job(host).plan, asked("network", time)) == whole
     staged = interval(job(host, "pipeline").plan, asked("network", time))
     assert staged == f"{whole}, through 3 stages and all that lies between their ticks"
-    apart = "tasks, without what items wait for each other"
+    apart = "tasks, without the times at which items wait for each other"
     assert interval(job(host).plan, asked("network")) == f"the sum of the network's {apart}"
     assert interval(job(host, "parallel").plan, asked("item", time)) == f"the sum of the item's {apart}"
     assert interval(job(host).plan, asked("layer", time)) == f"the sum of the layer's {apart}"
