@@ -8,11 +8,16 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from harness.operators import orthogonal_array
 from harness.operators.base import Layer
 from harness.operators.frames import Frames
+from harness.operators.obligations import Obligation, Outputs, Pairs, ProofStep, Shown, StageKind
 from harness.operators.region import Pieces, Region, Way, pieces, span
 from harness.operators.rules import Rules
 from harness.operators.window import Window
+from harness.operators.window_vectors import WindowVectors
+
+VECTORS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,28 @@ class Windowed(Layer):
     def padding(self) -> Any:
         """The value that a place outside the image counts as; None if it is no value of the image."""
         return None
+
+    def of_pairs(self) -> Obligation:
+        """Return that two codes of a window act together as specified, whatever they are."""
+        windows, evaluate = WindowVectors(self.window, self.input.shape[0], self.groups), self.prepare()
+        if count := windows.pair_vectors:
+            method = (
+                "any two values of a window have every pair of codes (m-sequence over GF(256)), each at one position"
+            )
+            shown: Shown = Outputs(lambda: windows.pairs(self.input.dtype, VECTORS_AT_ONCE), evaluate)
+        else:
+            count = len(orthogonal_array.arrangements(self.input.size)) * orthogonal_array.PAIR_VECTORS
+            method = "any two inputs have every pair of codes (orthogonal array over GF(256))"
+            shown = Pairs(self.input.size, 0, evaluate)
+        return Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "any two values of a window give the right code together",
+            f"{method}, in {count:,} vectors; not complete",
+            count * self.size,
+            shown,
+            complete=False,
+        )
 
     def frames(self, axis: int) -> Frames | str:
         """Return the windows along rows or columns; those of a whole image end the stream."""

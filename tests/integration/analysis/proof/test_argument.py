@@ -233,7 +233,7 @@ def test_the_document_says_everything_in_json() -> None:
     document = json.loads(json.dumps(proof.document(Proof(claims), ["a stone falls"], [], 61.98765)))
     first, second = document.pop("claims")
     assert document == {
-        "schema": 5, "holds": False, "assumptions": ["a stone falls"], "fp_environment": [], "wall_s": 61.988,
+        "schema": 6, "holds": False, "assumptions": ["a stone falls"], "fp_environment": [], "wall_s": 61.988,
     }  # fmt: skip
     assert first == {
         "step": "others",
