@@ -239,14 +239,14 @@ class MaxPool(Windowed, Selection):
             cases = VECTORS * self.size
             yield Obligation(ProofStep.OTHERS, StageKind.COMPUTE, statement, method, cases, outputs, complete=False)
         if self.of_codes:
-            yield self.of_pairs()
+            yield self.of_pairs(int(values[0]))
         else:
             yield from of_exponents(self)
 
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that values are only compared."""
         what, tried = ("the codes", "all codes") if self.of_codes else ("the float32 values", "256 numbers")
-        pairs = "at all pairs of codes, at one position at least" if self.of_codes else "in either order"
+        pairs = "at all pairs of codes, in one window at least" if self.of_codes else "in either order"
         yield (
             f"MaxPool compares {what} of a window and does nothing else with them: each value was tried at {tried}, "
             f"and any two values {pairs}."

@@ -359,7 +359,7 @@ y = round_half_even(v)                                         clamped to uint8 
             Outputs(others, evaluate),
             complete=False,
         )
-        yield self.of_pairs()
+        yield self.of_pairs(self.x.zero_point)
 
     def assumptions(self) -> Iterator[str]:
         """Yield that sums of more than two values are samples."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LANES = 2, 4, 8, 16
 """Partial sums of vector units."""
 TERMS_AT_ONCE = 1 << 20
-SEARCHED_TERMS = 1 << 21
+SEARCHED_TERMS = 1 << 20
 """Terms of the sums of all candidates of a search."""
 SEARCHED_TERMS_OF_CODES = 1 << 22
 """The same for codes, to which most different sums are rounded alike."""

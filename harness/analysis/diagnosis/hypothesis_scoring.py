@@ -68,7 +68,8 @@ def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]
 
     The latter are the right output where the mistake changes no other column, so that they are not named besides.
     """
-    expected, columns = case.expected[rows], case.differing.any(axis=0)
+    expected = case.expected[rows]
+    columns: Array = case.differing.any(axis=0)
     place, positions = np.arange(len(columns)), math.prod(case.layer.output.shape[1:])
     last = {"columns": place >= columns.argmax()}
     if 1 < positions < len(columns):

@@ -10,14 +10,17 @@ import pytest
 
 from harness.operators import quantize_linear, sweeps
 from harness.operators.float_samples import EXPONENTS, every_exponent
-from harness.operators.obligations import Extent, Obligation, Outputs, Pairs, Steps
+from harness.operators.obligations import Extent, Obligation, Outputs, Steps
+from harness.operators.windowed import Windowed
 from tests.support.codes import layer_of, node
 
 F32 = np.float32
 EXTENT = Extent(all_floats=True, random_vectors=0)
 CODES: dict[str, Any] = {"sx": F32(0.1), "zx": np.uint8(3), "sy": F32(0.2), "zy": np.uint8(0)}
-MEAN = node("QLinearAveragePool", "x", "sx", "zx", "sy", "zy", kernel_shape=[2, 2])
-POOLS = {"MaxPool": (node("MaxPool", "x", kernel_shape=[2, 2]), {}), "QLinearAveragePool": (MEAN, CODES)}
+POOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "MaxPool": ("MaxPool", {}),
+    "mean": ("QLinearAveragePool", CODES),
+}
 
 
 def asked(proto: Any, constants: dict[str, Any], x: Any) -> list[Obligation]:
@@ -50,24 +53,29 @@ def test_float_layers_are_asked_for_all_exponents(proto: Any) -> None:
     assert len(np.unique(values.view(np.uint32)[:, 0] >> 23)) > EXPONENTS
 
 
+SHAPES = {"apart": {}, "common values": {"strides": [1, 1]}, "padding": {"pads": [1, 0, 1, 1], "strides": [2, 2]}}
+
+
 @pytest.mark.parametrize("name", POOLS)
-def test_any_two_codes_of_a_window_have_every_pair(name: str) -> None:
-    proto, constants = POOLS[name]
-    [claim] = [c for c in asked(proto, constants, np.zeros((1, 2, 6, 6), np.uint8)) if "every pair" in c.method]
+@pytest.mark.parametrize("how", SHAPES)
+def test_any_two_codes_of_a_window_have_every_pair(name: str, how: str) -> None:
+    """The others of the window are the lowest code, or a larger one would hide both from a maximum."""
+    operator, constants = POOLS[name]
+    proto = node(operator, "x", *constants, kernel_shape=[2, 3], **({"strides": [2, 3]} | SHAPES[how]))
+    layer = layer_of(proto, constants, {"x": np.zeros((1, 2, 6, 8), np.uint8)})
+    assert isinstance(layer, Windowed)
+    [claim] = [claim for claim in layer.obligations(EXTENT) if "every pair" in claim.method]
     assert isinstance(claim.shown, Outputs)
-    images = np.concatenate(list(claim.shown.inputs())).reshape(-1, 2, 6, 6).astype(np.intp)
-    assert claim.cases == len(images) * 2 * 25
-    for one, other in itertools.combinations(list(np.ndindex(2, 2)), 2):
-        first, second = (images[:, :, i : i + 5, j : j + 5] for i, j in (one, other))
-        for channel in range(2):
-            assert len(np.unique(256 * first[:, channel] + second[:, channel])) == 1 << 16
-
-
-def test_windows_that_the_sequence_cannot_fill_get_an_orthogonal_array() -> None:
-    proto = node("MaxPool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-    [claim] = [c for c in asked(proto, {}, np.zeros((1, 1, 2, 2), np.uint8)) if "every pair" in c.method]
-    assert isinstance(claim.shown, Pairs)
-    assert claim.cases == 4 << 16
+    images = np.concatenate(list(claim.shown.inputs())).reshape(-1, 48)
+    assert claim.cases == len(images) // 2 * layer.size
+    other = constants["zx"] if constants else 0
+    windows = np.concatenate(
+        [np.hstack([images, np.full((len(images), 1), other)])[:, w] for w in layer.window.sources(1)[0]]
+    )
+    for pair in itertools.combinations(range(6), 2):
+        rest = np.delete(windows, pair, axis=1)
+        first, second = windows[(rest == other).all(axis=1)][:, pair].T.astype(np.intp)
+        assert len(np.unique(256 * first + second)) == 1 << 16
 
 
 @pytest.mark.parametrize(("size", "alone"), [(5, 1), (6, 2), (490, 2), (64, 64)])

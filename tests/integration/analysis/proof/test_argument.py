@@ -244,6 +244,7 @@ def test_the_document_says_everything_in_json() -> None:
         "method": "by asking",
         "cases": 2**32,
         "complete": True,
+        "unseparated": [],
         "holds": True,
         "counterexample": None,
         "answers_sha256": "a1b2",
