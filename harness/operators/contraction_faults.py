@@ -35,6 +35,8 @@ from harness.operators.softfloat import Integers
 
 PRODUCT = "float32(acc) * m, rounded to float32"
 SUM = "bias + sum of (a - a_zero_point) * (weight - weight_zero_point)"
+SATURATED_TERMS = 1 << 33
+"""Most products that are added one after the other."""
 INSIDE_SUM = "the bias is part of the integer sum"
 
 
@@ -290,12 +292,14 @@ def _narrow_numbers(
 
 
 def _saturated(centered: Integers, weights: Integers) -> dict[int, Integers]:
-    """Return sums from 0 on that saturate after each product, by their number of bits."""
+    """Return sums from 0 on that saturate after each product, by their bits; right ones if they are too many."""
     largest = _dot(np.abs(centered), np.abs(weights))
     sums = {bits: _dot(centered, weights) for bits in (16, 8)}
     for bits, total in sums.items():
         high = 2 ** (bits - 1) - 1
         rows = np.flatnonzero((largest > high).any(axis=1))  # others saturate nowhere
+        if len(rows) * weights.size > SATURATED_TERMS:
+            continue
         acc = np.zeros((len(rows), weights.shape[1]), np.int32)
         for a, w in zip(centered[rows].T.astype(np.int32), weights.astype(np.int32), strict=True):
             acc += a[:, None] * w

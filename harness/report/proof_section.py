@@ -91,7 +91,7 @@ def unseparated(content: Content) -> tuple[str, ...]:
     """Return for each layer with any the fault models that no vector of the proof tells from the specification."""
     claims = ProofDocument.view(content).claims
     return tuple(
-        f"layer {claim.layer}: no vector tells the specification from: {'; '.join(claim.unseparated)}"
+        f"Layer {claim.layer}: no vector tells the specification from: {'; '.join(claim.unseparated)}"
         for claim in claims
         if claim.unseparated
     )

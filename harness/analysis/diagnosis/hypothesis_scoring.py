@@ -18,7 +18,7 @@ from harness.operators.fault_models import FaultModel, Single
 
 VECTORS_LOOKED_AT = 2048
 PLACED_ROWS = 32  # vectors whose terms are in memory together
-PLACED_TERMS = 1 << 30  # of all sums at all places that are tried
+PLACED_TERMS, PLACED_ADDITIONS = 1 << 31, 1 << 20  # of all sums, and of one, at all places that are tried
 SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what was found
 
 
@@ -69,7 +69,7 @@ def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]
     The latter are the right output where the mistake changes no other column, so that they are not named besides.
     """
     expected = case.expected[rows]
-    columns: Array = case.differing.any(axis=0)
+    columns = np.asarray(case.differing.any(axis=0))
     place, positions = np.arange(len(columns)), math.prod(case.layer.output.shape[1:])
     last = {"columns": place >= columns.argmax()}
     if 1 < positions < len(columns):
@@ -77,7 +77,7 @@ def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]
     parts = [*((f"the last {name}", places, 1) for name, places in last.items()), ("some columns", columns, 2)]
     for mistake in mistakes:
         yield mistake
-        differs = difference_map(expected, mistake.output).any(axis=0)
+        differs = np.asarray(difference_map(expected, mistake.output).any(axis=0))
         for name, places, fallback in parts:
             output = np.where(places, mistake.output, expected) if differs[~places].any() else expected
             cause = f"{mistake.cause}, in {name} only"
@@ -87,27 +87,21 @@ def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]
 def _at_one_place(case: Case, rows: Array) -> Iterator[FaultModel]:
     """Yield faults at one place of a sum, at that which explains most values of the first rows."""
     few = rows[:PLACED_ROWS]
-    actual, tried = case.actual[few], max(PLACED_TERMS // (case.layer.operations or 1) // len(few), 16)
     for fault in case.layer.placed_faults(*_at(case.inputs, few)):
-        places = range(fault.places)
-        matches = {
-            place: -_count(difference_map(fault.output(place), actual))
-            for place in (*places[: tried // 2], *places[tried // 2 :][-(tried // 2) :])
-        }
-        if not matches:
+        if not fault.places:
             continue
-        best = max(matches, key=lambda place: matches[place])
-        outputs = [_placed(case.layer, fault.cause, best, _at(case.inputs, part)) for part in _parts(rows)]
+        tried = min(PLACED_TERMS // (fault.places * case.layer.size * len(few)), PLACED_ADDITIONS // fault.places)
+        places, half = range(fault.places), max(tried // 2, 8)
+        matches = {
+            place: np.count_nonzero(~difference_map(fault.output(place), case.actual[few]))
+            for place in (*places[:half], *places[half:][-half:])
+        }
+        best = max(matches, key=matches.__getitem__)
+        outputs = []
+        for part in np.array_split(rows, -(-len(rows) // PLACED_ROWS)):
+            again = {other.cause: other for other in case.layer.placed_faults(*_at(case.inputs, part))}
+            outputs.append(again[fault.cause].output(best))
         yield FaultModel(fault.cause, fault.right, np.concatenate(outputs), SOME_COLUMNS, fallback=1)
-
-
-def _placed(layer: Layer, cause: str, place: int, inputs: tuple[Array, ...]) -> Array:
-    """Return the output of a fault at a place."""
-    return next(fault.output(place) for fault in layer.placed_faults(*inputs) if fault.cause == cause)
-
-
-def _parts(rows: Array) -> list[Array]:
-    return np.array_split(rows, -(-len(rows) // PLACED_ROWS))
 
 
 def _judge(case: Case, rows: Array, mistakes: Iterable[FaultModel], v: Single | None) -> Diagnosis:
