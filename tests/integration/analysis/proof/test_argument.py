@@ -88,12 +88,12 @@ def test_every_step_has_its_questions_in_order(workshop: Workshop) -> None:
         for layer in RESIDUAL.layers
     }
     board, reference = Side.BOARD, Side.REFERENCE
-    rounded = [(ProofStep.QUANTIZATION, side) for side in (reference, board, board, board)]
+    rounded = [(ProofStep.QUANTIZATION, side) for side in (reference, *[board] * 5)]
     summed = [*((ProofStep.ACCUMULATION, side) for side in (reference, board, board, board))]
     summed += [(ProofStep.REQUANTIZATION, side) for side in (reference, board, board)]
+    by_operator = {"QuantizeLinear": rounded, "QGemm": summed, "Add": [(ProofStep.OTHERS, board)] * 2}
     assert by_layer == {
-        layer.name: {"QuantizeLinear": rounded, "QGemm": summed}.get(layer.operator, [(ProofStep.OTHERS, board)])
-        for layer in RESIDUAL.layers
+        layer.name: by_operator.get(layer.operator, [(ProofStep.OTHERS, board)]) for layer in RESIDUAL.layers
     }
     assert [question.step for question in asked if question.layer is None] == [ProofStep.CONSTANTS] * 2
 
