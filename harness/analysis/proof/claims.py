@@ -31,7 +31,8 @@ class Question:
     """A query of a proof: `answer` returns the description of a counterexample, or nothing.
 
     On the way it notes what the program answered rightly.  `cases` is how many values are tried; `complete` says that
-    they are all possible values.  `observed` lists, after the answer, further relevant observations.
+    they are all possible values.  `observed` lists, after the answer, further relevant observations.  `unseparated` are
+    the fault models that give the right values for all of them.
     """
 
     step: ProofStep
@@ -43,6 +44,7 @@ class Question:
     complete: bool
     answer: Callable[[Note], str]
     observed: Callable[[], str] = str
+    unseparated: tuple[str, ...] = ()
 
     def ask(self) -> Claim:
         """Return the answer, the hash of all that was found right on the way to it, and how long it took."""
