@@ -176,7 +176,7 @@ def _physical(job: Stated, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.fl
     if normalisation is not None:
         values = values * normalisation.range + normalisation.mean
     for index, axis in enumerate(job.stated.axes):
-        largest = max(abs(float(cut)) for cut in axis.cuts)
+        largest = max(abs(float(cut)) for cut in axis.cuts) or 1.0  # an input that is fixed at 0
         values[:, index] = values[:, index].round(6 - math.floor(math.log10(largest))) + 0.0  # no -0.0
     return values
 
