@@ -34,6 +34,7 @@ from harness.analysis.decide import vnnlib
 from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.partition import Axis, Sets
 from harness.core import strict_yaml
+from harness.core.arrays import UNREADABLE
 from harness.core.errors import RequestError
 from harness.core.safe_io import read_file
 
@@ -188,10 +189,11 @@ def table(path: Path, decisions: Sequence[str]) -> tuple[tuple[Axis, ...], Sets]
             names, units, wraps = (arrays[key] for key in ("axes", "units", "wraps"))
             cuts = [arrays[f"cuts_{index}"].astype(np.float64) for index in range(len(names))]
             best, outputs = arrays["advisories"], [str(name) for name in arrays["names"]]
-    except (OSError, ValueError, KeyError) as error:
+        vectors = len(names) == len(units) == len(wraps) and all(each.ndim == 1 for each in cuts)
+    except UNREADABLE as error:
         raise RequestError(f"cannot read the table {path}: {error}", hint) from error
-    shape = tuple(map(len, cuts))
-    if best.dtype != np.uint8 or best.shape != shape or not (len(names) == len(units) == len(wraps)):
+    shape = tuple(each.size for each in cuts)
+    if best.dtype != np.uint8 or best.shape != shape or not vectors:
         raise RequestError(f"{path}: advisories are {best.dtype} {best.shape}, the cuts give uint8 {shape}", hint)
     if outputs != [*decisions]:
         raise RequestError(

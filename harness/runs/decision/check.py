@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import AnySets, Sets
 from harness.analysis.decide.property import type_of_sets
 from harness.core import strict_json
-from harness.core.arrays import Array
+from harness.core.arrays import UNREADABLE, Array
 from harness.core.errors import RequestError
 from harness.model import load
 from harness.reference.runtime import OnnxRuntimeReference
@@ -126,7 +125,7 @@ def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress
 
 
 def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterator[Finding]:
-    stated, boxes, codes, inputs = witnesses(job.path, document)
+    stated, boxes, codes, inputs = witnesses(job, document)
     wanted = witness_sets(job.stated, decisions)
     each_once = np.array_equal(np.argwhere(wanted), boxes)
     yield Finding("witnesses", stated and each_once, f"{len(boxes):,} violated boxes have a witness each")
@@ -241,15 +240,25 @@ def stored(path: Path, *names: str) -> Any:
     """Return a stored array, or those of these names; RequestError if the file cannot be read."""
     try:
         found = np.load(path, allow_pickle=False)
-        return [found[name] for name in names] if names else found
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        return [found[name] for name in names] if names else found[...]
+    except UNREADABLE as error:
         raise RequestError(f"cannot read {path}: {error}", "copy the folder again from its source") from error
 
 
-def witnesses(path: Path, document: DecisionDocument | BoundsDocument) -> tuple[bool, Any, Any, Any]:
-    """Return whether the witnesses have the stated hash; their boxes, codes and inputs, (n, axes) each."""
-    boxes, codes, inputs = stored(path / WITNESSES, "boxes", "codes", "inputs")
-    sha256 = hashlib.sha256((path / WITNESSES).read_bytes()).hexdigest()
+def witnesses(job: Stated, document: DecisionDocument | BoundsDocument) -> tuple[bool, Any, Any, Any]:
+    """Return whether the witnesses have the stated hash; their boxes, codes and inputs, (n, axes) each.
+
+    RequestError for arrays of other types or shapes, and for boxes outside the domain.
+    """
+    path = job.path / WITNESSES
+    boxes, codes, inputs = stored(path, "boxes", "codes", "inputs")
+    types = boxes.dtype == np.uint16 and codes.dtype == np.uint8 and inputs.dtype == np.float32
+    shapes = boxes.shape == codes.shape == inputs.shape == (len(boxes), len(job.partition.axes))
+    if not types or not shapes or (boxes >= job.partition.shape).any():
+        raise RequestError(
+            f"{path}: its boxes, codes and inputs do not fit the domain", "copy it again from its source"
+        )
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     return sha256 == document.witnesses_sha256, boxes.astype(np.int64), codes, inputs
 
 

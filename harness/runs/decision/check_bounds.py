@@ -48,7 +48,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
 
 
 def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Runtime) -> Iterator[Finding]:
-    stated, boxes, codes, inputs = witnesses(job.path, document)
+    stated, boxes, codes, inputs = witnesses(job, document)
     violated = np.flatnonzero(bounded.violated(job.stated, reached))
     numbers = job.partition.numbers(boxes)
     each = np.array_equal(np.unique(numbers), violated)

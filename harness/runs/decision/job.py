@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +38,7 @@ from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import Partition, Sets, partition
 from harness.analysis.decide.property import MOST_DECISIONS, Property, read
 from harness.core import strict_json
+from harness.core.arrays import UNREADABLE
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
 from harness.core.errors import RequestError, ToolError
@@ -148,7 +148,7 @@ class Job(Stated):
                 regions, facts = stored["regions"], stored["facts"]
             codes, time_s, cpu_s, *by = facts
             found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
-        except (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, AttributeError, BadZipFile):
+        except UNREADABLE:
             return None
         whole = found.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
         return found if whole else None
