@@ -177,7 +177,8 @@ def _constant(text: str) -> Fraction:
 
 def _terms(text: str) -> list[Term]:
     """Return the terms of S-expressions; everything from ; to the end of a line is a comment."""
-    return _sequence(iter(TOKEN.findall(re.sub(r";[^\n]*", "", text))), top=True)
+    words = (token[0] for token in TOKEN.finditer(re.sub(r";[^\n]*", "", text)))
+    return _sequence(words, top=True)
 
 
 def _sequence(words: Iterator[str], *, top: bool) -> list[Term]:

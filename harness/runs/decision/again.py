@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import Partition, Sets
 from harness.analysis.decide.property import Rule
+from harness.core.console import ProgressBar
 from harness.runs.decision.slabs import CODES_OF_A_SLAB, Task
 
 ENGINE_CODES = 1_000_000_000
@@ -59,7 +61,7 @@ def slabs_differ(
     tasks: Sequence[Task],
     regions: Callable[[Task], Sets | None],
     random: np.random.Generator,
-    advance: Callable[[int], object],
+    progress: Callable[[str, int, int], AbstractContextManager[ProgressBar]],
 ) -> tuple[list[int], str]:
     """Decide random slabs again; return the first codes of those with other decisions than `regions`, and the work.
 
@@ -69,11 +71,12 @@ def slabs_differ(
     mean = max(1, sum(task.code_vectors for task in usable) // max(1, len(usable)))
     chosen = random.permutation(len(usable))[: max(1, ENGINE_CODES // mean)]
     wrong, evaluator = [], Evaluator(tasks[0].network, tasks[0].rule)
-    for task in (usable[index] for index in chosen):
-        decided, stored = evaluator.decide(task.low, task.extent, task.segments, task.shape), regions(task)
-        if stored is None or not np.array_equal(decided, stored):
-            wrong.append(task.first)
-        advance(1)
+    with progress("random slabs", len(chosen), 0) as bar:
+        for task in (usable[index] for index in chosen):
+            decided, stored = evaluator.decide(task.low, task.extent, task.segments, task.shape), regions(task)
+            if stored is None or not np.array_equal(decided, stored):
+                wrong.append(task.first)
+            bar.advance(1)
     work = f"{len(chosen)} of {len(tasks)} whole slabs: {evaluator.work}"
     return sorted(wrong), f"{work}; one wrong slab is found with a probability of {len(chosen) / len(tasks):.3g}"
 

@@ -74,7 +74,9 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     yield of_verdict(document, counts)
     yield from _witnesses(job, document, decisions)
     random = np.random.default_rng(seed)
-    yield _slabs_again(job, random, progress)
+    wrong, work = again.slabs_differ(job.tasks, job.regions, random, progress)
+    differ = f"{len(wrong)} slabs differ, the first is {wrong[0]}; " if wrong else ""
+    yield Finding("slabs again", not wrong, differ + work)
     yield from _boxes_again(job, decisions, boxes, random, progress)
 
 
@@ -140,14 +142,6 @@ def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterato
     yield Finding("violations", violating and quantised and inside, shown)
 
 
-def _slabs_again(job: Job, random: np.random.Generator, progress: Progress) -> Finding:
-    tasks = job.tasks
-    with progress("random slabs", len(tasks), 0) as bar:
-        wrong, work = again.slabs_differ(tasks, job.regions, random, bar.advance)
-    text = f"{len(wrong)} slabs differ, the first is {wrong[0]}; " if wrong else ""
-    return Finding("slabs again", not wrong, text + work)
-
-
 def _boxes_again(
     job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress
 ) -> Iterator[Finding]:
@@ -179,10 +173,11 @@ def _boxes_again(
 
 def _set_of(evaluator: again.Evaluator, runs: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> int:
     """Return the decisions of all code vectors of these runs of codes."""
-    found, axes = 0, len(runs[0][0])
+    decided, axes = 0, len(runs[0][0])
+    one_region = [np.zeros(256, np.uint16)] * axes, (1,) * axes
     for low, high in runs:
-        found |= int(evaluator.decide(low, high - low + 1, [np.zeros(256, np.uint16)] * axes, (1,) * axes).flat[0])
-    return found
+        decided |= int(evaluator.decide(low.tolist(), (high - low + 1).tolist(), *one_region).flat[0])
+    return decided
 
 
 def _sample(

@@ -156,7 +156,7 @@ class Job(Stated):
     def regions(self, task: slabs.Task) -> Sets | None:
         """Return the stored decisions of a slab; None if there are none."""
         result = self.finished(task)
-        return result and result.regions
+        return None if result is None else result.regions
 
     def recheck_kept(self, progress: Progress) -> str:
         """Decide random slabs of those that are finished again, and return the work.
@@ -166,8 +166,7 @@ class Job(Stated):
         kept = [task for task in self.tasks if self._file(task).exists() and self.finished(task)]
         if not kept:
             return "no slab is finished"
-        with progress("finished slabs", len(kept), 0) as bar:
-            wrong, work = again.slabs_differ(kept, self.regions, np.random.default_rng(), bar.advance)
+        wrong, work = again.slabs_differ(kept, self.regions, np.random.default_rng(), progress)
         if wrong:
             raise RequestError(
                 f"{self.path}: the stored decisions of slab {wrong[0]} are not those of the network",
@@ -240,9 +239,10 @@ def opened(path: Path) -> Job:
         raise RequestError(f"{path}: a decision by bounds is not resumed", "harness verify checks it if it is finished")
     request = RequestDocument.read(path / REQUEST)
     found = reread(path, request)
-    if not (0 <= request.slab_axis < len(found.partition.axes) and request.slab_codes > 0):
+    axis, width = request.slab_axis, request.slab_codes
+    if not (0 <= axis < len(found.partition.axes) and 0 < width <= slabs.most_codes(found.partition, axis)):
         raise RequestError(f"{path}: {REQUEST} states no slabs of the domain", "start a new decision")
-    job = Job(path, found.network, found.stated, found.partition, request.slab_axis, request.slab_codes)
+    job = Job(path, found.network, found.stated, found.partition, axis, width)
     require_same(path, request, job.request)
     return job
 

@@ -286,8 +286,9 @@ def of_terms(content: bytes, rng: Random) -> bytes:
     """Assertions of a VNN-LIB file repeated, multiplied, nested, with numbers that expand."""
     terms = content.decode(errors="replace").splitlines()
     for _ in range(int(rng.integers(1, 5))):
-        at, times = int(rng.integers(len(terms))), int(2 ** rng.uniform(0, 12))
+        at = int(rng.integers(len(terms)))
         condition = terms[at].removeprefix("(assert ").removesuffix(")")
+        times = int(min(2 ** rng.uniform(0, 12), 200_000 / (1 + len(condition)) + 1))
         number = f"(assert (>= Y_0 {pick(rng, (*EXPONENTS, *NUMBERS))}))"
         more = pick(
             rng,

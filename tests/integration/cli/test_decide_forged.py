@@ -99,7 +99,7 @@ def test_damaged_slabs_and_requests_are_no_bugs(tmp_path: Path, cache: Path, mon
     np.savez(slab, regions=np.zeros(3, np.uint8), facts=np.array(["x"]))
     assert "slabs" in wrong(folder)
     changes: list[dict[str, Any]] = [
-        *({"slab_codes": 0}, {"slab_axis": 7}),
+        *({"slab_codes": 0}, {"slab_codes": 1 << 40}, {"slab_axis": 7}),
         *({"property": request["property"] | {"sha256": sha256}} for sha256 in ({}, {"../../x": "0" * 64})),
     ]
     for change in changes:
