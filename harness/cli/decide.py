@@ -84,6 +84,7 @@ def command(
         if resume:
             job = replace(decision.resumed(space.run(resume)), on_gpu=gpu)
             console.note(feasibility(job))
+            console.note(f"decided again: {job.recheck_kept(console.progress)}")
         else:
             network, file = space.model(str(model)), stated or _beside(space.model_file(str(model)))
             if bounds:

@@ -74,13 +74,18 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deep") from None
 
 
+def read_file(path: Path, flags: int = 0) -> bytes:
+    """Read a regular file of at most LARGEST_DOCUMENT bytes; OSError if it cannot be read, ValueError for others."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags), "rb") as file:  # do not wait for a pipe
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_DOCUMENT:
+            raise ValueError(f"{path.name} is not a file of at most {LARGEST_DOCUMENT >> 20} MiB")
+        return file.read()
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """Read the JSON object of a file, see `parse_json`; OSError if it cannot be read, ValueError if it is too large."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # do not wait for a pipe
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
-            raise ValueError(f"{path.name} is not a file of at most {LARGEST_DOCUMENT >> 20} MiB")
-        content = file.read()
+    content = read_file(path, os.O_NOFOLLOW)
     document = parse_json(content)
     if not isinstance(document, dict):
         raise ValueError(f"{path.name} is not a JSON object")  # noqa: TRY004 - about the file, not about an argument

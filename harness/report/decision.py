@@ -176,7 +176,7 @@ def _physical(job: Stated, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.fl
     if normalisation is not None:
         values = values * normalisation.range + normalisation.mean
     for index, axis in enumerate(job.stated.axes):
-        largest = max(abs(float(cut)) for cut in axis.cuts)
+        largest = max(abs(float(cut)) for cut in axis.cuts) or 1.0  # an input that is fixed at 0
         values[:, index] = values[:, index].round(6 - math.floor(math.log10(largest))) + 0.0  # no -0.0
     return values
 
@@ -200,7 +200,7 @@ def _checks(document: DecisionDocument | BoundsDocument) -> list[Check]:
     files = [("model.onnx", document.model.sha256), (WITNESSES, document.witnesses_sha256)]
     files += [(f"property/{name}", sha256) for name, sha256 in document.property.sha256.items()]
     return [
-        Check("Decide random boxes again with a second kernel and with ONNX Runtime.", "harness verify ."),
+        Check("Decide random slabs and boxes again, with other engines and with ONNX Runtime.", "harness verify ."),
         Check("The model, the property and the witnesses are those of this page.", sha256sum(*files)),
         Check("Print all witnesses: numbers of the box, codes, and input of the network.", python(_PRINT_WITNESSES)),
     ]

@@ -4,7 +4,7 @@ runs/<time>_case_<board>_<model>/
     case.yaml        the argument, in the format of gsn2x
     index.html       the page, with the picture argument.svg
     objectives.csv   the coverage of the objectives
-    evidence/        the files of the model, and the certificate of a decision, byte for byte
+    evidence/        the files of the model, and the certificate and decisions of a decision, byte for byte
     case.json        written last and atomically
 """
 
@@ -33,8 +33,9 @@ from harness.runs.cases.entries import (
     content_sha256,
     yaml_of,
 )
-from harness.runs.cases.evidence import DOCUMENTS, Leaf, contradictions, read
+from harness.runs.cases.evidence import CERTIFICATE, DOCUMENTS, Leaf, contradictions, read
 from harness.runs.cases.subject import Subject, require_kind
+from harness.runs.decision.certificate import PACKED
 from harness.runs.folder import RunFolder, now
 
 CERTIFICATES = ROOT / "docs" / "evidence" / "decide"
@@ -85,7 +86,7 @@ def named(paths: Iterable[Path], subject: Subject, runs: Path) -> dict[str, Leaf
 
 def _unusable(leaf: Leaf, subject: Subject) -> str:
     try:
-        return subject.staleness(leaf)
+        return subject.staleness(leaf) or subject.contradiction(leaf)
     except ToolError:
         raise
     except HarnessError as error:
@@ -133,6 +134,9 @@ def _kept(leaf: Leaf, folder: Path) -> Leaf:
     if leaf.path.is_dir():
         return read(leaf.path, folder)
     (folder / EVIDENCE).mkdir(exist_ok=True)
+    if leaf.entry.kind == CERTIFICATE:
+        packed = leaf.path.with_suffix(PACKED)
+        shutil.copyfile(packed, folder / EVIDENCE / packed.name)
     return read(Path(shutil.copyfile(leaf.path, folder / EVIDENCE / leaf.name)), folder)
 
 

@@ -38,10 +38,9 @@ from harness.runs.cases.evidence import (
     read,
 )
 from harness.runs.cases.subject import Subject, changed_sources
+from harness.runs.decision import certificate, check_bounds
 from harness.runs.decision import check as decision_check
-from harness.runs.decision import check_bounds
-from harness.runs.decision.entries import DecisionDocument
-from harness.runs.decision.job import is_by_bounds, verdict_of
+from harness.runs.decision.job import is_by_bounds
 from harness.runs.folder import ENVELOPE
 from harness.runs.verification import Claim, ClaimState, Wanted
 from harness.runs.verification.claims import (
@@ -200,7 +199,10 @@ def _current(leaf: Leaf, document: CaseDocument, subject: Subject | str) -> Leaf
         reason = error.message
     except HarnessError as error:
         return LeafFinding(leaf.name, LeafState.UNCHECKED, error.message)
-    return LeafFinding(leaf.name, LeafState.STALE, reason) if reason else None
+    if reason or isinstance(subject, str):
+        return LeafFinding(leaf.name, LeafState.STALE, reason)
+    text = subject.contradiction(leaf)
+    return LeafFinding(leaf.name, LeafState.FORGED, text) if text else None
 
 
 def _verified(leaf: Leaf, verifier: Verifier) -> LeafFinding:
@@ -311,7 +313,7 @@ class Verification:
         if leaf.entry.kind == FILE:
             return ()
         if leaf.entry.kind == CERTIFICATE:
-            return (claim("certificate", lambda: certificate(leaf.path)),)
+            return (claim("certificate", lambda: _certificate(leaf.path)),)
         if leaf.entry.kind == BOUNDS:
             with self.progress(f"bounds of {leaf.name}", 1):
                 return _claims(wcet.verify(leaf.path))
@@ -335,18 +337,7 @@ def _claims(found: Iterable[Any]) -> tuple[Claim, ...]:
     return tuple(Claim(each.claim, states[each.holds], each.finding) for each in found)
 
 
-def certificate(path: Path) -> str:
-    """Check that a certificate is consistent: its slabs cover the domain, its counts the boxes, without deciding them.
-
-    ContradictionError if it is not.
-    """
-    found = DecisionDocument.read(path)
-    axis = found.partition.axes[found.slab_axis]
-    codes = [code for slab in found.slabs for code in range(slab.first, slab.last + 1)]
-    _require(codes == list(range(axis.codes[0], axis.codes[1] + 1)), "its slabs do not cover the domain once")
-    total = sum(slab.code_vectors for slab in found.slabs)
-    _require(total == found.partition.code_vectors, "its slabs have another number of code vectors than the domain")
-    counts = found.counts
-    _require(counts.safe + counts.violated + counts.undecided == found.partition.boxes, "its counts are not the boxes")
-    _require(verdict_of(counts) == found.verdict, "its verdict does not follow from its counts")
-    return f"{len(found.slabs)} slabs cover the domain once; none of them was decided again"
+def _certificate(path: Path) -> str:
+    """Check that a certificate is consistent, without deciding slabs; its counts belong to `Subject.contradiction`."""
+    slabs = certificate.consistent(path).slabs
+    return f"{len(slabs)} slabs cover the domain once; none of them was decided again"

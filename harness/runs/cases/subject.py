@@ -17,7 +17,19 @@ from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
 from harness.runs.cases.entries import RequestEntry
-from harness.runs.cases.evidence import BOUNDS, DECISIONS, FILE, HYBRID, OF_A_PLAN, Leaf, files_of_model, layout
+from harness.runs.cases.evidence import (
+    BOUNDS,
+    CERTIFICATE,
+    DECISIONS,
+    FILE,
+    HYBRID,
+    OF_A_PLAN,
+    Leaf,
+    files_of_model,
+    layout,
+)
+from harness.runs.decision import certificate
+from harness.runs.decision.job import read_stated
 from harness.targets import bundle, codegen
 
 NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "harness/cli/case")
@@ -63,6 +75,20 @@ class Subject:
             stated = leaf.document.property["sha256"]
             return next(filter(None, (self._changed_file(name, sha256) for name, sha256 in stated.items())), "")
         return self._changed_program(leaf)
+
+    def contradiction(self, leaf: Leaf) -> str:
+        """Return why a certificate is not that of the decisions beside it; empty if it is, and for other evidence.
+
+        The certificate must not be stale.
+        """
+        if leaf.entry.kind != CERTIFICATE:
+            return ""
+        try:
+            file = self.files[next(iter(leaf.document.property["sha256"]))]
+            certificate.read(leaf.path, read_stated(self.model_file.parent, self.network, file))
+        except RequestError as error:
+            return error.message
+        return ""
 
     def _changed_file(self, name: str, sha256: str) -> str:
         path = self.files.get(name)

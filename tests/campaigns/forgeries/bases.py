@@ -11,15 +11,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from tests.support import builders
 from tests.support.cli.command import User
+from tests.support.decide.domains import random_domain
 
 LAYERS = (4, 6, 3)
 ON_HOST = ("--board", "host", "--items", "c,c")
 RUN = ("--vectors", "300", "--chunk", "100", "--trace", "12")
 PROVE = ("--vectors", "300", "--floats", "thresholds")
 MEASURE = ("--samples", "500")
+CODES = 40
+"""Codes of each of the three inputs of a decision."""
 BASES = {
     "run": "a run on the board `host`: identical",
     "wrong": "the same with a kernel that rounds half away from zero: differs",
@@ -31,6 +35,8 @@ BASES = {
     "proof": "a proof on `host`: holds",
     "refuted": "a proof of the wrong kernel: fails",
     "emulated": "a run on an emulated board: identical",
+    "decision": "a decision of a property for every code vector: violated",
+    "bounded_decision": "a decision of the same property with `--bounds`",
 }
 
 
@@ -111,6 +117,30 @@ class Bases:
     def emulated(self) -> Path:
         """Return a run on an emulated board."""
         return self._made("run", "--board", "kv260", "--items", "c,c", *RUN)
+
+    @cached_property
+    def decision(self) -> Path:
+        return self._decided("decision")
+
+    @cached_property
+    def other_decision(self) -> Path:
+        """Return a decision of the same property of a network with other weights."""
+        return self._decided("other_decision", other_weights=True)
+
+    @cached_property
+    def bounded_decision(self) -> Path:
+        return self._decided("bounded_decision", "--bounds")
+
+    def _decided(self, name: str, *options: str, other_weights: bool = False) -> Path:
+        folder = self.user.folder / name
+        folder.mkdir()
+        domain = random_domain(1, codes=CODES, argmax=True, float_output=True)
+        if other_weights:
+            weights = next(each for each in domain.model.graph.initializer if each.name == "layer_1_weights")
+            weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights)[::-1].copy(), weights.name))
+        model, stated = domain.write(folder, property="robust", axes=domain.axes())
+        asked = ("decide", *options, "--model", str(model), "--property", str(stated), "--json")
+        return Path(self.user.harness(*asked, **self.environment).document["run"])
 
     def _model(self, name: str, seed: int) -> Path:
         path = self.user.folder / f"{name}.onnx"

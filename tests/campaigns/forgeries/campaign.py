@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,16 @@ def verified(bases: Bases, run: Path, *, with_key: bool = False) -> Seen:
     if code == UNREADABLE:
         return Seen(code, (), out)
     found = json.loads(out)["claims"]
-    against = [claim for claim in found if claim["state"] == "not ok" or (claim["needed"] and claim["state"] != "ok")]
-    return Seen(code, tuple(claim["claim"] for claim in against), against[0]["text"] if against else "")
+    against = [claim for claim in found if _speaks_against(claim)]
+    text = against[0].get("text") or against[0]["finding"] if against else ""
+    return Seen(code, tuple(claim["claim"] for claim in against), text)
+
+
+def _speaks_against(claim: dict[str, Any]) -> bool:
+    """Return whether a claim of a run, or of a decision, is an objection."""
+    if "holds" in claim:
+        return not claim["holds"]
+    return claim["state"] == "not ok" or (claim["needed"] and claim["state"] != "ok")
 
 
 def signed(bases: Bases, run: Path) -> bool:

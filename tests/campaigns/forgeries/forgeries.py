@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.campaigns.forgeries import (
     of_boards,
+    of_decisions,
     of_documents,
     of_measurements,
     of_models,
@@ -22,10 +23,12 @@ KINDS = {
     "measurement": "A time, a statistic or an output was not measured.",
     "format": "A file contradicts itself or has an unknown entry; a report differs from run.json.",
     "times": "The times of the run contradict each other.",
+    "decision": "A decision of a property claims sets, counts or numbers that its network does not have.",
     "signature": "The signature is not from the laboratory, or belongs to another run.",
 }
 MODULES = (
     *(of_boards, of_results, of_proofs, of_sources),
     *(of_models, of_measurements, of_documents, of_signatures),
+    of_decisions,
 )
 FORGERIES = tuple(forgery for module in MODULES for forgery in module.FORGERIES)

@@ -272,6 +272,9 @@ def test_changed_evidence_is_found(user: User, tmp_path: Path) -> None:
         ({"axes": [{"name": f"x{i}", "cuts": [0, 1, 1]} for i in range(3)]}, "cuts 1 and 1 do not increase"),
         ({"axes": [{"name": f"x{i}", "cuts": [0, ".inf"]} for i in range(3)]}, "is no finite number"),
         ({"axes": [{"name": f"x{i}", "from": 0, "to": 1} for i in range(3)]}, "state `cuts`, or `from`"),
+        ({"axes": [{"name": f"x{i}", "cuts": [0, "1e999999999"]} for i in range(3)]}, "'1e999999999' is no finite"),
+        ({"axes": [{"name": f"x{i}", "cuts": [0, "1e308*pi"]} for i in range(3)]}, "is no finite number"),
+        ({"axes": [{"name": f"x{i}", "from": 0, "to": 1, "intervals": 9999} for i in range(3)]}, "has 1e+12 boxes"),
         ({"property": "robast"}, "robust, similar-to-table or output-in"),
         ({"property": "similar-to-table", "table": "none.npz"}, "cannot read the table"),
         ({"property": "output-in", "vnnlib": "none.vnnlib"}, "cannot read"),
@@ -287,6 +290,28 @@ def test_a_wrong_property_is_refused_without_a_folder(
     ended = decide(user, *domain.write(tmp_path, **stated))
     assert (ended.code, message in ended.err) == (2, True), ended.err
     assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_a_repeated_key_of_a_property_is_refused(user: User, tmp_path: Path) -> None:
+    model, stated = random_domain(0, argmax=True).write(tmp_path, property="robust", axes=[])
+    stated.write_text(f"property: output-in\nvnnlib: a.vnnlib\n{stated.read_text()}")
+    ended = decide(user, model, stated)
+    assert (ended.code, "property.yaml:4: not valid YAML: the key property is repeated" in ended.err) == (2, True)
+
+
+def test_an_input_may_be_fixed(user: User, tmp_path: Path) -> None:
+    domain = random_domain(5, float_output=True)
+    fixed = Domain(domain.model, (domain.cuts[0][[2, 2]], *domain.cuts[1:]))
+    ended = decide(user, *fixed.write(tmp_path, property="robust", axes=fixed.axes()))
+    np.testing.assert_array_equal(np.load(folder_of(ended) / "decisions.npy"), by_brute_force(fixed))
+    assert user.harness("verify", str(folder_of(ended))).code == 0
+    text = "".join(f"(declare-const {name} Real)\n" for name in ("X_0", "X_1", "X_2", "Y_0", "Y_1", "Y_2"))
+    for index, value in enumerate((0.0, *(float(cuts[1]) for cuts in domain.cuts[1:]))):
+        text += f"(assert (= X_{index} {value!r}))\n"
+    (tmp_path / "point.vnnlib").write_text(f"{text}(assert (or (>= Y_0 Y_1) (> Y_1 Y_0)))")
+    ended = decide(user, *fixed.write(tmp_path, property="output-in", vnnlib="point.vnnlib"))
+    assert (ended.code, ended.document["partition"]["code_vectors"]) == (1, 1), ended.err
+    assert user.harness("verify", str(folder_of(ended))).code == 0
 
 
 def test_a_table_of_another_network_is_refused(user: User, tmp_path: Path) -> None:
