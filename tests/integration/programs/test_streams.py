@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.analysis.compare import difference_map
@@ -16,6 +18,7 @@ from harness.core.file_digest import file_sha256
 from harness.model import stream as streams
 from harness.plan import plan
 from harness.plan.plan import Plan
+from harness.reference import generated
 from harness.reference.stream import StreamReference
 from harness.targets import codegen, shares_buffers
 from tests.support.programs.board_program import Patch, build_patched
@@ -73,6 +76,22 @@ def test_wrong_histories_are_found_and_named(host: Profile, tmp_path: Path, obje
     own = [case for case in cases(STREAM.network, VECTORS, right, dict(enumerate(found))) if case.own]
     assert [case.layer.name for case in own] == ["history_b"]
     assert cause in [hypothesis.cause for hypothesis in diagnose(own[0]).complete]
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+def test_streams_begin_after_many_executions_too(host: Profile, tmp_path: Path, objects: Path, wrong: bool) -> None:
+    """A stream that is not reset beyond 2^20 executions has the frames of the one before."""
+    late = BEGINS.replace("(execution % 8u) <= 0u", "((execution % 8u) <= 0u) && (execution < 1048576u)")
+    built = build_patched(
+        planned(host), host, tmp_path, [Patch("network.c", BEGINS, late)] if wrong else [], objects=objects
+    )
+    option, executions = generated.windows(16, STREAM.network.steps)
+    np.save(tmp_path / "vectors.npy", VECTORS)
+    done = built.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--executions", 1, *option)
+    answer = json.loads(done.stdout)
+    assert answer["blocks"] == len(VECTORS) + executions
+    found = re.match("layer history_.: execution ([0-9]+) changes its output", answer["fault"])
+    assert (int(found[1]) if found else None) == (1 << 20 if wrong else None)
 
 
 @pytest.mark.parametrize("compiler", [GNU, pytest.param("gcc", marks=pytest.mark.campaign)])
