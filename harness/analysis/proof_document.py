@@ -10,7 +10,7 @@ from pydantic import Field
 from harness.boards.identity import BoardIdentity
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 
-SCHEMA = 5
+SCHEMA = 6
 
 Checked = CheckedBy("proof")
 
@@ -57,5 +57,5 @@ class ProofDocument(Document):
 
     @classmethod
     def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a proof of schema 1 to 3 in the form of schema 4: they asked other questions, in the same form."""
+        """Return a proof of an earlier schema in the form of this one: it asked other questions, in the same form."""
         return {**content, "schema": SCHEMA}

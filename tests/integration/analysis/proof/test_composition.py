@@ -9,6 +9,7 @@ import pytest
 
 from harness import targets
 from harness.analysis.proof import Claim, composition
+from harness.core.errors import BoardError
 from harness.execution import program
 from harness.model.network import Network
 from harness.plan.plan import Plan, Sync
@@ -24,6 +25,7 @@ RESIDUAL = parse(builders.random_network(np.random.default_rng(2), (4, 6, 6, 5),
 LAST_ALONE = "when nobody asks for the activations before it, which need not be handed out then, the last is the same"
 
 
+MEASURED = "with the options of a measurement the network gives the same activations"
 REPEATED = "every execution of the network in one process gives the same activations"
 LATE = "the other items wait for item {}, also if it is late by "
 SHIFTED = "items that are shifted against each other do not disturb each other, in blocks of "
@@ -52,6 +54,7 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
         *delayed,
         REPEATED,
         LAST_ALONE,
+        MEASURED,
     ]
     assert failing(claims) == []
     assert not any(claim.question.complete for claim in claims)
@@ -63,6 +66,7 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
         *slowed,
         VECTORS * width * repeated.passes,
         2 * VECTORS * net.layers[-1].size,
+        VECTORS * (6 * width + 4 * net.layers[-1].size),
     ]
     assert f"{repeated.executions:,} executions in blocks of 1 to 4 vectors" in claims[10].question.method
 
@@ -125,7 +129,7 @@ def test_a_wrong_buffer_is_found_though_every_stage_is_right(workshop: Workshop,
     assert trial.refuted() == {}
     claims = trial.composed()
     in_blocks = [claim for claim in claims if not claim.question.statement.endswith("blocks of 1")]
-    assert len(in_blocks) == 10
+    assert len(in_blocks) == 11
     assert all(claim.counterexample for claim in in_blocks)
 
 
@@ -164,7 +168,7 @@ def test_a_right_program_with_an_arena_holds(workshop: Workshop, net: Network, s
 def test_a_wrong_buffer_in_an_arena_is_found(workshop: Workshop, old: str, new: str) -> None:
     trial = workshop.trial(CHAIN, [Patch("network.c", old, new)], reuse=targets.shares_buffers)
     in_blocks = [claim for claim in trial.composed() if not claim.question.statement.endswith("blocks of 1")]
-    assert len(in_blocks) == 10
+    assert len(in_blocks) == 11
     assert all(claim.counterexample for claim in in_blocks)
 
 
@@ -192,7 +196,7 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Wor
         Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
     ]
     trial = workshop.trial(CHAIN, patches)
-    assert failing(trial.composed()) == [LAST_ALONE]
+    assert failing(trial.composed()) == [LAST_ALONE, MEASURED]
     np.save(trial.probe.scratch / "vectors.npy", np.zeros((9, 5), np.float32))
     layers = CHAIN.layers
     done = program.execute_chunk(
@@ -203,6 +207,67 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Wor
     wrong = program.collect_alone(trial.probe.deployed, done.deployed, layers[-1], 9)
     right = program.collect(trial.probe.deployed, done, [len(layers) - 1], layers, trial.probe.scratch)
     assert (wrong == right[len(layers) - 1] ^ 1).all()
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "warmup == 3",
+        "repeat > 1",
+        "fifo",
+        "time == TIME_ITEM",
+        "time == TIME_LAYER",
+        "dump == DUMP_LAST && options->warmup",
+    ],
+)
+def test_a_program_that_is_wrong_in_a_mode_of_measurements_is_found(workshop: Workshop, mode: str) -> None:
+    patches = [
+        Patch("network.c", INIT, f"{INIT}    wrong = options->{mode};\n"),
+        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int wrong;"),
+        Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= wrong != 0;"),
+    ]
+    [claim] = measured(workshop, patches)
+    if mode == "fifo" and claim.observed:
+        pytest.skip("this system permits no --fifo")
+    assert not claim.holds
+
+
+def measured(workshop: Workshop, patches: list[Patch]) -> list[Claim]:
+    return [claim for claim in workshop.trial(CHAIN, patches).composed() if claim.question.statement == MEASURED]
+
+
+START = "void schedule_start(const struct options *options)\n{\n"
+
+
+def test_a_priority_that_the_system_refuses_is_an_assumption(workshop: Workshop) -> None:
+    refuses = f'{START}    if (options->fifo)\n        fail(EXIT_SYSTEM, "no priority of --fifo");\n'
+    [claim] = measured(workshop, [Patch("kernels/program/schedule.c", START, refuses)])
+    assert claim.holds
+    assert claim.observed.startswith("--fifo was refused and left out: the program on the board failed")
+    assert len(composition.untried([None, claim.observed])) == 1
+    assert composition.untried([None, ""]) == []
+
+
+def test_a_program_that_fails_with_a_priority_alone_is_no_answer(workshop: Workshop) -> None:
+    fails = f'{START}    if (options->fifo)\n        fail(EXIT_SYSTEM, "no");\n'
+    with pytest.raises(BoardError, match="inference: no"):
+        measured(workshop, [Patch("kernels/program/schedule.c", START, fails)])
+
+
+def test_all_vectors_pass_with_the_last_dump_alone_and_no_times(workshop: Workshop) -> None:
+    patches = [
+        Patch("network.c", INIT, f"{INIT}    alone = options->dump == DUMP_LAST && options->time == TIME_NONE;\n"),
+        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int alone;"),
+        Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
+    ]
+    trial = workshop.trial(CHAIN, patches)
+    np.save(trial.probe.scratch / "vectors.npy", np.zeros((9, 5), np.float32))
+    done = program.execute_chunk(
+        trial.probe.deployed, 0, trial.probe.scratch / "vectors.npy", 9, CHAIN.layers, [], 60, deployment=True
+    )
+    assert done.deployed is not None
+    assert done.deployed.path.parent.name == "untimed"
+    assert done.deployed.sha256 != done.sha256[-1]
 
 
 def shared_scratch(made: Plan) -> list[Patch]:
