@@ -80,14 +80,14 @@ static void parse_delay(char *text, long *delay_us)
     fail_unknown_item(text);
 }
 
-/* NUMBER:SEED */
-static long long parse_seeded(const char *option, char *text, const char *unit, long long high, uint64_t *seed)
+/* NUMBER:NUMBER, such as COUNT:SEED */
+static long long parse_pair(const char *option, char *text, const char *form, long long high, uint64_t *second)
 {
     char *colon = strchr(text, ':');
     if (!colon)
-        fail(EXIT_USAGE, "--%s %s: expected %s:SEED", option, text, unit);
+        fail(EXIT_USAGE, "--%s %s: expected %s", option, text, form);
     *colon = '\0';
-    *seed = (uint64_t)parse_number(option, colon + 1, 0, INT_MAX);
+    *second = (uint64_t)parse_number(option, colon + 1, 0, INT_MAX);
     return parse_number(option, text, 1, high);
 }
 
@@ -158,15 +158,15 @@ static void apply(struct options *options, int option, char *value)
     case OPTION_TRACE: options->trace = true; break;
     case OPTION_DELAY: parse_delay(value, options->delay_us); break;
     case OPTION_RANDOM_DELAY:
-        options->random_delay_us = (long)parse_seeded("random-delay", value, "MICROSECONDS", 1000000, &options->random_seed);
+        options->random_delay_us = (long)parse_pair("random-delay", value, "MICROSECONDS:SEED", 1000000, &options->random_seed);
         break;
     case OPTION_JITTER:
-        options->jitter_ns = (long)parse_seeded("jitter-ns", value, "NANOSECONDS", 1000000000, &options->random_seed);
+        options->jitter_ns = (long)parse_pair("jitter-ns", value, "NANOSECONDS:SEED", 1000000000, &options->random_seed);
         break;
     case OPTION_TASK: options->task = value; break;
     case OPTION_RANDOM_VECTORS:
         options->generator = GENERATE_RANDOM;
-        options->generated = (size_t)parse_seeded("random-vectors", value, "COUNT", MOST_VECTORS, &options->generator_seed);
+        options->generated = (size_t)parse_pair("random-vectors", value, "COUNT:SEED", MOST_VECTORS, &options->generator_seed);
         break;
     case OPTION_PAIR_VECTORS:
         options->generator = GENERATE_PAIRS;
@@ -180,7 +180,8 @@ static void apply(struct options *options, int option, char *value)
     case OPTION_EXECUTIONS: options->executions = (size_t)parse_number("executions", value, 1, INT_MAX); break;
     case OPTION_WINDOWS: parse_windows(value, options); break;
     case OPTION_EVERY_SIZE:
-        options->every_size = (size_t)parse_number("every-size", value, 1, (long long)network.block_capacity);
+        options->every_size = (size_t)parse_pair("every-size", value, "N:VECTORS", (long long)network.block_capacity,
+                                                 &options->size_vectors);
         break;
     case OPTION_PIN: parse_cores(value, options->core); break;
     case OPTION_FIFO: options->fifo = (int)parse_number("fifo", value, 1, 99); break;
@@ -193,7 +194,7 @@ static void apply(struct options *options, int option, char *value)
                          "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
                          "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--random-block SEED] "
                          "[--executions N [--windows EXECUTIONS:FIRST,...]] "
-                         "[--jitter-ns NANOSECONDS:SEED] [--stage NAME [--sweep N] | --task NAME [--every-size N] [--tables]] | "
+                         "[--jitter-ns NANOSECONDS:SEED] [--stage NAME [--sweep N] | --task NAME [--every-size N:VECTORS] [--tables]] | "
                          "(--stage NAME | --task NAME) (--random-vectors COUNT:SEED | --pair-vectors 0|1) --out FOLDER | "
                          "--readings N --out FOLDER | --tables --out FOLDER | --devices | --version");
     }

@@ -38,7 +38,8 @@ struct options {
     size_t window;       /* then so many executions with the numbers from each of these on */
     size_t window_count;
     uint64_t window_first[MOST_WINDOWS];
-    size_t every_size;   /* of a launch: then one execution of each number of vectors from 1 to this; 0: none */
+    size_t every_size;     /* of a launch: then executions of each number of vectors from 1 to this; 0: none */
+    uint64_t size_vectors; /* so many vectors of each number, at least one execution */
     size_t warmup;  /* executions of the first block that are not recorded */
     size_t repeat;  /* recorded executions of every block */
     int fifo;       /* SCHED_FIFO priority of the item threads, 0: leave as it is */

@@ -37,8 +37,8 @@ probe_function probe_stage;
  * A vector is a row of bytes: those of each source of the launch, one behind the other.  Each task that is dumped, with
  * --dump last each that something outside the launch reads, writes its output to DIR/<task>.npy.  With --executions
  * the vectors pass again until there were so many executions, and each output must be the one of the first time.  With
- * `--windows EXECUTIONS:FIRST,...` so many more executions follow from each number FIRST on, and with `--every-size N`
- * one of each number of vectors from 1 to N.
+ * `--windows EXECUTIONS:FIRST,...` so many more executions follow from each number FIRST on, and with
+ * `--every-size N:VECTORS` one of each number of vectors from 1 to N, or several with at least VECTORS together.
  * Every buffer of the program holds a pattern wherever this execution has nothing to read or write: a change of the
  * pattern, or of a source, is a fault.  With --tables all tables are read again at the end, and written.
  */

@@ -175,7 +175,7 @@ static void read_vectors(struct trial *trial)
 {
     for (size_t done = 0, next; done < trial->execution.vectors; done = next) {
         if (trial->vectors.next == trial->vectors.count)
-            vectors_rewind(&trial->vectors);
+            vectors_seek(&trial->vectors, 0);
         const size_t left = trial->vectors.count - trial->vectors.next;
         next = done + left < trial->execution.vectors ? done + left : trial->execution.vectors;
         vectors_read(&trial->vectors, trial->rows + done * trial->vectors.row, next - done);
@@ -209,6 +209,19 @@ static void execute_block(struct trial *trial)
     trial->again |= trial->first == 0;
 }
 
+/* Blocks of `size` vectors until so many have passed, from vector `size` on: other rows hold them than in a pass. */
+static void execute_size(struct trial *trial, size_t size)
+{
+    trial->first = size % trial->vectors.count;
+    vectors_seek(&trial->vectors, trial->first);
+    size_t passed = 0;
+    do {
+        trial->execution.vectors = size;
+        execute(trial);
+        passed += size;
+    } while (passed < trial->options->size_vectors && !trial->probed.fault[0]);
+}
+
 /* Whether a pass is under way, or another one has to begin. */
 static bool is_to_pass(const struct trial *trial)
 {
@@ -225,10 +238,8 @@ static void execute_all(struct trial *trial)
         for (size_t n = 0; n < options->window && !trial->probed.fault[0]; ++n)
             execute_block(trial);
     }
-    for (size_t size = 1; size <= options->every_size && !trial->probed.fault[0]; ++size) {
-        trial->execution.vectors = size;
-        execute(trial);
-    }
+    for (size_t size = 1; size <= options->every_size && !trial->probed.fault[0]; ++size)
+        execute_size(trial, size);
 }
 
 /* Every buffer of the program, but for those that the launch writes and nobody asks for. */

@@ -39,6 +39,8 @@ REPEATED_BLOCK = 4
 """The largest block of repeated executions.  Blocks are small, so that there are many executions."""
 SMALL_BLOCK = 2
 """The largest block for wide tensors, and for items that get fewer vectors (`Effort.limited`)."""
+SMALL_SIZES = 256
+"""The least number of vectors that pass in blocks of each size: swapped rows may be equal by chance."""
 OUTPUTS_OF_A_BLOCK = 1 << 15
 
 
@@ -210,16 +212,18 @@ def questions(
         if any(layers[task.layer].steps_of_stream > 1 for task in launch.tasks):
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
         trial = Trial(program.plan, launch, vectors, references, effort.of_launch(launch.item))
-        yield _in_buffers(trial, probe, effort.largest_size(launch.item, program.plan.block))
-        largest = SMALL_BLOCK if launch.item in effort.limited else REPEATED_BLOCK
-        yield _repeated(trial, probe, effort, largest, program.tables)
+        largest = effort.largest_size(launch.item, program.plan.block)
+        yield _in_buffers(trial, probe, largest, SMALL_SIZES if launch.item not in effort.limited else 0)
+        block = SMALL_BLOCK if launch.item in effort.limited else REPEATED_BLOCK
+        yield _repeated(trial, probe, effort, block, program.tables)
 
 
-def _in_buffers(trial: Trial, probe: Probe | None, largest: int) -> Question:
+def _in_buffers(trial: Trial, probe: Probe | None, largest: int, least: int) -> Question:
     rows, block = trial.count, trial.plan.block
     found = generated.passes(rows, block, SEED, 1)
-    options = ["--dump", "all", "--random-block", str(SEED), "--every-size", str(largest)]
-    executions = found.executions + largest
+    options = ["--dump", "all", "--random-block", str(SEED), "--every-size", f"{largest}:{least}"]
+    of_sizes = [max(-(-least // size), 1) for size in range(1, largest + 1)]
+    executions, more = found.executions + sum(of_sizes), sum(size * n for size, n in enumerate(of_sizes, 1))
     return Question(
         ProofStep.EXECUTION,
         Side.BOARD,
@@ -227,10 +231,10 @@ def _in_buffers(trial: Trial, probe: Probe | None, largest: int) -> Question:
         f"{trial.name}: the schedule's function gives the right outputs in the schedule's buffers, and changes nothing "
         "else",
         f"{rows:,} vectors of activations, extreme, random and equal values at its inputs, in {found.executions:,} "
-        f"blocks of 1 to {block} vectors, then one block of each size from 1 to {largest}; outputs hold a pattern, "
-        "zeros, ones, random bytes or former outputs before; inputs and the rest of all buffers are compared "
+        f"blocks of 1 to {block} vectors, then {more:,} in blocks of every size from 1 to {largest}; outputs hold a "
+        "pattern, zeros, ones, random bytes or former outputs before; inputs and the rest of all buffers are compared "
         "afterwards",
-        (rows + largest * (largest + 1) // 2) * sum(task.size for task in trial.tasks),
+        (rows + more) * sum(task.size for task in trial.tasks),
         complete=False,
         answer=lambda note: trial.wrong(probe, options, executions, trial.tasks, note),
     )

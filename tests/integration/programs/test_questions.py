@@ -153,14 +153,16 @@ def test_windows_of_executions_and_every_size_are_counted(
     program: BoardProgram, tmp_path: Path, vectors: Array, expected: tuple[Array, ...], asked: list[str]
 ) -> None:
     given = expected[0].view(np.uint8) if asked else vectors
-    sizes = ["--every-size", BLOCK] if asked else []
+    sizes = ["--every-size", f"{BLOCK}:100"] if asked else []
     option, executions = generated.windows(16)
     answer = ask(
         program, tmp_path, given, *asked, "--block", 4, "--random-block", 1, "--executions", 500, *option, *sizes
     )
     passed = generated.passes(VECTORS, 4, 1, 500).executions + executions
     assert answer["fault"] == ""
-    assert answer["executions" if asked else "blocks"] == passed + (BLOCK if asked else 0)
+    assert answer["executions" if asked else "blocks"] == passed + (
+        sum(-(-100 // size) for size in range(1, BLOCK + 1)) if asked else 0
+    )
     assert option[1].startswith(f"16:{2**16 - 8},{2**17 - 8},")
     assert option[1].endswith(f",{2**53 - 8}")
 
@@ -266,7 +268,8 @@ def test_any_two_of_more_columns_have_every_pair_in_one_arrangement() -> None:
         (["--executions", "5", "--windows", "5:x"], "--windows x: expected a whole number from 0"),
         (["--executions", "5", "--windows", "5:" + "1," * 65], "--windows: expected at most 64"),
         (["--windows", "5:1"], "usage: inference"),
-        (["--every-size", "5"], "usage: inference"),
+        (["--every-size", "5:1"], "usage: inference"),
+        (["--task", "quantize", "--every-size", "5"], "--every-size 5: expected N:VECTORS"),
         (["--executions", "0"], "--executions 0: expected a whole number from 1"),
         (["--random-block", "x"], "--random-block x: expected a whole number"),
         (["--random-block", "1", "--trace"], "usage: inference"),

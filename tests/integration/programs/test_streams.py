@@ -11,7 +11,7 @@ import pytest
 
 from harness.analysis.compare import difference_map
 from harness.analysis.diagnosis import cases, diagnose
-from harness.analysis.proof import structure
+from harness.analysis.proof import composition, structure
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
@@ -23,6 +23,7 @@ from harness.reference.stream import StreamReference
 from harness.targets import codegen, shares_buffers
 from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import GNU, VARIANTS, of_variant
+from tests.support.proof.trials import EFFORT
 from tests.support.streams import inputs_of, small_stream
 
 BRIEF = ("c", "c:unrolled")
@@ -92,6 +93,18 @@ def test_streams_begin_after_many_executions_too(host: Profile, tmp_path: Path, 
     assert answer["blocks"] == len(VECTORS) + executions
     found = re.match("layer history_.: execution ([0-9]+) changes its output", answer["fault"])
     assert (int(found[1]) if found else None) == (1 << 20 if wrong else None)
+
+
+def test_whole_runs_of_streams_hold(host: Profile, tmp_path: Path, objects: Path) -> None:
+    """Warm-ups, windows and passes begin with a stream."""
+    made = planned(host)
+    deployed = build_patched(made, host, tmp_path / "bundle", objects=objects).deployed(tmp_path / "run")
+    right = StreamReference(STREAM).activations(VECTORS)
+    claims = [
+        question.ask() for question in composition.questions(made, deployed, VECTORS, right, 60, tmp_path, EFFORT)
+    ]
+    assert [claim.counterexample for claim in claims if not claim.holds] == []
+    assert "--warmup 8; --fifo; --time network" in claims[-1].question.method
 
 
 @pytest.mark.parametrize("compiler", [GNU, pytest.param("gcc", marks=pytest.mark.campaign)])

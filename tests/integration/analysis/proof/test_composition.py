@@ -188,15 +188,24 @@ INIT = "static void network_init(const struct options *options __attribute__((un
 LAST_CALL = "advisory_compute(layer_2_output[v], advisory_output[v]);"
 
 
-@pytest.mark.parametrize("mode", ["dump == DUMP_LAST", "time == TIME_NETWORK"])
-def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Workshop, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "claims"),
+    [
+        ("dump == DUMP_LAST", [LAST_ALONE, MEASURED]),
+        ("dump == DUMP_LAST && options->time == TIME_NONE", [LAST_ALONE]),
+        ("time == TIME_NETWORK", [LAST_ALONE, MEASURED]),
+    ],
+)
+def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(
+    workshop: Workshop, mode: str, claims: list[str]
+) -> None:
     patches = [
         Patch("network.c", INIT, f"{INIT}    alone = options->{mode};\n"),
         Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int alone;"),
         Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
     ]
     trial = workshop.trial(CHAIN, patches)
-    assert failing(trial.composed()) == [LAST_ALONE, MEASURED]
+    assert failing(trial.composed()) == claims
     np.save(trial.probe.scratch / "vectors.npy", np.zeros((9, 5), np.float32))
     layers = CHAIN.layers
     done = program.execute_chunk(
@@ -211,14 +220,7 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Wor
 
 @pytest.mark.parametrize(
     "mode",
-    [
-        "warmup == 3",
-        "repeat > 1",
-        "fifo",
-        "time == TIME_ITEM",
-        "time == TIME_LAYER",
-        "dump == DUMP_LAST && options->warmup",
-    ],
+    ["warmup == 3", "repeat > 1", "fifo", "time == TIME_ITEM", "time == TIME_LAYER", "dump && options->warmup"],
 )
 def test_a_program_that_is_wrong_in_a_mode_of_measurements_is_found(workshop: Workshop, mode: str) -> None:
     patches = [
@@ -236,38 +238,21 @@ def measured(workshop: Workshop, patches: list[Patch]) -> list[Claim]:
     return [claim for claim in workshop.trial(CHAIN, patches).composed() if claim.question.statement == MEASURED]
 
 
-START = "void schedule_start(const struct options *options)\n{\n"
+def without_priority(workshop: Workshop, message: str) -> list[Claim]:
+    """The system refuses --fifo with this message."""
+    start = "void schedule_start(const struct options *options)\n{\n"
+    refuses = f'{start}    if (options->fifo)\n        fail(EXIT_SYSTEM, "{message}");\n'
+    return measured(workshop, [Patch("kernels/program/schedule.c", start, refuses)])
 
 
 def test_a_priority_that_the_system_refuses_is_an_assumption(workshop: Workshop) -> None:
-    refuses = f'{START}    if (options->fifo)\n        fail(EXIT_SYSTEM, "no priority of --fifo");\n'
-    [claim] = measured(workshop, [Patch("kernels/program/schedule.c", START, refuses)])
+    [claim] = without_priority(workshop, "no priority of --fifo")
     assert claim.holds
     assert claim.observed.startswith("--fifo was refused and left out: the program on the board failed")
     assert len(composition.untried([None, claim.observed])) == 1
     assert composition.untried([None, ""]) == []
-
-
-def test_a_program_that_fails_with_a_priority_alone_is_no_answer(workshop: Workshop) -> None:
-    fails = f'{START}    if (options->fifo)\n        fail(EXIT_SYSTEM, "no");\n'
-    with pytest.raises(BoardError, match="inference: no"):
-        measured(workshop, [Patch("kernels/program/schedule.c", START, fails)])
-
-
-def test_all_vectors_pass_with_the_last_dump_alone_and_no_times(workshop: Workshop) -> None:
-    patches = [
-        Patch("network.c", INIT, f"{INIT}    alone = options->dump == DUMP_LAST && options->time == TIME_NONE;\n"),
-        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int alone;"),
-        Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
-    ]
-    trial = workshop.trial(CHAIN, patches)
-    np.save(trial.probe.scratch / "vectors.npy", np.zeros((9, 5), np.float32))
-    done = program.execute_chunk(
-        trial.probe.deployed, 0, trial.probe.scratch / "vectors.npy", 9, CHAIN.layers, [], 60, deployment=True
-    )
-    assert done.deployed is not None
-    assert done.deployed.path.parent.name == "untimed"
-    assert done.deployed.sha256 != done.sha256[-1]
+    with pytest.raises(BoardError, match="inference: another reason"):
+        without_priority(workshop, "another reason")
 
 
 def shared_scratch(made: Plan) -> list[Patch]:
