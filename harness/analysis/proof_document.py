@@ -62,5 +62,5 @@ class ProofDocument(Document):
 
     @classmethod
     def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a proof of schema 1 to 5 in the form of schema 6: they asked other questions, in the same form."""
+        """Return a proof of an earlier schema in the form of this one: it asked other questions, in the same form."""
         return {**content, "schema": SCHEMA}

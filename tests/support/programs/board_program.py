@@ -78,7 +78,8 @@ class BoardProgram:
         """On this machine as a board, where it lies; `folder` is its run's."""
         run = PurePosixPath(folder)
         for slot in range(program.SLOTS):
-            Path(program.out_folder(run, slot) / program.DEPLOYMENT).mkdir(parents=True, exist_ok=True)
+            for mode in program.DEPLOYMENTS:
+                Path(program.out_folder(run, slot) / mode).mkdir(parents=True, exist_ok=True)
         return Deployed(HashingBoard(), PurePosixPath(self.path.parent), run, self.sha256, self.command)
 
     def read_dumps(self, folder: Path) -> tuple[Array, ...]:
