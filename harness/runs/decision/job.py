@@ -7,7 +7,7 @@ runs/<time>_decide_<model>/      (a decision by bounds has possible.npy and reac
     slabs/000.npz        one finished slab: the decisions in each of its regions
     decisions.npy        the set of decisions of each box, uint8
     witnesses.npz        of each violated box: its numbers, a code vector, and a float32 input with these codes
-    report.html log.txt
+    report.html
     decide.json          written last and atomically; a folder without it is an unfinished decision
 """
 
@@ -19,7 +19,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -40,14 +40,17 @@ from harness.core import strict_json
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
 from harness.core.errors import RequestError, ToolError
+from harness.core.file_digest import folder_sha256
 from harness.core.installation import revision
-from harness.core.safe_io import read_document
+from harness.core.safe_io import load_arrays, read_document
 from harness.model.network import Network
 from harness.runs.decision import slabs
 from harness.runs.decision.entries import (
     BOUNDS,
+    FINISHED,
     SCHEMA,
     AxisEntry,
+    BoundsDocument,
     CountsEntry,
     DecisionDocument,
     ModelEntry,
@@ -59,7 +62,7 @@ from harness.runs.decision.entries import (
 )
 from harness.runs.folder import RunFolder
 
-REQUEST, DOCUMENT = "request.decide.json", "decide.json"
+REQUEST, DOCUMENT, REPORT = "request.decide.json", "decide.json", "report.html"
 DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz", "model.onnx", "property", "slabs"
 SAFE, VIOLATED, UNDECIDED = "safe", "violated", "undecided"
 MILLION = 1_000_000
@@ -78,6 +81,7 @@ BOX_OF_A_GPU = 200_000_000
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
+Finished = TypeVar("Finished", DecisionDocument, BoundsDocument)
 Progress = Callable[[str, int, int], AbstractContextManager[ProgressBar]]
 
 
@@ -140,9 +144,8 @@ class Job(Stated):
     def finished(self, task: slabs.Task) -> slabs.Result | None:
         """Return the stored result of a slab; None if there is none, or if it is damaged."""
         try:
-            with np.load(self._file(task), allow_pickle=False) as stored:
-                regions, facts = stored["regions"], stored["facts"]
-        except (OSError, ValueError, KeyError, EOFError):
+            regions, facts = load_arrays(self._file(task), "regions", "facts")
+        except (OSError, ValueError):
             return None
         codes, time_s, cpu_s, *by = facts
         found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
@@ -393,7 +396,7 @@ def _document(
     if counted != job.partition.code_vectors or counts.undecided:
         raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
     return DecisionDocument(
-        **dict(job.request),
+        **(dict(job.request) | {"schema_number": FINISHED}),
         harness={"version": __version__, "revision": revision()},
         verdict=verdict_of(counts),
         counts=counts,
@@ -407,9 +410,23 @@ def _document(
     )
 
 
-def write(job: Stated, document: StatedDocument) -> None:
-    """Write the document, which makes the decision finished."""
+def write(job: Stated, document: Finished, page: str) -> Finished:
+    """Write the page and, after everything else, the document, which makes the decision finished; return it."""
+    for left in job.path.rglob("*.part"):
+        left.unlink()
+    (job.path / REPORT).write_text(page, encoding="utf-8")
+    document = document.model_copy(update={"files": folder_sha256(job.path)})
     write_json(job.path / DOCUMENT, document)
+    return document
+
+
+def files_of(document: Mapping[str, Any]) -> set[str]:
+    """Return the names of the files in the folder of a finished decision, without the document."""
+    sets = {f"{SLABS}/{slab['first']:03d}.npz" for slab in document.get("slabs", ())} | {DECISIONS}
+    if document["method"] == BOUNDS:
+        sets = {"possible.npy", "reached.npy"}
+    stated = {f"{PROPERTY}/{name}" for name in document["property"]["sha256"]}
+    return {REQUEST, MODEL, WITNESSES, REPORT} | stated | sets
 
 
 def measured_speed(job: Job) -> float:

@@ -209,7 +209,10 @@ def against(evidence: Evidence) -> str:
     run = evidence.run
     said = run["against"]
     bases = tuple(_base(evidence, entry) for entry in (said["base"], *said["history"]))
-    _require_close(run, f"{RUN}, against,", said, compared_with(run, _readings(evidence), bases))
+    found = compared_with(run, _readings(evidence), bases) or {}
+    if not evidence.is_of_here:  # an earlier version stated no limits
+        found = {key: value for key, value in found.items() if key in said}
+    _require_close(run, f"{RUN}, against,", said, found)
     return f"{said['base']['run']} is here, as are {len(said['history'])} others: compared again, the same"
 
 

@@ -246,6 +246,10 @@ def _observed(outputs: Outputs) -> dict[str, Any] | None:
     asked, run = outputs.evidence.request, outputs.evidence.run
     traces = outputs.evidence.path / "traces"
     size = sum(path.stat().st_size for path in traces.glob("*.jsonl"))
+    made = tracing.perturbations(outputs.plan, asked["trace"], asked["seed"])
+    expected = {tracing.VECTORS_FILE, *(perturbation.file for perturbation in made)}
+    if others := {path.name for path in traces.glob("*")} - expected:
+        raise ContradictionError(f"traces/ has files of no trace that was asked for: {listed(others)}")
     if not asked["trace"] and size:
         raise ContradictionError("request.json asks for no traces, and there are some")
     if not asked["trace"] or (run["conformance"] is None and run["verdict"] == "differs"):

@@ -14,12 +14,14 @@ import onnx
 
 from tests.support import builders
 from tests.support.cli.command import User
+from tests.support.decide.domains import random_domain
 
 LAYERS = (4, 6, 3)
 ON_HOST = ("--board", "host", "--items", "c,c")
 RUN = ("--vectors", "300", "--chunk", "100", "--trace", "12")
 PROVE = ("--vectors", "300", "--floats", "thresholds")
 MEASURE = ("--samples", "500")
+ON_CORES = ("--board", "kv260", "--items", "c,c")
 BASES = {
     "run": "a run on the board `host`: identical",
     "wrong": "the same with a kernel that rounds half away from zero: differs",
@@ -31,6 +33,11 @@ BASES = {
     "proof": "a proof on `host`: holds",
     "refuted": "a proof of the wrong kernel: fails",
     "emulated": "a run on an emulated board: identical",
+    "decision": "a decision of a property of another network: violated",
+    "bounded": "the same by bounds",
+    "bounds": "bounds of that network on an emulated board",
+    "profile": "a profile of the network on `host`",
+    "case": "an assurance case with that decision and these bounds",
 }
 
 
@@ -111,6 +118,45 @@ class Bases:
     def emulated(self) -> Path:
         """Return a run on an emulated board."""
         return self._made("run", "--board", "kv260", "--items", "c,c", *RUN)
+
+    @cached_property
+    def domain(self) -> Path:
+        """Return a model with a property beside it."""
+        domain, folder = random_domain(1, argmax=True), self.user.folder / "domain"
+        folder.mkdir()
+        model, stated = domain.write(folder, property="robust", axes=domain.axes(), network_ties="all")
+        stated.rename(model.with_name("net.property.yaml"))
+        return model
+
+    @cached_property
+    def decision(self) -> Path:
+        return self._of_domain("decide", code=1)
+
+    @cached_property
+    def bounded(self) -> Path:
+        """Return a decision by bounds."""
+        return self._of_domain("decide", "--bounds", code=1)
+
+    @cached_property
+    def bounds(self) -> Path:
+        """Return the bounds of a program."""
+        return self._of_domain("wcet", *ON_CORES, "--core", "none")
+
+    @cached_property
+    def profile(self) -> Path:
+        return self._made("profile", *ON_HOST, "--samples", "300")
+
+    @cached_property
+    def case(self) -> Path:
+        """Return a case with the decision and the bounds."""
+        evidence = ("--evidence", str(self.decision), "--evidence", str(self.bounds))
+        return self._of_domain("case", "build", *ON_CORES, "--no-run", *evidence)
+
+    def _of_domain(self, *command: str, code: int = 0) -> Path:
+        ended = self.user.harness(*command, "--model", str(self.domain), "--json", **self.environment)
+        if ended.code != code:
+            raise AssertionError(f"harness {' '.join(command)} ended with {ended.code}: {ended.err}")
+        return Path(ended.document["case" if command[0] == "case" else "run"])
 
     def _model(self, name: str, seed: int) -> Path:
         path = self.user.folder / f"{name}.onnx"

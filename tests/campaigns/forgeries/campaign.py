@@ -14,11 +14,11 @@ import pytest
 
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
-from harness.runs.folder import ENVELOPE
+from harness.runs.folder import envelope_of
 from harness.targets import bundle
 from harness.targets.bundle import Recipe
 from tests.campaigns.forgeries.bases import Bases
-from tests.campaigns.forgeries.forger import forge
+from tests.campaigns.forgeries.forger import document_in, forge
 from tests.campaigns.forgeries.forgery import Forgery
 from tests.support.objects import searched_once
 
@@ -83,7 +83,8 @@ def signed(bases: Bases, run: Path) -> bool:
 
 
 def _envelope(run: Path) -> bytes | None:
-    return (run / ENVELOPE).read_bytes() if (run / ENVELOPE).exists() else None
+    path = run / envelope_of(document_in(run).name)
+    return path.read_bytes() if path.exists() else None
 
 
 def command(bases: Bases, *arguments: str) -> tuple[int, str]:
