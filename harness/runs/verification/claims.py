@@ -9,12 +9,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from jinja2 import TemplateError
 
+from harness.core.arrays import Array
 from harness.core.console import ProgressBar
 from harness.core.errors import BoardError, HarnessError, RequestError
+from harness.core.safe_io import load_array
 from harness.core.strict_json import spelled
 
 ALMOST_NOTHING = 1e-12  # of a fraction that should be 0
@@ -78,6 +81,14 @@ def is_valid(claims: Sequence[Claim]) -> bool | None:
     if any(each.state is ClaimState.WRONG for each in claims):
         return False
     return None if any(each.needed and each.state is ClaimState.UNCHECKED for each in claims) else True
+
+
+def array_of(path: Path) -> Array:
+    """Return the array of a .npy file; ContradictionError if it is none, or if other bytes are in the file."""
+    try:
+        return load_array(path)
+    except ValueError as error:
+        raise ContradictionError(f"{path.name}: {error}") from error
 
 
 def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:

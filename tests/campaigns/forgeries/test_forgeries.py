@@ -21,7 +21,7 @@ from tests.campaigns.forgeries.page import PAGE
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 
-QUICK = {"run", "stand_in"}
+QUICK = {"run", "stand_in", "decision", "bounds"}
 OF_WRONG = {"`identical` over dumps that differ", "a wrong kernel under a revision that is right"}
 OTHER_RUNS = {
     *("a chunk was computed by an emulated board", "the traces were observed on an emulated board"),
