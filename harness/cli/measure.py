@@ -66,7 +66,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
     multiple=True,
     metavar="RUN",
     help="Earlier measurement to compare with: a folder or a name under runs/. "
-    "Repeat the option to estimate the noise.",
+    "Name at least three, so that the gate contains the noise between runs.",
 )
 @seed
 @recorded
@@ -159,7 +159,7 @@ def ordered(
         wanted = dataclasses.replace(wanted, warmup=-(-wanted.warmup // network.steps) * network.steps)
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "omit --count")
-    bases = _bases([space.run(path) for path in against], board, planned, wanted, network) if against else ()
+    bases = _bases([space.run(path) for path in against], board, planned, wanted, network, space) if against else ()
     vectors = -(-wanted.vectors // network.steps) if streamed else wanted.vectors
     request = Request(**{**planned, "block": 1}, vectors=str(vectors), trace=0)
     return Order(request, wanted, bases, profiled)
@@ -176,14 +176,20 @@ def _network(planned: Mapping[str, Any], workspace: Workspace) -> tuple[Network,
 
 
 def _bases(
-    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, network: Network
+    against: Sequence[Path],
+    board: Profile,
+    planned: Mapping[str, Any],
+    wanted: Asked,
+    network: Network,
+    workspace: Workspace,
 ) -> tuple[Base, ...]:
     """Return the measurements to compare with; each must have the plan of this measurement."""
     from harness.runs import job
     from harness.runs.measurement import base
 
     made = job.planned(network, board, {**planned, "block": 1})
-    return base.read_all(against, board, made, wanted)
+    history = [workspace.runs / name for name in workspace.run_names() if f"_{board.name}_{network.name}" in name]
+    return base.read_all(against, board, made, wanted, history)
 
 
 def _settle(request: Request, workspace: Workspace, console: Console) -> Job:

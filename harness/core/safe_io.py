@@ -7,8 +7,10 @@ import json
 import os
 import re
 import stat
+import zipfile
+import zlib
 from collections.abc import Iterable
-from io import BufferedReader, TextIOWrapper
+from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -119,15 +121,47 @@ def _refuse(constant: str) -> None:
 
 
 def load_array(path: Path) -> Array:
-    """Map the array of a .npy file into memory; OSError as from `open_input`, ValueError if it is not a .npy file."""
+    """Map the array of a .npy file into memory; OSError as from `open_input`, ValueError if it is not a .npy file.
+
+    ValueError also for bytes after the array, which no reader of the array sees.
+    """
     from numpy.lib.format import open_memmap  # imported here: commands that read no arrays start faster
 
     open_input(path).close()
     try:
-        found: Array = open_memmap(path, mode="r")
+        found: Any = open_memmap(path, mode="r")
     except (ArithmeticError, EOFError, MemoryError, RecursionError, SyntaxError, TokenError, TypeError) as error:
         raise ValueError(f"its header is invalid: {error}") from error
-    return found
+    _require_length(path.stat().st_size, found.offset + found.nbytes)
+    array: Array = found
+    return array
+
+
+def load_arrays(path: Path, *names: str) -> list[Array]:
+    """Return the arrays with these names of a .npz file, which has no other bytes; OSError or ValueError otherwise."""
+    import numpy as np
+
+    empty, arrays = BytesIO(), []
+    nothing: dict[str, Any] = dict.fromkeys(names, np.empty(0))
+    np.savez(empty, **nothing)
+    try:
+        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(empty) as other:
+            if sorted(archive.namelist()) != sorted(other.namelist()):
+                raise ValueError(f"it has the arrays {', '.join(archive.namelist())}, expected {', '.join(names)}")
+            for name in names:
+                with archive.open(f"{name}.npy") as member:
+                    arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+                    _require_length(len(member.read()), 0)
+            packed, of_empty = (sum(member.compress_size for member in one.infolist()) for one in (archive, other))
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ValueError(f"it is not a complete .npz file: {error}") from error
+    _require_length(path.stat().st_size - packed, len(empty.getbuffer()) - of_empty)
+    return arrays
+
+
+def _require_length(length: int, expected: int) -> None:
+    if length != expected:
+        raise ValueError(f"it has {length - expected:,} bytes that belong to no array")
 
 
 def visible(text: str) -> str:

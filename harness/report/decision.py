@@ -20,8 +20,9 @@ from harness.analysis.decide.property import OUTPUT, ROBUST, TABLE, values_of
 from harness.core.errors import RequestError
 from harness.report.page import Check, environment, label_cells, python, script, sha256sum
 from harness.runs.decision.bounded import REACHED
+from harness.runs.decision.bounded import opened as opened_by_bounds
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
-from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated
+from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated, is_by_bounds, opened
 
 FIRST_WITNESSES = 20
 """Witnesses that the page lists; the map has all of them."""
@@ -51,6 +52,15 @@ found = numpy.load("witnesses.npz")
 for box, codes, values in zip(*(found[name] for name in ("boxes", "codes", "inputs"))):
     print(box, codes, values)
 """
+
+
+def page(folder: Path) -> str:
+    """Return the page of the finished decision in a folder; RequestError if there is none, or it is damaged."""
+    if not (folder / DOCUMENT).is_file():
+        raise RequestError(f"{folder}: no finished decision", f"continue it: harness decide --resume {folder}")
+    if is_by_bounds(folder):
+        return html_of_bounds(opened_by_bounds(folder), BoundsDocument.read(folder / DOCUMENT))
+    return html(opened(folder), DecisionDocument.read(folder / DOCUMENT))
 
 
 def html(job: Job, document: DecisionDocument) -> str:

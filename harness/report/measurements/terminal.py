@@ -115,6 +115,11 @@ def _show_comparison(against: AgainstEntry, console: Console) -> None:
         console.show(Text(f"against {base}, {part.name}: {'; '.join(reasons)}"))
     if not moved:
         console.show(Text(f"against {base}: unchanged"))
+    for level in against.levels:
+        noise = f"medians of {level.count} {level.between} deviate by {level.deviation:.1%}"
+        console.show(Text(f"noise: {noise} (standard deviation, of the part that varies most)"))
+    for limit in against.limits:
+        console.show(Text(f"caution: {limit}", style="yellow"))
     if against.too_noisy:
         console.show(Text(f"hint: {QUIETER_BASE}", style="yellow"))
     if against.changed:

@@ -18,7 +18,7 @@ from harness import __version__
 from harness.core import strict_json
 from harness.core.document import write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
-from harness.core.file_digest import file_sha256
+from harness.core.file_digest import folder_sha256
 from harness.core.installation import ROOT, revision
 from harness.core.text import plural
 from harness.runs.cases import argument, gsn
@@ -41,6 +41,7 @@ from harness.runs.folder import RunFolder, now
 CERTIFICATES = ROOT / "docs" / "evidence" / "decide"
 Render = Callable[[CaseDocument], Mapping[str, str]]
 """Writes the pages of a case, by their names."""
+Complete = Callable[[Path], object]
 
 
 def found(runs: Path, subject: Subject, notify: Callable[[str], object]) -> dict[str, Leaf]:
@@ -93,10 +94,12 @@ def _unusable(leaf: Leaf, subject: Subject) -> str:
         return str(error)
 
 
-def build(subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Render) -> tuple[CaseDocument, Path]:
+def build(
+    subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Render, complete: Complete = lambda _: None
+) -> tuple[CaseDocument, Path]:
     """Write the case of a subject with this evidence to a new folder; return document and folder.
 
-    RequestError if evidence contradicts itself.
+    `complete` adds files to a folder that has the pages.  RequestError if evidence contradicts itself.
     """
     for name, reason in contradictions(leaves):
         raise RequestError(f"{name}: {reason}", "name the evidence of one of them: --evidence")
@@ -104,7 +107,8 @@ def build(subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Rend
     folder = RunFolder.create(runs, f"case_{subject.profile.name}", subject.network.name, began).path
     try:
         (folder / "chunks").rmdir()
-        return finish(_document(subject, leaves, folder, f"{began:%Y-%m-%dT%H:%M:%SZ}"), folder, render), folder
+        document = _document(subject, leaves, folder, f"{began:%Y-%m-%dT%H:%M:%SZ}")
+        return finish(document, folder, render, complete), folder
     except BaseException:
         shutil.rmtree(folder)  # it cannot be continued
         raise
@@ -140,14 +144,12 @@ def _kept(leaf: Leaf, folder: Path) -> Leaf:
     return read(Path(shutil.copyfile(leaf.path, folder / EVIDENCE / leaf.name)), folder)
 
 
-def finish(document: CaseDocument, folder: Path, render: Render) -> CaseDocument:
+def finish(document: CaseDocument, folder: Path, render: Render, complete: Complete = lambda _: None) -> CaseDocument:
     """Write the argument, the pages and, last, `case.json`; return the document with the hashes of all files."""
     for name, text in (texts_of(document) | dict(render(document))).items():
         (folder / name).write_text(text, encoding="utf-8")
-    files = {
-        path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    document = document.model_copy(update={"files": files})
+    complete(folder)
+    document = document.model_copy(update={"files": folder_sha256(folder)})
     document = document.model_copy(update={"content_sha256": content_sha256(document)})
     write_json(folder / DOCUMENT, document)
     return document

@@ -109,7 +109,9 @@ class Subject:
             return self.sources[made_by]
         now = bundle.build(codegen.generate(made), self.profile, self.cache)
         if now.sha256 == leaf.entry.bundle:
-            return ""
+            bounds = leaf.entry.kind == BOUNDS
+            ran = leaf.document.program_sha256 if bounds else leaf.document.bundle.files.get(bundle.PROGRAM)
+            return "" if ran == now.files[bundle.PROGRAM] else f"bundle {now.sha256[:16]} has another program than it"
         before = leaf.document.bundle.compiler if leaf.entry.kind != BOUNDS else leaf.document.compiler
         if before != now.compiler:
             return f"the compiler is {now.compiler} now, it was {before}"

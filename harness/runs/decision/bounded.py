@@ -33,7 +33,7 @@ from harness.core.document import durable, write_json
 from harness.core.installation import revision
 from harness.model.network import Network
 from harness.runs.decision import job as decision
-from harness.runs.decision.entries import BOUNDS, BoundsDocument, BoundsRequestDocument, CountsEntry
+from harness.runs.decision.entries import BOUNDS, FINISHED, BoundsDocument, BoundsRequestDocument, CountsEntry
 from harness.runs.decision.job import REQUEST, WITNESSES, Progress, Stated
 
 POSSIBLE, REACHED = "possible.npy", "reached.npy"
@@ -232,7 +232,7 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDoc
         np.savez_compressed(file, boxes=boxes.astype(np.uint16), codes=vectors, inputs=inputs)
     counts = counts_of(job.stated, possible, reached)
     return BoundsDocument(
-        **dict(job.request),
+        **(dict(job.request) | {"schema_number": FINISHED}),
         harness={"version": __version__, "revision": revision()},
         verdict=decision.verdict_of(counts),
         counts=counts,

@@ -18,8 +18,9 @@ from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import AnySets, Sets
 from harness.analysis.decide.property import type_of_sets
 from harness.core import strict_json
-from harness.core.arrays import UNREADABLE, Array
+from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.core.safe_io import load_array, load_arrays
 from harness.model import load
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
@@ -82,7 +83,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
 
 def of_request(document: StatedDocument, request: StatedDocument) -> Finding:
     """Return whether a document states the request of its folder."""
-    asked, stated = request.to_json(), document.to_json()
+    asked, stated = request.to_json() | {"schema": document.schema_number}, document.to_json()
     same = strict_json.text({key: stated.get(key) for key in asked}) == strict_json.text(asked)
     return Finding("request", same, "decide.json states this model, property and domain")
 
@@ -234,9 +235,8 @@ def _input_of_each_code(job: Stated, axis: int) -> npt.NDArray[np.float32]:
 def stored(path: Path, *names: str) -> Any:
     """Return a stored array, or those of these names; RequestError if the file cannot be read."""
     try:
-        found = np.load(path, allow_pickle=False)
-        return [found[name] for name in names] if names else found[...]
-    except UNREADABLE as error:
+        return load_arrays(path, *names) if names else np.array(load_array(path))
+    except (OSError, ValueError) as error:
         raise RequestError(f"cannot read {path}: {error}", "copy the folder again from its source") from error
 
 

@@ -7,7 +7,7 @@ runs/<time>_decide_<model>/      (a decision by bounds has possible.npy and reac
     slabs/000.npz        one finished slab: the decisions in each of its regions
     decisions.npy        the set of decisions of each box, uint8
     witnesses.npz        of each violated box: its numbers, a code vector, and a float32 input with these codes
-    report.html log.txt
+    report.html
     decide.json          written last and atomically; a folder without it is an unfinished decision
 """
 
@@ -42,14 +42,17 @@ from harness.core.arrays import UNREADABLE
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
 from harness.core.errors import RequestError, ToolError
+from harness.core.file_digest import folder_sha256
 from harness.core.installation import revision
-from harness.core.safe_io import read_document
+from harness.core.safe_io import load_arrays, read_document
 from harness.model.network import Network
 from harness.runs.decision import again, slabs
 from harness.runs.decision.entries import (
     BOUNDS,
+    FINISHED,
     SCHEMA,
     AxisEntry,
+    BoundsDocument,
     CountsEntry,
     DecisionDocument,
     ModelEntry,
@@ -61,7 +64,7 @@ from harness.runs.decision.entries import (
 )
 from harness.runs.folder import RunFolder
 
-REQUEST, DOCUMENT = "request.decide.json", "decide.json"
+REQUEST, DOCUMENT, REPORT = "request.decide.json", "decide.json", "report.html"
 DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz", "model.onnx", "property", "slabs"
 SAFE, VIOLATED, UNDECIDED = "safe", "violated", "undecided"
 MILLION = 1_000_000
@@ -82,6 +85,7 @@ BOX_OF_A_GPU = 200_000_000
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
+Finished = TypeVar("Finished", DecisionDocument, BoundsDocument)
 Progress = Callable[[str, int, int], AbstractContextManager[ProgressBar]]
 
 
@@ -144,8 +148,7 @@ class Job(Stated):
     def finished(self, task: slabs.Task) -> slabs.Result | None:
         """Return the stored result of a slab; None if there is none, or if it is damaged."""
         try:
-            with np.load(self._file(task), allow_pickle=False) as stored:
-                regions, facts = stored["regions"], stored["facts"]
+            regions, facts = load_arrays(self._file(task), "regions", "facts")
             codes, time_s, cpu_s, *by = facts
             found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
         except UNREADABLE:
@@ -436,7 +439,7 @@ def document_of(
     """
     counts, counted = counts_of(job.stated, boxes), sum(entry.code_vectors for entry in entries)
     return DecisionDocument(
-        **dict(job.request),
+        **(dict(job.request) | {"schema_number": FINISHED}),
         **written_once,
         verdict=verdict_of(counts),
         counts=counts,
@@ -448,9 +451,23 @@ def document_of(
     )
 
 
-def write(job: Stated, document: StatedDocument) -> None:
-    """Write the document, which makes the decision finished."""
+def write(job: Stated, document: Finished, page: str) -> Finished:
+    """Write the page and, after everything else, the document, which makes the decision finished; return it."""
+    for left in job.path.rglob("*.part"):
+        left.unlink()
+    (job.path / REPORT).write_text(page, encoding="utf-8")
+    document = document.model_copy(update={"files": folder_sha256(job.path)})
     write_json(job.path / DOCUMENT, document)
+    return document
+
+
+def files_of(document: Mapping[str, Any]) -> set[str]:
+    """Return the names of the files in the folder of a finished decision, without the document."""
+    sets = {f"{SLABS}/{slab['first']:03d}.npz" for slab in document.get("slabs", ())} | {DECISIONS}
+    if document["method"] == BOUNDS:
+        sets = {"possible.npy", "reached.npy"}
+    stated = {f"{PROPERTY}/{name}" for name in document["property"]["sha256"]}
+    return {REQUEST, MODEL, WITNESSES, REPORT} | stated | sets
 
 
 def measured_speed(job: Job) -> float:

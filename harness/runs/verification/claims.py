@@ -10,12 +10,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from jinja2 import TemplateError
 
+from harness.core.arrays import Array
 from harness.core.console import ProgressBar
 from harness.core.errors import BoardError, HarnessError, RequestError
+from harness.core.safe_io import load_array
 from harness.core.strict_json import spelled
 
 FORMER_WORDS = {
@@ -96,6 +99,14 @@ def reworded(value: Any) -> Any:
     for former, current in FORMER_WORDS.items() if isinstance(value, str) else ():
         value = re.sub(former, current, value)
     return value
+
+
+def array_of(path: Path) -> Array:
+    """Return the array of a .npy file; ContradictionError if it is none, or if other bytes are in the file."""
+    try:
+        return load_array(path)
+    except ValueError as error:
+        raise ContradictionError(f"{path.name}: {error}") from error
 
 
 def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:

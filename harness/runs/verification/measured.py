@@ -15,7 +15,7 @@ from harness.analysis.timing.comparison import Verdict
 from harness.boards.profile import Peak
 from harness.core.arrays import Array
 from harness.core.file_digest import file_sha256
-from harness.core.safe_io import load_array, read_document
+from harness.core.safe_io import read_document
 from harness.execution import dumps
 from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.plan.plan import Plan
@@ -32,7 +32,14 @@ from harness.runs.measurement.segments import Readings
 from harness.runs.profile import CPU_FILES, ProfileDocument
 from harness.runs.profile import DOCUMENT as PROFILE
 from harness.runs.profile import profile as make_profile
-from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, require_equal, reworded
+from harness.runs.verification.claims import (
+    ContradictionError,
+    Progress,
+    UncheckedError,
+    array_of,
+    require_equal,
+    reworded,
+)
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.results import reference_of
 
@@ -173,7 +180,7 @@ def _require_close(run: Mapping[str, Any], readings: Readings, what: str, record
 def _readings(evidence: Evidence) -> Readings:
     run, path = evidence.run, evidence.path / READINGS_FILE
     require_equal(f"{RUN}, readings,", run["readings"], {"file": READINGS_FILE, "sha256": file_sha256(path)})
-    readings = load_array(path)
+    readings = array_of(path)
     shape = (run["measured"]["samples"], len(run["parts"]))
     if readings.dtype != np.uint64 or readings.shape != shape:
         raise ContradictionError(f"{READINGS_FILE} is {readings.dtype} {readings.shape}, not uint64 {shape}")
@@ -194,7 +201,7 @@ def profile(subject: Measurement) -> str:
     cpu = {}
     for entry in document.cpu:
         quantity = Quantity(entry.quantity)
-        own = np.array(load_array(evidence.path / CPU_FILES[quantity]))
+        own = np.array(array_of(evidence.path / CPU_FILES[quantity]))
         if own.dtype != np.uint64 or own.shape != (subject.vectors.count, readings.shape[1]):
             raise ContradictionError(f"{CPU_FILES[quantity]} is {own.dtype} {own.shape}, not one row for each vector")
         cpu[quantity] = Cpu(own, entry.cost_ns)
@@ -214,7 +221,10 @@ def against(evidence: Evidence) -> str:
     said = run["against"]
     bases = tuple(_base(evidence, entry) for entry in (said["base"], *said["history"]))
     readings = _readings(evidence)
-    _require_close(run, readings, f"{RUN}, against,", said, compared_with(run, readings, bases))
+    found = compared_with(run, readings, bases) or {}
+    if not evidence.is_of_here:  # an earlier version stated no limits
+        found = {key: value for key, value in found.items() if key in said}
+    _require_close(run, readings, f"{RUN}, against,", said, found)
     return f"{said['base']['run']} is here, as are {len(said['history'])} others: compared again, the same"
 
 
@@ -227,7 +237,7 @@ def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
         raise UncheckedError(f"{said['run']} is not in the same runs folder: {error}") from error
     if sha256 != said.get("readings_sha256"):
         raise UncheckedError(f"{folder} is not the base of the comparison: its readings differ")
-    return Base(folder, MeasurementDocument.view(document), np.array(load_array(folder / READINGS_FILE)))
+    return Base(folder, MeasurementDocument.view(document), np.array(array_of(folder / READINGS_FILE)))
 
 
 def verdict(evidence: Evidence) -> str:

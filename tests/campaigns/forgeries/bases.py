@@ -22,6 +22,7 @@ ON_HOST = ("--board", "host", "--items", "c,c")
 RUN = ("--vectors", "300", "--chunk", "100", "--trace", "12")
 PROVE = ("--vectors", "300", "--floats", "thresholds")
 MEASURE = ("--samples", "500")
+ON_CORES = ("--board", "kv260", "--items", "c,c")
 CODES = 40
 """Codes of each of the three inputs of a decision."""
 BASES = {
@@ -35,8 +36,11 @@ BASES = {
     "proof": "a proof on `host`: holds",
     "refuted": "a proof of the wrong kernel: fails",
     "emulated": "a run on an emulated board: identical",
-    "decision": "a decision of a property for every code vector: violated",
+    "decision": "a decision of a property of another network for every code vector: violated",
     "bounded_decision": "a decision of the same property with `--bounds`",
+    "bounds": "bounds of that network on an emulated board",
+    "profile": "a profile of the network on `host`",
+    "case": "an assurance case with that decision and these bounds",
 }
 
 
@@ -119,19 +123,39 @@ class Bases:
         return self._made("run", "--board", "kv260", "--items", "c,c", *RUN)
 
     @cached_property
+    def domain(self) -> Path:
+        """Return a model with a property beside it."""
+        return self._domain("domain")
+
+    @cached_property
     def decision(self) -> Path:
-        return self._decided("decision")
+        return self._of_domain("decide", code=1)
+
+    @cached_property
+    def bounded_decision(self) -> Path:
+        return self._of_domain("decide", "--bounds", code=1)
 
     @cached_property
     def other_decision(self) -> Path:
         """Return a decision of the same property of a network with other weights."""
-        return self._decided("other_decision", other_weights=True)
+        return self._of("decide", model=self._domain("other_domain", other_weights=True), code=1)
 
     @cached_property
-    def bounded_decision(self) -> Path:
-        return self._decided("bounded_decision", "--bounds")
+    def bounds(self) -> Path:
+        """Return the bounds of a program."""
+        return self._of_domain("wcet", *ON_CORES, "--core", "none")
 
-    def _decided(self, name: str, *options: str, other_weights: bool = False) -> Path:
+    @cached_property
+    def profile(self) -> Path:
+        return self._made("profile", *ON_HOST, "--samples", "300")
+
+    @cached_property
+    def case(self) -> Path:
+        """Return a case with the decision and the bounds."""
+        evidence = ("--evidence", str(self.decision), "--evidence", str(self.bounds))
+        return self._of_domain("case", "build", *ON_CORES, "--no-run", *evidence)
+
+    def _domain(self, name: str, *, other_weights: bool = False) -> Path:
         folder = self.user.folder / name
         folder.mkdir()
         domain = random_domain(1, codes=CODES, argmax=True, float_output=True)
@@ -139,8 +163,17 @@ class Bases:
             weights = next(each for each in domain.model.graph.initializer if each.name == "layer_1_weights")
             weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights)[::-1].copy(), weights.name))
         model, stated = domain.write(folder, property="robust", axes=domain.axes())
-        asked = ("decide", *options, "--model", str(model), "--property", str(stated), "--json")
-        return Path(self.user.harness(*asked, **self.environment).document["run"])
+        stated.rename(model.with_name("net.property.yaml"))
+        return model
+
+    def _of_domain(self, *command: str, code: int = 0) -> Path:
+        return self._of(*command, model=self.domain, code=code)
+
+    def _of(self, *command: str, model: Path, code: int) -> Path:
+        ended = self.user.harness(*command, "--model", str(model), "--json", **self.environment)
+        if ended.code != code:
+            raise AssertionError(f"harness {' '.join(command)} ended with {ended.code}: {ended.err}")
+        return Path(ended.document["case" if command[0] == "case" else "run"])
 
     def _model(self, name: str, seed: int) -> Path:
         path = self.user.folder / f"{name}.onnx"

@@ -21,7 +21,7 @@ from tests.campaigns.forgeries.page import PAGE
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 
-QUICK = {"run", "stand_in", "decision"}
+QUICK = {"run", "stand_in", "decision", "bounds"}
 OF_WRONG = {"`identical` over dumps that differ", "a wrong kernel under a revision that is right"}
 MASKED = "the sets of one slab are masked"
 OTHER_RUNS = {

@@ -176,6 +176,7 @@ def test_slower_than_before_is_a_regression(user: User, model: str, copy: Path) 
     ended = measured(user, model, "--samples", "1500", "--against", str(copy))
     assert (ended.code, ended.document["verdict"]) == (1, "regressed")
     assert copy.name in ended.document["reason"]
+    assert "the gate contains no noise between runs, because it has 1 base" in ended.document["reason"]
 
 
 def test_a_base_that_is_too_noisy_is_inconclusive(user: User, model: str, copy: Path) -> None:
