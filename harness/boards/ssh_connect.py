@@ -461,7 +461,7 @@ def _refused(address: Address, error: Exception) -> ConnectionFailed:
         )
     if address.key is None:
         return ConnectionFailed(
-            f"{address} rejects all keys in the agent and in ~/.ssh: {error}",
+            f"{address} rejects all keys in the agent{' and in ~/.ssh' * address.has_default_identities}: {error}",
             "name the private key by `key` in the board's profile, or load it with ssh-add",
         )
     public = shlex.quote(f"{address.key}.pub")

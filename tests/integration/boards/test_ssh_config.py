@@ -114,7 +114,9 @@ def test_the_agent_of_the_configuration_has_the_key(home: Home, server: Server, 
                 subprocess.run(["ssh-add", "-q", key], env=os.environ | {"SSH_AUTH_SOCK": str(agent)}, check=True)
                 (tmp_path / f"{name}.pub").write_bytes(key.with_suffix(".pub").read_bytes())
             home.configure(f"{lines}IdentityAgent none\n")
-            assert " rejects all keys in " in refusal(PATIENT).message
+            assert " rejects all keys in the agent and in ~/.ssh: " in refusal(PATIENT).message
+            home.configure(f"{lines}IdentityAgent none\nIdentityFile none\n")
+            assert " rejects all keys in the agent: " in refusal(PATIENT).message
             lines += f"IdentityAgent {agent}\n"
             home.configure(lines)
             assert answer() == "in"
