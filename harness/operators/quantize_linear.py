@@ -272,12 +272,11 @@ class QuantizeLinear(Layer):
             yield Obligation(
                 ProofStep.QUANTIZATION,
                 StageKind.COMPUTE,
-                f"{name} floats become the same codes in the last columns, which a loop over vector lanes may omit",
+                f"the largest {name} floats before saturation become the right codes in the last columns, too",
                 f"the {count * alone:,} bit patterns before saturation pass through the last {alone} columns; every "
                 "place where the code changes is compared",
                 sweep.cases,
                 Steps(self._staircases, sweep, _float_text),
-                complete=False,
             )
 
     def sweep(self) -> Sweep:
