@@ -276,7 +276,7 @@ def _require_executions(answer: dict[str, Any], expected: int) -> None:
 
 
 def _modes(steps: int, priority: int) -> list[list[str]]:
-    """Return the options of measurements, each alone with all dumps, then as they are used, with the last dump.
+    """Return the options of measurements, each alone and together with all dumps, then as used, with the last dump.
 
     A stream of `steps` is not repeated, as each step follows the one before, and warms up with whole streams.
     """
@@ -284,8 +284,9 @@ def _modes(steps: int, priority: int) -> list[list[str]]:
     repeat = ["--repeat", "3"] if steps == 1 else []
     times = [["--time", scope] for scope in ("network", "item", "layer")]
     alone = [mode for mode in (warmup, repeat, fifo, *times) if mode]
-    together = [["--dump", "last", *warmup, *repeat, *time] for time in times]
-    return [*alone, *together, ["--dump", "last", *warmup, *times[0], *fifo]]
+    together = [[*warmup, *repeat, *time] for time in times]
+    used = [["--dump", "last", *warmup, *time, *fifo] for time in times]
+    return [*alone, *together, *used]
 
 
 def _measured(whole: Whole, priority: int) -> Question:

@@ -231,7 +231,10 @@ PLACES = {
         "layer_1_finish(const int32_t *in, uint8_t *out)",
         "out != layer_1_output[0] && out != layer_1_output[1]",
     ),
-    "fill": ("layer_1_finish(const int32_t *in, uint8_t *out)", "out[0] != out[1] || (out[0] && out[0] != 255)"),
+    "fill": (
+        "layer_1_finish(const int32_t *in, uint8_t *out)",
+        "out[0] != out[1] || out[0] != (out == layer_1_output[0] ? 0 : 255)",
+    ),
 }
 
 
