@@ -221,20 +221,12 @@ def test_no_vectors_give_no_outputs(program: BoardProgram, board: Profile, tmp_p
     assert np.load(tmp_path / f"{stage.name}.npy").shape == (0, stage.output_width)
 
 
+SUMS, CODES = "layer_1_accumulate(const uint8_t *in, int32_t *out)", "layer_1_finish(const int32_t *in, uint8_t *out)"
 PLACES = {
-    "input": (
-        "layer_1_accumulate(const uint8_t *in, int32_t *out)",
-        "in != layer_0_output[0] && in != layer_0_output[1]",
-    ),
-    "sums": ("layer_1_accumulate(const uint8_t *in, int32_t *out)", "labs((char *)&in - (char *)out) > 4096"),
-    "output": (
-        "layer_1_finish(const int32_t *in, uint8_t *out)",
-        "out != layer_1_output[0] && out != layer_1_output[1]",
-    ),
-    "fill": (
-        "layer_1_finish(const int32_t *in, uint8_t *out)",
-        "out[0] != out[1] || out[0] != (out == layer_1_output[0] ? 0 : 255)",
-    ),
+    "input": (SUMS, "in != layer_0_output[0] && in != layer_0_output[1]"),
+    "sums": (SUMS, "labs((char *)&in - (char *)out) > 4096"),
+    "output": (CODES, "out != layer_1_output[0] && out != layer_1_output[1]"),
+    "fill": (CODES, "out[0] != out[1] || out[0] != (out == layer_1_output[0] ? 0 : 255)"),
 }
 
 
@@ -248,7 +240,7 @@ def test_a_stage_has_the_buffers_of_the_schedule(
     include = Patch("network.c", "#include <string.h>", "#include <stdlib.h>\n#include <string.h>")
     made = plan.make(NETWORKS["int8 weights"], board, ["c:unrolled", "c:unrolled"], block=BLOCK)
     program = build_patched(made, board, tmp_path / "bundle", [patch, include], objects=objects)
-    part = StageKind.FINISH if "finish" in head else StageKind.ACCUMULATE
+    part = StageKind.FINISH if head == CODES else StageKind.ACCUMULATE
     stage = next(stage for stage in codegen.generate(made).tasks[2].stages if stage.part is part)
     probe(program, tmp_path, "--stage", stage.name, inputs=np.full((2, stage.input_width), 77, stage.input_dtype))
 
