@@ -35,6 +35,7 @@ from harness.analysis.inspection.flow import (
 from harness.analysis.inspection.program import POINTER_BYTES, Program, Section, Symbol
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.analysis.proof.descriptors import Descriptors
+from harness.analysis.proof.rows import Rows
 from harness.core.errors import ToolError
 from harness.operators.obligations import ProofStep, StageKind
 from harness.plan.plan import Plan
@@ -248,6 +249,12 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
             "writes nothing itself",
             1 + len(code.stages),
             lambda found, forward=forward: _wrong_forward(found, forward),  # type: ignore[misc]
+        )
+        yield question(
+            name,
+            "for every number of vectors of a block the forward function passes each of their rows once, in order",
+            plan.block,
+            lambda found, forward=forward: _wrong_rows(found, forward),  # type: ignore[misc]
         )
         if forward.stages:
             yield question(
@@ -658,6 +665,18 @@ def _points_to(found: Inspected, value: Value, wanted: str | None) -> bool:
         return False
     holder = _object(found, wanted)
     return holder is not None and all(holder.address <= address < holder.end for address in value.addresses)
+
+
+def _wrong_rows(found: Inspected, forward: Forward) -> str:
+    if forward.name not in found.analysis.by_name:
+        return f"the program has no function {forward.name}"
+    copies = {f"{task.name}_copies": task.buffers for task in found.plan.tasks}
+    objects = {}
+    for name, planned in found.storage.items():
+        symbol, copy = _object(found, name), planned.size // copies.get(name, 1)
+        if symbol and copy:
+            objects[name] = symbol, copy // found.plan.block, copy
+    return Rows(found.analysis, forward, found.plan.block, objects, found.not_understood).wrong()
 
 
 def _wrong_order(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
