@@ -38,6 +38,7 @@ from harness.analysis.inspection.program import Program, Symbol
 
 MOST_ADDRESSES = 16
 STACK_ARGUMENTS = 4
+BIT_TESTS = ("test ", "tst ")
 DEEPEST = 2  # pointers, one behind the other: to arrays of pointers to buffers
 
 
@@ -662,7 +663,9 @@ class _Function:
             self._access(instruction, operation, state)
         elif isinstance(operation, Compare):
             for value in map(state.registers.get, operation.used):
-                if isinstance(value, Argument):
+                if isinstance(value, Argument) or (
+                    isinstance(value, Static) and instruction.text.startswith(BIT_TESTS)
+                ):
                     self._touch(instruction, value, write=None)
         elif isinstance(operation, Other):
             for name in operation.used:
