@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from harness.model import load
+from harness.report import decision as page
 from harness.runs.decision import again, check
 from harness.runs.decision import job as decision
 from tests.support.cli.command import User
@@ -32,7 +33,8 @@ def decided(folder: Path, cache: Path, patch: pytest.MonkeyPatch, codes: int) ->
     network = load(model)
     job = decision.new(decision.planned(folder / "runs", network, stated), network, stated)
     with ThreadPoolExecutor(1) as pool:
-        decision.write(job, decision.run(job, pool, 1, silent))
+        document = decision.run(job, pool, 1, silent)
+    decision.write(job, document, page.html(job, document))
     return job.path
 
 
