@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
