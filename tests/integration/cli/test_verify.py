@@ -533,7 +533,7 @@ TAMPERED = {
     ),
     "chunk by another name": Tampered(rename_chunk, "chunks", "chunks/ has unknown files", rehashed=True),
     "a failing case": Tampered(lambda f: (f / "failing.npy").touch(), "failing", "nothing differs", rehashed=True),
-    "no traces": Tampered(keep_no_traces, "verdict", "asks for no traces", rehashed=True),
+    "no traces": Tampered(keep_no_traces, "verdict", "files of no trace that was asked for", rehashed=True),
     "too many traces": Tampered(edit_request(trace=10**12), "verdict", "more than the traces can have", rehashed=True),
     "too many vectors": Tampered(
         edit_request(vectors="9" * 15), "vectors", "the model gives 999,999,999,999,999", rehashed=True
