@@ -20,23 +20,28 @@ from harness.analysis.inspection.flow import (
     DEEPEST,
     END,
     ENTRY,
+    FRAME,
+    IMAGE,
     Analysis,
     Argument,
     Call,
     Constant,
+    Difference,
     Facts,
     Frame,
     Loaded,
     Static,
     Touch,
+    Unset,
     Value,
+    addresses,
 )
 from harness.analysis.inspection.program import POINTER_BYTES, Program, Section, Symbol
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.core.errors import ToolError
 from harness.operators.obligations import ProofStep, StageKind
 from harness.plan.plan import Plan
-from harness.targets import LayerCode, codegen
+from harness.targets import LayerCode, Stage, codegen
 from harness.targets.codegen import Forward
 
 NETWORK = "network.c"
@@ -49,11 +54,8 @@ IMPURE = re.compile(
 )
 """Instructions whose results depend on more than registers and memory, or that change how others compute."""
 
-ADDRESS_BITS = re.compile(
-    r"(and|ands|test|tst|bt|shr|sar|shl|lsr|asr|lsl|ubfx|ubfiz|sbfx|xor|eor|mul|imul|crc32\w*|negs?) |"
-    r"mov (e\w\w|r\d+d|w\d+), (e\w\w|r\d+d|w\d+)$"
-)
-"""Instructions that take bits of an address, half of it among them; pointers are compared, added to and subtracted."""
+UNSET = -3
+"""Beside the numbers of arguments, FRAME and IMAGE: a register that nobody has set."""
 
 Find: TypeAlias = "Callable[[Inspected], str]"
 """Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""
@@ -238,7 +240,7 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
                 name,
                 "each stage computes from its inputs and its layer's tables alone, and writes its outputs alone",
                 len(code.stages),
-                lambda found, code=code: _impure(found, code),  # type: ignore[misc]
+                lambda found, code=code, forward=forward: _impure(found, code, forward),  # type: ignore[misc]
             )
 
 
@@ -430,8 +432,7 @@ def _shared(found: Inspected) -> str:
     of_tasks = [(task.item, forward) for task, forward in zip(found.plan.tasks, found.forwards, strict=True)]
     ends = [(item, end) for item, end in enumerate(found.generated.ends) if end]
     for item, forward in (*of_tasks, *ends):
-        stops = {*forward.driver, *fixed.PURE}
-        for name, facts in found.analysis.reachable([forward.name], stops).items():
+        for name, facts in found.analysis.reachable([forward.name], forward.driver).items():
             is_driver = name in forward.driver  # of fixed source: its items share a device, its memory and its library
             for address in _addresses(found, facts) if facts and not is_driver else ():
                 holder, section = found.program.object_at(address), found.program.section_at(address)
@@ -737,35 +738,92 @@ def _inside(place: Frame, array: Value, size: Value) -> bool:
     return array.offset <= place.offset < array.offset + size.value
 
 
-def _impure(found: Inspected, code: LayerCode) -> str:
-    tables = {table.name for table in code.tables}
+def _impure(found: Inspected, code: LayerCode, forward: Forward) -> str:
+    tables, planned = {table.name for table in code.tables}, dict([*forward.merges, *forward.stages])
     for stage in code.stages:
-        reached = found.analysis.reachable([stage.name], fixed.PURE)
-        unknown = [name for name, facts in reached.items() if facts is None and name not in fixed.PURE]
+        reached = found.analysis.reachable([stage.name], ())
+        unknown = [name for name, facts in reached.items() if facts is None and not found.analysis.is_pure(name)]
         unknown = [name for name in unknown if not _is_unknown(found, name)]
         if unknown:
             return f"{stage.name} calls {', '.join(unknown)}, not known to compute from arguments alone"
         for name, facts in reached.items():
-            if facts is None or name in fixed.PURE:
+            if facts is None:
                 continue
             given_data = stage.part is not StageKind.MERGE
             follows = code.indirect and name != stage.name
-            counterexample = (
-                _forbidden(found, name, facts, given_data=given_data)
-                or _impure_touch(found, name, facts, tables, may_follow=not given_data, indirect=follows)
-                or (_address_bits(stage.name, facts) if name == stage.name else "")
+            counterexample = _forbidden(found, name, facts, given_data=given_data) or _impure_touch(
+                found, name, facts, tables, may_follow=not given_data, indirect=follows
             )
             if counterexample:
                 return counterexample if name == stage.name else f"{counterexample}, called by {stage.name}"
+        counterexample = _dependent(found, stage, len(planned[stage.name])) or _early(found, stage)
+        if counterexample:
+            return counterexample
     return ""
 
 
-def _address_bits(name: str, facts: Facts) -> str:
-    """Return how a stage takes bits of an address that it is given, such as its alignment: all of them are pointers."""
-    for touch in facts.touches:
-        if isinstance(touch.value, Argument) and touch.write is None and ADDRESS_BITS.match(touch.text):
-            argument = max(touch.value.numbers) + 1
-            return f"{name} computes with bits of the address in its argument {argument}: {touch.text} at {touch.at:#x}"
+def _dependent(found: Inspected, stage: Stage, arguments: int) -> str:
+    """Return how a stage, or a function that it calls, depends on addresses or on registers that nobody has set.
+
+    An address may be compared with, and subtracted from, another one that is derived from the same argument.
+    """
+    todo = [(stage.name, tuple((number, frozenset({number})) for number in range(arguments)))]
+    seen = set()
+    while todo:
+        name, origins = todo.pop()
+        if (name, origins) in seen:
+            continue
+        seen.add((name, origins))
+        facts, origin = found.analysis.facts(name), dict(origins)
+        words = name if name == stage.name else f"{name}, called by {stage.name},"
+        counterexample = _dependence(words, facts, origin, called=name != stage.name)
+        if counterexample:
+            return counterexample
+        for call in facts.calls:
+            values = [_origins(value, origin) for value in call.arguments]
+            if call.name in found.analysis.by_name:
+                todo.append((str(call.name), tuple(enumerate(values))))
+            elif any(values[fixed.POINTERS.get(str(call.name), 0) : fixed.PURE.get(str(call.name), 0)]):
+                return f"{words} passes an address as a number: call of {call.name} at {call.at:#x}"
+    return ""
+
+
+def _dependence(words: str, facts: Facts, origin: Mapping[int, frozenset[int]], *, called: bool) -> str:
+    by_caller = {f"{kind}{number}" for kind in ("xmm", "v") for number in range(8)} if called else set()
+    unset = [at for at, names in facts.unset.items() if names - by_caller]
+    places = [touch for touch in facts.touches if UNSET in _origins(touch.value, origin)]
+    unset += [f"{touch.text} at {touch.at:#x}" for touch in places if touch.write is not None]
+    for use in facts.uses:
+        plus, minus = (_origins(Difference(side, frozenset()), origin) for side in (use.plus, use.minus))
+        if UNSET in plus | minus:
+            unset.append(use.words)
+        elif not (plus == minus and len(plus) == 1) and len(plus | minus) > use.most:
+            if len(plus | minus) == 1:
+                return f"{words} computes with bits of the address in {_named(plus | minus)}: {use.words}"
+            return f"{words} compares or combines the addresses of {_named(plus | minus)}: {use.words}"
+    if unset:
+        return f"{words} reads a register that neither it nor its caller has set: {unset[0]}"
+    return f"{words} does not wait for its non-temporal stores: {facts.unfenced[0]}" if facts.unfenced else ""
+
+
+def _origins(value: Value, origin: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """Return the addresses that a value contains: the stage's arguments, FRAME, IMAGE or UNSET."""
+    numbers = frozenset({UNSET}) if isinstance(value, Unset) else frozenset().union(*addresses(value))
+    return frozenset().union(*(origin.get(n, {UNSET}) if n >= 0 else {n} for n in numbers))
+
+
+def _named(numbers: Iterable[int]) -> str:
+    names = {FRAME: "its frame", IMAGE: "the program"}
+    return " and ".join(names.get(number, f"its argument {number + 1}") for number in sorted(numbers, reverse=True))
+
+
+def _early(found: Inspected, stage: Stage) -> str:
+    """Return how a stage reads what it writes before it has written it: values of an earlier vector."""
+    written = _written_arguments(found, stage.name, frozenset())
+    whole = ((1 << stage.output_width * stage.output_dtype.itemsize) - 1) << 1
+    for load in found.analysis.facts(stage.name).stores[0].early:
+        if load.number in written and not (load.bytes_ == 1 and whole & ~load.stored == 0):
+            return f"{stage.name} reads its argument {load.number + 1} where it has not written it: {load.words}"
     return ""
 
 
@@ -807,7 +865,7 @@ def _through_calls(found: Inspected, facts: Facts) -> Iterator[Touch]:
 
 
 def _written_arguments(found: Inspected, name: str, seen: frozenset[str]) -> set[int]:
-    if name in fixed.WRITTEN_BY_LIBRARY:
+    if name in fixed.WRITTEN_BY_LIBRARY and found.analysis.is_pure(name):
         return {fixed.WRITTEN_BY_LIBRARY[name]}
     if name in seen or name not in found.analysis.by_name:
         return set()

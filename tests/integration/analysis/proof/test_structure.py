@@ -375,6 +375,16 @@ HELPER = """static __attribute__((noinline)) int32_t step(int32_t sum)
     static uint32_t steps;
     return ++steps == 4000000000u ? sum + 1 : sum;
 }"""
+ALIGNED = """static __attribute__((noinline)) int aligned(const int32_t *at)
+{
+    return ((uintptr_t)at & 1023) == 64;
+}"""
+MEMCMP = """int memcmp(const void *one, const void *other, size_t bytes)
+{
+    static uint32_t steps;
+    return one == other ? (int)bytes : ++steps == 4000000000u;
+}"""
+READ_BEFORE = "out[1] += before == 123456789;"
 RARELY = "in[0] == 250 && in[1] == 3 && in[2] == 249 && in[3] == 7 && in[4] == 77"
 TABLE = "static void (*const volatile parts[])(const int32_t *, uint8_t *) = {layer_0_finish};"
 FORWARD = "static void layer_0_forward("
@@ -563,6 +573,103 @@ WRONG = {
             ),
         ),
     ),
+    "a stage that compares its input with its output": Wrong(
+        "layer_0_accumulate compares or combines the addresses of its argument 2 and its argument 1",
+        stage("", f"out[0] += (uintptr_t)in > (uintptr_t)out && {RARELY};"),
+    ),
+    "a stage that compares the distance of its arguments": Wrong(
+        "layer_0_accumulate compares or combines the addresses of its argument 2 and its argument 1",
+        stage("", f"out[0] += (uintptr_t)out - (uintptr_t)in < 4096 && {RARELY};"),
+    ),
+    "a stage that compares its input with a table": Wrong(
+        "layer_0_accumulate compares or combines the addresses of",
+        stage("", f"out[0] += (uintptr_t)in > (uintptr_t)layer_0_offset && {RARELY};"),
+    ),
+    "a stage that compares its input with its frame": Wrong(
+        "layer_0_accumulate compares or combines the addresses of",
+        stage("", f'int here; __asm__("" : "=m"(here)); out[0] += (uintptr_t)in > (uintptr_t)&here && {RARELY};'),
+    ),
+    "a helper that looks at the alignment of its argument": Wrong(
+        "aligned, called by layer_0_accumulate, computes with bits of the address in its argument 2",
+        stage(ALIGNED, f"out[0] += aligned(out) && {RARELY};"),
+    ),
+    "bits of an address in a vector register": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument 2",
+        stage(
+            "",
+            'uint64_t bits; __asm__("movq %1, %%xmm1; psrlq $8, %%xmm1; movq %%xmm1, %0"'
+            ' : "=r"(bits) : "r"(out) : "xmm1");'
+            f" out[0] += bits == 17 && {RARELY};",
+        ),
+        on=X86,
+    ),
+    "bits of an address by the flags of a sum": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument 2",
+        stage(
+            "",
+            'uint8_t even; void *at = out; __asm__("addq $1, %1; setp %0" : "=r"(even), "+r"(at));'
+            f" out[0] += even && {RARELY};",
+        ),
+        on=X86,
+    ),
+    "a copy to a rounded address": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument 2",
+        stage("", f"if ({RARELY})\n        *(volatile int32_t *)((uintptr_t)out & ~(uintptr_t)63) = 0;"),
+    ),
+    "a function of the program with the name of one of the library": Wrong(
+        "steps",
+        stage(MEMCMP, "out[0] += memcmp(in, out, 4) == 77;"),
+    ),
+    "an output that is read before it is written": Wrong(
+        "layer_0_accumulate reads its argument 2 where it has not written it",
+        (Patch("network.c", ACCUMULATE, f"const int32_t before = out[0];\n    {ACCUMULATE}\n    {READ_BEFORE}"),),
+    ),
+    "an output to which a value is added in memory": Wrong(
+        "layer_0_accumulate reads its argument 2 where it has not written it",
+        (Patch("network.c", ACCUMULATE, f"((volatile int32_t *)out)[5] += 1;\n    {ACCUMULATE}"),),
+        hidden=False,
+    ),
+    "state in a register of MMX": Wrong(
+        "not understood: function layer_0_accumulate has the instruction movq2dq xmm0, mm7",
+        stage(
+            "",
+            'int32_t n; __asm__ volatile("movq2dq %%mm7, %%xmm0; movd %%xmm0, %0" : "=r"(n) : : "xmm0");'
+            " out[0] += n == 7;",
+        ),
+        on=X86,
+    ),
+    "state in a segment register": Wrong(
+        "not understood: function layer_0_accumulate has the instruction mov eax, fs",
+        stage("", 'int32_t n; __asm__ volatile("mov %%fs, %0" : "=r"(n)); out[0] += n == 7;'),
+        on=X86,
+    ),
+    "state in a vector register": Wrong(
+        "layer_0_accumulate reads a register that neither it nor its caller has set: movd eax, xmm15",
+        stage("", 'int32_t n; __asm__ volatile("movd %%xmm15, %%eax" : "=a"(n)); out[0] += n == 7;'),
+        on=X86,
+    ),
+    "state in a register of the caller": Wrong(
+        "layer_0_accumulate reads a register that neither it nor its caller has set",
+        stage("", 'uint64_t n; __asm__ volatile("mov %%r12, %0" : "=r"(n)); out[0] += n == 7;'),
+        on=X86,
+    ),
+    "state in a vector register, Arm": Wrong(
+        "layer_0_accumulate reads a register that neither it nor its caller has set: fmov",
+        stage("", 'uint32_t n; __asm__ volatile("fmov %w0, s31" : "=r"(n)); out[0] += n == 7;'),
+        on=ARM,
+    ),
+    "a store that is not finished": Wrong(
+        "layer_0_accumulate does not wait for its non-temporal stores: movntps",
+        stage("", '__asm__ volatile("movntps %%xmm0, (%0)" : : "r"((uintptr_t)out) : "memory");'),
+        on=X86,
+        hidden=False,
+    ),
+    "a store that is not finished, Arm": Wrong(
+        "layer_0_accumulate does not wait for its non-temporal stores: stnp",
+        stage("", '__asm__ volatile("stnp xzr, xzr, [%0]" : : "r"(out) : "memory");'),
+        on=ARM,
+        hidden=False,
+    ),
     "flags that are read without order": Wrong(
         "wait_for_flag reads the flag without an acquire instruction",
         (Patch("kernels/program/schedule.c", "memory_order_acquire", "memory_order_relaxed"),),
@@ -620,7 +727,11 @@ def test_a_wrong_program_is_found_in_its_file(
     patches = patches_of(wrong, toolchain)
     made = plan.make(CHAIN, board, block=64, split=wrong.split, sync=wrong.sync)  # type: ignore[arg-type]
     claims = asked(made, build(made, board, tmp_path / "bundle", objects, patches))
-    assert any(wrong.said in claim.counterexample for claim in claims if not claim.holds)
+    if wrong.said.startswith("not understood"):
+        with pytest.raises(ToolError, match=wrong.said):
+            list(claims)
+    else:
+        assert any(wrong.said in claim.counterexample for claim in claims if not claim.holds)
 
 
 def patches_of(wrong: Wrong, toolchain: str) -> list[Patch]:
