@@ -654,6 +654,7 @@ class _Function:
         decoder = self._analysis.decoder
         result = decoder.bits(("xmm0", "xmm1", "v0", "v1", "v2", "v3"))
         vectors = decoder.bits(f"v{number}" for number in (*range(8), *range(16, 32)))
+        vectors |= decoder.bits(f"xmm{number}" for number in range(32))
         early: list[Early] = []
         ends: list[dict[int, int]] = []
         into: dict[int, list[tuple[bool, dict[int, int], int]]] = {self._symbol.address: [(False, {}, 0)]}
@@ -675,10 +676,7 @@ class _Function:
                 call = self._calls.get(each.address)
                 if call:
                     early += self._called(each, call, state)
-                    changed = vectors if call.name not in self._analysis.by_name else 0
-                    changed |= decoder.bits(
-                        name for name in self._analysis.changed(call.name) if name.startswith("xmm")
-                    )
+                    changed = 0 if call.name in self._analysis.by_name else vectors
                     written = written & ~changed | result
                 if each.flow == "return" or (call and call.tail):
                     ends.append(dict(state))

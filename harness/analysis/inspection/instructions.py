@@ -248,6 +248,9 @@ class Decoder:
                 read -= {names[1]} - {*names[2:]}  # whose upper elements alone are read
             if raw.mnemonic.startswith("ld") and "}[" not in raw.op_str:  # all elements of its vectors
                 read = set()
+            keeps = _ARM_KEEPS.fullmatch(raw.mnemonic) or "[" in raw.op_str.partition(",")[0]
+            if not self._x86 and names[:1] == [*written] and not keeps:  # capstone says of some that they read it
+                read -= {*names[:1]} - {*names[1:]}
             if _X86_STRING.search(raw.mnemonic) or raw.mnemonic == "vzeroupper":
                 read, written = read - {"rflags"}, set()
             return dataclasses.replace(translate(raw), reads=self.bits(read), writes=self.bits(written))
@@ -751,5 +754,9 @@ _ARM_FLOW = {
 }  # fmt: skip
 _ARM_NOTHING = {"nop", "hint", "bti", "paciasp", "autiasp", "dmb", "dsb", "isb", "yield"}
 _ARM_EXCHANGES = re.compile(r"cas|swp|ldadd|ldclr|ldeor|ldset|ld[su]m(ax|in)|stl?x|stadd|stclr|steor|stset|st[su]m")
+_ARM_KEEPS = re.compile(
+    r"f?ml[as]|[us]ml[as]l2?|sqr?dml[as][lh]2?|[us]adalp|b(sl|it|if)|u?sdot|udot|tbx|\w+n2|s[lr]i|[us]r?sra|[us]abal?2?"
+    r"|fcmla|bic|orr"
+)
 _ARM_STRUCTURES = re.compile(r"(ld|st)[1-4]")
 _ARM_CHANGES = {"movk", "bfi", "bfxil", "bfc", "bfm"}

@@ -797,7 +797,7 @@ def _dependence(words: str, facts: Facts, origin: Mapping[int, frozenset[int]], 
         plus, minus = (_origins(Difference(side, frozenset()), origin) for side in (use.plus, use.minus))
         if UNSET in plus | minus:
             unset.append(use.words)
-        elif not (plus == minus and len(plus) == 1) and len(plus | minus) > use.most:
+        elif not (plus == minus and len(plus) == 1) and len(plus | minus) > use.most and plus | minus != {FRAME}:
             if len(plus | minus) == 1:
                 return f"{words} computes with bits of the address in {_named(plus | minus)}: {use.words}"
             return f"{words} compares or combines the addresses of {_named(plus | minus)}: {use.words}"

@@ -17,11 +17,12 @@ from onnx import numpy_helper
 from harness.analysis.inspection.program import Symbol, read
 from harness.analysis.proof import Claim, structure
 from harness.boards.profile import Profile, Toolchain
-from harness.core.errors import ToolError
+from harness.core.errors import RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.model import load
 from harness.model.network import Network
+from harness.model.stream import stream
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.targets import codegen
@@ -192,6 +193,32 @@ def test_nothing_is_said_against_a_convolutional_network(
     board = board_with(host, toolchain, target)
     made = plan.make(load(ROOT / "models" / f"{network}_int8.onnx"), board, block=16)
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+
+
+SHIPPED = sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
+STREAMED = ("kws_stream_int8", "gcc", "c")
+"""As a stream of frames: gcc stores the zeros of a row in words, at addresses that it rounds."""
+
+
+@pytest.mark.parametrize(
+    ("network", "toolchain", "target"),
+    [
+        (network, name, target) if (network, name, target) == STREAMED else in_campaign(network, name, target)
+        for network in SHIPPED
+        for name in ("gcc", "gcc for Arm", "clang for Arm")
+        for target in ("c", *VARIANTS)
+    ],
+)
+def test_nothing_is_said_against_a_shipped_model(
+    host: Profile, network: str, toolchain: str, target: str, tmp_path: Path, objects: Path
+) -> None:
+    board, net = board_with(host, toolchain, target), load(ROOT / "models" / f"{network}.onnx")
+    try:
+        made = plan.make(stream(net, axis=2).network if network == STREAMED[0] else net, board)
+        program = build(made, board, tmp_path / "bundle", objects)
+    except RequestError as error:  # c:unrolled refuses large layers
+        pytest.skip(str(error))
+    assert counterexamples(made, program) == []
 
 
 # tests/integration/cli/test_run_vitis.py proves a program for the fabric.
