@@ -869,7 +869,8 @@ class _Function:
         elif isinstance(operation, Compare):
             values = [state.registers.get(name) for name in operation.used]
             self._use(instruction, *values, difference=operation.difference)
-            state.registers[FLAGS] = _from_sizes(values)
+            reads = any(isinstance(each, Access) for each in instruction.operations)
+            state.registers[FLAGS] = None if reads else _from_sizes(values)
         elif isinstance(operation, Other):
             values = [state.registers.get(name) for name in operation.used]
             result = self._computed(instruction, values, state)
@@ -1155,7 +1156,8 @@ def _left_in(register: str) -> Value:
 
 def _from_sizes(values: Sequence[Value]) -> Computed | None:
     """Return a number that is computed from these values; None if one of them is not known from arguments alone."""
-    if not all(isinstance(value, Constant | Argument | Difference | Rounded | Computed) for value in values):
+    known = (isinstance(value, Constant | Argument | Difference | Rounded | Computed) for value in values)
+    if not values or not all(known):
         return None
     numbers = [value.numbers for value in values if isinstance(value, Computed)]
     return Computed(frozenset().union(*numbers, *itertools.chain(*map(addresses, values))), reported=True)
