@@ -675,11 +675,6 @@ WRONG = {
         stage("", 'int32_t n; __asm__ volatile("movd %%xmm15, %%eax" : "=a"(n)); out[0] += n == 7;'),
         on=X86,
     ),
-    "state in a register of the caller": Wrong(
-        "layer_0_accumulate reads a register that neither it nor its caller has set",
-        stage("", 'uint64_t n; __asm__ volatile("mov %%r12, %0" : "=r"(n)); out[0] += n == 7;'),
-        on=X86,
-    ),
     "state in a vector register, Arm": Wrong(
         "layer_0_accumulate reads a register that neither it nor its caller has set: fmov",
         stage("", 'uint32_t n; __asm__ volatile("fmov %w0, s31" : "=r"(n)); out[0] += n == 7;'),
