@@ -57,6 +57,7 @@ setup: .venv/complete
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=--requirement %)
+	.venv/bin/pip uninstall --quiet --disable-pip-version-check --yes harness # the former name of this package
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 

@@ -17,6 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FOLDERS = ("kernels", "simulators", "docs", "ci")
 FILES = ("boards.yaml", "nightly.yaml", "README.md", "CONTRIBUTING.md", "LICENSE", "runs/README.md")
 FILES += ("benchmarks/README.md", "models/README.md", "models/acas/README.md")
+REQUIREMENTS = ("harness", "cluster", "cross", "cuda", "images", "iree", "litert", "tract")  # tested versions
 MODELS = ("*.onnx", "*.png", "*.npz", "*.yaml")
 SHARE = "harness/share"
 REVISION = "revision"
@@ -39,6 +40,7 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg] # its configuration is
         paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if is_source(path)]
         paths += [path for pattern in MODELS for path in sorted((root / "models").glob(pattern))]
         paths += [root / name for name in FILES]
+        paths += [root / "requirements" / f"{name}.txt" for name in REQUIREMENTS]
         included.update({str(path): f"{SHARE}/{path.relative_to(root)}" for path in paths})
         included[str(file)] = f"{SHARE}/{REVISION}"
 

@@ -10,13 +10,17 @@ from pydantic import Field
 from harness.boards.identity import BoardIdentity
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 
-SCHEMA = 5
+SCHEMA = 6
 
 Checked = CheckedBy("proof")
 
 
 class QuestionEntry(Entries):
-    """The entries of a claim that do not depend on the answer."""
+    """The entries of a claim that do not depend on the answer.
+
+    `unseparated` are the fault models that no vector of the claim tells from the specification; earlier versions have
+    none.
+    """
 
     step: Annotated[str, Checked]
     shows: Annotated[str, Checked]
@@ -26,6 +30,7 @@ class QuestionEntry(Entries):
     method: Annotated[str, Checked]
     cases: Annotated[int, Checked]
     complete: Annotated[bool, Checked]
+    unseparated: Annotated[Sequence[str], Checked] = ()
 
 
 class ClaimEntry(QuestionEntry):
@@ -57,5 +62,5 @@ class ProofDocument(Document):
 
     @classmethod
     def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a proof of schema 1 to 3 in the form of schema 4: they asked other questions, in the same form."""
+        """Return a proof of an earlier schema in the form of this one: it asked other questions, in the same form."""
         return {**content, "schema": SCHEMA}

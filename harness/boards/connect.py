@@ -54,10 +54,13 @@ def reach(
             work = claim(bare, str(cache.resolve() / "semihosting" / profile.name), elsewhere)
             yield Connection(bare, work, _identity(bare, profile.name))
     elif profile.address is not None:
+        from harness.boards import ssh_config
         from harness.boards.ssh_address import resolve
 
         address = resolve(profile.address)
         notify(f"connecting to {profile.name} ({address.host})")
+        if not ssh_config.is_installed():
+            notify(ssh_config.NOT_INSTALLED)
         with _connected(address) as board:
             work = claim(board, profile.work_folder, ELSEWHERE.format(profile.name))
             yield Connection(board, work, _identity_by_ssh(board, profile.name, cache))

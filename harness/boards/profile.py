@@ -20,14 +20,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from harness.boards import ssh_config
 from harness.core import strict_yaml
 from harness.core.errors import RequestError, unknown_name
+from harness.core.safe_io import read_input_text
 
 # Connection, timeouts and peaks: a run may be resumed with other values.  The address is not kept, because it names
 # files of the user; the identity of the reached board is kept instead (harness/boards/identity.py).
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder", "peak")
 
 MEMORY_BUDGET_MIB = 512
+LOCAL_FILE = "boards.local.yaml"
 ANOTHER_FILE = "give the path of a boards.yaml: --boards FILE"
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -54,13 +57,22 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _is_host(text: str) -> str:
+    """Require a name or an address alone: OpenSSH would look up `user@host` or `host:port` as the name of a host."""
+    if re.search(r"[@/[]|^[^:]*:[^:]*$", text):  # an IPv6 address has several colons
+        parts = split_address(text.removeprefix("ssh://").rstrip("/")) or {"host": "NAME", "port": 22, "user": "NAME"}
+        form = ", ".join(f"{key}: {value}" for key, value in sorted(parts.items()))
+        raise PydanticCustomError("host", "Input should be a host alone: write {form}", {"form": f"{{{form}}}"})
+    return text
+
+
 class Address(_Entry):
     """SSH address of a board, which may be reached through the host `jump`.
 
     `host` may be a name of ~/.ssh/config, which also sets the values that are None: see harness/boards/ssh_address.py.
     """
 
-    host: str = Field(min_length=1, pattern=r"^[^\s-]\S*$")
+    host: Annotated[str, Field(min_length=1, pattern=r"^[^\s-]\S*$"), AfterValidator(_is_host)]
     port: int | None = Field(default=None, ge=1, le=65535)
     user: str | None = None
     key: str | None = None
@@ -190,14 +202,23 @@ class Peak(_Entry):
     bytes_per_s: float = Field(gt=0, strict=False, allow_inf_nan=False)
 
 
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
+_SHELL = re.compile(r"&&|\|\||[;&|<>`]|\$[\w({]")
+
+
 def _has_words(line: str) -> str:
-    """Split the line of a command on the board, quoted as for a shell but run without one."""
+    """Require one command on the board, quoted as for a shell but run without one."""
+    if "\n" in line.strip():
+        raise PydanticCustomError("command", "Input should be one line: write a list with one command in each entry")
     try:
         words = shlex.split(line)
     except ValueError as error:
         raise PydanticCustomError("command", "{reason}", {"reason": f"{line!r}: {error}"}) from error
     if not words:
         raise PydanticCustomError("command", "an empty line is no command")
+    if shell := _SHELL.search(_QUOTED.sub("", line)):
+        advice = "no shell runs it: write one command in each entry, quote the character, or write sh -c '...'"
+        raise PydanticCustomError("command", "{reason}", {"reason": f"{shell[0]!r} is for a shell, and {advice}"})
     return line
 
 
@@ -268,7 +289,16 @@ class Profile(_Entry):
     @property
     def emulated(self) -> bool:
         """Return whether a run uses an emulated board, because the profile has no address."""
-        return not self.local and self.address is None
+        return self.address is None and (self.emulator is not None or self.bare_metal is not None) and not self.local
+
+    @property
+    def lacks_address(self) -> str:
+        """Return how to give the board an address if nothing else leads to it; else empty."""
+        if self.local or self.address or self.emulated:
+            return ""
+        return (
+            f"set {host_variable(self.name)}=[user@]host[:port], or write its address: {{host: ...}} into {LOCAL_FILE}"
+        )
 
     @property
     def simulated(self) -> bool:
@@ -280,7 +310,7 @@ class Profile(_Entry):
         """Return the way to the board: `address`, `emulator`, `semihosting` or `this machine`."""
         if self.bare_metal is not None:
             return "semihosting"
-        return "this machine" if self.local else "emulator" if self.address is None else "address"
+        return "this machine" if self.local else "emulator" if self.emulated else "address"
 
     def section(self, target: str) -> dict[str, Any]:
         """Return the unparsed section of a target; empty without one."""
@@ -331,12 +361,9 @@ def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def _check_reachable(profile: Profile) -> None:
-    if profile.bare_metal is not None:
-        if profile.local or profile.address is not None or profile.emulator is not None:
-            reason = "bare_metal excludes local: true, address and emulator: semihosting is the way to the board"
-            raise _inconsistent(reason, "bare_metal")
-    elif not profile.local and profile.address is None and profile.emulator is None:
-        raise _inconsistent("give one of: local: true, address, emulator, bare_metal")
+    if profile.bare_metal is not None and (profile.local or profile.address or profile.emulator):
+        reason = "bare_metal excludes local: true, address and emulator: semihosting is the way to the board"
+        raise _inconsistent(reason, "bare_metal")
     if profile.emulated and profile.stand_ins is False:
         raise _inconsistent("an emulated board has no accelerators but stand-ins", "stand_ins")
     if profile.local and profile.address is not None:
@@ -367,6 +394,13 @@ class BoardProfiles:
     profiles: Mapping[str, Profile]
 
     def board(self, name: str) -> Profile:
+        """Return the profile of a board that is to be used; RequestError for an unknown name or without an address."""
+        profile = self.named(name)
+        if remedy := profile.lacks_address:
+            raise RequestError(f"board {name} has no address", remedy)
+        return profile
+
+    def named(self, name: str) -> Profile:
         """Return the profile of `name`; RequestError with the nearest names for an unknown name."""
         if name not in self.profiles:
             raise unknown_name("board", name, self.profiles)
@@ -381,7 +415,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sect
     """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line.
 
     Without `sections`, those of targets are not checked here but by `Profile.settings`.
+    The addresses are looked up in the current SSH configuration from here on.
     """
+    ssh_config.options.cache_clear()
     sources = [_Source.read(path)]
     local = path.with_suffix(".local.yaml")
     if local.exists():
@@ -405,7 +441,7 @@ class _Source:
     @classmethod
     def read(cls, path: Path) -> _Source:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_input_text(path)
             lines = strict_yaml.lines(text, path)
         except FileNotFoundError:
             raise RequestError(f"{path}: there is no such file", ANOTHER_FILE) from None

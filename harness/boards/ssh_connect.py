@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import tempfile
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fabric
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
-from paramiko.hostkeys import InvalidHostKey
+from paramiko.agent import AgentSSH
 from paramiko.pkey import UnknownKeyType
 
 from harness.boards import known_hosts
@@ -69,6 +72,7 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
     _proxy: _ProxyCommand | None
 
     def __init__(self, address: Address, limits: Limits) -> None:
+        limits = replace(limits, connect_s=max(limits.connect_s, address.connect_s))
         self._set(address=address, _limits=limits, _link=None, _proxy=None)
         gateway = StrictConnection(address.jump, limits) if address.jump else address.proxy_command or False
         config = fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())  # neither fabric.yml nor ~/.ssh/config
@@ -84,23 +88,27 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
             return
         address, limits = self.address, self._limits
         key, known = _load_key(address), _read_known_hosts(address)
-        for kind, trusted in known.keys.items():
-            self.client.get_host_keys().add(_name_and_port(address), kind, trusted)
-        self.client.set_missing_host_key_policy(_Refuse(address, known))
+        self.client.set_missing_host_key_policy(_KnownKeys(address, known))
+        agent = "" if key else address.agent
         self._set(_link=self._reach())
         self.connect_kwargs = {
             "sock": self._link,
             "pkey": key,
             "key_filename": _usable(address.identities),
-            "allow_agent": key is None,
-            "look_for_keys": key is None and not address.identities,
+            "allow_agent": bool(agent),
+            "look_for_keys": key is None and address.has_default_identities,
             "timeout": 2 * limits.connect_s,  # for banner and handshake: a missing banner must be reported first
             "banner_timeout": limits.connect_s,
             "auth_timeout": limits.connect_s,
-            "transport_factory": _transport,
+            "transport_factory": partial(_transport, {key.get_name() for key in known.keys.values()}),
         }
-        with self._explained(known):
-            _in_time(super().open, self.client, limits, "" if key else os.environ.get("SSH_AUTH_SOCK", ""))
+        with self._explained():
+            _in_time(partial(self._open, agent), self.client, limits, agent)
+
+    def _open(self, agent: str) -> None:
+        if agent:
+            self.client._agent = _Agent(self.address)  # noqa: SLF001 - paramiko's own asks SSH_AUTH_SOCK
+        super().open()
 
     def open_gateway(self) -> socket.socket | paramiko.Channel | None:
         """Return the link that `open` has made; fabric asks for it if there is a gateway."""
@@ -138,14 +146,11 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
         return channel
 
     @contextmanager
-    def _explained(self, known: KnownHosts) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Convert paramiko's exceptions during the connection to ConnectionFailed."""
         address = self.address
         try:
             yield
-        except paramiko.BadHostKeyException as error:
-            _refuse_revoked(address, known, error.key)
-            raise _wrong_host_key(address, error) from error
         except BROKEN_LINK as error:
             transport = self.client.get_transport()
             after_handshake = transport is not None and transport.is_active() and transport.initial_kex_done
@@ -209,6 +214,41 @@ class _ProxyCommand:
         self._errors.close()
 
 
+class _Agent(AgentSSH):
+    """The SSH agent of an address; it has no keys if no agent answers at its socket."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._public = _public_keys(address) if address.identities_only else None
+        link = socket.socket(socket.AF_UNIX)
+        try:
+            link.connect(address.agent)
+            self._connect(link)  # type: ignore[attr-defined]  # paramiko's types lack it
+        except (OSError, paramiko.SSHException):
+            link.close()
+
+    def get_keys(self) -> tuple[paramiko.AgentKey, ...]:
+        """Return the keys that the address allows."""
+        keys = super().get_keys()
+        return keys if self._public is None else tuple(k for k in keys if b64encode(k.asbytes()) in self._public)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._close()  # type: ignore[attr-defined]
+
+
+def _public_keys(address: Address) -> set[bytes]:
+    """Return the words of the public key files beside the identities, among them their keys in base64."""
+    identities = [*address.identities]
+    if address.has_default_identities:
+        identities += Path("~/.ssh").expanduser().glob("id_*")
+    public: set[bytes] = set()
+    for path in identities:
+        with suppress(OSError):
+            public.update(path.with_name(f"{path.name.removesuffix('.pub')}.pub").read_bytes().split())
+    return public
+
+
 def _usable(identities: Sequence[Path]) -> list[str]:
     """Return the files that exist, as OpenSSH does; ConnectionFailed if others may read a private key."""
     found = [path for path in identities if path.exists()]
@@ -243,11 +283,17 @@ def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Li
     done.result()
 
 
-def _transport(link: socket.socket, **options: Any) -> paramiko.Transport:
-    """Return a transport that prefers AES-GCM, paramiko's fastest cipher by far and yet the last of its list."""
+def _transport(known_types: set[str], link: socket.socket, **options: Any) -> paramiko.Transport:
+    """Return a transport that asks for a host key of the known types first.
+
+    It prefers AES-GCM, paramiko's fastest cipher by far and yet the last of its list.
+    """
     transport = paramiko.Transport(link, **options)
     security = transport.get_security_options()
     security.ciphers = sorted(security.ciphers, key=lambda name: "gcm" not in name)
+    security.key_types = sorted(
+        security.key_types, key=lambda name: re.sub("^rsa-sha2-.*", "ssh-rsa", name) not in known_types
+    )
     transport.set_keepalive(KEEPALIVE_S)
     return transport
 
@@ -309,7 +355,7 @@ def _read_known_hosts(address: Address) -> KnownHosts:
     for path in address.known_hosts_files:
         try:
             found = found.merged(known_hosts.read(path, _known_name(address)))
-        except (OSError, ValueError, InvalidHostKey) as error:
+        except (OSError, ValueError) as error:
             raise ConnectionFailed(
                 f"cannot use the known hosts in {path}: {error}",
                 "`known_hosts` in the board's profile may name another file, for the lab's boards only",
@@ -319,50 +365,60 @@ def _read_known_hosts(address: Address) -> KnownHosts:
 
 def _known_name(address: Address) -> str:
     """Return the name of the host in known hosts files."""
-    return address.host_key_alias or _name_and_port(address)
+    host = address.host if address.port == 22 else f"[{address.host}]:{address.port}"
+    return address.host_key_alias or host
 
 
-def _name_and_port(address: Address) -> str:
-    """Return the name under which paramiko looks for the host's key."""
-    return address.host if address.port == 22 else f"[{address.host}]:{address.port}"
+class _KnownKeys(paramiko.MissingHostKeyPolicy):
+    """Accept the known keys of a host.  paramiko, which is told none, asks about every key that a host shows."""
 
-
-class _Refuse(paramiko.MissingHostKeyPolicy):
     def __init__(self, address: Address, known: KnownHosts) -> None:
         self._address, self._known = address, known
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002 - paramiko's signature
-        _refuse_revoked(self._address, self._known, key)
-        unknown = (
-            f"the host key of {self._address.host} is unknown: {_known_name(self._address)} is not in "
-            f"{_files(self._address)}; "
-            f"it shows {key.get_name()} {key.fingerprint}"
-        )
-        if self._known.authorities:
+        address, known = self._address, self._known
+        _refuse_revoked(address, known, key)
+        if key.asbytes() in known.keys:
+            return
+        if known.keys:
+            raise _wrong_host_key(address, known, key)
+        name, files = _known_name(address), _files(address)
+        reason = f"all keys of {name} in {files} are revoked" if known.has_revoked_keys else f"{name} is not in {files}"
+        unknown = f"the host key of {address.host} is unknown: {reason}; it shows {key.get_name()} {key.fingerprint}"
+        if known.authorities:
             unknown += (
-                f"; line {self._known.authorities[0]} trusts a certificate authority for it (@cert-authority), "
+                f"; line {known.authorities[0]} trusts a certificate authority for it (@cert-authority), "
                 "and harness does not check host certificates"
             )
-        if self._address.known_hosts == Path(os.devnull):
+        if address.known_hosts == Path(os.devnull):
             raise ConnectionFailed(unknown, "name a file by `known_hosts` in the board's profile: no file is used now")
-        raise ConnectionFailed(unknown, f"if that is the board's fingerprint: {_learn(self._address)}")
+        raise ConnectionFailed(unknown, f"if that is the board's fingerprint: {_learn(address)}")
 
 
 def _refuse_revoked(address: Address, known: KnownHosts, key: paramiko.PKey) -> None:
     place = known.revoked.get(key.asbytes())
-    if place is not None:
+    reason = f"{place} marks as {known_hosts.REVOKED}" if place else ""
+    for path in address.revoked_keys:
+        try:
+            if known_hosts.is_revoked(key, path):
+                reason = f"{path} of RevokedHostKeys revokes"
+        except OSError as error:
+            raise ConnectionFailed(
+                f"cannot read the revoked host keys in {path}: {error.strerror}",
+                f"correct RevokedHostKeys of {address.name} in the SSH configuration",
+            ) from error
+    if reason:
         raise ConnectionFailed(
-            f"the host key of {address.host} was revoked: it shows {key.get_name()} {key.fingerprint}, which "
-            f"{place} marks as {known_hosts.REVOKED}",
+            f"the host key of {address.host} was revoked: it shows {key.get_name()} {key.fingerprint}, which {reason}",
             "this key was revoked: do not connect, as another machine may have it; ask the administrator of the board "
             "for its new host key",
         )
 
 
 def _files(address: Address) -> str:
-    """Return the files that should have the host key: those of the user, and others that exist."""
-    files = (path for path in address.known_hosts_files if path not in address.global_known_hosts or path.exists())
-    return ", ".join(map(str, files))
+    """Return the files that should have the host key: the first, to which it is added, and others that exist."""
+    first, *others = address.known_hosts_files
+    return ", ".join([str(first), *(str(path) for path in others if path.exists())])
 
 
 def _login(address: Address) -> str:
@@ -387,10 +443,11 @@ def _forget(address: Address) -> str:
     return " && ".join(f"ssh-keygen -R {name} -f {file}" for file in files)
 
 
-def _wrong_host_key(address: Address, error: paramiko.BadHostKeyException) -> ConnectionFailed:
+def _wrong_host_key(address: Address, known: KnownHosts, key: paramiko.PKey) -> ConnectionFailed:
+    fingerprints = " or ".join(trusted.fingerprint for trusted in known.keys.values())
     return ConnectionFailed(
         f"{address.host} is not the host that {_files(address)} knows: it shows "
-        f"{error.key.get_name()} {error.key.fingerprint} instead of {error.expected_key.fingerprint}",
+        f"{key.get_name()} {key.fingerprint} instead of {fingerprints}",
         f"another machine may pose as the board; if the board was reinstalled: {_forget(address)} && {_learn(address)}",
     )
 
@@ -404,7 +461,7 @@ def _refused(address: Address, error: Exception) -> ConnectionFailed:
         )
     if address.key is None:
         return ConnectionFailed(
-            f"{address} rejects all keys in the agent and in ~/.ssh: {error}",
+            f"{address} rejects all keys in the agent{' and in ~/.ssh' * address.has_default_identities}: {error}",
             "name the private key by `key` in the board's profile, or load it with ssh-add",
         )
     public = shlex.quote(f"{address.key}.pub")

@@ -136,13 +136,17 @@ def find(
     The lab folder is `lab`, else HARNESS_LAB, else the current folder or the nearest parent that has a boards.yaml.
     Without any of them, boards and models are those that are installed, and runs go to ./runs.
     HARNESS_BOARDS and HARNESS_RUNS give `boards` and `runs`, HARNESS_LOCKS the common locks.
-    RequestError if a named lab has no boards.yaml, or if the one found belongs to another user.
+    RequestError if a named lab has no boards.yaml, if the one found belongs to another user, or if a file is where the
+    folder of runs would be.
     """
     boards, runs = boards or _path(environment, "HARNESS_BOARDS"), runs or _path(environment, "HARNESS_RUNS")
     folder = _named_lab(lab, environment) or _surrounding_lab(Path.cwd())
     if folder and not (boards or lab or environment.get(LAB_VARIABLE)):
         _require_own(folder)
     models, runs = (folder or ROOT) / "models", runs or (folder or Path.cwd()) / "runs"
+    nearest = next(path for path in (runs, *runs.absolute().parents) if os.path.lexists(path))
+    if not nearest.is_dir():
+        raise RequestError(f"folder of runs {runs}: {nearest} is not a folder", "give a folder: --runs or HARNESS_RUNS")
     common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
     return Workspace(boards or (folder or ROOT) / BOARDS_FILE, models, runs, cache_folder(environment), common, folder)
 

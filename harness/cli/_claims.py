@@ -1,42 +1,48 @@
-"""The claims that `harness verify` checked of evidence other than a run."""
+"""The claims of a folder of evidence of any kind, for `harness verify` and `harness sign`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
+from harness.boards.workspace import Workspace
 from harness.core.console import Console
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE
-from harness.core.table import Table
+
+if TYPE_CHECKING:
+    from harness.runs.verification import Claim, Wanted
+
+CASE = "case.json"
 
 
-class Finding(Protocol):
-    """A claim, whether it holds, and what was found."""
+def claims_of(
+    path: Path, wanted: Wanted, workspace: Workspace, console: Console
+) -> tuple[Path, Mapping[str, Any], Iterable[Claim]] | None:
+    """Return the document in a folder, its content and its claims, which are checked as they are read.
 
-    @property
-    def claim(self) -> str:
-        """The claim."""
+    None for an unfinished run, RequestError if the folder has no finished evidence.
+    """
+    if (path / CASE).is_file():
+        return path / CASE, {}, _of_case(path, wanted, workspace, console)
+    from harness.runs.verification import folders
 
-    @property
-    def holds(self) -> bool:
-        """True if it holds."""
-
-    @property
-    def finding(self) -> str:
-        """The reason or the measure."""
+    evidence = folders.read(path)
+    if evidence is None:
+        return None
+    return path / evidence.name, evidence.run, folders.claims(evidence, wanted, console.progress)
 
 
-def show(found: Sequence[Finding], subject: str, console: Console, note: str = "", **entries: Any) -> int:
-    """Show each claim and whether `subject` is valid; print the document with `entries`; return the exit code."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("claim", "holds", "finding"):
-        table.add_column(heading)
-    for each in found:
-        table.add_row(each.claim, "ok" if each.holds else "NOT ok", each.finding)
-    valid = all(each.holds for each in found)
-    console.show(table, Text(f"{subject} {'valid' if valid else 'NOT valid'}{note}"))
-    claims = [{"claim": each.claim, "holds": each.holds, "finding": each.finding} for each in found]
-    console.document({"valid": valid, **entries, "claims": claims})
-    return EXIT_DONE if valid else EXIT_DIFFERS
+def _of_case(path: Path, wanted: Wanted, workspace: Workspace, console: Console) -> Iterable[Claim]:
+    from harness.report.case import pages, require_dot
+    from harness.runs.cases.check import Verification, check
+    from harness.runs.verification import Claim, ClaimState
+    from harness.runs.verification.claims import claim
+    from harness.runs.verification.signature import signed
+
+    require_dot()
+    checked = check(path, workspace, pages, Verification(wanted, console.progress))
+    yield from checked.case
+    states = {"valid": ClaimState.OK, "not checked": ClaimState.UNCHECKED}
+    for leaf in checked.leaves:
+        yield Claim(f"leaf {leaf.name}", states.get(leaf.state, ClaimState.WRONG), leaf.text)
+    yield claim("signature", lambda: signed(path / CASE, wanted.key), needed=wanted.key is not None)

@@ -12,6 +12,32 @@ from harness.core.errors import unknown_name
 WHOLE = 1000  # characters of a summary: click cuts it to a line by default
 
 
+PLANNED = ("board", "model", "items", "split", "sync", "buffers", "block")
+SHARED = {
+    "Stream": ("stream", "pulse", "steps"),
+    "Evidence and reference": ("run_folder", "reference", "x64_quant_precision", "trace", "seed"),
+    "Lab and output": ("lab", "boards", "runs", "as_json", "debug", "help"),
+}
+NEEDED = {"run": "required without --plan or --resume"} | dict.fromkeys(("prove", "measure", "profile"), "required")
+
+
+class Command(click.Command):
+    """A command whose `--help` lists its options by purpose, and says whether board and model are required."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the plan, those of this command alone, and those that several commands have."""
+        records = {str(option.name): option.get_help_record(context) for option in self.get_params(context)}
+        if needed := NEEDED.get(str(self.name)):
+            for name in ("board", "model"):
+                words, text = records[name] or ("", "")
+                records[name] = words, f"{text}  [{needed}]"
+        own = [name for name in records if name not in {*PLANNED, *(one for names in SHARED.values() for one in names)}]
+        for title, names in {"Board, model and plan": PLANNED, "Options": own, **SHARED}.items():
+            if rows := [row for name in names if (row := records.get(name))]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
 class Group(click.Group):
     """A group whose `--help` states the whole summary of each subcommand."""
 
@@ -29,11 +55,21 @@ class Group(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand named first in `args`; RequestError with similar names if it is unknown."""
+        """Return the subcommand named first in `args`, in British or American spelling.
+
+        RequestError with similar names if it is unknown.
+        """
         names = self.list_commands(context)
+        spellings = {_spelling(name): name for name in names}
+        args = [spellings.get(_spelling(args[0]), args[0]), *args[1:]]
         if args[0] not in names and not args[0].startswith("-"):
             raise unknown_name("command", args[0], names)
         return super().resolve_command(context, args)
+
+
+def _spelling(name: str) -> str:
+    """Return a name of a command in the spelling with s: quantise, analyse, optimise."""
+    return name.replace("yz", "ys").replace("iz", "is")
 
 
 class LazyGroup(Group):

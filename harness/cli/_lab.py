@@ -14,9 +14,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+import numpy as np
 
 from harness import targets
 from harness.boards import workspace
@@ -26,7 +28,7 @@ from harness.cli import prove as prove_command
 from harness.cli import run as run_command
 from harness.cli._options import parameters, usage_error
 from harness.core.console import Console
-from harness.core.errors import unknown_name
+from harness.core.errors import RequestError, unknown_name
 from harness.runs.results import Run
 
 if TYPE_CHECKING:
@@ -80,20 +82,26 @@ class Lab:
     def run(self, board: str, model: str, **options: Any) -> Run:
         """Run a model on a board and compare all activations.
 
-        `options` are those of `harness run` with underscores, such as `vectors=5000` or `items=("c", "c")`.
+        `options` are those of `harness run` with underscores, such as `vectors=5000` or `items=("c", "c")`.  `vectors`
+        may also be an array, float32 (n, ...), where each of n vectors has as many values as the model's input.
         """
-        return self._run(_asked(run_command.command, board=board, model=model, **options))
+        with _saved(options) as saved:
+            return self._run(_asked(run_command.command, board=board, model=model, **saved))
 
     def resume(self, run: PathLike = LAST) -> Run:
         """Resume an unfinished run, by default the last one."""
         return self._run(_asked(run_command.command, resume=run))
 
     def prove(self, board: str, model: str, **options: Any) -> Run:
-        """Prove that a board computes a model correctly for all inputs; `options` are those of `harness prove`."""
-        asked = _asked(prove_command.command, board=board, model=model, **options)
-        with _usage():
-            request = prove_command.requested(self._workspace, **asked)
-        return self._execute(request, None)
+        """Prove that a board computes a model correctly for all inputs; `options` are those of `harness prove`.
+
+        `vectors` may be an array, as in `run`.
+        """
+        with _saved(options) as saved:
+            asked = _asked(prove_command.command, board=board, model=model, **saved)
+            with _usage():
+                request = prove_command.requested(self._workspace, **asked)
+            return self._execute(request, None)
 
     def measure(self, board: str, model: str, **options: Any) -> Run:
         """Measure the execution times of a model on a board; `options` are those of `harness measure`."""
@@ -110,6 +118,23 @@ class Lab:
     def _execute(self, request: Request, resume: Path | None) -> Run:
         unfinished = self._workspace.run(resume) if resume else None
         return Run.read(run_command.execute(request, unfinished, self._workspace, self._console)[1])
+
+
+@contextmanager
+def _saved(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the options with the path of a temporary .npy file in place of an array of vectors."""
+    vectors = options.get("vectors")
+    if not isinstance(vectors, np.ndarray):
+        yield options
+        return
+    if vectors.dtype.hasobject:
+        raise RequestError(
+            f"vectors: an array of {vectors.dtype}, not float32", "convert it: vectors.astype('float32')"
+        )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "array.npy"
+        np.save(path, vectors, allow_pickle=False)
+        yield options | {"vectors": path}
 
 
 @contextmanager

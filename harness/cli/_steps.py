@@ -141,7 +141,7 @@ def write_stimuli(job: Job, console: Console) -> None:
         return
     count = job.stimuli.count
     at_once = max(min(STIMULI_AT_ONCE, MEMORY_BUDGET // (job.network.input.size * FLOAT32_BYTES)), 1)
-    with durable(job.folder.stimuli) as file, console.progress("writing stimuli", count) as bar:
+    with durable(job.folder.stimuli) as file, console.progress("writing vectors", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
         for chunk in chunks.cut(count, at_once):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))

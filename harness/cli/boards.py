@@ -160,6 +160,7 @@ def _quarantines(states: Sequence[_State]) -> Iterator[Text]:
 
 def _where(board: Profile) -> str:
     emulated = "emulated, bare metal" if board.bare_metal else "emulated"
+    emulated = f"no address: {board.lacks_address}" if board.lacks_address else emulated
     where = "this machine" if board.local else _place(board.address) if board.address else emulated
     return f"{where}, place {board.labgrid.place}" if board.labgrid else where
 
@@ -266,8 +267,11 @@ def check(
     from harness.boards.locks import key_or_name
 
     known = profiles.load(workspace.boards)
-    boards = [known.board(name) for name in dict.fromkeys(names) or sorted(known.profiles)]
-
+    if not names:
+        names = sorted(name for name, board in known.profiles.items() if not board.lacks_address)
+        for name in known.profiles.keys() - set(names):
+            console.note(f"board {name} is not checked: no address: {known.profiles[name].lacks_address}")
+    boards = [known.board(name) for name in dict.fromkeys(names)]
     keys = [key_or_name(board) for board in boards]
     one_at_a_time = {
         key: threading.Lock() for key in keys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli import _claims, _completion
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from harness.runs.decision.entries import BoundsDocument, DecisionDocument
     from harness.runs.decision.job import Job
 
-REQUEST = "request.decide.json"
-"""The file that every folder of a decision has."""
-REPORT = "report.html"
 WAITING_FOR_EACH = 2
 """Slabs that wait or run for each worker, so that none is idle."""
 
@@ -84,6 +80,7 @@ def command(
         if resume:
             job = replace(decision.resumed(space.run(resume)), on_gpu=gpu)
             console.note(feasibility(job))
+            console.note(f"decided again: {job.recheck_kept(console.progress)}")
         else:
             network, file = space.model(str(model)), stated or _beside(space.model_file(str(model)))
             if bounds:
@@ -92,8 +89,7 @@ def command(
             console.note(feasibility(job))
             job = decision.new(job, network, file)
         document = decision.run(job, pool, WAITING_FOR_EACH * count, console.progress)
-    decision.write(job, document)
-    write_page(job.path, page.html(job, document))
+    document = decision.write(job, document, page.html(job, document))
     console.show(*summary(job, document))
     console.document(document.to_json() | {"run": str(job.path)})
     return EXIT_DIFFERS if document.counts.violated else EXIT_DONE
@@ -106,13 +102,6 @@ def _beside(model: Path) -> Path:
         raise RequestError(
             f"model {model.stem!r} has no property: there is no {path}", "name one: --property FILE.yaml"
         )
-    return path
-
-
-def write_page(folder: Path, html: str) -> Path:
-    """Write the page of a finished decision into its folder, and return its path."""
-    path = folder / REPORT
-    path.write_text(html, encoding="utf-8")
     return path
 
 
@@ -158,8 +147,7 @@ def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count:
     console.note(f"{needed}: about {duration(boxes * per_box_s)} of one core")
     job = bounded.new(job, network, stated)
     document = bounded.run(job, pool, WAITING_FOR_EACH * count, console.progress)
-    decision.write(job, document)
-    write_page(job.path, page.html_of_bounds(job, document))
+    document = decision.write(job, document, page.html_of_bounds(job, document))
     verdict = f"{document.property.kind}: {document.verdict}"
     console.show(results(document), Text(verdict, style="bold"), Text(f"evidence: {job.path}"))
     console.document(document.to_json() | {"run": str(job.path)})
@@ -188,14 +176,3 @@ def results(document: DecisionDocument | BoundsDocument) -> Table:
     for name, number in (("safe", counts.safe), ("violated", counts.violated), ("undecided", counts.undecided)):
         table.add_row(name, f"{number:,}", f"{number / boxes:.2%}")
     return table
-
-
-def verify(path: Path, console: Console) -> int:
-    """Check a finished decision again and show each claim; return the exit code of `harness verify`."""
-    from harness.runs.decision import check, check_bounds
-    from harness.runs.decision.job import is_by_bounds
-
-    seed = secrets.randbits(32)
-    checked = check_bounds.check if is_by_bounds(path) else check.check
-    found = list(checked(path, check.BOXES, seed, console.progress))
-    return _claims.show(found, "the decision is", console, f"; seed of the boxes: {seed}", seed=seed)

@@ -55,12 +55,13 @@ def examine(names: Sequence[str], workspace: Workspace, console: Console) -> int
     from harness import targets
 
     known = targets.load_boards(workspace.boards)
-    boards = {name: known.board(name) for name in names or known.profiles}
+    boards = {name: known.named(name) for name in names or known.profiles}
     common = [_lab(workspace), *_reference()]
     own = {name: list(_board(name, board)) for name, board in boards.items()}
     findings = [*common, *_addresses_of_no_board(known.profiles), *itertools.chain(*own.values())]
     ready = {name: all(finding.ok for finding in (*common, *found)) for name, found in own.items()}
-    console.show(_table(findings), *_remedies(findings), Text(_readiness(ready)))
+    advice = "" if names or all(ready.values()) else "\ncheck one board alone: harness doctor BOARD"
+    console.show(_table(findings), *_remedies(findings), Text(f"{_readiness(ready)}{advice}"))
     ok = all(finding.ok for finding in findings)
     console.document({"ok": ok, "ready": ready, "findings": [asdict(finding) for finding in findings]})
     return EXIT_DONE if ok else EXIT_INFRASTRUCTURE
@@ -145,13 +146,17 @@ def _address(name: str, board: Profile) -> EnvironmentCheck:
         return EnvironmentCheck(topic, True, "this machine")
     if board.bare_metal:
         return EnvironmentCheck(topic, True, f"none, {board.bare_metal.cpu} is emulated; it has no operating system")
+    if board.lacks_address:
+        return EnvironmentCheck(topic, False, "no address", board.lacks_address)
     if board.address is None:
-        how = f"set it with {profile.host_variable(name)} or in boards.local.yaml"
+        how = f"set it with {profile.host_variable(name)} or in {profile.LOCAL_FILE}"
         return EnvironmentCheck(topic, True, f"not set, the board is emulated; {how}")
-    from harness.boards.ssh_address import resolve  # imports paramiko, which is slow
+    from harness.boards import ssh_config
+    from harness.boards.ssh_address import resolve
 
+    note = "" if ssh_config.is_installed() else f"; {ssh_config.NOT_INSTALLED}"
     try:
-        return EnvironmentCheck(topic, True, resolve(board.address).place)
+        return EnvironmentCheck(topic, True, resolve(board.address).place + note)
     except HarnessError as error:
         return EnvironmentCheck(topic, False, error.message, error.hint)
 

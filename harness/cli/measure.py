@@ -13,6 +13,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
+from harness.cli._group import Command
 from harness.cli._options import Duration, as_json, pass_workspace, planned, recorded, samples, seed, warmup
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an abandoned load ends by itself
 
 
-@click.command("measure", epilog="Example: harness measure --board xavier --model acas_coc")
+@click.command("measure", cls=Command, epilog="Example: harness measure --board xavier --model acas_coc")
 @planned
 @samples
 @click.option("--duration", metavar="TIME", type=Duration(), help="Minimum duration of the measurement: 90s, 15m, 8h.")
@@ -65,7 +66,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
     multiple=True,
     metavar="RUN",
     help="Earlier measurement to compare with: a folder or a name under runs/. "
-    "Repeat the option to estimate the noise.",
+    "Name at least three, so that the gate contains the noise between runs.",
 )
 @seed
 @recorded
@@ -158,7 +159,7 @@ def ordered(
         wanted = dataclasses.replace(wanted, warmup=-(-wanted.warmup // network.steps) * network.steps)
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "omit --count")
-    bases = _bases([space.run(path) for path in against], board, planned, wanted, network) if against else ()
+    bases = _bases([space.run(path) for path in against], board, planned, wanted, network, space) if against else ()
     vectors = -(-wanted.vectors // network.steps) if streamed else wanted.vectors
     request = Request(**{**planned, "block": 1}, vectors=str(vectors), trace=0)
     return Order(request, wanted, bases, profiled)
@@ -175,14 +176,20 @@ def _network(planned: Mapping[str, Any], workspace: Workspace) -> tuple[Network,
 
 
 def _bases(
-    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, network: Network
+    against: Sequence[Path],
+    board: Profile,
+    planned: Mapping[str, Any],
+    wanted: Asked,
+    network: Network,
+    workspace: Workspace,
 ) -> tuple[Base, ...]:
     """Return the measurements to compare with; each must have the plan of this measurement."""
     from harness.runs import job
     from harness.runs.measurement import base
 
     made = job.planned(network, board, {**planned, "block": 1})
-    return base.read_all(against, board, made, wanted)
+    history = [workspace.runs / name for name in workspace.run_names() if f"_{board.name}_{network.name}" in name]
+    return base.read_all(against, board, made, wanted, history)
 
 
 def _settle(request: Request, workspace: Workspace, console: Console) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli._group import Command
 from harness.cli._options import as_json, pass_workspace, planned, require_alone
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from harness.plan.plan_check import Assessment
 
 
-@click.command("plan", epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
+@click.command("plan", cls=Command, epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
 @planned
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Folder to write the description of all items to."
@@ -120,9 +122,12 @@ def memory_text(needed: Mapping[str, Any]) -> str:
 def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:
     from harness.plan import folder as plan_folder
 
+    is_new = not output.exists()
     try:
         (plan_folder.write if force else plan_folder.write_new)(made, assessed, output)
     except OSError as error:
+        if is_new:
+            shutil.rmtree(output, ignore_errors=True)  # an incomplete plan, as on a full disk
         where = error.filename or output
         raise RequestError(f"cannot write {where}: {error.strerror}", "name another folder with -o") from error
 

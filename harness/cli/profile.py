@@ -9,12 +9,13 @@ import click
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli import _completion
+from harness.cli._group import Command
 from harness.cli._options import as_json, pass_workspace, planned, recorded, samples, seed, warmup
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
 
 
-@click.command("profile", epilog="Example: harness profile --board host --model resnet8_int8")
+@click.command("profile", cls=Command, epilog="Example: harness profile --board host --model resnet8_int8")
 @planned
 @samples
 @warmup

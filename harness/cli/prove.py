@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
+from harness.cli._group import Command
 from harness.cli._options import as_json, pass_workspace, planned, recorded, seed, traced
 from harness.core.console import Console
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from harness.runs.job import Request
 
 
-@click.command("prove", epilog="Example: harness prove --board xavier --model acas_coc")
+@click.command("prove", cls=Command, epilog="Example: harness prove --board xavier --model acas_coc")
 @planned
 @click.option(
     "--vectors",

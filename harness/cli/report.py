@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ from harness.cli._options import Words, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import HarnessError, RequestError
 from harness.core.installation import ROOT
+from harness.core.safe_io import read_document
 from harness.core.text import plural
 
 if TYPE_CHECKING:
@@ -102,17 +104,20 @@ def command(
 
 def report_of_decision(path: Path) -> Path:
     """Write the page of a finished decision anew, and return its path; RequestError if the folder has none."""
-    from harness.cli.decide import write_page
-    from harness.report import decision as page
-    from harness.runs.decision import bounded, job
-    from harness.runs.decision.entries import BoundsDocument, DecisionDocument
+    from harness.report.decision import page
+    from harness.runs.decision.job import DOCUMENT, REPORT
 
-    if job.is_by_bounds(path) and (path / job.DOCUMENT).is_file():
-        return write_page(path, page.html_of_bounds(bounded.opened(path), BoundsDocument.read(path / job.DOCUMENT)))
-    opened = job.opened(path)
-    if not (path / job.DOCUMENT).is_file():
-        raise RequestError(f"{path}: no finished decision", f"continue it: harness decide --resume {path}")
-    return write_page(path, page.html(opened, DecisionDocument.read(path / job.DOCUMENT)))
+    if not (path / "request.decide.json").is_file():
+        raise RequestError(f"{path}: not a folder of harness decide", "name a folder under runs/")
+    written = page(path).encode()
+    listed = read_document(path / DOCUMENT).get("files", {}).get(REPORT)
+    if listed not in {None, hashlib.sha256(written).hexdigest()}:
+        raise RequestError(
+            f"{path}: this version words the page otherwise, and {DOCUMENT} lists the page that was written",
+            "keep the folder; to see the page of this version, decide again",
+        )
+    (path / REPORT).write_bytes(written)
+    return path / REPORT
 
 
 def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:

@@ -11,6 +11,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
+from harness.cli._group import Command
 from harness.cli._options import accepting, as_json, pass_workspace, planned, recorded, require_alone, seed, traced
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, InfrastructureError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from harness.runs.job import Job, Request
 
 
-@click.command("run", epilog="Example: harness run --board xavier --model acas_coc")
+@click.command("run", cls=Command, epilog="Example: harness run --board xavier --model acas_coc")
 @planned
 @click.option("--vectors", default="100000", show_default=True, help="Number of vectors, or a .npy file of them.")
 @seed

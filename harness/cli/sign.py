@@ -1,4 +1,4 @@
-"""`harness sign`: a signature of the lab under a run with valid evidence."""
+"""`harness sign`: a signature of the lab under valid evidence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
+from harness.cli._claims import claims_of
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
@@ -25,61 +26,63 @@ if TYPE_CHECKING:
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
-    """Sign RUN: add a signature to the in-toto statement of its run.json, a DSSE envelope."""
+    """Sign RUN: add a signature to the in-toto statement of its document, a DSSE envelope.
+
+    RUN is a folder, a name under runs/, or `last`: of a run, a decision, bounds or a case.
+    """
     sign(run, key, space, Console.open(as_json=as_json))
 
 
 def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
-    """Sign a run; RequestError for an invalid key, an unfinished run or invalid evidence.
+    """Sign evidence; RequestError for an invalid key, an unfinished run or invalid evidence.
 
     InfrastructureError if a required claim cannot be checked here, for example because sources are missing.
     """
     from harness import report
     from harness.boards.keys import GUEST_KEYS, fingerprint, host_fingerprint
     from harness.core.document import write_json
-    from harness.runs.folder import ENVELOPE
+    from harness.runs.folder import envelope_of
     from harness.runs.signing import private_key, with_signature
     from harness.runs.verification import Wanted
 
     path, signer = workspace.run(run), private_key(key)
     known = host_fingerprint(workspace.cache / GUEST_KEYS)
-    _require_sound(path, Wanted(workspace.boards, report.reports, emulator_key=known), console)
-    envelope = with_signature(_stated(path), signer)
-    write_json(path / ENVELOPE, envelope.to_dict())
+    wanted = Wanted(workspace.boards, report.reports, emulator_key=known)
+    document = _require_sound(path, wanted, workspace, console)
+    place = document.with_name(envelope_of(document.name))
+    envelope = with_signature(_stated(document, place), signer)
+    write_json(place, envelope.to_dict())
     name = fingerprint(signer.public_key())
-    console.note(f"{path / ENVELOPE}: signed by {name}")
-    console.document({"run": str(path), "envelope": str(path / ENVELOPE), "signed_by": name})
+    console.note(f"{place}: signed by {name}")
+    console.document({"run": str(path), "envelope": str(place), "signed_by": name})
 
 
-def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
-    """Check all claims, as `harness verify` does."""
-    from harness.runs.verification import ClaimState, verify
-    from harness.runs.verification.folder import how_to_finish, read
+def _require_sound(path: Path, wanted: Wanted, workspace: Workspace, console: Console) -> Path:
+    """Check all claims, as `harness verify` does; return the document."""
+    from harness.runs.verification import ClaimState
+    from harness.runs.verification.folder import how_to_finish
 
-    evidence = read(path)
+    evidence = claims_of(path, wanted, workspace, console)
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
-    for found in verify(evidence, wanted, console.progress):
-        words = f"{path}: {found.name} {found.state}: {found.text}", "this run cannot be signed: see harness verify"
+    for found in evidence[2]:
+        words = f"{path}: {found.name} {found.state}: {found.text}", "this cannot be signed: see harness verify"
         if found.state is ClaimState.WRONG:
             raise RequestError(*words)
         if found.needed and found.state is ClaimState.UNCHECKED:
             raise InfrastructureError(*words)
+    return evidence[0]
 
 
-def _stated(path: Path) -> Envelope:
-    """Return the existing envelope of this run, to which a signature is added; or a new envelope."""
+def _stated(document: Path, place: Path) -> Envelope:
+    """Return the existing envelope of a document, to which a signature is added; or a new envelope."""
     from securesystemslib.dsse import Envelope
 
-    from harness.runs.folder import ENVELOPE
     from harness.runs.signing import PAYLOAD_TYPE, parse, statement
     from harness.runs.verification.claims import MALFORMED
-    from harness.runs.verification.folder import RUN
 
     try:
-        new = Envelope(statement((path / RUN).read_bytes()), PAYLOAD_TYPE, {})
+        new = Envelope(statement(document.read_bytes(), document.name), PAYLOAD_TYPE, {})
     except MALFORMED as error:
-        raise RequestError(f"{path / RUN}: not a valid document of a run: {error!r}", "see harness verify") from error
-    if not (path / ENVELOPE).exists():
-        return new
-    return parse((path / ENVELOPE).read_text(encoding="utf-8"))
+        raise RequestError(f"{document}: not a valid document: {error!r}", "see harness verify") from error
+    return parse(place.read_text(encoding="utf-8")) if place.exists() else new

@@ -1,4 +1,4 @@
-"""`harness verify`: a new check of every claim of a run's evidence."""
+"""`harness verify`: a new check of every claim of evidence."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli import _completion, decide, wcet
+from harness.cli import _completion
+from harness.cli._claims import claims_of
 from harness.cli._options import as_json, pass_workspace, recomputed
 from harness.core.console import Console
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.runs.verification import Claim, Wanted
-    from harness.runs.verification.folder import Evidence
 
 
 STYLES = {"ok": "green", "not ok": "bold red", "not checked": "yellow"}
@@ -46,7 +46,7 @@ def command(
 ) -> int:
     """Check the evidence of RUN: hashes, missing and added files, verdict, sources, bundle, signature.
 
-    RUN is a folder, a name under runs/, or `last`.
+    RUN is a folder, a name under runs/, or `last`: of a run, a decision, bounds or a case.
 
     Exit code: 0 the evidence is valid, 1 it is not, 2 the request is invalid, 3 it could not be checked.
     """
@@ -61,25 +61,16 @@ def command(
 
 
 def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) -> int:
-    """Verify a run; `run` is a folder, or its name under runs/."""
+    """Verify evidence; `run` is a folder, or its name under runs/."""
     from harness.runs.verification import is_valid
-    from harness.runs.verification import verify as claims_of
-    from harness.runs.verification.folder import read
 
     path = workspace.run(run)
-    if (path / decide.REQUEST).exists():
-        if wanted.key is not None:
-            raise RequestError(f"{path}: a decision has no signature", "verify it without --key")
-        return decide.verify(path, console)
-    if (path / wcet.DOCUMENT).exists():
-        if wanted.key is not None:
-            raise RequestError(f"{path}: an analysis has no signature", "verify it without --key")
-        return wcet.verify(path, console)
-    evidence = read(path)
-    claims = list(claims_of(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
+    evidence = claims_of(path, wanted, workspace, console)
+    document = evidence[1] if evidence else {}
+    claims = list(evidence[2]) if evidence else [_unfinished(path)]
     found = is_valid(claims)
-    console.show(_table(claims), Text(f"{WORDS[found]}{_verdict(evidence)}", style="bold" if found else "bold red"))
-    console.document(_document(path, evidence, claims))
+    console.show(_table(claims), Text(f"{WORDS[found]}{_verdict(document)}", style="bold" if found else "bold red"))
+    console.document(_document(path, document, claims))
     return EXIT_CODES[found]
 
 
@@ -92,9 +83,9 @@ def _unfinished(path: Path) -> Claim:
     )
 
 
-def _verdict(evidence: Evidence | None) -> str:
+def _verdict(document: Mapping[str, Any]) -> str:
     """Return the verdict that the evidence states; evidence can be sound and state that the run differs."""
-    return f"; its verdict is: {evidence.run.get('verdict')}{_where(evidence.run)}" if evidence else ""
+    return f"; its verdict is: {document['verdict']}{_where(document)}" if "verdict" in document else ""
 
 
 def _where(run: Mapping[str, Any]) -> str:
@@ -116,12 +107,12 @@ def _table(claims: Sequence[Claim]) -> Table:
     return table
 
 
-def _document(path: Path, evidence: Evidence | None, claims: Sequence[Claim]) -> dict[str, Any]:
+def _document(path: Path, document: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
     from harness.runs.verification import is_valid
 
     return {
         "run": str(path),
         "stands": is_valid(claims),
-        "verdict": evidence.run.get("verdict") if evidence else None,
+        "verdict": document.get("verdict"),
         "claims": [{"claim": c.name, "state": c.state.value, "text": c.text, "needed": c.needed} for c in claims],
     }

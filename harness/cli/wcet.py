@@ -10,7 +10,6 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli import _claims
 from harness.cli._options import as_json, pass_workspace, planned
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE
@@ -19,10 +18,6 @@ from harness.core.text import plural
 
 if TYPE_CHECKING:
     from harness.runs.wcet import WcetDocument
-
-
-DOCUMENT = "wcet.json"
-"""The file that every folder of an analysis has."""
 
 
 @click.command("wcet", epilog="Example: harness wcet --board kv260 --model lenet5_int8 --items c:inlined,c:inlined")
@@ -69,13 +64,11 @@ def bounded(
         built = bundle.build(program, profile, space.cache)
         bar.advance(1)
     wanted = None if core == "none" else core or wcet.default_core(profile)
-    measured = wcet.measurements(space.runs, space.run_names(), built.sha256)
+    measured = wcet.measurements(space.runs, space.run_names(), built)
     request = wcet.Request(program, built, profile, wanted)
     with console.progress(f"bounding {made.network.name} on {made.board}", len(made.tasks)) as bar:
         document, folder = wcet.bound(request, space.runs, measured, bar.advance)
-    (folder / wcet.REPORT).write_text(page.html(document), encoding="utf-8")
-    wcet.write(folder, document)
-    return document, folder
+    return wcet.write(folder, document, page.html(document)), folder
 
 
 def summary(document: WcetDocument) -> tuple[Any, ...]:
@@ -144,13 +137,3 @@ def _layers(document: WcetDocument) -> Table:
         notes += [f"{layer.library:,} assumed of libc"] if layer.library else []
         table.add_row(*cells, f"{layer.stack:,}", ", ".join(notes))
     return table
-
-
-def verify(path: Path, console: Console) -> int:
-    """Check the evidence of bounds again and show each claim; return the exit code of `harness verify`."""
-    from harness.runs import wcet
-
-    with console.progress(f"verifying {path.name}", 1) as bar:
-        found = list(wcet.verify(path))
-        bar.advance(1)
-    return _claims.show(found, "the bounds are", console)

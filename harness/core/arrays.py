@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 import numpy.typing as npt
 
@@ -10,3 +12,9 @@ Array: TypeAlias = npt.NDArray[Any]
 
 MEMORY_BUDGET = 512 << 20
 """Bytes of this machine's memory for the arrays of one step, such as the inputs and outputs of a chunk."""
+
+UNREADABLE = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError),
+    *(RuntimeError, TypeError, ValueError, BadZipFile, zlib.error),
+)
+"""Exceptions of numpy for a file that is no .npy or .npz, or has other arrays than expected."""

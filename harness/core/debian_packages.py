@@ -50,6 +50,7 @@ PACKAGES = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross",
     "arm-none-eabi-gcc": "gcc-arm-none-eabi binutils-arm-none-eabi",
     "qemu-system-aarch64": "qemu-system-arm",
+    "ssh": "openssh-client",
 }
 
 

@@ -36,6 +36,12 @@ def of_file(path: Path, cache: Path) -> str:
     return found
 
 
+def folder_sha256(folder: Path, *without: str) -> dict[str, str]:
+    """Return the SHA-256 of all files below a folder by their names, but for those `without`."""
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {name: file_sha256(path) for name, path in paths.items() if name not in without}
+
+
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypeGuard
 
+DISTRIBUTION = "onnx-harness"  # the name for pip; `harness` on the public index is another project
 PACKAGE = Path(__file__).parents[1]
 SHARE = PACKAGE / "share"
 IS_WHEEL = SHARE.is_dir()
@@ -51,7 +52,7 @@ def install_extra(extra: str) -> str:
     """Return the advice for an extra of this package that is not installed: the command for this environment."""
     if not IS_WHEEL:
         return "run: make setup"
-    return f"run: {shlex.quote(sys.executable)} -m pip install 'harness[{extra}]'"
+    return f"run: {shlex.quote(sys.executable)} -m pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def revision() -> str | None:
@@ -84,7 +85,7 @@ def _wheel_revision() -> str | None:
 def _is_as_built() -> bool:
     """Return whether the installed files are exactly those of the wheel's RECORD, with the hashes stated there."""
     try:
-        files = metadata.distribution("harness").files or []
+        files = metadata.distribution(DISTRIBUTION).files or []
     except metadata.PackageNotFoundError:
         return False
     own = (file for file in files if file.parts[0] == "harness" and file.suffix != ".pyc")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
+import zipfile
+import zlib
 from collections.abc import Iterable
+from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -24,6 +28,43 @@ _NO_TEXT = re.compile(
 )
 
 
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_OF_SHELL = re.compile(r"/dev/(?:fd/[0-9]+|stdin)$|/proc/self/fd/[0-9]+$")
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def open_input(path: Path, *, pipe: bool = False) -> BufferedReader:
+    """Open a file that a user names, without waiting for the writer of a pipe.
+
+    OSError, whose `strerror` says what to do, if it is no regular file, or a pointer that Git LFS left in its place.
+    With `pipe`, /dev/fd/N may be a pipe: a shell has opened it for `<(command)` and for `command |`.
+    """
+    waiting = 0 if (of_shell := pipe and _OF_SHELL.match(str(path))) else os.O_NONBLOCK
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | waiting))  # noqa: SIM115
+    kind = _KINDS.get(stat.S_IFMT(os.fstat(file.fileno()).st_mode))
+    if of_shell and kind == "a pipe":
+        return file
+    reason = f"it is {kind}; write its content to a regular file" if kind else ""
+    if not kind and file.peek(len(_LFS_POINTER)).startswith(_LFS_POINTER):
+        reason = "it is a Git LFS pointer, not the content; run: git lfs pull"
+    if reason:
+        file.close()
+        raise OSError(errno.EINVAL, reason, str(path))
+    return file
+
+
+def read_input(path: Path) -> bytes:
+    """Return the content of a file that a user names; OSError as from `open_input`."""
+    with open_input(path, pipe=True) as file:
+        return file.read()
+
+
+def read_input_text(path: Path) -> str:
+    """Return the UTF-8 text of a file that a user names; OSError as from `open_input`, UnicodeDecodeError."""
+    with TextIOWrapper(open_input(path, pipe=True), encoding="utf-8") as file:
+        return file.read()
+
+
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text; ValueError for other text, for numbers that JSON lacks, and for deep nesting.
 
@@ -35,13 +76,18 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deep") from None
 
 
+def read_file(path: Path, flags: int = 0) -> bytes:
+    """Read a regular file of at most LARGEST_DOCUMENT bytes; OSError if it cannot be read, ValueError for others."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags), "rb") as file:  # do not wait for a pipe
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_DOCUMENT:
+            raise ValueError(f"{path.name} is not a file of at most {LARGEST_DOCUMENT >> 20} MiB")
+        return file.read()
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """Read the JSON object of a file, see `parse_json`; OSError if it cannot be read, ValueError if it is too large."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # do not wait for a pipe
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
-            raise ValueError(f"{path.name} is not a file of at most {LARGEST_DOCUMENT >> 20} MiB")
-        content = file.read()
+    content = read_file(path, os.O_NOFOLLOW)
     document = parse_json(content)
     if not isinstance(document, dict):
         raise ValueError(f"{path.name} is not a JSON object")  # noqa: TRY004 - about the file, not about an argument
@@ -75,14 +121,47 @@ def _refuse(constant: str) -> None:
 
 
 def load_array(path: Path) -> Array:
-    """Map the array of a .npy file into memory; OSError if it cannot be read, ValueError if it is not a .npy file."""
+    """Map the array of a .npy file into memory; OSError as from `open_input`, ValueError if it is not a .npy file.
+
+    ValueError also for bytes after the array, which no reader of the array sees.
+    """
     from numpy.lib.format import open_memmap  # imported here: commands that read no arrays start faster
 
+    open_input(path).close()
     try:
-        found: Array = open_memmap(path, mode="r")
+        found: Any = open_memmap(path, mode="r")
     except (ArithmeticError, EOFError, MemoryError, RecursionError, SyntaxError, TokenError, TypeError) as error:
         raise ValueError(f"its header is invalid: {error}") from error
-    return found
+    _require_length(path.stat().st_size, found.offset + found.nbytes)
+    array: Array = found
+    return array
+
+
+def load_arrays(path: Path, *names: str) -> list[Array]:
+    """Return the arrays with these names of a .npz file, which has no other bytes; OSError or ValueError otherwise."""
+    import numpy as np
+
+    empty, arrays = BytesIO(), []
+    nothing: dict[str, Any] = dict.fromkeys(names, np.empty(0))
+    np.savez(empty, **nothing)
+    try:
+        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(empty) as other:
+            if sorted(archive.namelist()) != sorted(other.namelist()):
+                raise ValueError(f"it has the arrays {', '.join(archive.namelist())}, expected {', '.join(names)}")
+            for name in names:
+                with archive.open(f"{name}.npy") as member:
+                    arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+                    _require_length(len(member.read()), 0)
+            packed, of_empty = (sum(member.compress_size for member in one.infolist()) for one in (archive, other))
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ValueError(f"it is not a complete .npz file: {error}") from error
+    _require_length(path.stat().st_size - packed, len(empty.getbuffer()) - of_empty)
+    return arrays
+
+
+def _require_length(length: int, expected: int) -> None:
+    if length != expected:
+        raise ValueError(f"it has {length - expected:,} bytes that belong to no array")
 
 
 def visible(text: str) -> str:

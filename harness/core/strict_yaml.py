@@ -18,11 +18,12 @@ DEEPEST = 200  # brackets in brackets
 ENDLESS = "brackets in brackets without end"
 LONGEST_INTEGER_BITS = 64  # Python refuses to print longer integers
 LONGEST_SHOWN = 80  # characters of a line
+NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 MOST_MERGED = 10_000  # keys: a few lines of YAML that merge each other can need more memory than any machine has
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that records the line of every value, and refuses a repeated key, of which YAML would keep the last.
+    """A loader that refuses a repeated key, of which YAML would keep the last, and numbers of base 8 or 60.
 
     It also refuses control characters, which YAML can escape but no name, path, address or command contains.
     """
@@ -43,6 +44,11 @@ class _Loader(yaml.SafeLoader):
             value = super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError) as error:  # for example for the date 2020-13-45
             raise ConstructorError(None, None, "not a valid value of its type", node.start_mark) from error
+        if node.tag in NUMBERS and re.match(r"[-+]?0[0-7_]+$|.*:", text := str(node.value)):
+            # The bases of YAML 1.1, which readers of YAML 1.2 and of the file do not expect.
+            base, meant = (60, f'"{text}"') if ":" in text else (8, text.lstrip("0"))
+            problem = f"{text} is {value} in YAML, in base {base}: write {meant} or {value}"
+            raise ConstructorError(None, None, problem, node.start_mark)
         if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER_BITS:
             raise ConstructorError(None, None, "a number with too many digits", node.start_mark)
         return value

@@ -14,16 +14,18 @@ from rich.measure import Measurement
 from rich.table import Column
 from rich.table import Table as RichTable
 
-NUMBER = re.compile(r"[-+±(]?[0-9]\S{0,39}")  # or a name that starts with a date
-SHORTEST_TEXT = 8  # characters: the minimum width of a column with words
+WORD = re.compile(r"[-+±(]?[0-9]\S* (?:ns|µs|ms|s|%|bytes|[KMG]iB)(?!\S)|\S+")  # a number and its unit stay together
+NUMBER = re.compile(r"[-+±(]?[0-9]\S{0,39}(?: \S+)?")  # or a name that starts with a date
+SHORTEST_TEXT = 8  # characters: the minimum width of a column with words, if names do not fit
+LONGEST_NAME = 40  # characters of a name that is not broken
 UNLIMITED = 100_000
 
 
 class Table(RichTable):
-    """A table that folds its text on a narrow terminal, and never cuts a number.
+    """A table that folds its text between words on a narrow terminal, and never cuts a number.
 
-    A column is at least as wide as its longest number.  If the numbers of a row do not fit into the terminal, the table
-    is wider than the terminal.
+    If the longest names and numbers of all columns do not fit into the terminal, each row becomes a record: a line for
+    each cell, behind the heading of its column.
     """
 
     def add_column(self, *arguments: Any, **options: Any) -> None:
@@ -41,10 +43,29 @@ class Table(RichTable):
         narrow.columns = [copy.copy(column) for column in self.columns]
         natural = [max(map(cell_len, _lines(column)), default=0) for column in self.columns]
         margins = _measured(narrow, console, options) - sum(natural)
-        widths = fitted(natural, [_least(column) for column in self.columns], limit - margins)
+        least = [_least(column, LONGEST_NAME) for column in self.columns]
+        if sum(least) > limit - margins and len(self.columns) > 2 and self.show_header:
+            yield from self._records().__rich_console__(console, options)
+            return
+        if sum(least) > limit - margins:
+            least = [_least(column, SHORTEST_TEXT) for column in self.columns]
+        widths = fitted(natural, least, limit - margins)
         for column, width in zip(narrow.columns, widths, strict=True):
             column.width, column.no_wrap, column.overflow = width, False, "fold"
         yield from RichTable.__rich_console__(narrow, console, options.update(max_width=sum(widths) + margins))
+
+    def _records(self) -> Table:
+        """Return a table with a line for each cell that is not empty, and an empty line behind each row."""
+        records = Table(
+            title=self.title, title_justify=self.title_justify, title_style=self.title_style,
+            box=None, pad_edge=False, show_header=False,
+        )  # fmt: skip
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            for column, cell in zip(self.columns, row, strict=True):
+                if str(cell):
+                    records.add_row(" ".join(str(column.header).split()), cell)
+            records.add_row("", "")
+        return records
 
 
 def _measured(table: RichTable, console: RichConsole, options: ConsoleOptions) -> int:
@@ -72,11 +93,11 @@ def _lines(column: Column) -> Iterator[str]:
         yield from str(cell).splitlines()
 
 
-def _least(column: Column) -> int:
-    """Return the width of the longest number, or of the start of a word."""
+def _least(column: Column, longest: int) -> int:
+    """Return the width of the longest number, or of the longest word up to `longest`."""
     lengths = (
-        cell_len(word) if NUMBER.fullmatch(word) else min(cell_len(word), SHORTEST_TEXT)
+        cell_len(word) if NUMBER.fullmatch(word) else min(cell_len(word), longest)
         for line in _lines(column)
-        for word in line.split()
+        for word in WORD.findall(line)
     )
     return max(lengths, default=1)

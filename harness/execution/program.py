@@ -37,9 +37,8 @@ from harness.targets.bundle import PROGRAM, PROTOCOL, Bundle
 KILLED = 137  # exit status of a program that got signal 9
 SLOTS = 2
 DAMAGED = "the copy was damaged or changed; check the board's disk and run again"
-DEPLOYMENT = "deployment"
-DEPLOYMENT_OPTIONS = ("--dump", "last", "--time", "network")
-"""Options of a program whose layers are not dumped, as `harness measure` uses them."""
+DEPLOYMENTS = {"deployment": ("--dump", "last", "--time", "network"), "untimed": ("--dump", "last")}
+"""Options of a program whose layers are not dumped, as `harness measure` uses them and without times, by folder."""
 
 ARCHIVE = "bundle.tar"
 KEPT = 3  # exit status of UNPACK if the archive is missing or differs
@@ -52,7 +51,8 @@ run=$1 kept=$2 sha256=$3
 shift 3
 archive=$run/bundle.tar
 if [ ! -d "$run" ]; then
-    mkdir "$run" "$run/bundle" "$run/out0" "$run/out0/deployment" "$run/out1" "$run/out1/deployment" || exit
+    mkdir "$run" "$run/bundle" "$run/out0" "$run/out1" || exit
+    mkdir "$run/out0/deployment" "$run/out0/untimed" "$run/out1/deployment" "$run/out1/untimed" || exit
     [ -f "$kept" ] && cp "$kept" "$archive" || exit 3
 fi
 found=$(sha256sum <"$archive") || exit
@@ -235,30 +235,34 @@ def execute_chunk(
     `kept` is whether each layer has its activations still when an execution ends; of others there is no dump.
 
     The dumps stay in the folder of `slot` (of SLOTS) until the slot is used again: one chunk can be collected while
-    the next is executed.  With `deployment`, the program runs again in deployment mode: it dumps only the last layer
-    and measures times.  BoardError if the program fails, is killed or runs longer than `timeout_s`, if a dump is
-    missing, or if the program or the vectors are not those that were sent.
+    the next is executed.  With `deployment`, the program runs again in deployment mode: it dumps only the last layer,
+    once with and once without times; of these dumps one that differs is returned.  BoardError if the program fails, is
+    killed or runs longer than `timeout_s`, if a dump is missing, or if the program or the vectors are not those that
+    were sent.
     """
     there, out = deployed.run_folder / f"vectors{slot}.npy", out_folder(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
     wanted = {index: layer for index, layer in enumerate(layers) if kept is None or kept[index]}
     names = [dumps.file_name(index, layer) for index, layer in wanted.items()]
-    folders = [(out, ()), (out / DEPLOYMENT, DEPLOYMENT_OPTIONS)] if deployment else [(out, ())]
+    modes = {out: (), **{out / name: mode for name, mode in DEPLOYMENTS.items() if deployment}}
     answers = []
-    for folder, mode in folders:
+    for folder, mode in modes.items():
         answer = run_program(deployed, ["--vectors", str(there), "--out", str(folder), *mode, *options], timeout_s)
         answers.append(answer)
         if answer.get("vectors") != count:
             raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
-    paths = [*(out / name for name in names), *(folder / names[-1] for folder, _ in folders[1:])]
-    dumped = [*wanted.values(), *([layers[-1]] if deployment else [])]
+    deployed_paths = [folder / names[-1] for folder in modes if folder != out]
+    paths = [*(out / name for name in names), *deployed_paths]
+    dumped = [*wanted.values(), *(layers[-1] for _ in deployed_paths)]
     size = sum(dumps.size(layer, count) for layer in dumped) + vectors.stat().st_size + deployed.size
     found = hash_files(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)], size)
     _require_unchanged(found, {**deployed.files, str(there): _sha256(vectors)})
     hashes = require_present(found, paths)
-    alone = ExecutedAlone(paths[-1], hashes[-1]) if deployment else None
+    alone = [ExecutedAlone(*pair) for pair in zip(paths, hashes, strict=True)][len(wanted) :]
+    last = hashes[len(wanted) - 1]
+    differing = next((mode for mode in alone if mode.sha256 != last), alone[0] if alone else None)
     of_layer = dict(zip(wanted, hashes, strict=False))
-    return Executed(out, count, tuple(of_layer.get(index, "") for index in range(len(layers))), answers[0], alone)
+    return Executed(out, count, tuple(of_layer.get(index, "") for index in range(len(layers))), answers[0], differing)
 
 
 def require_unchanged(deployed: Deployed) -> None:

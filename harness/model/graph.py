@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.core.safe_io import read_input
 from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
 from harness.operators.base import Layer
@@ -43,7 +44,7 @@ def read_file(path: Path) -> bytes:
     """Return the bytes of an ONNX file; raise RequestError if it cannot be read."""
     try:
         path.stem.encode()  # descriptions and reports have it
-        return path.read_bytes()
+        return read_input(path)
     except UnicodeEncodeError as error:
         raise RequestError(f"model {path}: the file's name is no UTF-8", "rename it") from error
     except OSError as error:
@@ -307,4 +308,8 @@ def _require_checker(model: onnx.ModelProto, name: str) -> None:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         reason = str(error).strip().splitlines()[0]
+        values = (*model.graph.input, *model.graph.output)
+        if "'shape'" in reason:
+            names = [repr(value.name) for value in values if not value.type.tensor_type.HasField("shape")]
+            reason = f"{reason.rstrip('.')}; these inputs and outputs have no shape: {', '.join(names)}"
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error

@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from harness.core import strict_yaml
 from harness.core.errors import HarnessError, RequestError
 from harness.core.outcome import Outcome
+from harness.core.safe_io import read_input_text
 from harness.nightly.notify import Notify
 from harness.nightly.record import Action, Entry
 
@@ -91,7 +92,7 @@ def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Want
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_input_text(path)
     except FileNotFoundError:
         raise RequestError(
             f"{path}: there is no such file",

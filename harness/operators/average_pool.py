@@ -17,13 +17,14 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, fields
-from harness.operators.fault_models import FaultModel, Single, other_sums
+from harness.operators.fault_models import FaultModel, Single
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.region import Region
 from harness.operators.rules import Rules
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -154,6 +155,12 @@ y = s / count                                                        count: valu
         bound = (gamma(self.window.size) + gamma(self.window.size + 1)) * means + UNDERFLOW
         return within_range(bound, magnitudes.reshape(output.shape))
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of windows, which begin at 0, so that none is -0."""
+        views = self._views(inputs[0])
+        terms = np.moveaxis(views.reshape(*views.shape[:4], -1), 4, 0)
+        return OrderedSum(terms, lambda sums: self._divided(sums + np.float32(0)))
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, divisors, windows and roundings."""
         views = self._views(inputs[0])
@@ -164,9 +171,7 @@ y = s / count                                                        count: valu
             shares = views / count.reshape(*self.window.output, 1, 1)
             exact = self._divided(parts.sum(axis=4, dtype=np.float64), count.astype(np.float64))
             inverse = (1 / count).reshape(self.window.output)
-            others = other_sums(parts, lambda values: self._sums(values[..., None]))
             outputs = {
-                **{cause: self._divided(total) for cause, total in others.items()},
                 "the mean is in double precision": exact,
                 "the sum is multiplied by 1 / count": self._divided(sums * inverse, one),
                 "each value is divided before the sum": self._divided(self._sums(shares), one),
@@ -181,6 +186,7 @@ y = s / count                                                        count: valu
             for name, part in (("row", views[..., :-1, :]), ("column", views[..., :-1])):
                 if part.size:
                     outputs[f"the last {name} of the window is left out"] = self._divided(self._sums(part))
+        yield from self.sum_faults(*inputs)
         for cause, output in outputs.items():
             yield FaultModel(cause, ORDER, output)
 

@@ -19,9 +19,10 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.operators import sum_orders
 from harness.operators.code_sums import Choice, CodeSums
 from harness.operators.counters import Counter, NoCounter
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.frames import Frames
 from harness.operators.node import Node
@@ -39,6 +40,7 @@ from harness.operators.product import Product
 from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import INT64, Tensor
 from harness.operators.text import Fragment
@@ -320,6 +322,21 @@ class Layer(ABC):
         The causes depend on the layer alone, not on its inputs.
         """
         return iter(())
+
+    def ordered_sum(self, *inputs: Array) -> OrderedSum | None:  # noqa: ARG002 - operators override it
+        """Return the float32 sums whose order the specification states, for inputs (vectors, size); None without.
+
+        The number of terms depends on the layer alone.
+        """
+        return None
+
+    def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield the fault models of these sums, a part of `fault_models`: other orders and roundings."""
+        return sum_orders.fault_models(self, inputs)
+
+    def placed_faults(self, *inputs: Array) -> Iterator[PlacedFault]:
+        """Yield faults at one place of the sums, for fewer vectors than `fault_models` can have."""
+        return sum_orders.placed_faults(self, inputs)
 
     def before_rounding(self, *inputs: Array) -> Single | None:  # noqa: ARG002 - operators override it
         """Return the number that each value is rounded from, clamped; None if it is rounded to no quantised value."""

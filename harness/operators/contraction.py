@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.scaled_sum import ScaledSum
@@ -31,6 +31,10 @@ class Contraction(ScaledSum):
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong multipliers, products, roundings and sums."""
         return contraction_faults.fault_models(self, inputs[0])
+
+    def placed_faults(self, *inputs: Array) -> Iterator[PlacedFault]:
+        """Yield two inputs of a sum that are exchanged."""
+        yield contraction_faults.exchanged_terms(self, inputs[0])
 
     def fault_models_of_sums(self, sums: Integers) -> Iterator[FaultModel]:
         """Yield those of the steps after the sum."""

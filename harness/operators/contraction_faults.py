@@ -18,6 +18,7 @@ from harness.core.arrays import Array
 from harness.operators.fault_models import (
     Codes,
     FaultModel,
+    PlacedFault,
     Real,
     Single,
     as_other_type,
@@ -34,6 +35,8 @@ from harness.operators.softfloat import Integers
 
 PRODUCT = "float32(acc) * m, rounded to float32"
 SUM = "bias + sum of (a - a_zero_point) * (weight - weight_zero_point)"
+SATURATED_TERMS = 1 << 33
+"""Most products that are added one after the other."""
 INSIDE_SUM = "the bias is part of the integer sum"
 
 
@@ -47,6 +50,21 @@ def fault_models(layer: ScaledSum, inputs: Array) -> Iterator[FaultModel]:
         cause, right, _ = of_groups[0]
         wrong = layer.arranged(np.concatenate([acc for _, _, acc in of_groups], axis=1))
         yield FaultModel(cause, right, finish(layer, wrong))
+
+
+def exchanged_terms(layer: ScaledSum, inputs: Array) -> PlacedFault:
+    """Return two neighbouring inputs of each sum that are multiplied with the weights of each other."""
+    groups = [(channels, patch.astype(np.int64)) for channels, patch in layer.patches(inputs, layer.a_zero_point)]
+    weights, right = layer.weights.astype(np.int64) - layer.weights_zero_point, layer.accumulate()(inputs)
+
+    def output(place: int) -> Array:
+        steps = [
+            (patch[:, place, None] - patch[:, place + 1, None]) * (weights[place + 1] - weights[place])[channels]
+            for channels, patch in groups
+        ]
+        return finish(layer, right + layer.arranged(np.concatenate(steps, axis=1)))
+
+    return PlacedFault("two neighbouring terms have each other's inputs", SUM, layer.weights.shape[0] - 1, output)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +109,10 @@ def _wrong_finishes(layer: ScaledSum, acc: Integers) -> Iterator[FaultModel]:
         near = np.nextafter(layer.multiplier, np.float32(towards))
         wrong = _scaled(layer, acc.astype(np.float32) * near)
         yield FaultModel(f"m is one unit in the last place too {size}", layer.scales.formula, wrong)
+    if (layer.multiplier != layer.multiplier[0]).any():
+        for name, shift in (("before", 1), ("after", -1)):
+            wrong = _scaled(layer, acc.astype(np.float32) * np.roll(layer.multiplier, shift))
+            yield FaultModel(f"m is that of the channel {name}", "each channel has its own", wrong)
     divided = acc.astype(np.float32) / (np.float32(1) / layer.multiplier)
     yield FaultModel("division by 1 / m", PRODUCT, _scaled(layer, divided))
     swapped = acc.astype(np.float32) * layer.multiplier.byteswap()
@@ -261,9 +283,29 @@ def _narrow_numbers(
 ) -> Iterator[tuple[str, str, Integers]]:
     """Yield accumulators of a circuit or data type with too few bits: numbers wrap around."""
     yield "the accumulator has 16 bits and wraps around", "int32", acc.astype(np.int16).astype(np.int64)
+    for bits, saturated in _saturated(centered, weights).items():
+        right = "int32, which no sum leaves"
+        yield f"partial sums saturate to int{bits}, then the bias is added", right, saturated + layer.bias
     wrap = "less their zero point have 8 bits and wrap around"
     yield f"the inputs {wrap}", "int16", _dot(centered.astype(np.int8), weights) + layer.bias
     yield f"the weights {wrap}", "int16", _dot(centered, weights.astype(np.int8)) + layer.bias
+
+
+def _saturated(centered: Integers, weights: Integers) -> dict[int, Integers]:
+    """Return sums from 0 on that saturate after each product, by their bits; right ones if they are too many."""
+    largest = _dot(np.abs(centered), np.abs(weights))
+    sums = {bits: _dot(centered, weights) for bits in (16, 8)}
+    for bits, total in sums.items():
+        high = 2 ** (bits - 1) - 1
+        rows = np.flatnonzero((largest > high).any(axis=1))  # others saturate nowhere
+        if len(rows) * weights.size > SATURATED_TERMS:
+            continue
+        acc = np.zeros((len(rows), weights.shape[1]), np.int32)
+        for a, w in zip(centered[rows].T.astype(np.int32), weights.astype(np.int32), strict=True):
+            acc += a[:, None] * w
+            np.clip(acc, -high - 1, high, out=acc)
+        total[rows] = acc
+    return sums
 
 
 def _wrong_products_as_stored(layer: _Sums, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:

@@ -163,17 +163,18 @@ y[m, row, column] = acc                                  row = p * stride - pad 
         of_groups = (patch for _, patch in self.patches(numbers, -1))
         return np.repeat(np.stack([each.astype(np.intp) for each in of_groups]), share, axis=0)
 
+    def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield those of sums, and sums in the order of col2im."""
+        yield from super().sum_faults(*inputs)
+        if 1 < self.window.size < len(self.weights):
+            sums = self.summed(inputs[0], self._by_places)
+            yield FaultModel("the channels are added first, then the places of the kernel (col2im)", ORDER, sums)
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield those of sums; sums in the order of col2im; wrong places, layouts and groups."""
+        """Yield those of sums; wrong places, layouts and groups."""
         yield from super().fault_models(*inputs)
         [x] = inputs
         size = self.window.size
-        if 1 < size < len(self.weights):
-            yield FaultModel(
-                "the channels are added first, then the places of the kernel (col2im)",
-                ORDER,
-                self.summed(x, self._by_places),
-            )
         kernels = self.weights.reshape(-1, *self.window.kernel, self.weights.shape[1])
         if size > 1:
             yield FaultModel("the kernel is flipped", ORDER, self._with(kernels[:, ::-1, ::-1]).prepare()(x))

@@ -22,15 +22,24 @@ class FaultModel(NamedTuple):
     """A way to compute a layer wrongly and the output (vectors, width) that it gives.
 
     `cause` and `right` complete the sentence "... differ: `cause`; specification: `right`".  A model that takes
-    something from the values that were found, and fits some by chance, must explain at least `least` of them.  A
-    `fallback` is named only where nothing else explains everything.
+    something from the values that were found, and fits some by chance, must explain at least `least` of them.  One of a
+    higher `fallback` is named only where none of a lower one explains everything.
     """
 
     cause: str
     right: str
     output: Array
     least: int = 1
-    fallback: bool = False
+    fallback: int = 0
+
+
+class PlacedFault(NamedTuple):
+    """A fault at one of many `places` of a sum; `output` returns the output (vectors, width) for one of them."""
+
+    cause: str
+    right: str
+    places: int
+    output: Callable[[int], Array]
 
 
 LITTLE_ENDIAN = "little endian"
@@ -154,22 +163,17 @@ def through_float16(v: Single) -> Single:
     return v.astype(np.float16).astype(np.float32)
 
 
-def tree_sum(terms: Single) -> Single:
-    """Return sums along the last axis, float32 (..., 1): of pairs, then of pairs of these, an odd last one kept."""
-    while terms.shape[-1] > 1:
-        paired = terms[..., : terms.shape[-1] // 2 * 2]
-        terms = np.concatenate([paired[..., ::2] + paired[..., 1::2], terms[..., paired.shape[-1] :]], axis=-1)
-    return terms
-
-
-def other_sums(values: Single, total: Callable[[Single], Single]) -> dict[str, Single]:
-    """Return sums along the last axis of the values in other orders than that of `total`, by their faults."""
-    lanes = [total(values[..., lane::4]) for lane in range(4)]
-    return {
-        "the sum begins at the last value": total(values[..., ::-1]),
-        "the sum is a tree of pairs": tree_sum(values)[..., 0],
-        "the sum has four parts": (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]),
-    }
+def fused_sum(product: Real, addend: Single) -> Single:
+    """Return the exact product plus the addend, rounded once to float32: the result of an FMA."""
+    exact = addend.astype(np.float64)
+    total = product + exact
+    part = total - product
+    error = (product - (total - part)) + (exact - part)
+    # Rounded to odd in float64, so that the second rounding is right.
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    towards = np.where(error > 0, np.inf, -np.inf)
+    odd = np.where(even & (error != 0) & np.isfinite(total), np.nextafter(total, towards), total)
+    return odd.astype(np.float32)
 
 
 def other_zero_points(right: int) -> list[int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,13 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate
-from harness.operators.fault_models import FaultModel, through_float16, tree_sum
+from harness.operators.fault_models import FaultModel, fused_sum, through_float16
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
+from harness.operators.float_samples import of_exponents
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, LARGEST
 
 TERMS_AT_ONCE = 1 << 17
@@ -144,11 +147,40 @@ class FloatContraction(Linear):
         """Return where the sum is a number: IEEE 754 leaves the bits of a computed NaN open."""
         return ~np.isnan(expected)
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of products, which begin with the bias."""
+        with np.errstate(all="ignore"):
+            products = [
+                patch.T[:, :, None] * self.weights[:, None, channels] for channels, patch in self.patches(inputs[0], 0)
+            ]
+        start = self.bias if self.bias.any() else None
+        return OrderedSum(
+            np.concatenate(products, axis=2),
+            lambda sums: self.arranged(sums + np.float32(0)),  # with a bias of 0 no sum is -0
+            start,
+            partial(self._exact, inputs[0]),
+        )
+
+    def _exact(self, values: Array, place: int) -> Array:
+        """Return the products of one place before they are rounded, float64 (n * positions, N)."""
+        products = [
+            patch[:, place, None].astype(np.float64) * self.weights[place, channels]
+            for channels, patch in self.patches(values, 0)
+        ]
+        return np.concatenate(products, axis=1)
+
+    def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield other orders, another place of the bias, and contracted products."""
+        yield from super().sum_faults(*inputs)
+        for cause, add in CONTRACTED_SUMS.items():
+            if add is not _bias_last or self.bias.any():
+                yield FaultModel(cause, ORDER, self.summed(inputs[0], add))
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield sums in other orders and with other roundings."""
         [a] = inputs
-        for cause, add in OTHER_SUMS.items():
-            yield FaultModel(cause, ORDER, self.summed(a, add))
+        yield from self.sum_faults(a)
+        yield FaultModel("the bias is left out", ORDER, self.summed(a, _without_bias))
         right = self.prepare()(a)
         yield FaultModel("the output is rounded to float16", "float32", through_float16(right))
         small = np.finfo(np.float32).tiny
@@ -179,12 +211,14 @@ class FloatContraction(Linear):
             Outputs(lambda: _mixed_magnitudes(size, count), evaluate),
             complete=False,
         )
+        yield from of_exponents(self)
 
     def assumptions(self) -> Iterator[str]:
         """Yield what follows from IEEE 754, and what samples do not show."""
         yield (
             f"Layer {self.name} adds the products of each sum in one order for all inputs, and each operation is "
-            "rounded as IEEE 754 requires: vectors were tried with which every known other order gives other bits."
+            "rounded as IEEE 754 requires: vectors were tried with which every known other order gives other bits, but "
+            "for those that its claims list."
         )
 
 
@@ -222,10 +256,6 @@ def read_finite(node: Node, position: int, what: str) -> Array:
     return value
 
 
-def _reversed(patch: Array, weights: Array, bias: Array) -> Array:
-    return in_order(patch[:, ::-1], weights[::-1], bias)
-
-
 def _bias_last(patch: Array, weights: Array, bias: Array) -> Array:
     return in_order(patch, weights, np.zeros_like(bias)) + bias
 
@@ -238,19 +268,8 @@ def _contracted(patch: Array, weights: Array, bias: Array) -> Array:
     """Return sums of fused multiply-adds: the product is not rounded."""
     acc = np.broadcast_to(bias + np.float32(0), (len(patch), len(bias)))
     for a, w in zip(patch.T.astype(np.float64), weights.astype(np.float64), strict=True):
-        acc = _sum_to_odd(a[:, None] * w, acc.astype(np.float64)).astype(np.float32)
+        acc = fused_sum(a[:, None] * w, acc)
     return acc
-
-
-def _sum_to_odd(a: Array, b: Array) -> Array:
-    """Return a + b in float64, rounded to odd, so that a second rounding to float32 is right."""
-    total = a + b
-    part = total - a
-    error = (a - (total - part)) + (b - part)
-    even = (total.view(np.uint64) & np.uint64(1)) == 0
-    towards = np.where(error > 0, np.inf, -np.inf)
-    odd: Array = np.where(even & (error != 0) & np.isfinite(total), np.nextafter(total, towards), total)
-    return odd
 
 
 def _in_double(patch: Array, weights: Array, bias: Array) -> Array:
@@ -258,35 +277,24 @@ def _in_double(patch: Array, weights: Array, bias: Array) -> Array:
     return exact
 
 
-def _tree(patch: Array, weights: Array, bias: Array) -> Array:
-    """Return pairwise sums, halving their number until one is left; the bias comes last."""
-    products = patch[:, None] * weights.T
-    total: Array = tree_sum(products)[..., 0] + bias
-    return total
-
-
-def _in_lanes(lanes: int, *, contracted: bool = False) -> Callable[[Array, Array, Array], Array]:
+def _in_contracted_lanes(lanes: int) -> Callable[[Array, Array, Array], Array]:
     """Return the sum by `lanes` partial sums, which are added from the first to the last, then the bias."""
 
     def add(patch: Array, weights: Array, bias: Array) -> Array:
         total, none = np.zeros((len(patch), len(bias)), np.float32), np.zeros_like(bias)
         for lane in range(min(lanes, len(weights))):
-            total = total + (_contracted if contracted else in_order)(patch[:, lane::lanes], weights[lane::lanes], none)
+            total = total + _contracted(patch[:, lane::lanes], weights[lane::lanes], none)
         return total + bias
 
     return add
 
 
-OTHER_SUMS: dict[str, Callable[[Array, Array, Array], Array]] = {
+CONTRACTED_SUMS: dict[str, Callable[[Array, Array, Array], Array]] = {
     "multiplications and additions are contracted (FMA)": _contracted,
     "the bias is added last": _bias_last,
-    "the bias is left out": _without_bias,
-    "the products are added from the last to the first": _reversed,
-    "the products are added pairwise, as a tree": _tree,
-    **{f"{lanes} partial sums are added at the end": _in_lanes(lanes) for lanes in (2, 4, 8, 16)},
-    **{f"{lanes} contracted partial sums (FMA) are added at the end": _in_lanes(lanes, contracted=True)
+    **{f"{lanes} contracted partial sums (FMA) are added at the end": _in_contracted_lanes(lanes)
        for lanes in (4, 8, 16)},
-    "the sum is computed in double precision": _in_double,
+    "products and sum are computed in double precision": _in_double,
 }  # fmt: skip
 """Sums of patches (n, K), weights (K, N) and bias (N,) by their faults."""
 

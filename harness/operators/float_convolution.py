@@ -38,9 +38,9 @@ class FloatConvolution(Convolution, FloatContraction):
         """Return weights, bias and the window."""
         return (*super().summary(), self.summary_of_window())
 
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+    def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield those of sums, and sums over the window before the channels."""
-        yield from super().fault_models(*inputs)
+        yield from super().sum_faults(*inputs)
         if 1 < self.window.size < len(self.weights):
             order = np.arange(len(self.weights)).reshape(-1, self.window.size).T.reshape(-1)
             wrong = replace(self, weights=self.weights[order])

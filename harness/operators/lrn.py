@@ -26,6 +26,7 @@ from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
@@ -182,6 +183,17 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         largest = np.where(relative < 0.5, np.maximum(squares, added), np.inf)
         return within_range(bound, largest)
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of squares; channels that do not exist add 0."""
+        images = self._channels(inputs[0])
+        before = (self.length - 1) // 2
+        channels = images.shape[1]
+        padded = np.pad(images * images, ((0, 0), (before, self.length - 1 - before), (0, 0)))
+        terms = np.stack([padded[:, place : place + channels] for place in range(self.length)])
+        return OrderedSum(
+            terms, lambda sums: (images / self.power(self.bias + self.factor * sums)).reshape(len(images), -1)
+        )
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, windows, roundings and powers."""
         [x] = inputs
@@ -195,9 +207,6 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
             squares = self._squares(images, windows)
             base = self.bias + self.factor * squares
             outputs = {
-                "the squares are added from the last channel to the first": normalised(
-                    self._squares(images, [window[::-1] for window in windows])
-                ),
                 "each square is multiplied by alpha / size": normalised(
                     self._squares(images, windows, float(self.factor)), np.float32(1)
                 ),
@@ -213,6 +222,7 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
                 "beta is 1": images / base,
                 "the bias is left out": images / self.power(self.factor * squares),
             }
+        yield from self.sum_faults(x)
         for cause, output in outputs.items():
             yield FaultModel(cause, ORDER, output.astype(np.float32).reshape(x.shape))
 

@@ -20,6 +20,7 @@ from harness.operators.base import Evaluate, Layer, Selection, fields
 from harness.operators.exact import from_ordered
 from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.float_errors import Perturbed
+from harness.operators.float_samples import of_exponents
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -237,13 +238,18 @@ class MaxPool(Windowed, Selection):
             outputs = Outputs(functools.partial(mixed_parts, drawn, self.input.size), evaluate)
             cases = VECTORS * self.size
             yield Obligation(ProofStep.OTHERS, StageKind.COMPUTE, statement, method, cases, outputs, complete=False)
+        if self.of_codes:
+            yield self.of_pairs(int(values[0]))
+        else:
+            yield from of_exponents(self)
 
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that values are only compared."""
         what, tried = ("the codes", "all codes") if self.of_codes else ("the float32 values", "256 numbers")
+        pairs = "at all pairs of codes, in one window at least" if self.of_codes else "in either order"
         yield (
             f"MaxPool compares {what} of a window and does nothing else with them: each value was tried at {tried}, "
-            "and any two values in either order."
+            f"and any two values {pairs}."
         )
 
 

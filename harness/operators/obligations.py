@@ -148,7 +148,8 @@ class Causes:
 class Obligation:
     """A statement about the stage `part` of a layer, and how it is shown.
 
-    `cases` is the number of values; `complete` says that they are all that there can be.
+    `cases` is the number of values; `complete` says that they are all that there can be.  `unseparated` are the fault
+    models that give the right output for all of them.
     """
 
     step: ProofStep
@@ -159,6 +160,7 @@ class Obligation:
     shown: Shown
     complete: bool = True
     causes: Causes | None = None
+    unseparated: tuple[str, ...] = ()
 
 
 VECTORS = 4096

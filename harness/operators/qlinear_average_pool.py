@@ -38,6 +38,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.operators.rules import Rules
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -233,9 +234,21 @@ y = round_half_even(v)                                         clamped to uint8 
 
         return find
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of windows."""
+        differences = self._differences(inputs[0])
+        terms = np.moveaxis(differences.reshape(*differences.shape[:4], -1), 4, 0).astype(np.float32) * self.x.scale
+        divisors, zero_point = self._divisors(), np.float32(self.y.zero_point)
+
+        def finish(sums: Array) -> Array:
+            return self.codes.nearest((sums / divisors / self.y.scale + zero_point).reshape(len(sums), -1))
+
+        return OrderedSum(terms, finish)
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong roundings, orders of operations, divisors, windows and types."""
         [x] = inputs
+        yield from self.sum_faults(x)
         with np.errstate(all="ignore"):
             for cause, right, v in (*self._wrong_roundings(x), *self._wrong_means(x)):
                 yield FaultModel(cause, right, self.codes.nearest(v.reshape(len(x), -1)))
@@ -259,7 +272,7 @@ y = round_half_even(v)                                         clamped to uint8 
         differences, sums = self._differences(x), self._sums(self._differences(x))
         total = differences.sum(axis=(4, 5), dtype=np.int64)
         whole: Single = total.astype(np.float32)
-        by_columns, backwards = differences.swapaxes(4, 5), differences[..., ::-1, ::-1]
+        by_columns = differences.swapaxes(4, 5)
         quotients = {
             "the sum is multiplied by 1 / count": sums * (1 / count) / sy,
             "the mean is multiplied by 1 / y_scale": sums / count * (1 / sy),
@@ -269,7 +282,6 @@ y = round_half_even(v)                                         clamped to uint8 
             "the mean of integers is multiplied by x_scale / y_scale": whole / count * (sx / sy),
             "the mean is in double precision": total * np.float64(sx) / count.astype(np.float64) / np.float64(sy),
             "the sum goes column by column": self._sums(by_columns) / count / sy,
-            "the sum begins at the last value": self._sums(backwards) / count / sy,
         }
         for cause, quotient in quotients.items():
             yield cause, ORDER, quotient.astype(np.float32) + zero_point
@@ -347,10 +359,11 @@ y = round_half_even(v)                                         clamped to uint8 
             Outputs(others, evaluate),
             complete=False,
         )
+        yield self.of_pairs(self.x.zero_point)
 
     def assumptions(self) -> Iterator[str]:
         """Yield that sums of more than two values are samples."""
         yield (
             "QLinearAveragePool adds and rounds the values of a window in the same way for all codes: each value alone "
-            "at each code, vectors of a few codes, and random vectors were tried."
+            "at each code, any pair of codes of two values, vectors of a few codes, and random vectors were tried."
         )

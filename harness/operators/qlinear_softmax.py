@@ -40,6 +40,7 @@ from harness.operators.obligations import (
     samples,
 )
 from harness.operators.rules import Rules
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import INT8, LARGEST, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
@@ -186,16 +187,22 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         quotients: Single = entries * (self.inverse if inverse is None else inverse) / total
         return quotients
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of exponentials, (1, vectors, 1)."""
+        entries = self.table()[self._places(inputs[0])]
+        products = entries * self.inverse
+        return OrderedSum(entries.T, lambda sums: self._codes.nearest(products / sums[:, None]))
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong sums, inverses, tables and roundings."""
         [x] = inputs
         places, table, codes = self._places(x), self.table(), self._codes
         entries = table[places]
+        yield from self.sum_faults(x)
         with np.errstate(all="ignore"):
             yield from wrong_roundings(self._quotients(entries), codes)
             total = entries.astype(np.float64).sum(axis=1, keepdims=True)
             v = {
-                "the sum is in double precision": (entries * self.inverse / total.astype(np.float32)),
                 "the last column is left out of the sum": entries
                 * self.inverse
                 / (total - entries[:, -1:]).astype(np.float32),

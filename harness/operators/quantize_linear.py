@@ -30,7 +30,7 @@ from harness.operators.exact import (
     saturate,
     smallest,
 )
-from harness.operators.fault_models import LITTLE_ENDIAN, Codes, FaultModel, Single, wrong_roundings
+from harness.operators.fault_models import LITTLE_ENDIAN, TAIL_LANES, Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -51,6 +51,8 @@ from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 NEIGHBOURS = 3
 """Floats on either side of every threshold that go through every column."""
+LAST_COLUMNS = 1 << 28
+"""Values of all columns in the sweeps for the last ones."""
 SPREAD_VALUES = 1 << 22
 """Evenly spread bit patterns, over all columns."""
 SPECIAL = np.array([0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF], np.uint32)
@@ -229,8 +231,9 @@ class QuantizeLinear(Layer):
                 "every float32, NaN and infinities included, becomes the code of the specification",
                 "all 2^32 bit patterns pass through the deployed code; every place where the code changes is compared",
                 sweep.cases,
-                Steps(lambda: [self.step_function()] * self.size, sweep, _float_text),
+                Steps(self._staircases, sweep, _float_text),
             )
+            yield from self._of_last_columns()
         spread = max(SPREAD_VALUES // self.size, 1)
         notable = self._notable_floats(spread)
         argument = (
@@ -254,6 +257,27 @@ class QuantizeLinear(Layer):
             VECTORS * self.size,
             Outputs(lambda: [mixed(self._notable_floats(1024), self.size)], self.prepare()),
         )
+
+    def _of_last_columns(self) -> Iterator[Obligation]:
+        """Yield the largest floats below saturation, of both signs, in the columns that vector code computes apart."""
+        magnitudes = np.abs(self.thresholds())
+        alone = min(
+            (self.size % lanes for lanes in TAIL_LANES if self.size % lanes), default=min(self.size, TAIL_LANES[-1])
+        )
+        high = int(magnitudes.max()) + NEIGHBOURS
+        count = max(min((high - int(magnitudes.min())) // alone, LAST_COLUMNS // (2 * self.size)), 1)
+        parts = np.arange(self.size, dtype=np.int64)[::-1] % alone + 1
+        for name, sign in (("positive", 0), ("negative", sweeps.NEGATIVE)):
+            sweep = Sweep(sign + high - count * parts, np.full(self.size, count, np.int64))
+            yield Obligation(
+                ProofStep.QUANTIZATION,
+                StageKind.COMPUTE,
+                f"the largest {name} floats before saturation become the right codes in the last columns, too",
+                f"the {count * alone:,} bit patterns before saturation pass through the last {alone} columns; every "
+                "place where the code changes is compared",
+                sweep.cases,
+                Steps(self._staircases, sweep, _float_text),
+            )
 
     def sweep(self) -> Sweep:
         """Return every float32, in one column."""
@@ -302,6 +326,9 @@ class QuantizeLinear(Layer):
         starts = np.unique(np.concatenate([edges, rising, falling]))
         keys = ordered(starts.astype(np.uint32).view(np.float32))
         return sweeps.merged(starts, np.searchsorted(thresholds, keys, side="right"), self.dtype)
+
+    def _staircases(self) -> list[StepFunction]:
+        return [self.step_function()] * self.size
 
     def _notable_floats(self, spread: int) -> npt.NDArray[np.float32]:
         """Return neighbours of all thresholds, evenly spread bit patterns, and special values."""

@@ -20,12 +20,13 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.fault_models import FaultModel, other_sums
+from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, INT64, LARGEST
 from harness.operators.text import Fragment
 
@@ -183,6 +184,11 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
         sums: Array = self.values(rows[0]).sum(axis=2) / (self.count if self.operator == "ReduceMean" else 1)
         return None if self.chooses else sums
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum | None:
+        """Return the sums, which begin at 0, so that none is -0; None for extreme values."""
+        terms = np.moveaxis(self.values(inputs[0]), -1, 0)
+        return None if self.chooses else OrderedSum(terms, lambda sums: self._divided(sums + np.float32(0)))
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, roundings, divisors and comparisons, and values that are left out."""
         [x] = inputs
@@ -198,8 +204,7 @@ y = the first value, then y = x if x > y, else y                      ReduceMax;
                 yield FaultModel("the value at the other end is taken", right, found)
                 yield FaultModel("of equal zeros the last one stays", right, self._of_values(values[..., ::-1]))
                 return
-            for cause, total in other_sums(values, self._total).items():
-                yield FaultModel(cause, right, self._divided(total))
+            yield from self.sum_faults(x)
             exact = self._divided(values.astype(np.float64).sum(axis=2))
             yield FaultModel("the operations are in double precision", right, exact)
             if self.operator == "ReduceMean":

@@ -18,8 +18,9 @@ from harness.operators import elementary
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exp import Exp
-from harness.operators.fault_models import FaultModel, Single, through_float16, tree_sum
+from harness.operators.fault_models import FaultModel, Single, through_float16
 from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed, gamma
+from harness.operators.float_samples import of_exponents
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -33,6 +34,7 @@ from harness.operators.obligations import (
     samples,
 )
 from harness.operators.rules import Rules
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
@@ -203,6 +205,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
             Outputs(self._vectors, self.prepare()),
             complete=False,
         )
+        yield from of_exponents(self)
 
     def _vectors(self) -> list[Array]:
         rng, shape = np.random.default_rng(0), (samples(self.size), self.size)
@@ -220,17 +223,20 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
             "formula: vectors were tried, not every one."
         )
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of exponentials."""
+        e = self._exponentials(inputs[0], elementary.exp)
+        return OrderedSum(np.moveaxis(e, 2, 0), lambda sums: self._flat(e / sums[..., None]))
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders of the sum, other quotients, and other exponentials."""
         [x] = inputs
+        yield from self.sum_faults(x)
         with np.errstate(all="ignore"):
             e = self._exponentials(x, elementary.exp)
-            s, exact = ordered_sum(e), e.astype(np.float64)
+            s = ordered_sum(e)
             unshifted = elementary.exp(x).reshape(e.shape)
             outputs = {
-                "the sum is in the opposite order": e / ordered_sum(e[..., ::-1]),
-                "the sum is that of a tree": e / tree_sum(e),
-                "the sum is in double precision": e / exact.sum(axis=2, keepdims=True).astype(np.float32),
                 "the last column is left out of the sum": e / ordered_sum(e[..., :-1] if self.length > 1 else e),
                 "multiplication by 1 / sum instead of division": e * (np.float32(1) / s),
                 "the largest value is not subtracted": unshifted / ordered_sum(unshifted),

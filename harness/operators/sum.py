@@ -20,6 +20,7 @@ from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed, gamma, within_range
 from harness.operators.fold import Fold
 from harness.operators.node import Node
+from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, LARGEST
 
 
@@ -72,18 +73,15 @@ class Sum(Fold):
         """Return those of the inputs: ONNX Runtime adds the operands of a Sum to a Gemm before."""
         return before
 
+    def ordered_sum(self, *inputs: Array) -> OrderedSum:
+        """Return the sums of the operands."""
+        return OrderedSum(np.stack(self.operands(inputs)), lambda sums: sums)
+
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders and roundings, and operands that are left out."""
         operands, right = self.operands(inputs), "the operands are added from left to right, each sum rounded"
         with np.errstate(all="ignore"):
-            exact = reduce(np.add, [each.astype(np.float64) for each in operands]).astype(np.float32)
-            if len(operands) > 2:
-                yield FaultModel("the operands are added from right to left", right, reduce(np.add, operands[::-1]))
-                first, second, *rest = operands
-                pairs = [first + second, *rest] if len(rest) < 2 else [first + second, rest[0] + rest[1], *rest[2:]]
-                if len(rest) > 1:
-                    yield FaultModel("the sum is a tree of pairs", right, reduce(np.add, pairs))
-                yield FaultModel("the sum is in double precision", right, exact)
+            yield from self.sum_faults(*inputs)
             for number in range(len(operands)):
                 rest = [*operands[:number], *operands[number + 1 :]]
                 if rest:

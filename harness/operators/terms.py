@@ -16,7 +16,7 @@ from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
-from harness.operators.float_samples import of_samples
+from harness.operators.float_samples import of_exponents, of_samples
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -271,6 +271,7 @@ class BinaryLayer(Layer):
             ),
             complete=False,
         )
+        yield from of_exponents(self)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong operations, roundings and constants.

@@ -207,6 +207,19 @@ class Window:
         places = rows[:, None, :, None] * self.kernel[1] + columns[None, :, None, :]
         return places.reshape(self.size, -1)
 
+    def apart(self) -> npt.NDArray[np.intp]:
+        """Return the places in the image of the values of windows without common values, (windows, size).
+
+        A value outside the image has the place -1; the windows with most values inside are chosen first.
+        """
+        windows, taken, chosen = self.sources(1)[0], set[int](), []
+        for places in windows[np.argsort((windows < 0).sum(axis=1), kind="stable")]:
+            inside = set(places[places >= 0].tolist())
+            if taken.isdisjoint(inside):
+                taken |= inside
+                chosen.append(places)
+        return np.array(chosen)
+
     def _ends(self) -> tuple[int, int]:
         return self.before[0] + self.shape[0], self.before[1] + self.shape[1]
 

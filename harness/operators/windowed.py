@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import helper
 
+from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.frames import Frames
+from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
 from harness.operators.region import Pieces, Region, Way, pieces, span
 from harness.operators.rules import Rules
 from harness.operators.window import Window
+
+CODES = 256
+PLACE_PAIRS = 1 << 12
+PAIR_VALUES = 1 << 27
+"""Values of all vectors with pairs of codes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +45,39 @@ class Windowed(Layer):
     def padding(self) -> Any:
         """The value that a place outside the image counts as; None if it is no value of the image."""
         return None
+
+    def of_pairs(self, other: int) -> Obligation:
+        """Return that two codes of a window act together as specified, whatever they are; the code of all `other` ones.
+
+        A pair is in one window at least: windows without common values, and channels, have pairs of their own.
+        """
+        windows, channels = self.window.apart(), self.input.shape[0]
+        every = list(itertools.combinations(range(windows.shape[1]), 2))
+        places = every[:: -(-len(every) // PLACE_PAIRS) or 1]
+        in_image = {pair: windows[(windows[:, pair] >= 0).all(axis=1)][:, pair] for pair in places}
+        vectors = {pair: -(-(CODES**2) // (len(at) * channels)) for pair, at in in_image.items() if len(at)}
+        kept = list(vectors)[:: max(-(-sum(vectors.values()) * self.input.size // PAIR_VALUES), 1)]
+        dtype = self.input.dtype
+
+        def images() -> Iterator[Array]:
+            for pair in kept:
+                at, count = in_image[pair], vectors[pair]
+                numbers = np.arange(count * channels * len(at)).reshape(count, channels, len(at))
+                values = np.full((count, channels, self.input.size // channels), other, dtype)
+                values[..., at[:, 0]] = (numbers // CODES).astype(np.uint8).view(dtype)
+                values[..., at[:, 1]] = numbers.astype(np.uint8).view(dtype)
+                yield values.reshape(count, -1)
+
+        return Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "any two values of a window give the right code together",
+            f"every pair of codes at {len(kept):,} of {len(every):,} pairs of places, each in one window at least, all "
+            f"other values at {other}; not complete",
+            sum(vectors[pair] for pair in kept) * self.size,
+            Outputs(images, self.prepare()),
+            complete=False,
+        )
 
     def frames(self, axis: int) -> Frames | str:
         """Return the windows along rows or columns; those of a whole image end the stream."""

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from harness.core.errors import InfrastructureError
 from harness.plan import conformance
 from harness.plan.items.checks import Examination, examine
 from harness.plan.items.description import describe, refined
@@ -61,9 +62,12 @@ def assess(plan: Plan) -> Assessment:
 
 
 def require_sound(assessment: Assessment) -> None:
-    """Raise RuntimeError for a wrong plan: plans are made here, so this is a bug and not a wrong request."""
+    """Raise InfrastructureError for a wrong plan: nothing was shown, of the network or of the board."""
     for objection in assessment.objections:
-        raise RuntimeError(f"the plan is wrong: {objection}")
+        raise InfrastructureError(
+            f"plan check: the plan is wrong: {objection}",
+            "nothing ran; plans are made by this program, so report it, or give another --split, --sync or --items",
+        )
 
 
 def document(assessment: Assessment) -> dict[str, Any]:

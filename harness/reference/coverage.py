@@ -78,10 +78,10 @@ def describe(network: Network, layers: Sequence[LayerCoverage]) -> str:
         f"{sums[Quantity.CODES].percent} of the reachable codes ({least} {codes[least].percent}, the least)"
         if codes
         else None,
-        f"{ties.met:,} of {ties.reachable:,} ties behind the input" if ties else None,
+        f"{ties.met:,} of {ties.reachable:,} ties behind the first layer" if ties else None,
         _branches(sums) if Quantity.NETWORK_SELECTED in sums else None,
     )
-    return f"the vectors met {', '.join(part for part in parts if part) or 'float32 values, which are not counted'}"
+    return f"coverage: {', '.join(part for part in parts if part) or 'not counted, because no layer has codes'}"
 
 
 def _branches(sums: LayerCoverage) -> str:

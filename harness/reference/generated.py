@@ -99,6 +99,20 @@ def _drawn_sizes(block: int, seed: int, count: int) -> npt.NDArray[np.int64]:
     return sizes
 
 
+EXPONENTS = range(16, 54)
+"""Of the powers of two around which executions are tried: counters, conversions to float and indices end there."""
+
+
+def windows(executions: int, steps: int = 1) -> tuple[list[str], int]:
+    """Return the option for executions with the numbers around each power of two, and how many these are.
+
+    A window has at least `executions`, half of them before the power of two, and begins with a stream of `steps`.
+    """
+    half = -(-executions // (2 * steps)) * steps
+    first = [max((1 << exponent) - half, 0) // steps * steps for exponent in EXPONENTS]
+    return ["--windows", f"{2 * half}:{','.join(map(str, first))}"], 2 * half * len(first)
+
+
 def options(given: Sequence[str], block: int, seed: int) -> list[str]:
     """Return a program's options, with blocks of drawn sizes of at most `block`; the last --block counts."""
     return [*given, "--block", str(block), "--random-block", str(seed)]

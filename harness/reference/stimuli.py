@@ -100,7 +100,7 @@ def random_stream(seed: int, block: int) -> np.random.Generator:
 
 
 def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
-    """Return the vectors of a .npy file, memory-mapped: float32 (n, K); its path is their origin.
+    """Return the vectors of a .npy file, memory-mapped: float32 (n, ...) of K values each; its path is their origin.
 
     `origin` names the original of a copied file.  Raises RequestError for another type or shape, for a file that
     is cut short, pickled or not .npy, and for NaN or an infinity that no QuantizeLinear reads: IEEE 754 leaves sign and
@@ -115,10 +115,12 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
         raise RequestError(f"vectors {path}: not a complete .npy file: {error}", HOW_TO_SAVE) from error
     if array.dtype != np.dtype("<f4"):
         raise RequestError(f"vectors {path}: {array.dtype.str}, not float32", HOW_TO_SAVE)
-    if array.ndim != 2 or len(array) == 0 or array.shape[1] != network.input.size:
+    if array.ndim == 0 or len(array) == 0 or array.size != len(array) * network.input.size:
         raise RequestError(
-            f"vectors {path}: shape {array.shape}", f"shape (n, {network.input.size}) with n of 1 or more"
+            f"vectors {path}: shape {array.shape}",
+            f"shape (n, {network.input.size}), or (n, ...) with as many values, with n of 1 or more",
         )
+    array = array.reshape(len(array), network.input.size)
     if not network.takes_every_input:
         _require_finite(array, path, network)
     return _FromFile(array, origin or str(path))

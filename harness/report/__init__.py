@@ -9,6 +9,7 @@ decision      a decision: a page with a map of all boxes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from harness.report.disagreement import html as disagreement
@@ -18,8 +19,17 @@ from harness.report.junit import junit
 __all__ = ["disagreement", "html", "junit", "measurement", "reports"]
 
 
-def reports(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return all reports of a run or of a measurement, by the name of their file."""
+def reports(document: Mapping[str, Any], folder: Path = Path()) -> dict[str, str]:
+    """Return all reports of a document by the name of their file; those of a decision or of bounds are of a folder."""
+    if "partition" in document:
+        from harness.report import decision
+
+        return {"report.html": decision.page(folder)}
+    if "program_sha256" in document:
+        from harness.report import wcet
+        from harness.runs.wcet import DOCUMENT, WcetDocument
+
+        return {"report.html": wcet.html(WcetDocument.read(folder / DOCUMENT))}
     if document.get("kind") == "measure":
         return measurement(document)
     return {"report.html": html(document), "junit.xml": junit(document)}

@@ -20,8 +20,9 @@ from harness.analysis.decide.property import OUTPUT, ROBUST, TABLE, values_of
 from harness.core.errors import RequestError
 from harness.report.page import Check, environment, label_cells, python, script, sha256sum
 from harness.runs.decision.bounded import REACHED
+from harness.runs.decision.bounded import opened as opened_by_bounds
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
-from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated
+from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated, is_by_bounds, opened
 
 FIRST_WITNESSES = 20
 """Witnesses that the page lists; the map has all of them."""
@@ -51,6 +52,15 @@ found = numpy.load("witnesses.npz")
 for box, codes, values in zip(*(found[name] for name in ("boxes", "codes", "inputs"))):
     print(box, codes, values)
 """
+
+
+def page(folder: Path) -> str:
+    """Return the page of the finished decision in a folder; RequestError if there is none, or it is damaged."""
+    if not (folder / DOCUMENT).is_file():
+        raise RequestError(f"{folder}: no finished decision", f"continue it: harness decide --resume {folder}")
+    if is_by_bounds(folder):
+        return html_of_bounds(opened_by_bounds(folder), BoundsDocument.read(folder / DOCUMENT))
+    return html(opened(folder), DecisionDocument.read(folder / DOCUMENT))
 
 
 def html(job: Job, document: DecisionDocument) -> str:
@@ -176,7 +186,7 @@ def _physical(job: Stated, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.fl
     if normalisation is not None:
         values = values * normalisation.range + normalisation.mean
     for index, axis in enumerate(job.stated.axes):
-        largest = max(abs(float(cut)) for cut in axis.cuts)
+        largest = max(abs(float(cut)) for cut in axis.cuts) or 1.0  # an input that is fixed at 0
         values[:, index] = values[:, index].round(6 - math.floor(math.log10(largest))) + 0.0  # no -0.0
     return values
 
@@ -200,7 +210,7 @@ def _checks(document: DecisionDocument | BoundsDocument) -> list[Check]:
     files = [("model.onnx", document.model.sha256), (WITNESSES, document.witnesses_sha256)]
     files += [(f"property/{name}", sha256) for name, sha256 in document.property.sha256.items()]
     return [
-        Check("Decide random boxes again with a second kernel and with ONNX Runtime.", "harness verify ."),
+        Check("Decide random slabs and boxes again, with other engines and with ONNX Runtime.", "harness verify ."),
         Check("The model, the property and the witnesses are those of this page.", sha256sum(*files)),
         Check("Print all witnesses: numbers of the box, codes, and input of the network.", python(_PRINT_WITNESSES)),
     ]

@@ -21,7 +21,7 @@ from harness.report.page import (
     python,
     script,
 )
-from harness.report.proof_section import effort, parts
+from harness.report.proof_section import effort, parts, unseparated
 from harness.report.swimlanes import TASK
 from harness.report.swimlanes import draw as draw_swimlanes
 from harness.runs.entries import RunDocument
@@ -63,6 +63,7 @@ def html(document: Mapping[str, Any]) -> str:
         checks=_checks(content),
         proof=parts(run.proof),
         effort=effort(run.proof) if run.proof else "",
+        unseparated=unseparated(run.proof) if run.proof else (),
         swimlanes=draw_swimlanes(traced, tuple(map(tuple, run.launches))) if traced else None,
         explanation=explanation(run),
         effect=effect_text(run),

@@ -87,6 +87,16 @@ def effort(content: Content) -> str:
     return f"{'; '.join(asked)}{together}; elapsed {proof.wall_s:.1f} s"
 
 
+def unseparated(content: Content) -> tuple[str, ...]:
+    """Return for each layer with any the fault models that no vector of the proof tells from the specification."""
+    claims = ProofDocument.view(content).claims
+    return tuple(
+        f"Layer {claim.layer}: no vector tells the specification from: {'; '.join(claim.unseparated)}"
+        for claim in claims
+        if claim.unseparated
+    )
+
+
 def _groups(claims: Sequence[ClaimEntry], keys: tuple[str, ...]) -> tuple[Group, ...]:
     """Return the claims that are equal in all `keys` together, in the order of their first."""
     groups: dict[tuple[Any, ...], list[ClaimEntry]] = {}

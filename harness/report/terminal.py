@@ -16,7 +16,7 @@ from harness.core.document import Content
 from harness.core.outcome import Outcome
 from harness.core.table import Table
 from harness.core.text import plural, shortened
-from harness.report.proof_section import Group, effort, parts
+from harness.report.proof_section import Group, effort, parts, unseparated
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
 from harness.runs.facts import (
     acceptance,
@@ -36,7 +36,9 @@ def show(content: Content, report: Path, console: Console) -> None:
     """Show the result of a run or a proof on the terminal, the verdict last; `report` is the page with more details."""
     document = RunDocument.view(content)
     if document.proof:
-        console.show(_proof_table(document.proof), Text(effort(document.proof)))
+        console.show(
+            _proof_table(document.proof), Text(effort(document.proof)), *map(Text, unseparated(document.proof))
+        )
     console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
     if document.model.stream:
         console.show(_stream_table(document.model.stream), Text(stream_text(document.model.stream)))
@@ -129,7 +131,7 @@ def _ratio_text(layers: Sequence[LayerEntry]) -> str:
 
 
 def _traced_text(traced: ConformanceEntry) -> str:
-    result = "each a path of the plan's net" if traced.conforms else "NOT all paths of the plan's net"
+    result = "all in the planned order" if traced.conforms else "NOT all in the planned order"
     names = ", ".join(condition.name for condition in traced.conditions)
     each = "" if traced.vectors is None else f" of {plural(traced.vectors, 'vector')}"
     return f"traced {traced.executions:,} executions{each} ({names}): {result}"

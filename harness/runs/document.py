@@ -218,7 +218,7 @@ def _in_deployment(result: Comparison | None) -> list[str]:
         return [f"in deployment mode all {result.compared:,} outputs are the same"]
     first, scope = result.first, f"{result.differing:,} of {result.compared:,} outputs"
     where = f"column {first.unit} of vector {first.vector}: {first.actual}, expected {first.expected}"
-    return [f"in deployment mode (--dump last --time network) {scope} differ, first {where}"]
+    return [f"in deployment mode (--dump last, with or without times) {scope} differ, first {where}"]
 
 
 def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> Provenance:

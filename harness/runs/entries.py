@@ -765,8 +765,19 @@ class BaseEntry(Entries):
     readings_sha256: str = ""
 
 
+class LevelEntry(Entries):
+    """The largest standard deviation of the medians of a part between `count` runs, boots or days, a share."""
+
+    between: str
+    count: int
+    deviation: float
+
+
 class AgainstEntry(Entries):
-    """The comparison with a former measurement; `history` are those that show the noise."""
+    """The comparison with a former measurement; `history` are those that show the noise.
+
+    `levels` is the noise that these measurements have, `limits` states the noise that no gate contains.
+    """
 
     parts: Sequence[ComparedPartEntry]
     regressed: bool
@@ -774,6 +785,8 @@ class AgainstEntry(Entries):
     too_noisy: Sequence[str] = ()
     base: BaseEntry
     history: Sequence[BaseEntry]
+    levels: Sequence[LevelEntry] = ()
+    limits: Sequence[str] = ()
     changed: Sequence[ChangeEntry]
 
 

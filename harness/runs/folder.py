@@ -56,7 +56,7 @@ from harness.runs import ATTEMPTS
 from harness.targets import HARDWARE
 
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
-ENVELOPE = "run.dsse.json"
+LONGEST_NAME = 200  # characters of a run folder: file systems permit 255, with the suffixes of its files on a board
 ANSWERS = "answers.jsonl"
 WRONG_OUTPUTS = "wrong-outputs.json"
 WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
@@ -65,6 +65,7 @@ REQUEST_SCHEMA = 2
 REQUEST_KEYS = ("schema", "request", "name", "bundle", "kind", "profile", "board", "command", "token")
 STOPPED = {"stopped", "part", "reason"}
 ATTEMPT_EVENTS = ({"began"}, {"board"}, STOPPED, {*STOPPED, "disagreement"})  # the keys of the lines of attempts.jsonl
+ATTEMPT_STARTS = ('{"began": "', '{"board": {', '{"stopped": "')  # the starts of these lines
 CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
@@ -124,8 +125,11 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
-        """Return a new folder named after time, board and model; a counter distinguishes two of the same second."""
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")
+        """Return a new folder named after time, board and model; a counter distinguishes two of the same second.
+
+        A long name is cut, because the names of its files on the board begin with it.
+        """
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")[:LONGEST_NAME]
         runs.mkdir(parents=True, exist_ok=True)
         for counter in range(1, 1000):
             path = runs / (stem if counter == 1 else f"{stem}_{counter}")
@@ -341,7 +345,8 @@ class RunFolder:
     def _attempt_events(self) -> Iterator[dict[str, Any]]:
         """Yield the events, without a line that a crash cut short."""
         path = self.path / ATTEMPTS
-        for number, line in enumerate(path.read_text(errors="replace").splitlines() if path.exists() else (), 1):
+        text = path.read_bytes().decode(errors="replace") if path.exists() else ""
+        for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
             with suppress(JSONDecodeError):
                 yield _event(line, f"{path}, line {number}")
 
@@ -419,6 +424,11 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
+def envelope_of(document: str) -> str:
+    """Return the name of the file with the signatures of a document, e.g. run.dsse.json of run.json."""
+    return f"{Path(document).stem}.dsse.json"
+
+
 def content_sha256(files: Mapping[str, str]) -> str:
     """Return the hash of the results of a run, without times and attempts.
 
@@ -478,11 +488,13 @@ def _event(line: str, where: str) -> dict[str, Any]:
     """Return the event of a line of attempts.jsonl; JSONDecodeError for half a line, RequestError for anything else."""
     try:
         event = parse_json(line)
-    except JSONDecodeError:
-        raise
+    except JSONDecodeError as error:
+        if line and any(line.startswith(start[: len(line)]) for start in ATTEMPT_STARTS):
+            raise
+        raise RequestError(f"{where}: {line[:80]!r} is no part of an event of a run", "start a new run") from error
     except ValueError as error:
         raise RequestError(f"{where}: {error}", "start a new run") from error
-    if not isinstance(event, dict) or set(event) not in ATTEMPT_EVENTS:
+    if not isinstance(event, dict) or set(event) not in ATTEMPT_EVENTS or json.dumps(event) != line:
         raise RequestError(f"{where}: {line[:80]!r} is not an event of a run", "start a new run")
     return event
 

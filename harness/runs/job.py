@@ -376,12 +376,14 @@ def _require_space(
     disk = next(folder for folder in (wanted, *wanted.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(disk).free
     if needed > free:
+        most = vectors * free // needed
+        less = f"use --vectors {most} or less" if most else "free disk space"
         fewer = request.fetch == "all" and not needs_all and vectors * of_vector <= free
         fetch = " or --fetch mismatch" if fewer else ""
         raise RequestError(
             f"the run folder takes {-(-needed >> 20):,} MiB for {plural(vectors, 'vector')}, and {disk} has "
             f"{free >> 20:,} MiB free",
-            f"use --vectors {vectors * free // needed} or less{fetch}, or a --run-folder on another disk",
+            f"{less}{fetch}, or a --run-folder on another disk",
         )
 
 

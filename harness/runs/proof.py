@@ -52,7 +52,10 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
                 bar.advance(1)
 
             proved = proof.prove(asked, on_claim, subject.abandon, known)
-    taken = proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats)
+    taken = [
+        *proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats),
+        *composition.untried(claim.observed for claim in proved.claims),
+    ]
     found = fp_environment.document(deployed.fp_environments)
     return proof.document(proved, taken, found, time.perf_counter() - started, job.identity)
 
@@ -106,8 +109,9 @@ def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
     vectors = composition.seeded(job.network, job.request.seed, wanted)
     expected = job.reference.activations(vectors)
     yield from launches.questions(job.program, probe, vectors, expected, wanted)
+    priority = job.profile.timing.fifo or composition.PRIORITY
     yield from composition.questions(
-        job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, wanted
+        job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, wanted, priority
     )
     here = job.profile.model_copy(update={"timeout_s": probe.timeout_s})
     yield races.question(job.program, (here, job.bundle.folder))

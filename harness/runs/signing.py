@@ -1,9 +1,9 @@
-"""Signatures of a run's evidence with the key of a lab.
+"""Signatures of evidence with the key of a lab.
 
 Keys are Ed25519, from files of OpenSSH (ssh-keygen -t ed25519) or PEM (openssl genpkey -algorithm ed25519).
 
-A statement is an in-toto Statement v1, https://github.com/in-toto/attestation.  Its subject is run.json, whose `files`
-have the SHA-256 of all others.  It does not depend on the time of signing.
+A statement is an in-toto Statement v1, https://github.com/in-toto/attestation.  Its subject is the document of the
+evidence, such as run.json, whose `files` have the SHA-256 of all others.  It does not depend on the time of signing.
 
 An envelope is a payload with its signatures: DSSE v1.0, https://github.com/secure-systems-lab/dsse.
 
@@ -98,22 +98,32 @@ def _read(path: Path, *, private: bool) -> bytes:
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "urn:harness:run:v2"
+PREDICATES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "run.json": ("urn:harness:run:v2", ()),
+    "decide.json": ("urn:harness:decision:v1", ("model", "property", "verdict", "counts", "harness")),
+    "wcet.json": (
+        "urn:harness:bounds:v1",
+        ("board", "model", "model_sha256", "bundle", "program_sha256", "instructions", "harness"),
+    ),
+    "case.json": ("urn:harness:case:v1", ("request", "model", "template", "content_sha256", "harness")),
+}
+"""The type of the predicate of each document, and the entries that it repeats; a run has its own predicate."""
 BOARD = ("name", "soc", "kind", "address", "host_key", "machine_id", "boot_id")
 
 
-def statement(run_json: bytes) -> bytes:
-    """Return the statement of a run.json, as canonical JSON; KeyError if it is not of a run."""
+def statement(content: bytes, name: str = "run.json") -> bytes:
+    """Return the statement of the document `name`, as canonical JSON; KeyError if it lacks an entry."""
+    found, (predicate_type, entries) = parse_json(content), PREDICATES[name]
     document = {
         "_type": STATEMENT_TYPE,
-        "subject": [{"name": "run.json", "digest": {"sha256": hashlib.sha256(run_json).hexdigest()}}],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": _predicate(parse_json(run_json)),
+        "subject": [{"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}],
+        "predicateType": predicate_type,
+        "predicate": {key: found[key] for key in entries} if entries else _of_run(found),
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _predicate(run: Mapping[str, Any]) -> dict[str, Any]:
+def _of_run(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts for a reader who has only the envelope."""
     return {
         "kind": run.get("kind", "run"),

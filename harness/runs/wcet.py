@@ -32,7 +32,7 @@ from harness.boards.profile import Profile, restored
 from harness.core import strict_json
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
-from harness.core.file_digest import file_sha256
+from harness.core.file_digest import file_sha256, folder_sha256
 from harness.core.installation import revision
 from harness.core.safe_io import read_document
 from harness.plan import folder as plan_folder
@@ -48,6 +48,7 @@ from harness.targets.debug_lines import line_of
 
 DOCUMENT, MODEL, PLAN, BUNDLE, REPORT = "wcet.json", "model.onnx", "plan", "bundle", "report.html"
 FFX, AIS = "flow_facts.ffx", "flow_facts.ais"
+FILES = (MODEL, FFX, AIS, REPORT, f"{BUNDLE}/{PROGRAM}", f"{BUNDLE}/{MANIFEST}")  # beside the document and the plan
 SCHEMA = 2  # 1 named neither the items without a bound nor the profile
 ASSUMPTIONS = (
     "the processor executes the machine code of the program as its manual says",
@@ -339,15 +340,18 @@ def bound(
         unbounded=unbounded_entries(request.plan, items),
         instructions=total,
         measured=compared(measured, layers, optional.get("cycles")),
-        files={path: file_sha256(folder / path) for path in _files(folder)},
+        files={},
         **optional,
     )
     return found, folder
 
 
-def write(folder: Path, document: WcetDocument) -> None:
-    """Write the document into its folder, after everything else."""
+def write(folder: Path, document: WcetDocument, page: str) -> WcetDocument:
+    """Write the page and, after everything else, the document, which lists all files; return it."""
+    (folder / REPORT).write_text(page, encoding="utf-8")
+    document = document.model_copy(update={"files": folder_sha256(folder)})
     write_json(folder / DOCUMENT, document)
+    return document
 
 
 def _write(request: Request, bounds: Bounds, folder: Path) -> None:
@@ -360,13 +364,8 @@ def _write(request: Request, bounds: Bounds, folder: Path) -> None:
     (folder / AIS).write_text(flow_facts.ais(bounds), encoding="utf-8")
 
 
-def _files(folder: Path) -> list[str]:
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name not in {DOCUMENT, REPORT})
-
-
-def measurements(runs: Path, names: Sequence[str], bundle: str) -> dict[str, AnyDocument]:
-    """Return the measurements of a bundle among the folders of these names: instructions, or times on hardware."""
+def measurements(runs: Path, names: Sequence[str], built: Bundle) -> dict[str, AnyDocument]:
+    """Return the measurements of a program among the folders of these names: instructions, or times on hardware."""
     found = {}
     for name in names:
         path = runs / name / "run.json"
@@ -374,9 +373,10 @@ def measurements(runs: Path, names: Sequence[str], bundle: str) -> dict[str, Any
             continue
         try:
             content = AnyDocument.view(read_document(path))
-            if content.kind == "measure" and content.bundle.sha256 == bundle:
+            ran = content.bundle.sha256, content.bundle.files[PROGRAM]
+            if content.kind == "measure" and ran == (built.sha256, built.files[PROGRAM]):
                 found[name] = content
-        except (AttributeError, HarnessError, ValueError):
+        except (AttributeError, HarnessError, LookupError, TypeError, ValueError):
             continue  # of another version, or damaged: harness verify says so
     return found
 
@@ -416,19 +416,12 @@ class Finding:
 
 
 def verify(path: Path, advance: Callable[[int], object] = lambda _: None) -> Iterator[Finding]:
-    """Yield the claims of the evidence in a folder, each checked again; RequestError if it has no document."""
+    """Yield the claims of the bounds in a folder, each checked again; RequestError if it has no document."""
     document = WcetDocument.read(path / DOCUMENT)
-    recorded = dict(document.files)
-    there = {name: file_sha256(path / name) for name in _files(path)}
-    wrong = sorted(name for name in {*recorded, *there} if recorded.get(name) != there.get(name))
-    yield Finding("files", not wrong, f"changed, missing or added: {', '.join(wrong)}" if wrong else "as recorded")
     made = plan_folder.read(path / PLAN)
     program = codegen.generate(made)
-    same = (made.board, made.network.name, made.network.sha256) == (
-        document.board,
-        document.model,
-        document.model_sha256,
-    )
+    stated = (document.board, document.model, document.model_sha256, document.model_sha256)
+    same = (made.board, made.network.name, made.network.sha256, file_sha256(path / MODEL)) == stated
     yield Finding(
         "plan", same, "the plan is of this board and model" if same else "the plan is of another board or model"
     )

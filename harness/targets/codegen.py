@@ -557,7 +557,7 @@ def _copy(to: npt.NDArray[np.intp], places: npt.NDArray[np.intp], buffer: int, o
 
 def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
     """Return the parameter that selects the copies of the buffers."""
-    return "size_t execution" if _copies(plan, task, served) else "size_t execution __attribute__((unused))"
+    return "uint64_t execution" if _copies(plan, task, served) else "uint64_t execution __attribute__((unused))"
 
 
 def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:

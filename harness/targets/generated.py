@@ -157,8 +157,9 @@ class ItemCode:
     the processor.  `finish` is the body of a function of `vectors` that ends an execution, for tasks that do not wait
     for the device.  `reread` names a function that reads the item's tables again from the device, NULL if the code
     reads them itself.  `kernels` is passed to the target's own compiler.  `objects` gives the bytes of all variables
-    other than tables and buffers, on 64-bit processors; `awaited`, by the variable of a launch, those of the launches
-    for which it waits on the device, as the variable `<launch>_awaited` lists them.
+    other than tables and buffers, on 64-bit processors; `kernel_names`, by the variable of an array of structures, the
+    names of kernels that are their first members; `awaited`, by the variable of a launch, those of the launches for
+    which it waits on the device, as the variable `<launch>_awaited` lists them.
     """
 
     tasks: tuple[LayerCode, ...]
@@ -170,6 +171,7 @@ class ItemCode:
     finish: str = ""
     kernels: Any = None
     objects: Mapping[str, int] = field(default_factory=dict)
+    kernel_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     awaited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

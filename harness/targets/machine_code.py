@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import capstone
 
+from harness.core.errors import ToolError
+
 FUSED = ("vfmadd", "vfnmadd", "vfmsub", "vfnmsub", "vfmaddsub", "vfmsubadd", "fmadd", "fnmadd", "fmsub", "fnmsub",
          "fmla", "fmls", "vfma", "vfms", "vfnma", "vfnms")  # fmt: skip
 """Prefixes of their names."""
@@ -17,12 +19,12 @@ _MODES = {
 
 
 def instructions(machine: str, content: bytes) -> Iterator[str]:
-    """Yield the instructions of a function as `name operands`; ValueError for bytes that are none, and for a machine.
+    """Yield the instructions of a function as `name operands`; `machine` is e_machine of the ELF file.
 
-    `machine` is e_machine of the ELF file.
+    ToolError for a machine or an instruction that the decoder does not know.
     """
     if machine not in _MODES:
-        raise ValueError(f"machine code for {machine} cannot be read")
+        raise ToolError(f"machine code for {machine} cannot be read", "use target c for this layer")
     decoder, at = capstone.Cs(*_MODES[machine]), 0
     for address, size, name, operands in decoder.disasm_lite(content, 0):
         if address != at:
@@ -30,4 +32,8 @@ def instructions(machine: str, content: bytes) -> Iterator[str]:
         yield f"{name} {operands}".strip()
         at += size
     if any(content[at:]):
-        raise ValueError(f"byte {at} begins no instruction")
+        raise ToolError(
+            f"machine code for {machine} has an instruction that the decoder does not know, at byte {at}: "
+            f"{content[at : at + 8].hex(' ')}",
+            "leave the newest extensions out of the profile's processor, for example `iree: {cpu: x86-64-v3}`",
+        )

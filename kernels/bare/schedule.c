@@ -24,10 +24,10 @@ struct worker {
 
 static struct {
     struct worker *workers;
-    size_t *raised;  /* of each hand-over: executions for which its flag was raised */
-    size_t *arrived; /* or: how often an item has come to its barrier */
+    uint64_t *raised;  /* of each hand-over: executions for which its flag was raised */
+    uint64_t *arrived; /* or: how often an item has come to its barrier */
     struct execution *under_way; /* (depth) */
-    size_t tick, ticks;
+    uint64_t tick, ticks;
     bool timed;
     long random_delay_us, jitter_ns;
 } schedule;
@@ -72,9 +72,9 @@ void schedule_start(const struct options *options)
 }
 
 /* Whether all parties have come to the barrier of this step; the first call for a step is the item's own coming. */
-static bool has_met(struct worker *worker, const struct step *step, size_t execution)
+static bool has_met(struct worker *worker, const struct step *step, uint64_t execution)
 {
-    size_t *arrived = &schedule.arrived[step->index];
+    uint64_t *arrived = &schedule.arrived[step->index];
     *arrived += !worker->waits;
     return *arrived >= (execution + 1) * network.hand_overs[step->index].parties;
 }
@@ -142,9 +142,18 @@ void schedule_run_tick(size_t vectors)
         }
     }
     if (!finished)
-        fail(EXIT_SYSTEM, "execution %zu: every item waits for another", schedule.tick);
+        fail(EXIT_SYSTEM, "execution %" PRIu64 ": every item waits for another", schedule.tick);
     for (size_t i = 0; i < network.item_count; ++i)
         schedule.workers[i].fp.after = standard_fp_environment(&schedule.workers[i]);
+}
+
+void schedule_continue_from(uint64_t execution)
+{
+    schedule.ticks = execution;
+    for (size_t i = 0; i < network.depth; ++i)
+        schedule.under_way[i] = (struct execution){0};
+    for (size_t i = 0; i < network.hand_over_count; ++i)
+        schedule.arrived[i] = execution * network.hand_overs[i].parties;
 }
 
 void schedule_call(size_t item, void (*function)(void *argument), void *argument)

@@ -44,6 +44,7 @@ struct input {
     struct random random;
     size_t blocks;  /* that have been read, the last of them into network.input */
     size_t vectors; /* of that block */
+    size_t passed;  /* blocks of the passes that --executions asks for; those of its windows follow */
 };
 
 static void print_handshake(void)
@@ -127,6 +128,15 @@ static void load_block(struct input *input, const struct options *options)
     npy_read(input->file, input->path, network.input, input->vectors * network.input_width * sizeof *network.input);
 }
 
+/* Ends the executions that are under way. */
+static void drain(void)
+{
+    for (size_t stage = 1; stage < network.depth; ++stage) {
+        schedule_run_tick(0);
+        record_tick();
+    }
+}
+
 /* The first block as often as it takes to warm up, then every block as often as it is to be repeated.
  *
  * Counts what disturbed the latter, and how long they took with all that lies between them. */
@@ -141,16 +151,17 @@ static void run_executions(const struct options *options, struct input *input, s
             begin_ns = clock_ns(clock_read());
         }
         const size_t block = index < options->warmup ? 0 : (index - options->warmup) / options->repeat;
+        if (options->window && block >= input->passed && (block - input->passed) % options->window == 0) {
+            drain();
+            schedule_continue_from(options->window_first[(block - input->passed) / options->window]);
+        }
         if (block == input->blocks)
             load_block(input, options);
         schedule_run_tick(input->vectors);
         record_tick();
         counts->overlaps += options->jitter_ns && schedule_overlapped();
     }
-    for (size_t stage = 1; stage < network.depth; ++stage) {
-        schedule_run_tick(0);
-        record_tick();
-    }
+    drain();
     counts->elapsed_ns = clock_ns(clock_read()) - begin_ns;
     counts->disturbances = difference(begin, steady_disturbances());
 }
@@ -163,7 +174,8 @@ static struct counts run_all(const struct options *options)
     input.first = ftell(input.file);
     input.count = input.left = counts.vectors;
     input.random = random_from(options->block_seed, 0);
-    counts.blocks = count_blocks(options, input.random, counts.vectors);
+    input.passed = count_blocks(options, input.random, counts.vectors);
+    counts.blocks = input.passed + (input.passed ? options->window * options->window_count : 0);
     counts.samples = counts.blocks * options->repeat;
     record_open(options, counts.vectors, counts.samples);
     schedule_start(options);
@@ -178,7 +190,7 @@ static struct counts run_all(const struct options *options)
 
 static void print_probed(const struct probed *probed)
 {
-    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"rows\": %zu, \"executions\": %zu, ", BUNDLE_HASH,
+    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"rows\": %zu, \"executions\": %" PRIu64 ", ", BUNDLE_HASH,
            probed->vectors, probed->rows, probed->executions);
     print_fault(probed->fault);
     print_fp_environment();

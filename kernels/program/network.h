@@ -3,6 +3,7 @@
 #define NETWORK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct options;
 
@@ -28,7 +29,7 @@ struct task {
     size_t copies;
     size_t stage;         /* of the pipeline: at tick t it works on execution t - stage */
     size_t layer;         /* into network.layers */
-    void (*forward)(size_t vectors, size_t execution);
+    void (*forward)(size_t vectors, uint64_t execution);
 };
 
 /* One operator of the model; its activations are those of its tasks, side by side in every run. */

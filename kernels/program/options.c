@@ -16,7 +16,8 @@
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
        OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP,
        OPTION_RANDOM_DELAY, OPTION_DEVICES, OPTION_COUNT, OPTION_READINGS, OPTION_LOCK_MEMORY, OPTION_DMA_LATENCY,
-       OPTION_TASK, OPTION_RANDOM_VECTORS, OPTION_PAIR_VECTORS, OPTION_RANDOM_BLOCK, OPTION_EXECUTIONS, OPTION_JITTER };
+       OPTION_TASK, OPTION_RANDOM_VECTORS, OPTION_PAIR_VECTORS, OPTION_RANDOM_BLOCK, OPTION_EXECUTIONS, OPTION_JITTER,
+       OPTION_WINDOWS, OPTION_EVERY_SIZE };
 
 /* How an option is written, and whether a value follows it as a word of its own. */
 static const struct option {
@@ -34,7 +35,7 @@ static const struct option {
     {"dma-latency", true, OPTION_DMA_LATENCY}, {"task", true, OPTION_TASK},
     {"random-vectors", true, OPTION_RANDOM_VECTORS}, {"pair-vectors", true, OPTION_PAIR_VECTORS},
     {"random-block", true, OPTION_RANDOM_BLOCK}, {"executions", true, OPTION_EXECUTIONS},
-    {"jitter-ns", true, OPTION_JITTER},
+    {"jitter-ns", true, OPTION_JITTER}, {"windows", true, OPTION_WINDOWS}, {"every-size", true, OPTION_EVERY_SIZE},
 };
 
 static long long parse_number(const char *option, const char *text, long long low, long long high)
@@ -79,14 +80,14 @@ static void parse_delay(char *text, long *delay_us)
     fail_unknown_item(text);
 }
 
-/* NUMBER:SEED */
-static long long parse_seeded(const char *option, char *text, const char *unit, long long high, uint64_t *seed)
+/* NUMBER:NUMBER, such as COUNT:SEED */
+static long long parse_pair(const char *option, char *text, const char *form, long long high, uint64_t *second)
 {
     char *colon = strchr(text, ':');
     if (!colon)
-        fail(EXIT_USAGE, "--%s %s: expected %s:SEED", option, text, unit);
+        fail(EXIT_USAGE, "--%s %s: expected %s", option, text, form);
     *colon = '\0';
-    *seed = (uint64_t)parse_number(option, colon + 1, 0, INT_MAX);
+    *second = (uint64_t)parse_number(option, colon + 1, 0, INT_MAX);
     return parse_number(option, text, 1, high);
 }
 
@@ -99,6 +100,21 @@ static void parse_cores(char *text, int *core)
             core[count] = (int)parse_number("pin", part, 0, 1023);
     if (count != network.item_count)
         fail(EXIT_USAGE, "--pin: expected %zu cores, one for each item", network.item_count);
+}
+
+/* EXECUTIONS:FIRST,FIRST,... */
+static void parse_windows(char *text, struct options *options)
+{
+    char *numbers = strchr(text, ':');
+    if (!numbers)
+        fail(EXIT_USAGE, "--windows %s: expected EXECUTIONS:FIRST,...", text);
+    *numbers++ = '\0';
+    options->window = (size_t)parse_number("windows", text, 1, INT_MAX);
+    for (char *part = strtok(numbers, ","); part; part = strtok(NULL, ",")) {
+        if (options->window_count == MOST_WINDOWS)
+            fail(EXIT_USAGE, "--windows: expected at most %d numbers", MOST_WINDOWS);
+        options->window_first[options->window_count++] = (uint64_t)parse_number("windows", part, 0, LLONG_MAX);
+    }
 }
 
 static struct options defaults(void)
@@ -142,15 +158,15 @@ static void apply(struct options *options, int option, char *value)
     case OPTION_TRACE: options->trace = true; break;
     case OPTION_DELAY: parse_delay(value, options->delay_us); break;
     case OPTION_RANDOM_DELAY:
-        options->random_delay_us = (long)parse_seeded("random-delay", value, "MICROSECONDS", 1000000, &options->random_seed);
+        options->random_delay_us = (long)parse_pair("random-delay", value, "MICROSECONDS:SEED", 1000000, &options->random_seed);
         break;
     case OPTION_JITTER:
-        options->jitter_ns = (long)parse_seeded("jitter-ns", value, "NANOSECONDS", 1000000000, &options->random_seed);
+        options->jitter_ns = (long)parse_pair("jitter-ns", value, "NANOSECONDS:SEED", 1000000000, &options->random_seed);
         break;
     case OPTION_TASK: options->task = value; break;
     case OPTION_RANDOM_VECTORS:
         options->generator = GENERATE_RANDOM;
-        options->generated = (size_t)parse_seeded("random-vectors", value, "COUNT", MOST_VECTORS, &options->generator_seed);
+        options->generated = (size_t)parse_pair("random-vectors", value, "COUNT:SEED", MOST_VECTORS, &options->generator_seed);
         break;
     case OPTION_PAIR_VECTORS:
         options->generator = GENERATE_PAIRS;
@@ -162,6 +178,11 @@ static void apply(struct options *options, int option, char *value)
         options->block_seed = (uint64_t)parse_number("random-block", value, 0, INT_MAX);
         break;
     case OPTION_EXECUTIONS: options->executions = (size_t)parse_number("executions", value, 1, INT_MAX); break;
+    case OPTION_WINDOWS: parse_windows(value, options); break;
+    case OPTION_EVERY_SIZE:
+        options->every_size = (size_t)parse_pair("every-size", value, "N:VECTORS", (long long)network.block_capacity,
+                                                 &options->size_vectors);
+        break;
     case OPTION_PIN: parse_cores(value, options->core); break;
     case OPTION_FIFO: options->fifo = (int)parse_number("fifo", value, 1, 99); break;
     case OPTION_TABLES: options->tables = true; break;
@@ -171,8 +192,9 @@ static void apply(struct options *options, int option, char *value)
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
                          "[--time network|item|layer [--count instructions|cycles|cpu|user|system]] [--warmup N] [--repeat N] [--trace] "
                          "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
-                         "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--random-block SEED] [--executions N] "
-                         "[--jitter-ns NANOSECONDS:SEED] [--stage NAME [--sweep N] | --task NAME [--tables]] | "
+                         "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--random-block SEED] "
+                         "[--executions N [--windows EXECUTIONS:FIRST,...]] "
+                         "[--jitter-ns NANOSECONDS:SEED] [--stage NAME [--sweep N] | --task NAME [--every-size N:VECTORS] [--tables]] | "
                          "(--stage NAME | --task NAME) (--random-vectors COUNT:SEED | --pair-vectors 0|1) --out FOLDER | "
                          "--readings N --out FOLDER | --tables --out FOLDER | --devices | --version");
     }
@@ -193,6 +215,7 @@ static bool is_meaningless(const struct options *options)
     return (options->sweep && (!options->stage || options->generated)) || (options->stage && options->task) ||
            (options->stage && options->executions) || (options->generated && (!probes || options->vectors)) ||
            (options->trace && (options->quantity != READ_TIME || options->random_block)) ||
+           (options->window && !options->executions) || (options->every_size && !options->task) ||
            (options->executions && (times || options->warmup || options->repeat != 1));
 }
 

@@ -12,6 +12,8 @@ enum dump { DUMP_ALL, DUMP_LAST, DUMP_NONE };
 enum generator { GENERATE_RANDOM, GENERATE_PAIRS }; /* generate.h */
 enum time_scope { TIME_NONE, TIME_NETWORK, TIME_ITEM, TIME_LAYER };
 
+enum { MOST_WINDOWS = 64 };
+
 struct options {
     bool version;        /* print the handshake line and end */
     bool devices;        /* tell what the items run on and end */
@@ -33,6 +35,11 @@ struct options {
     bool random_block;   /* draw how many: from 1 to `block` */
     uint64_t block_seed;
     size_t executions;   /* pass all vectors again until there were so many; 0: once */
+    size_t window;       /* then so many executions with the numbers from each of these on */
+    size_t window_count;
+    uint64_t window_first[MOST_WINDOWS];
+    size_t every_size;     /* of a launch: then executions of each number of vectors from 1 to this; 0: none */
+    uint64_t size_vectors; /* so many vectors of each number, at least one execution */
     size_t warmup;  /* executions of the first block that are not recorded */
     size_t repeat;  /* recorded executions of every block */
     int fifo;       /* SCHED_FIFO priority of the item threads, 0: leave as it is */

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "generate.h"
 #include "network.h"
 #include "npy.h"
 #include "output_path.h"
@@ -17,11 +18,17 @@
 /* A monotone stage changes each output less than 1024 times in a sweep, which wraps around once. */
 enum { STEP_FIELDS = 3, STEP_LIMIT = 4000000, STEPS_A_COLUMN = 1024 };
 
-/* A block of vectors before and behind a stage. */
+/* A block of vectors before and behind a stage, where the schedule has them if it is known: a stage that looks at its
+ * addresses cannot tell the one from the other. */
 struct block {
     const struct stage *stage;
     size_t input_row, output_row; /* bytes of a vector */
+    size_t size;                  /* vectors */
     unsigned char *inputs, *outputs;
+    unsigned char *own_inputs, *own_outputs;  /* of them, what was allocated */
+    size_t input_on_stack, output_on_stack;   /* bytes of a vector that forward has on its stack; 0: it has not */
+    unsigned char *fill;                      /* what the outputs are before they are written */
+    size_t done;                              /* blocks */
 };
 
 /* What is to be done on the thread of an item. */
@@ -77,24 +84,119 @@ size_t probe_readings(const struct options *options)
     return options->readings;
 }
 
-static struct block prepare(const struct stage *stage)
+static size_t smaller(size_t a, size_t b)
 {
-    struct block block = {stage, stage->input_width * stage->input_size, stage->output_width * stage->output_size,
-                          NULL, NULL};
-    block.inputs = allocate(network.block_capacity, block.input_row);
-    block.outputs = allocate(network.block_capacity, block.output_row);
+    return a < b ? a : b;
+}
+
+/* The launch whose only task the stage is a part of; NULL where a device has the task's memory. */
+static const struct launch *launch_of(const struct stage *stage)
+{
+    const struct launch *found = NULL;
+    size_t longest = 0;
+    for (size_t i = 0; i < network.launch_count; ++i) {
+        const char *name = network.tasks[network.launches[i].tasks->task].name;
+        const size_t length = strlen(name);
+        if (length > longest && strncmp(stage->name, name, length) == 0 && stage->name[length] == '_') {
+            found = &network.launches[i];
+            longest = length;
+        }
+    }
+    return network.items[stage->item].device ? NULL : found;
+}
+
+static bool is_part(const struct stage *stage, const struct task *task, const char *part)
+{
+    return strcmp(stage->name + strlen(task->name), part) == 0;
+}
+
+/* Has the stage read from the first buffer that its task reads, if its elements are of that type. */
+static void place_inputs(struct block *block, const struct launch *launch)
+{
+    const size_t source = launch->sources[0];
+    const bool first = source == NETWORK_INPUT;
+    const struct layer *layer = first ? NULL : &network.layers[network.tasks[source].layer];
+    const size_t row = first ? network.input_width * sizeof *network.input
+                             : network.tasks[source].width * layer->element_size;
+    const size_t vectors = row * network.block_capacity / block->input_row;
+    if (vectors == 0 || strcmp(first ? "<f4" : layer->descr, block->stage->input_descr) != 0)
+        return;
+    block->inputs = first ? (unsigned char *)network.input : network.tasks[source].buffer;
+    block->size = smaller(block->size, vectors);
+}
+
+/* Has the stage write into the buffer of its task, if its outputs are those of the task. */
+static void place_outputs(struct block *block, const struct task *task)
+{
+    const struct layer *layer = &network.layers[task->layer];
+    if (task->width == block->stage->output_width && strcmp(layer->descr, block->stage->output_descr) == 0)
+        block->outputs = task->buffer;
+}
+
+/* Zeros, ones or random bytes in every vector. */
+static void make_fill(struct block *block)
+{
+    const size_t row = block->output_row;
+    block->fill = allocate(block->size, row);
+    generate_random(block->fill, 0, block->size * row, 0);
+    for (size_t v = 0; v < block->size; ++v)
+        if (v % 3 != 2)
+            memset(block->fill + v * row, v % 3 ? 0xff : 0, row);
+}
+
+static struct block prepare(const struct options *options, const struct stage *stage)
+{
+    struct block block = {.stage = stage, .size = options->block};
+    const struct launch *launch = launch_of(stage);
+    block.input_row = stage->input_width * stage->input_size;
+    block.output_row = stage->output_width * stage->output_size;
+    if (launch) {
+        const struct task *task = &network.tasks[launch->tasks->task];
+        block.input_on_stack = is_part(stage, task, "_finish") ? block.input_row : 0;
+        block.output_on_stack = is_part(stage, task, "_accumulate") ? block.output_row : 0;
+        if (!block.input_on_stack)
+            place_inputs(&block, launch);
+        if (!block.output_on_stack)
+            place_outputs(&block, task);
+    }
+    if (!block.inputs)
+        block.inputs = block.own_inputs = allocate(block.size, block.input_row);
+    if (!block.outputs)
+        block.outputs = block.own_outputs = allocate(block.size, block.output_row);
+    make_fill(&block);
     return block;
 }
 
 static void finish(struct block *block)
 {
-    free(block->inputs);
-    free(block->outputs);
+    free(block->own_inputs);
+    free(block->own_outputs);
+    free(block->fill);
 }
 
-static size_t smaller(size_t a, size_t b)
+/* One vector after the other, by way of an array that is aligned as that of forward. */
+static void apply_on_stack(const struct block *block, size_t vectors)
 {
-    return a < b ? a : b;
+    const bool input = block->input_on_stack != 0;
+    unsigned char array[block->input_on_stack + block->output_on_stack] __attribute__((aligned(64)));
+    for (size_t v = 0; v < vectors; ++v) {
+        unsigned char *in = block->inputs + v * block->input_row, *out = block->outputs + v * block->output_row;
+        memcpy(array, input ? in : out, sizeof array);
+        block->stage->apply(1, input ? array : in, input ? out : array);
+        if (!input)
+            memcpy(out, array, sizeof array);
+    }
+}
+
+/* The outputs hold the fill before, and in every fourth block what the one before has given. */
+static void apply(struct block *block, size_t vectors)
+{
+    if (block->done++ % 4 != 3)
+        memcpy(block->outputs, block->fill, vectors * block->output_row);
+    if (block->input_on_stack || block->output_on_stack)
+        apply_on_stack(block, vectors);
+    else
+        block->stage->apply(vectors, block->inputs, block->outputs);
 }
 
 /* Has `answer` run on the thread of the stage's item. */
@@ -110,14 +212,14 @@ static void pass_vectors(void *argument)
     struct question *question = argument;
     const struct options *options = question->options;
     const struct stage *stage = question->stage;
-    struct block block = prepare(stage);
+    struct block block = prepare(options, stage);
     struct vectors from = vectors_open(options, stage->input_descr, stage->input_width, stage->input_size);
     const struct path path = output_path(options, stage->name);
     FILE *to = npy_create(path.text, stage->output_descr, from.count, stage->output_width);
-    for (size_t done = 0; done < from.count; done += options->block) {
-        const size_t size = smaller(from.count - done, options->block);
+    for (size_t done = 0; done < from.count; done += block.size) {
+        const size_t size = smaller(from.count - done, block.size);
         vectors_read(&from, block.inputs, size);
-        stage->apply(size, block.inputs, block.outputs);
+        apply(&block, size);
         npy_write(to, path.text, block.outputs, size * block.output_row);
     }
     vectors_close(&from);
@@ -188,9 +290,9 @@ static struct probed sweep_steps(const struct options *options, struct block *bl
     const size_t limit = STEP_LIMIT + STEPS_A_COLUMN * block->output_row;
     size_t done = 0;
     while (done < options->sweep && steps.count < limit) {
-        const size_t size = smaller(options->sweep - done, options->block);
+        const size_t size = smaller(options->sweep - done, block->size);
         fill(block, start, (uint32_t)done, size);
-        block->stage->apply(size, block->inputs, block->outputs);
+        apply(block, size);
         find_steps(&steps, block, (uint32_t)done, size);
         done += size;
     }
@@ -205,10 +307,10 @@ static struct probed sweep_values(const struct options *options, struct block *b
 {
     const struct stage *stage = block->stage;
     FILE *file = npy_create(path, stage->output_descr, options->sweep, stage->output_width);
-    for (size_t done = 0; done < options->sweep; done += options->block) {
-        const size_t size = smaller(options->sweep - done, options->block);
+    for (size_t done = 0; done < options->sweep; done += block->size) {
+        const size_t size = smaller(options->sweep - done, block->size);
         fill(block, start, (uint32_t)done, size);
-        stage->apply(size, block->inputs, block->outputs);
+        apply(block, size);
         npy_write(file, path, block->outputs, size * block->output_row);
     }
     npy_close_written(file, path);
@@ -219,7 +321,7 @@ static void sweep(void *argument)
 {
     struct question *question = argument;
     const struct options *options = question->options;
-    struct block block = prepare(question->stage);
+    struct block block = prepare(options, question->stage);
     uint32_t *start = allocate(block.stage->input_width, sizeof *start);
     read_start(options, block.stage, start);
     const struct path path = output_path(options, block.stage->name);

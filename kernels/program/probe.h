@@ -1,8 +1,10 @@
 /* What is asked of parts of the program: for the proof its constants, its stages and its launches with inputs of the
  * host's choice; for the measurement what a reading costs.
  *
- * A stage is the code that the schedule runs; a launch is run with the buffers that the schedule uses, too.  Both are
- * called on the thread of their item, with its core and its priority.
+ * A stage is the code that the schedule runs; a launch is run with the buffers that the schedule uses, too.  A stage on
+ * the processor reads and writes the buffers that the schedule passes to it, or an array on the stack of its thread.
+ * Both are called on the thread of their item, with its core and its priority, and their outputs hold zeros, ones,
+ * random bytes and former outputs before they are written.
  */
 #ifndef PROBE_H
 #define PROBE_H
@@ -14,7 +16,7 @@
 struct probed {
     size_t vectors;
     size_t rows;
-    size_t executions;
+    uint64_t executions;
     char fault[256];
 };
 
@@ -34,7 +36,9 @@ probe_function probe_stage;
  *
  * A vector is a row of bytes: those of each source of the launch, one behind the other.  Each task that is dumped, with
  * --dump last each that something outside the launch reads, writes its output to DIR/<task>.npy.  With --executions
- * the vectors pass again until there were so many executions, and each output must be the one of the first time.
+ * the vectors pass again until there were so many executions, and each output must be the one of the first time.  With
+ * `--windows EXECUTIONS:FIRST,...` so many more executions follow from each number FIRST on, and with
+ * `--every-size N:VECTORS` one of each number of vectors from 1 to N, or several with at least VECTORS together.
  * Every buffer of the program holds a pattern wherever this execution has nothing to read or write: a change of the
  * pattern, or of a source, is a fault.  With --tables all tables are read again at the end, and written.
  */

@@ -1,10 +1,12 @@
 /* The launches of the schedule, one by one: probe_task of probe.h. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "blocks.h"
 #include "fail.h"
+#include "generate.h"
 #include "network.h"
 #include "npy.h"
 #include "output_path.h"
@@ -24,8 +26,12 @@ struct recorded {
     struct buffer buffer;
     struct path path;
     FILE *file;
-    unsigned char *kept; /* NULL: there is one pass only */
+    unsigned char *kept;   /* NULL: there is one pass only */
+    unsigned char *former; /* what the execution before has given */
 };
+
+/* What an output holds before it is written. */
+enum fill { FILL_PATTERN, FILL_ZERO, FILL_ONES, FILL_RANDOM, FILL_FORMER, FILLS };
 
 struct trial {
     const struct options *options;
@@ -37,7 +43,8 @@ struct trial {
     size_t output_count;
     unsigned char *rows; /* of an execution, as they were read */
     struct execution execution;
-    size_t first;        /* vector of the execution */
+    uint64_t done;       /* executions */
+    size_t first;        /* vector of the execution; those behind the last one are the first ones again */
     bool again;
     struct probed probed;
 };
@@ -79,13 +86,13 @@ static size_t whole(const struct buffer *buffer)
 /* Where the rows of an execution begin. */
 static size_t begin_of(const struct buffer *buffer, struct execution execution)
 {
-    return execution.index % buffer->copies * network.block_capacity * buffer->row;
+    return (size_t)(execution.index % buffer->copies) * network.block_capacity * buffer->row;
 }
 
 static void note_fault(struct trial *trial, const char *what, const char *buffer)
 {
     if (!trial->probed.fault[0])
-        snprintf(trial->probed.fault, sizeof trial->probed.fault, "execution %zu, of %zu vectors from vector %zu on, %s %.100s",
+        snprintf(trial->probed.fault, sizeof trial->probed.fault, "execution %" PRIu64 ", of %zu vectors from vector %zu on, %s %.100s",
                  trial->execution.index, trial->execution.vectors, trial->first, what, buffer);
 }
 
@@ -122,6 +129,33 @@ static void require_untouched(struct trial *trial)
     }
 }
 
+/* A task that reads its output before it writes it gives another one for one of these values. */
+static void fill_output(const struct trial *trial, const struct recorded *output)
+{
+    unsigned char *rows = output->buffer.bytes + begin_of(&output->buffer, trial->execution);
+    const size_t bytes = trial->execution.vectors * output->buffer.row;
+    switch ((enum fill)(trial->done % FILLS)) {
+    case FILL_ZERO: memset(rows, 0, bytes); break;
+    case FILL_ONES: memset(rows, 0xff, bytes); break;
+    case FILL_RANDOM: generate_random(rows, 0, bytes, trial->done); break;
+    case FILL_FORMER: memcpy(rows, output->former, bytes); break;
+    default: break;
+    }
+}
+
+/* Whether the vectors of the execution have the outputs of the first pass. */
+static bool is_as_before(const struct trial *trial, const struct recorded *output, const unsigned char *made)
+{
+    const size_t row = output->buffer.row, count = trial->vectors.count;
+    for (size_t done = 0, next; done < trial->execution.vectors; done = next) {
+        const size_t first = (trial->first + done) % count;
+        next = done + count - first < trial->execution.vectors ? done + count - first : trial->execution.vectors;
+        if (memcmp(output->kept + first * row, made + done * row, (next - done) * row) != 0)
+            return false;
+    }
+    return true;
+}
+
 static void take_output(struct trial *trial, struct recorded *output)
 {
     const struct buffer *buffer = &output->buffer;
@@ -131,16 +165,30 @@ static void take_output(struct trial *trial, struct recorded *output)
         npy_write(output->file, output->path.text, made, bytes);
     if (output->kept && !trial->again)
         memcpy(output->kept + trial->first * buffer->row, made, bytes);
-    else if (output->kept && memcmp(output->kept + trial->first * buffer->row, made, bytes) != 0)
+    else if (output->kept && !is_as_before(trial, output, made))
         note_fault(trial, "gives other outputs than before in", buffer->name);
+    memcpy(output->former, made, bytes);
     fill_pattern(buffer, at, bytes);
+}
+
+static void read_vectors(struct trial *trial)
+{
+    for (size_t done = 0, next; done < trial->execution.vectors; done = next) {
+        if (trial->vectors.next == trial->vectors.count)
+            vectors_seek(&trial->vectors, 0);
+        const size_t left = trial->vectors.count - trial->vectors.next;
+        next = done + left < trial->execution.vectors ? done + left : trial->execution.vectors;
+        vectors_read(&trial->vectors, trial->rows + done * trial->vectors.row, next - done);
+    }
 }
 
 static void execute(struct trial *trial)
 {
-    vectors_read(&trial->vectors, trial->rows, trial->execution.vectors);
+    read_vectors(trial);
     require_untouched(trial);
     put_sources(trial);
+    for (size_t i = 0; i < trial->output_count; ++i)
+        fill_output(trial, &trial->outputs[i]);
     for (size_t i = 0; i < trial->launch->task_count; ++i)
         network.tasks[trial->launch->tasks[i].task].forward(trial->execution.vectors, trial->execution.index);
     if (network.items[trial->launch->item].finish)
@@ -148,20 +196,50 @@ static void execute(struct trial *trial)
     take_sources(trial);
     for (size_t i = 0; i < trial->output_count; ++i)
         take_output(trial, &trial->outputs[i]);
+    trial->first = (trial->first + trial->execution.vectors) % trial->vectors.count;
+    ++trial->execution.index;
+    ++trial->done;
 }
 
-/* All vectors, in blocks. */
-static void pass(struct trial *trial)
+/* The next block of a pass over all vectors. */
+static void execute_block(struct trial *trial)
 {
-    vectors_rewind(&trial->vectors);
-    for (trial->first = 0; trial->first < trial->vectors.count && !trial->probed.fault[0];) {
-        const size_t left = trial->vectors.count - trial->first;
-        trial->execution.vectors = next_block(trial->options, &trial->random, left);
+    trial->execution.vectors = next_block(trial->options, &trial->random, trial->vectors.count - trial->first);
+    execute(trial);
+    trial->again |= trial->first == 0;
+}
+
+/* Blocks of `size` vectors until so many have passed, from vector `size` on: other rows hold them than in a pass. */
+static void execute_size(struct trial *trial, size_t size)
+{
+    trial->first = size % trial->vectors.count;
+    vectors_seek(&trial->vectors, trial->first);
+    size_t passed = 0;
+    do {
+        trial->execution.vectors = size;
         execute(trial);
-        trial->first += trial->execution.vectors;
-        ++trial->execution.index;
+        passed += size;
+    } while (passed < trial->options->size_vectors && !trial->probed.fault[0]);
+}
+
+/* Whether a pass is under way, or another one has to begin. */
+static bool is_to_pass(const struct trial *trial)
+{
+    return trial->first != 0 || !trial->again || trial->done < trial->options->executions;
+}
+
+static void execute_all(struct trial *trial)
+{
+    const struct options *options = trial->options;
+    while (is_to_pass(trial) && !trial->probed.fault[0])
+        execute_block(trial);
+    for (size_t i = 0; i < options->window_count; ++i) {
+        trial->execution.index = options->window_first[i];
+        for (size_t n = 0; n < options->window && !trial->probed.fault[0]; ++n)
+            execute_block(trial);
     }
-    trial->again = true;
+    for (size_t size = 1; size <= options->every_size && !trial->probed.fault[0]; ++size)
+        execute_size(trial, size);
 }
 
 /* Every buffer of the program, but for those that the launch writes and nobody asks for. */
@@ -195,12 +273,11 @@ static void run(void *argument)
 {
     struct trial *trial = argument;
     each_buffer(trial, mark);
-    do
-        pass(trial);
-    while (trial->execution.index < trial->options->executions && trial->vectors.count && !trial->probed.fault[0]);
+    if (trial->vectors.count)
+        execute_all(trial);
     each_buffer(trial, require_mark);
     trial->probed.vectors = trial->probed.rows = trial->vectors.count;
-    trial->probed.executions = trial->execution.index;
+    trial->probed.executions = trial->done;
 }
 
 static const struct launch *find_launch(const char *name)
@@ -229,7 +306,8 @@ static void open_output(struct trial *trial, size_t task)
     output->buffer = buffer_of(task);
     output->path = output_path(trial->options, of->name);
     output->file = npy_create(output->path.text, network.layers[of->layer].descr, trial->vectors.count, of->width);
-    if (trial->options->executions)
+    output->former = allocate(network.block_capacity, output->buffer.row);
+    if (trial->options->executions || trial->options->every_size)
         output->kept = allocate(trial->vectors.count, output->buffer.row);
 }
 
@@ -250,6 +328,7 @@ static void close_trial(struct trial *trial)
     for (size_t i = 0; i < trial->output_count; ++i) {
         npy_close_written(trial->outputs[i].file, trial->outputs[i].path.text);
         free(trial->outputs[i].kept);
+        free(trial->outputs[i].former);
     }
     free(trial->outputs);
     free(trial->sources);

@@ -107,7 +107,7 @@ static bool is_last_repetition(struct execution execution)
     return (execution.index - warmup) % repeat == repeat - 1;
 }
 
-static const char *copy_of(const struct task *task, size_t element_size, size_t execution)
+static const char *copy_of(const struct task *task, size_t element_size, uint64_t execution)
 {
     const size_t bytes = network.block_capacity * task->width * element_size;
     return (const char *)task->buffer + execution % task->copies * bytes;
@@ -116,7 +116,7 @@ static const char *copy_of(const struct task *task, size_t element_size, size_t 
 static void note_change(const struct layer *layer, const struct output *dump, struct execution execution)
 {
     if (!fault[0])
-        snprintf(fault, sizeof fault, "layer %.100s: execution %zu changes its output of vector %zu", layer->name,
+        snprintf(fault, sizeof fault, "layer %.100s: execution %" PRIu64 " changes its output of vector %zu", layer->name,
                  execution.index, dump->at / (layer->width * layer->element_size));
 }
 
@@ -210,10 +210,10 @@ static void trace_step(size_t item, const struct step *step, struct interval int
     const bool task = step->kind == STEP_TASK;
     const char *name = task ? network.tasks[step->index].name : network.hand_overs[step->index].name;
     const struct execution execution = schedule_execution(schedule_stage(step));
-    const size_t index = execution.index - warmup;
+    const uint64_t index = execution.index - warmup;
     if (is_recorded(execution) &&
         fprintf(trace.file,
-                "{\"execution\": %zu, \"vector\": %zu, \"item\": \"%s\", \"%s\": \"%s\", \"begin_ns\": %" PRIu64
+                "{\"execution\": %" PRIu64 ", \"vector\": %" PRIu64 ", \"item\": \"%s\", \"%s\": \"%s\", \"begin_ns\": %" PRIu64
                 ", \"end_ns\": %" PRIu64 "}\n",
                 index, index / repeat * block, network.items[item].name, KINDS[step->kind], name,
                 clock_ns(interval.begin), clock_ns(interval.end)) < 0)

@@ -36,8 +36,8 @@ struct reading {
 
 /* How many executions a flag has been raised for; each in a cache line of its own. */
 struct flag {
-    atomic_size_t raised;
-    char rest[64 - sizeof(atomic_size_t)];
+    _Atomic uint64_t raised;
+    char rest[64 - sizeof(_Atomic uint64_t)];
 };
 
 /* What all threads share.  Written by the main thread before the items are released; `flags` also by their writers. */
@@ -48,7 +48,7 @@ static struct {
     struct flag *meetings;                /* with --jitter-ns: how many have left each barrier, `released` the last */
     pthread_barrier_t released, finished; /* crossed by all items and the main thread */
     struct execution *under_way;          /* (depth) */
-    size_t tick, ticks;                   /* the current one, and how many have begun */
+    uint64_t tick, ticks;                 /* the current one, and how many have begun */
     bool stopping;
     struct call {
         size_t item;
@@ -76,7 +76,7 @@ static void delay_step(struct worker *worker, const struct step *step)
  *
  * Threads that a barrier wakes come so far apart that their tasks would seldom overlap.  Each caller has just left a
  * barrier with the others: what they know of each other's memory stays the same. */
-static void meet_spinning(struct flag *meeting, size_t expected)
+static void meet_spinning(struct flag *meeting, uint64_t expected)
 {
     if (schedule.jitter_ns == 0)
         return;
@@ -86,7 +86,7 @@ static void meet_spinning(struct flag *meeting, size_t expected)
             sched_yield();
 }
 
-static void meet(size_t hand_over, size_t execution)
+static void meet(size_t hand_over, uint64_t execution)
 {
     pthread_barrier_wait(&schedule.barriers[hand_over]);
     meet_spinning(&schedule.meetings[hand_over], (execution + 1) * network.hand_overs[hand_over].parties);
@@ -103,7 +103,7 @@ static void spin(struct worker *worker)
 }
 
 /* Return when the flag has been raised for this execution: what its writer did before is visible then. */
-static ONE_CODE void wait_for_flag(const struct flag *flag, size_t execution)
+static ONE_CODE void wait_for_flag(const struct flag *flag, uint64_t execution)
 {
     for (unsigned spins = 0; atomic_load_explicit(&flag->raised, memory_order_acquire) <= execution; ++spins)
         if (spins >= SPINS)
@@ -111,7 +111,7 @@ static ONE_CODE void wait_for_flag(const struct flag *flag, size_t execution)
 }
 
 /* Raise the flag for this execution, after all that its writer did before. */
-static ONE_CODE void raise_flag(struct flag *flag, size_t execution)
+static ONE_CODE void raise_flag(struct flag *flag, uint64_t execution)
 {
     atomic_store_explicit(&flag->raised, execution + 1, memory_order_release);
 }
@@ -292,6 +292,16 @@ void schedule_run_tick(size_t vectors)
     schedule.tick = schedule.ticks++;
     schedule.under_way[schedule.tick % network.depth] = (struct execution){schedule.tick, vectors};
     release_all();
+}
+
+void schedule_continue_from(uint64_t execution)
+{
+    schedule.ticks = execution;
+    memset(schedule.under_way, 0, network.depth * sizeof *schedule.under_way);
+    for (size_t i = 0; i <= network.hand_over_count; ++i) {
+        const size_t parties = i < network.hand_over_count ? network.hand_overs[i].parties : network.item_count;
+        atomic_store_explicit(&schedule.meetings[i].raised, execution * parties, memory_order_relaxed);
+    }
 }
 
 void schedule_call(size_t item, void (*function)(void *argument), void *argument)

@@ -26,7 +26,7 @@ struct interval {
 
 /* One passage of a block through the network; with no vectors it is none. */
 struct execution {
-    size_t index; /* warm-ups included */
+    uint64_t index; /* warm-ups included; it does not restart where size_t has 32 bits */
     size_t vectors;
 };
 
@@ -40,6 +40,9 @@ void schedule_start(const struct options *options);
 
 /* Starts the next execution, or none with 0 vectors; returns when every stage has done its part of its execution. */
 void schedule_run_tick(size_t vectors);
+
+/* The next execution has this number, and none is under way. */
+void schedule_continue_from(uint64_t execution);
 
 /* Calls `function` on the thread of an item, instead of the item's steps; returns when it has returned. */
 void schedule_call(size_t item, void (*function)(void *argument), void *argument);

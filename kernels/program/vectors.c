@@ -26,10 +26,10 @@ void vectors_read(struct vectors *vectors, unsigned char *rows, size_t count)
     vectors->next += count;
 }
 
-void vectors_rewind(struct vectors *vectors)
+void vectors_seek(struct vectors *vectors, size_t next)
 {
-    vectors->next = 0;
-    if (vectors->file && fseek(vectors->file, vectors->first, SEEK_SET) != 0)
+    vectors->next = next;
+    if (vectors->file && fseek(vectors->file, vectors->first + (long)(next * vectors->row), SEEK_SET) != 0)
         fail_errno(EXIT_IO, "cannot read again", vectors->options->vectors);
 }
 

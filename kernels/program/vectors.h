@@ -20,8 +20,8 @@ struct vectors vectors_open(const struct options *options, const char *descr, si
 /* The next `count` vectors. */
 void vectors_read(struct vectors *vectors, unsigned char *rows, size_t count);
 
-/* The next vector is the first one again. */
-void vectors_rewind(struct vectors *vectors);
+/* The next vector is that of this number. */
+void vectors_seek(struct vectors *vectors, size_t next);
 
 void vectors_close(struct vectors *vectors);
 

@@ -22,6 +22,7 @@ from harness.core.installation import ROOT
 
 FILES = ("harness", "kernels", "simulators", "models", "docs", "ci", "tools", "boards.yaml", "nightly.yaml", "LICENSE")
 FILES += ("README.md", "CONTRIBUTING.md", "pyproject.toml", ".gitignore", "benchmarks/README.md", "runs/README.md")
+FILES += ("requirements",)
 UNSEEN = shutil.ignore_patterns("__pycache__")
 
 
@@ -97,7 +98,8 @@ def test_a_wheel_has_all_files_of_the_program(wheel: Path) -> None:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix != ".pyc":
                 assert found[f"harness/share/{path.relative_to(ROOT)}"] == path.read_bytes()
-    for path in (*ROOT.glob("models/*.onnx"), ROOT / "boards.yaml", ROOT / "nightly.yaml"):
+    files = map(ROOT.joinpath, ("requirements/iree.txt", "boards.yaml", "nightly.yaml"))
+    for path in (*ROOT.glob("models/*.onnx"), *files):
         assert found[f"harness/share/{path.relative_to(ROOT)}"] == path.read_bytes()
     templates = (ROOT / "harness" / "report" / "templates").iterdir()
     assert {f"harness/report/templates/{path.name}" for path in templates if path.is_file()} <= found.keys()
@@ -154,7 +156,7 @@ def test_a_missing_extra_comes_with_the_command_for_this_environment(installed: 
     environment = os.environ | {"PYTHONPATH": str(installed)}
     command = [sys.executable, "-P", "-c", code]
     told = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
-    assert told == f"run: {sys.executable} -m pip install 'harness[cross]'\n"
+    assert told == f"run: {sys.executable} -m pip install 'onnx-harness[cross]'\n"
 
 
 def test_a_lab_is_not_overwritten(installed: Path, tmp_path: Path) -> None:
@@ -180,6 +182,14 @@ def test_common_options_before_and_after_the_command(installed: Path, tmp_path: 
     )
     listed = harness(installed, tmp_path, *(word.replace("FILE", "own.yaml") for word in order))
     assert (listed.returncode, "desk" in listed.stdout) == (0, True), listed.stderr
+
+
+def test_no_page_or_message_names_another_project(installed: Path) -> None:
+    """`pip install 'harness[...]'` would install the project of that name on the public index."""
+    [information] = installed.glob("*.dist-info")
+    assert information.name == "onnx_harness-0.1.0.dist-info"
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "harness").rglob("*.py")]:
+        assert not re.findall(r"(?<![-\w])harness\[[a-z]", path.read_text()), path
 
 
 def test_all_imported_distributions_are_declared() -> None:

@@ -225,7 +225,7 @@ def partition(axes: Sequence[Axis], network: CodeNetwork, normalisation: Normali
         if len(axis.cuts) < 2:
             raise RequestError(f"axis {axis.name}: {len(axis.cuts)} cuts", "state two cuts or more")
         for before, after in itertools.pairwise(axis.cuts):
-            if before >= after:
+            if before > after or (before == after and axis.intervals > 1):  # one interval may be a single value
                 raise RequestError(
                     f"axis {axis.name}: the cuts {float(before):.9g} and {float(after):.9g} do not increase",
                     "state every cut once, in ascending order",
@@ -270,7 +270,7 @@ def _axis_codes(
     members: list[tuple[int, ...]] = []
     segment = np.zeros(CODES, np.uint16)
     for code in range(int(first[0]), int(last[-1]) + 1):
-        reaching = {j for j in range(axis.intervals) if first[j] <= code <= last[j]}
+        reaching = set(np.flatnonzero((first <= code) & (code <= last)).tolist())
         if axis.wraps and code in (first[0], last[-1]):
             reaching |= {0, axis.intervals - 1}
         if not members or members[-1] != tuple(sorted(reaching)):

@@ -28,17 +28,19 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from harness.analysis.decide import vnnlib
 from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.partition import Axis, Sets
+from harness.core import strict_yaml
+from harness.core.arrays import UNREADABLE
 from harness.core.errors import RequestError
+from harness.core.safe_io import read_file
 
 Ties: TypeAlias = Literal["first", "last", "all"]
 ROBUST, TABLE, OUTPUT = "robust", "similar-to-table", "output-in"
-MOST_DECISIONS, MOST_OF_BOUNDS = 8, 60
+MOST_DECISIONS, MOST_OF_BOUNDS = 8, vnnlib.MOST_ALTERNATIVES + 1
 """The decisions for which the engine has room, and those for which sets of 64 bits have."""
 S = TypeVar("S", bound=np.unsignedinteger[Any])
 
@@ -141,11 +143,13 @@ def type_of_sets(decisions: int) -> np.dtype[np.unsignedinteger[Any]]:
 
 def read(path: Path, network: CodeNetwork, most: int = MOST_DECISIONS) -> Property:
     """Read a property of at most `most` decisions; RequestError names the file, the entry and the valid choices."""
-    text = _bytes(path).decode(errors="replace")
     try:
-        stated = _ANY.validate_python(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise RequestError(f"{path}: no YAML: {error}", "see docs/decide-a-property.md for the form") from error
+        text = _bytes(path).decode()
+        stated = _ANY.validate_python(strict_yaml.load(text, path))
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            f"{path}: it is not in UTF-8: {error}", "see docs/decide-a-property.md for the form"
+        ) from error
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, wrong["loc"])) or path.name
@@ -185,10 +189,11 @@ def table(path: Path, decisions: Sequence[str]) -> tuple[tuple[Axis, ...], Sets]
             names, units, wraps = (arrays[key] for key in ("axes", "units", "wraps"))
             cuts = [arrays[f"cuts_{index}"].astype(np.float64) for index in range(len(names))]
             best, outputs = arrays["advisories"], [str(name) for name in arrays["names"]]
-    except (OSError, ValueError, KeyError) as error:
+        vectors = len(names) == len(units) == len(wraps) and all(each.ndim == 1 for each in cuts)
+    except UNREADABLE as error:
         raise RequestError(f"cannot read the table {path}: {error}", hint) from error
-    shape = tuple(map(len, cuts))
-    if best.dtype != np.uint8 or best.shape != shape or not (len(names) == len(units) == len(wraps)):
+    shape = tuple(each.size for each in cuts)
+    if best.dtype != np.uint8 or best.shape != shape or not vectors:
         raise RequestError(f"{path}: advisories are {best.dtype} {best.shape}, the cuts give uint8 {shape}", hint)
     if outputs != [*decisions]:
         raise RequestError(
@@ -246,17 +251,19 @@ def _bounded(path: Path, name: str, ends: Sequence[Fraction | None]) -> Axis:
 def _number(name: str, value: float | str) -> Fraction:
     """Return a number or a multiple of pi, such as 0.5, "-pi" or "pi/4", as a rational number; pi is the float64."""
     text = str(value).replace(" ", "")
+    factor, pi, divisor = text.partition("pi")
     try:
-        if "pi" in text:
-            factor, _, divisor = text.partition("pi")
-            sign = {"": 1, "-": -1, "+": 1}
-            found = Fraction(sign.get(factor) or factor.rstrip("*")) * Fraction(math.pi)
-            return found / Fraction(divisor.removeprefix("/")) if divisor else found
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError) as error:
+        if not pi:
+            return vnnlib.number(text)
+        sign = {"": 1, "-": -1, "+": 1}
+        multiple = (sign.get(factor) or vnnlib.number(factor.rstrip("*"))) * Fraction(math.pi)
+        quotient = multiple / vnnlib.number(divisor.removeprefix("/")) if divisor else multiple
+        float(quotient)
+    except (ValueError, ArithmeticError) as error:
         raise RequestError(
-            f"axis {name}: {value!r} is no finite number", "for example 250, 0.5, -pi or pi/4"
+            f"axis {name}: {str(value)[: vnnlib.SHOWN]!r} is no finite number", "for example 250, 0.5, -pi or pi/4"
         ) from error
+    return quotient
 
 
 def _beside(path: Path, stated: str) -> Path:
@@ -271,9 +278,10 @@ def _beside(path: Path, stated: str) -> Path:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RequestError(f"cannot read {path}: {error.strerror}", "name a property file") from error
+        return read_file(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RequestError(f"cannot read {path}: {reason}", "name a property file") from error
 
 
 def _sha256(path: Path) -> str:

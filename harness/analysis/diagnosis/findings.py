@@ -18,8 +18,8 @@ class Hypothesis:
     """Score of one mistake as an explanation of the observed values.
 
     `explained` of the differing values are as it predicts, and `contradicted` values of all are not.  It is believed
-    from `least` explained values on; a `fallback` only where no other explains everything.  `example` is the first
-    value that it explains.
+    from `least` explained values on; one of a higher `fallback` only where none of a lower one explains everything.
+    `example` is the first value that it explains.
     """
 
     cause: str
@@ -28,7 +28,7 @@ class Hypothesis:
     contradicted: int
     least: int = 1
     example: Difference | None = None
-    fallback: bool = False
+    fallback: int = 0
 
     def __add__(self, later: Hypothesis) -> Hypothesis:
         """Return the same hypothesis on the vectors of both; ValueError for two different ones."""
@@ -122,13 +122,17 @@ class Diagnosis:
             for hypothesis in self.hypotheses
             if hypothesis.explained == self.differing >= hypothesis.least and not hypothesis.contradicted
         ]
-        return tuple([hypothesis for hypothesis in found if not hypothesis.fallback] or found)
+        first = min((hypothesis.fallback for hypothesis in found), default=0)
+        return tuple(hypothesis for hypothesis in found if hypothesis.fallback == first)
 
     @property
     def ranked(self) -> tuple[Hypothesis, ...]:
-        """The hypotheses that explain anything, best first, of equally good ones the special first."""
+        """The hypotheses that explain most differing values, best first, the special before the general.
+
+        At most twice as many values contradict them: a fault may occur in a part of the vectors only.
+        """
         complete = self.complete
-        useful = (hypothesis for hypothesis in self.hypotheses if hypothesis.explained)
+        useful = [h for h in self.hypotheses if self.differing < 2 * h.explained >= h.contradicted]
         return tuple(sorted(useful, key=lambda h: (h not in complete, h.contradicted, -h.explained)))
 
     @property
@@ -146,7 +150,7 @@ class Diagnosis:
                 f"no known cause explains all of them; nearest: {best.cause} "
                 f"({best.explained:,} of {self.differing:,} explained, {best.contradicted:,} contradicted)"
             )
-        return "no known cause explains any of them: look at the kernel's sums and its inputs"
+        return "no known cause explains most of them: look at the kernel's sums and its inputs"
 
 
 def common(diagnoses: Sequence[Diagnosis]) -> tuple[Hypothesis, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -16,6 +17,8 @@ from harness.operators.base import Layer
 from harness.operators.fault_models import FaultModel, Single
 
 VECTORS_LOOKED_AT = 2048
+PLACED_ROWS = 32  # vectors whose terms are in memory together
+PLACED_TERMS, PLACED_ADDITIONS = 1 << 31, 1 << 20  # of all sums, and of one, at all places that are tried
 SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what was found
 
 
@@ -53,23 +56,52 @@ def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
     if case.layer.steps_of_stream > 1:  # rows that do not follow each other are no stream
         known = (each._replace(output=each.output[rows]) for each in case.layer.fault_models(*case.inputs))
     yield from known if case.layer.selects else _and_in_some_columns(case, rows, known)
+    yield from _at_one_place(case, rows)
     for mistake in layout.mistakes(case):
         yield mistake._replace(output=mistake.output[rows])
     for mistake in memory.mistakes(case):
-        yield mistake._replace(output=mistake.output[rows], fallback=True)
+        yield mistake._replace(output=mistake.output[rows], fallback=2)
 
 
 def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]) -> Iterator[FaultModel]:
-    """Yield each mistake, and the same mistake in those columns alone that differ anywhere.
+    """Yield each mistake, and the same in the last columns or positions alone, or in those alone that differ anywhere.
 
-    The latter is the right output where the mistake changes no other column, so that it is not named besides.
+    The latter are the right output where the mistake changes no other column, so that they are not named besides.
     """
-    expected, columns = case.expected[rows], case.differing.any(axis=0)
+    expected = case.expected[rows]
+    columns = np.asarray(case.differing.any(axis=0))
+    place, positions = np.arange(len(columns)), math.prod(case.layer.output.shape[1:])
+    last = {"columns": place >= columns.argmax()}
+    if 1 < positions < len(columns):
+        last["positions of each channel"] = place % positions >= (place % positions)[columns].min(initial=positions)
+    parts = [*((f"the last {name}", places, 1) for name, places in last.items()), ("some columns", columns, 2)]
     for mistake in mistakes:
         yield mistake
-        some = difference_map(expected, mistake.output)[:, ~columns].any()
-        output = np.where(columns, mistake.output, expected) if some else expected
-        yield FaultModel(f"{mistake.cause}, in some columns only", mistake.right, output, SOME_COLUMNS, fallback=True)
+        differs = np.asarray(difference_map(expected, mistake.output).any(axis=0))
+        for name, places, fallback in parts:
+            output = np.where(places, mistake.output, expected) if differs[~places].any() else expected
+            cause = f"{mistake.cause}, in {name} only"
+            yield FaultModel(cause, mistake.right, output, SOME_COLUMNS, fallback)
+
+
+def _at_one_place(case: Case, rows: Array) -> Iterator[FaultModel]:
+    """Yield faults at one place of a sum, at that which explains most values of the first rows."""
+    few = rows[:PLACED_ROWS]
+    for fault in case.layer.placed_faults(*_at(case.inputs, few)):
+        if not fault.places:
+            continue
+        tried = min(PLACED_TERMS // (fault.places * case.layer.size * len(few)), PLACED_ADDITIONS // fault.places)
+        places, half = range(fault.places), max(tried // 2, 8)
+        matches = {
+            place: np.count_nonzero(~difference_map(fault.output(place), case.actual[few]))
+            for place in (*places[:half], *places[half:][-half:])
+        }
+        best = max(matches, key=matches.__getitem__)
+        outputs = []
+        for part in np.array_split(rows, -(-len(rows) // PLACED_ROWS)):
+            again = {other.cause: other for other in case.layer.placed_faults(*_at(case.inputs, part))}
+            outputs.append(again[fault.cause].output(best))
+        yield FaultModel(fault.cause, fault.right, np.concatenate(outputs), SOME_COLUMNS, fallback=1)
 
 
 def _judge(case: Case, rows: Array, mistakes: Iterable[FaultModel], v: Single | None) -> Diagnosis:

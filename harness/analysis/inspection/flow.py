@@ -41,6 +41,7 @@ from harness.analysis.inspection.program import POINTER_BYTES, Program, Symbol
 
 MOST_ADDRESSES = 16
 STACK_ARGUMENTS = 4
+BIT_TESTS = ("test ", "tst ")
 DEEPEST = 2  # pointers, one behind the other: to arrays of pointers to buffers
 FRAME, IMAGE = -1, -2  # beside numbers of arguments: what an address depends on
 FARTHEST = 1 << 16  # offset in bytes from an argument's address, of those that are followed
@@ -1085,6 +1086,7 @@ class _Function:
         if not self._recording:
             return
         compares = any(isinstance(operation, Compare) for operation in instruction.operations)
+        compares = compares and not instruction.text.startswith(BIT_TESTS)
         for value in values:
             if not (compares and isinstance(value, Static)):  # perhaps the end of an object, where another begins
                 self._touch(instruction, value, write=None)

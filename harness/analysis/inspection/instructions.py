@@ -207,6 +207,18 @@ class Decoder:
             yield found if similar[0] == 0xC4 or not _is_short(similar) else _with_units(found, 4, 2)
             done += known.size
 
+    def whole(self, register: str) -> str:
+        """Return the name of the whole register, as instructions have it in their text; an empty one for zero."""
+        return _whole_x86(register) if self._x86 else _whole_arm(register)
+
+    def width(self, register: str) -> int:
+        """Return the bits of a general register that its name stands for; 8 for all below 32."""
+        if not self._x86:
+            return 32 if register.startswith("w") else 64
+        if re.fullmatch(r"r([a-z]\w|\d+)", register):
+            return 64
+        return 32 if re.fullmatch(r"e\w\w|r\d+d", register) else 8
+
     def _register(self, number: int) -> str:
         """Return the name of the whole register; an empty one for none."""
         name = self._names.get(number)

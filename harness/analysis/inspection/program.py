@@ -26,6 +26,7 @@ POINTER_BYTES = 8
 # Relocation types by machine: the loader stores the address of the image plus the addend.
 RELATIVE = {"x86-64": (8, 37), "aarch64": (1027, 1032)}  # *_RELATIVE and *_IRELATIVE
 COPY = {"x86-64": 5, "aarch64": 1024}
+FUNCTIONS = {"STT_FUNC", "STT_LOOS"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Program:
     copied: frozenset[str]
     marks: frozenset[int] = field(repr=False)
     """Addresses of symbols without a size: parts of the C start files."""
+    exported: frozenset[str] = frozenset()
+    """Its functions in the place of libraries' ones, but for those that C++ defines in several places."""
 
     def section_at(self, address: int) -> Section | None:
         """Return the section, thread-local ones excluded, that holds `address`."""
@@ -174,12 +177,13 @@ def _read(content: bytes) -> Program:
         elf["e_type"] == "ET_DYN",
         hashlib.sha256(content).hexdigest(),
         sections,
-        tuple(symbol for kind, symbol in symbols if kind in {"STT_FUNC", "STT_LOOS"} and symbol.size),
+        tuple(symbol for kind, symbol in symbols if kind in FUNCTIONS and symbol.size),
         tuple(symbol for kind, symbol in symbols if kind in {"STT_OBJECT", "STT_COMMON"}),
         tuple(symbol for kind, symbol in symbols if kind == "STT_TLS" and symbol.size),
         pointers,
         copied,
         frozenset(symbol.address for _, symbol in symbols if not symbol.size),
+        _exported(elf),
     )
 
 
@@ -224,6 +228,18 @@ def _symbols(table: SymbolTableSection, names: Mapping[int, str]) -> list[tuple[
             where = (symbol["st_value"], symbol["st_size"], names[section], file if local else "")
             found.append((kind, Symbol(symbol.name, *where)))
     return found
+
+
+def _exported(elf: ELFFile) -> frozenset[str]:
+    table = elf.get_section_by_name(".dynsym")
+    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    return frozenset(
+        symbol.name
+        for symbol in symbols
+        if symbol["st_info"]["type"] in FUNCTIONS
+        and symbol["st_info"]["bind"] == "STB_GLOBAL"
+        and isinstance(symbol["st_shndx"], int)
+    )
 
 
 def _relocations(elf: ELFFile, machine: str) -> tuple[dict[int, int | str], frozenset[str]]:

@@ -70,6 +70,7 @@ def question(obligation: Obligation, layer: Layer, stage: Stage, probe: Probe | 
         obligation.cases,
         complete=obligation.complete,
         answer=answer,
+        unseparated=obligation.unseparated,
     )
 
 

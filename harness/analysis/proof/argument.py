@@ -18,6 +18,7 @@ from harness.analysis.proof.claims import Claim, Question, Side, effort_of
 from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
 from harness.model.network import Network
+from harness.operators import sum_orders
 from harness.operators.base import Layer
 from harness.operators.obligations import Extent, ProofStep, StageKind
 from harness.operators.region import Region
@@ -142,7 +143,7 @@ def questions(subject: Subject, extent: Extent | Sequence[Extent]) -> Iterator[Q
         merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
         yield from (composition.merging(part, each, subject.merges[each.name], subject.probe) for each in merges)
         stages = {stage.part: stage for stage in code.stages}
-        for obligation in part.obligations(of_part):
+        for obligation in (*part.obligations(of_part), *sum_orders.obligations(part)):
             yield answers.question(obligation, part, stages[obligation.part], subject.probe)
 
 

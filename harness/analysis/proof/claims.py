@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ class Question:
     """A query of a proof: `answer` returns the description of a counterexample, or nothing.
 
     On the way it notes what the program answered rightly.  `cases` is how many values are tried; `complete` says that
-    they are all possible values.  `observed` lists, after the answer, further relevant observations.
+    they are all possible values.  `observed` lists, after the answer, further relevant observations.  `unseparated` are
+    the fault models that give the right values for all of them.
     """
 
     step: ProofStep
@@ -43,6 +45,7 @@ class Question:
     complete: bool
     answer: Callable[[Note], str]
     observed: Callable[[], str] = str
+    unseparated: tuple[str, ...] = ()
 
     def ask(self) -> Claim:
         """Return the answer, the hash of all that was found right on the way to it, and how long it took."""
@@ -84,7 +87,8 @@ class Effort:
 
     The network has fewer than its launches, of which it consists, as its hand-overs take most of the time.
     `random_vectors` pass through every sum of products, `overlapping` executions run with shifted items,
-    and one in which each item in turn is `late_us` late.  Whole runs have at least `vectors` seeded vectors.  `limits`
+    and one in which each item in turn is `late_us` late.  Whole runs have at least `vectors` seeded vectors, and about
+    `window` executions around each power of two (generated.windows).  `limits`
     are the numbers of vectors for which questions to each item have time, 0 for an item without a limit.
     """
 
@@ -95,6 +99,7 @@ class Effort:
     overlapping: int
     late_us: int = 3_000_000
     vectors: int = 2000
+    window: int = 256
     limits: Sequence[int] = ()
 
     def extent(self, item: int, *, all_floats: bool) -> Extent:
@@ -108,6 +113,11 @@ class Effort:
         return (
             min(MOST_OF_A_KIND, max(self.limits[item] // KINDS, FEWEST)) if self._is_limited(item) else MOST_OF_A_KIND
         )
+
+    def largest_size(self, item: int, block: int) -> int:
+        """Return the number up to which each number of vectors passes through a launch of an item in one execution."""
+        limit = self.limits[item] // KINDS if self.limits and self.limits[item] else block * block
+        return min(block, max(math.isqrt(2 * limit), SIZES))
 
     @property
     def limited(self) -> tuple[int, ...]:
@@ -123,6 +133,8 @@ WHOLE_RUNS = 4
 MOST_OF_A_KIND = 4096
 KINDS = 8
 """The kinds of vectors of a launch, roughly."""
+SIZES = 16
+"""Numbers of vectors that every launch gets in an execution, on stand-ins of the largest networks, too."""
 DRAWN_VECTORS = 1 << 16
 
 
@@ -140,6 +152,7 @@ def effort_of(ran_on: Sequence[str], network: Network) -> Effort:
         random_vectors=DRAWN_VECTORS,
         overlapping=min(4096, max(vectors // 4, FEWEST)),
         vectors=min(2000, max(vectors // WHOLE_RUNS, FEWEST)),
+        window=16,
         limits=limits,
     )
 

@@ -13,7 +13,7 @@ An accelerator hands out less when not all activations are dumped, by ways of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from harness.analysis import compare
 from harness.analysis.proof.answers import differing_output
-from harness.analysis.proof.claims import Effort, Note, Question, Side
+from harness.analysis.proof.claims import FEWEST, Effort, Note, Question, Side
 from harness.boards.hashes import hashes_of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
@@ -45,6 +45,9 @@ DELAY_US = 300
 BLOCKS = (1, 7, 64)
 SHIFTED_BLOCKS = (1, 8)
 SEED = 2
+WARMUP = 3
+PRIORITY = 80
+REFUSED_PRIORITY = "--fifo was refused and left out"
 SHORTEST_SHIFT_NS = 1000
 """Time of a layer that is shorter than a reading of the clock."""
 
@@ -138,15 +141,16 @@ def questions(
     timeout_s: float,
     scratch: Path,
     effort: Effort,
+    priority: int = PRIORITY,
 ) -> Iterator[Question]:
     """Check that the network computes the reference's activations (`references`) for `vectors`, in any order of items.
 
-    Where nothing is `deployed` the answers are the right ones.
+    Where nothing is `deployed` the answers are the right ones.  `priority` is that of measured programs, from 1 to 99.
     """
     upload = scratch / "composition.npy"
     dumps.write(upload, vectors)
     whole = Whole(plan, deployed, upload, len(vectors), _kept_sha256(plan, references), timeout_s)
-    one_block = _first(whole, vectors, references, scratch)
+    one_block = _first(whole, vectors, references, scratch / "one_block.npy", min(plan.block, len(vectors)))
     for item in plan.items:
         for block in sorted({min(block, plan.block) for block in (*BLOCKS, plan.block)}):
             yield _delayed(whole, item.name, ["--block", str(block)], f"blocks of {block}")
@@ -156,16 +160,18 @@ def questions(
             yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
         tasks = sum(plan.items[task.item] is item for task in plan.tasks)
         yield _late(one_block, item.name, tasks, effort.late_us)
-    yield _repeated(whole, min(effort.block, plan.block), effort.network)
+    yield _repeated(whole, min(effort.block, plan.block), effort)
     if conformance.work_together(plan):
         for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
             yield _shifted(whole, block, effort.overlapping)
     yield _last_alone(whole)
+    few = -(-FEWEST // plan.network.steps) * plan.network.steps
+    count = min(few, whole.count) if effort.limits else whole.count
+    yield _measured(_first(whole, vectors, references, scratch / "measured.npy", count), priority)
 
 
-def _first(whole: Whole, vectors: Array, references: Sequence[Array], scratch: Path) -> Whole:
-    """Return the run of the vectors that fit into one block: a single execution."""
-    count, upload = min(whole.plan.block, whole.count), scratch / "one_block.npy"
+def _first(whole: Whole, vectors: Array, references: Sequence[Array], upload: Path, count: int) -> Whole:
+    """Return the run of the first `count` vectors."""
     dumps.write(upload, vectors[:count])
     wanted = _kept_sha256(whole.plan, [values[:count] for values in references])
     return replace(whole, upload=upload, count=count, wanted=wanted)
@@ -212,14 +218,15 @@ def _delayed(whole: Whole, item: str, options: Sequence[str], blocks: str) -> Qu
     )
 
 
-def _repeated(whole: Whole, block: int, executions: int) -> Question:
-    found = generated.passes(whole.count, block, SEED, executions)
+def _repeated(whole: Whole, block: int, effort: Effort) -> Question:
+    found = generated.passes(whole.count, block, SEED, effort.network)
     compared, alone, text = whole.again
-    options = [*alone, *generated.options((), block, SEED), "--executions", str(executions)]
+    window, more = generated.windows(effort.window, whole.plan.network.steps)
+    options = [*alone, *generated.options((), block, SEED), "--executions", str(effort.network), *window]
 
     def wrong(note: Note) -> str:
         counterexample, answer = compared.run(options, note)
-        _require_executions(answer, found)
+        _require_executions(answer, found.executions + more)
         return counterexample
 
     return Question(
@@ -228,7 +235,7 @@ def _repeated(whole: Whole, block: int, executions: int) -> Question:
         None,
         "every execution of the network in one process gives the same activations",
         f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {whole.count:,} seeded vectors "
-        f"{found.passes:,} times; {text}",
+        f"{found.passes:,} times, then {more:,} have numbers around the powers of two from 2^16 to 2^53; {text}",
         whole.count * found.passes * compared.activations,
         complete=False,
         answer=wrong,
@@ -245,7 +252,7 @@ def _shifted(whole: Whole, block: int, executions: int) -> Question:
         jitter = ["--jitter-ns", f"{longest_ns}:{SEED}"]
         options = [*alone, "--block", str(block), *jitter, "--executions", str(executions)]
         counterexample, answer = compared.run(options, note)
-        _require_executions(answer, found)
+        _require_executions(answer, found.executions)
         overlaps.append(answer.get("overlaps", 0))
         return f"with items shifted against each other, {counterexample}" if counterexample else ""
 
@@ -263,9 +270,69 @@ def _shifted(whole: Whole, block: int, executions: int) -> Question:
     )
 
 
-def _require_executions(answer: dict[str, Any], expected: Passes) -> None:
-    if answer and answer.get("blocks") != expected.executions:
-        raise BoardError(f"the program reports {answer.get('blocks')!r} executions, not {expected.executions}")
+def _require_executions(answer: dict[str, Any], expected: int) -> None:
+    if answer and answer.get("blocks") != expected:
+        raise BoardError(f"the program reports {answer.get('blocks')!r} executions, not {expected}")
+
+
+def _modes(steps: int, priority: int) -> list[list[str]]:
+    """Return the options of measurements, each alone and together with all dumps, then as used, with the last dump.
+
+    A stream of `steps` is not repeated, as each step follows the one before, and warms up with whole streams.
+    """
+    warmup, fifo = ["--warmup", str(-(-WARMUP // steps) * steps)], ["--fifo", str(priority)]
+    repeat = ["--repeat", "3"] if steps == 1 else []
+    times = [["--time", scope] for scope in ("network", "item", "layer")]
+    alone = [mode for mode in (warmup, repeat, fifo, *times) if mode]
+    together = [[*warmup, *repeat, *time] for time in times]
+    used = [["--dump", "last", *warmup, *time, *fifo] for time in times]
+    return [*alone, *together, *used]
+
+
+def _measured(whole: Whole, priority: int) -> Question:
+    block = min(SHIFTED_BLOCKS[-1], whole.plan.block)
+    modes, refused = _modes(whole.plan.network.steps, priority), set[str]()
+
+    def compared(mode: Sequence[str], note: Note) -> str:
+        *rest, last = whole.wanted
+        alone = "--dump" in mode
+        asked = replace(whole, wanted=["" for _ in rest] + [last]) if alone else whole
+        return asked.run([*mode, "--block", str(block)], note)[0]
+
+    def wrong(note: Note) -> str:
+        for mode in modes:
+            try:
+                counterexample = compared(mode, note)
+            except BoardError as error:
+                if "--fifo" not in mode or "--fifo" not in error.message:
+                    raise
+                refused.add(f"{REFUSED_PRIORITY}: {error.message}")
+                at = mode.index("--fifo")
+                counterexample = compared([*mode[:at], *mode[at + 2 :]], note)
+            if counterexample:
+                return f"with {' '.join(mode)}, {counterexample}"
+        return ""
+
+    texts = [" ".join(word for word in mode if word != str(priority)) for mode in modes]
+    dumped = sum("--dump" not in mode for mode in modes)
+    return Question(
+        ProofStep.COMPOSITION,
+        Side.BOARD,
+        None,
+        "with the options of a measurement the network gives the same activations",
+        f"{whole.count:,} seeded vectors in blocks of {block}, once with each of: {'; '.join(texts)}",
+        whole.count * (dumped * whole.activations + (len(modes) - dumped) * whole.plan.network.layers[-1].size),
+        complete=False,
+        answer=wrong,
+        observed=lambda: "; ".join(sorted(refused)),
+    )
+
+
+def untried(observed: Iterable[str | None]) -> list[str]:
+    """Return the assumption about a priority that the board refused, by what the claims observed."""
+    if not any(text and text.startswith(REFUSED_PRIORITY) for text in observed):
+        return []
+    return ["The program computes with --fifo what it computes without: the system of the board refused this priority."]
 
 
 def _last_alone(whole: Whole) -> Question:

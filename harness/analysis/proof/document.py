@@ -66,4 +66,5 @@ def asked(question: Question) -> QuestionEntry:
         method=question.method,
         cases=question.cases,
         complete=question.complete,
+        unseparated=list(question.unseparated),
     )

@@ -35,10 +35,12 @@ BYTES_OF_A_KIND = 1 << 25
 """Largest number of bytes of the vectors of a kind: wide tensors have fewer."""
 SEED = 1
 SPECIAL = np.array([np.nan, np.inf, -np.inf], np.float32)
-REPEATED_BLOCK = 8
+REPEATED_BLOCK = 4
 """The largest block of repeated executions.  Blocks are small, so that there are many executions."""
 SMALL_BLOCK = 2
 """The largest block for wide tensors, and for items that get fewer vectors (`Effort.limited`)."""
+SMALL_SIZES = 256
+"""The least number of vectors that pass in blocks of each size: swapped rows may be equal by chance."""
 OUTPUTS_OF_A_BLOCK = 1 << 15
 
 
@@ -210,15 +212,18 @@ def questions(
         if any(layers[task.layer].steps_of_stream > 1 for task in launch.tasks):
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
         trial = Trial(program.plan, launch, vectors, references, effort.of_launch(launch.item))
-        yield _in_buffers(trial, probe)
-        largest = SMALL_BLOCK if launch.item in effort.limited else REPEATED_BLOCK
-        yield _repeated(trial, probe, effort.launches[launch.item], largest, program.tables)
+        largest = effort.largest_size(launch.item, program.plan.block)
+        yield _in_buffers(trial, probe, largest, SMALL_SIZES if launch.item not in effort.limited else 0)
+        block = SMALL_BLOCK if launch.item in effort.limited else REPEATED_BLOCK
+        yield _repeated(trial, probe, effort, block, program.tables)
 
 
-def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
+def _in_buffers(trial: Trial, probe: Probe | None, largest: int, least: int) -> Question:
     rows, block = trial.count, trial.plan.block
     found = generated.passes(rows, block, SEED, 1)
-    options = ["--dump", "all", "--random-block", str(SEED)]
+    options = ["--dump", "all", "--random-block", str(SEED), "--every-size", f"{largest}:{least}"]
+    of_sizes = [max(-(-least // size), 1) for size in range(1, largest + 1)]
+    executions, more = found.executions + sum(of_sizes), sum(size * n for size, n in enumerate(of_sizes, 1))
     return Question(
         ProofStep.EXECUTION,
         Side.BOARD,
@@ -226,21 +231,26 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
         f"{trial.name}: the schedule's function gives the right outputs in the schedule's buffers, and changes nothing "
         "else",
         f"{rows:,} vectors of activations, extreme, random and equal values at its inputs, in {found.executions:,} "
-        f"blocks of 1 to {block} vectors; inputs and the rest of all buffers are compared afterwards",
-        rows * sum(task.size for task in trial.tasks),
+        f"blocks of 1 to {block} vectors, then {more:,} in blocks of every size from 1 to {largest}; outputs hold a "
+        "pattern, zeros, ones, random bytes or former outputs before; inputs and the rest of all buffers are compared "
+        "afterwards",
+        (rows + more) * sum(task.size for task in trial.tasks),
         complete=False,
-        answer=lambda note: trial.wrong(probe, options, found.executions, trial.tasks, note),
+        answer=lambda note: trial.wrong(probe, options, executions, trial.tasks, note),
     )
 
 
-def _repeated(trial: Trial, probe: Probe | None, executions: int, largest: int, tables: Sequence[Table]) -> Question:
+def _repeated(trial: Trial, probe: Probe | None, effort: Effort, largest: int, tables: Sequence[Table]) -> Question:
     rows, outputs = trial.count, sum(task.size for task in trial.launch.outputs)
     block = min(largest, max(OUTPUTS_OF_A_BLOCK // max(outputs, 1), SMALL_BLOCK), trial.plan.block)
+    executions = effort.launches[trial.launch.item]
     found = generated.passes(rows, block, SEED, executions)
-    options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]
+    window, more = generated.windows(effort.window)
+    repeated = ["--dump", "last", "--executions", str(executions), *window, "--tables"]
+    options = generated.options(repeated, block, SEED)
 
     def wrong(note: Note) -> str:
-        counterexample = trial.wrong(probe, options, found.executions, trial.launch.outputs, note)
+        counterexample = trial.wrong(probe, options, found.executions + more, trial.launch.outputs, note)
         trial.release()
         right = [np.atleast_2d(table.values) for table in tables]
         if counterexample:
@@ -255,7 +265,8 @@ def _repeated(trial: Trial, probe: Probe | None, executions: int, largest: int, 
         None,
         f"{trial.name}: every execution in one process gives the same outputs, and the tables stay as they are",
         f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {rows:,} vectors {found.passes:,} "
-        "times; all outputs are compared; then all tables are read again and compared as bits",
+        f"times, then {more:,} have numbers around the powers of two from 2^16 to 2^53; all outputs are compared; then "
+        "all tables are read again and compared as bits",
         rows * found.passes * outputs + sum(table.values.size for table in tables),
         complete=False,
         answer=wrong,

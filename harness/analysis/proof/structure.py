@@ -7,6 +7,7 @@ is deployed.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ from harness.analysis.inspection.flow import (
 )
 from harness.analysis.inspection.program import POINTER_BYTES, Program, Section, Symbol
 from harness.analysis.proof.claims import Note, Question, Side
+from harness.analysis.proof.descriptors import Descriptors
+from harness.analysis.proof.rows import Rows
 from harness.core.errors import ToolError
 from harness.operators.obligations import ProofStep, StageKind
 from harness.plan.plan import Plan
@@ -53,6 +56,12 @@ IMPURE = re.compile(
     r"|svc|hvc|smc|msr|mrs|rndrr?s?"
 )
 """Instructions whose results depend on more than registers and memory, or that change how others compute."""
+
+ADDRESS_BITS = re.compile(
+    r"(and|ands|test|tst|bt|shr|sar|shl|lsr|asr|lsl|ubfx|ubfiz|sbfx|xor|eor|mul|imul|crc32\w*|negs?) |"
+    r"mov (e\w\w|r\d+d|w\d+), (e\w\w|r\d+d|w\d+)$"
+)
+"""Instructions that take bits of an address, half of it among them; pointers are compared, added to and subtracted."""
 
 UNSET = -3
 """Beside the numbers of arguments, FRAME and IMAGE: a register that nobody has set."""
@@ -198,6 +207,26 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
     yield question(None, "no code of the network runs before main or after it", len(plan.items), _constructor)
     yield question(
         None,
+        "every function, object, text and number in the descriptors of network.c is the one of the plan",
+        len(plan.items) + len(plan.tasks) + sum(len(code.stages) for code in codes) + len(generated.launches),
+        lambda found: Descriptors(found.generated, found.analysis).wrong_word(),
+    )
+    yield question(
+        None,
+        "no other data has the address of a function of network.c, and no function is in the place of a library's",
+        1,
+        lambda found: Descriptors(found.generated, found.analysis).stray_code(),
+    )
+    for index, item in enumerate(plan.items):
+        yield question(
+            None,
+            f"the functions that open and close item {item.name} compute its tables from constants, or call its "
+            "driver, alone: no option, library function or other state has an effect",
+            1,
+            lambda found, index=index: _wrong_init(found, index),  # type: ignore[misc]
+        )
+    yield question(
+        None,
         "the address of each buffer and table is in its own functions and descriptors only",
         len(stored),
         _stray_reference,
@@ -228,6 +257,12 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
             "writes nothing itself",
             1 + len(code.stages),
             lambda found, forward=forward: _wrong_forward(found, forward),  # type: ignore[misc]
+        )
+        yield question(
+            name,
+            "for every number of vectors of a block the forward function passes each of their rows once, in order",
+            plan.block,
+            lambda found, forward=forward: _wrong_rows(found, forward),  # type: ignore[misc]
         )
         if forward.stages:
             yield question(
@@ -639,6 +674,18 @@ def _points_to(found: Inspected, value: Value, wanted: str | None) -> bool:
     return holder is not None and all(holder.address <= address < holder.end for address in value.addresses)
 
 
+def _wrong_rows(found: Inspected, forward: Forward) -> str:
+    if forward.name not in found.analysis.by_name:
+        return f"the program has no function {forward.name}"
+    copies = {f"{task.name}_copies": task.buffers for task in found.plan.tasks}
+    objects = {}
+    for name, planned in found.storage.items():
+        symbol, copy = _object(found, name), planned.size // copies.get(name, 1)
+        if symbol and copy:
+            objects[name] = symbol, copy // found.plan.block, copy
+    return Rows(found.analysis, forward, found.plan.block, objects, found.not_understood).wrong()
+
+
 def _wrong_order(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
     """Describe a call in the wrong order; each merge, then the stages, are loops that may have no iteration."""
     loops = [*([name] for name, _ in forward.merges), [name for name, _ in forward.stages]]
@@ -673,6 +720,77 @@ def _wrong_frames(found: Inspected, forward: Forward, facts: Facts, calls: Mappi
                     f"{forward.name} calls {calls[other].name} with another array than {calls[place].name} has filled"
                 )
     return ""
+
+
+# Items.
+
+
+def _wrong_init(found: Inspected, index: int) -> str:
+    """Describe what the functions of an item, its forwards excepted, do beyond what the generated code says.
+
+    What init computes follows from constants: it is the same in every mode of the program, whenever it runs.
+    """
+    item, code = found.plan.items[index], found.generated.items[index]
+    own = [of_task for task, of_task in zip(found.plan.tasks, found.generated.tasks, strict=True) if task.item == index]
+    tables = {table.name: table.computed for of_task in own for table in of_task.tables}
+    name = f"{item.name}_init"
+    if name not in found.analysis.by_name:
+        return f"the program has no function {name}"
+    driver = _called_outside(found, code.initialise)
+    reached = found.analysis.reachable([name], driver)
+    for other, facts in reached.items():
+        if other in driver or found.analysis.is_pure(other) or _is_unknown(found, other):
+            continue
+        counterexample = f"{name} calls {other}" if facts is None else ""
+        if facts is not None:
+            calls = tuple(call for call in facts.calls if call.name not in driver)
+            own_facts = dataclasses.replace(facts, calls=calls)
+            counterexample = _forbidden(found, other, own_facts, given_data=True) or _init_touches(
+                found, other, own_facts, tables, is_helper=other != name
+            )
+        if counterexample:
+            return counterexample
+    bodies = {each: re.search(rf"{each}\(void\)\n\{{\n(.*?)\n\}}", code.definitions, re.DOTALL)
+              for each in (code.reread, code.device)}  # fmt: skip
+    texts = {f"{item.name}_close": code.close} | {each: body[1] for each, body in bodies.items() if body}
+    return next(filter(None, (_wrong_service(found, *each) for each in texts.items())), "")
+
+
+def _called_outside(found: Inspected, text: str) -> set[str]:
+    """Return the functions of other files than network.c that generated statements call."""
+    functions = found.analysis.by_name
+    return {name for name in re.findall(r"\w+(?=\()", text) if name in functions and functions[name].file != NETWORK}
+
+
+def _init_touches(found: Inspected, name: str, facts: Facts, tables: Mapping[str, bool], *, is_helper: bool) -> str:
+    """Return a forbidden access of init, or of a function that it calls and that is given tables."""
+    computed = {table for table, is_computed in tables.items() if is_computed}
+    for touch in (*facts.touches, *_through_calls(found, facts)):
+        value, allowed = touch.value, computed if touch.write else set(tables)
+        if isinstance(value, Frame) or (isinstance(value, Argument) and is_helper):
+            continue
+        if isinstance(value, Static) and not (touch.write is None and ADDRESS_BITS.match(touch.text)):
+            foreign = [address for address in value.addresses if not _is_own(found, address, allowed)]
+            if not foreign and (value.alone or touch.write is None):
+                continue
+            if foreign:
+                value = Static(tuple(foreign), exact=True)
+        counterexample = _wrong_touch(found, name, touch, value)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _wrong_service(found: Inspected, name: str, text: str) -> str:
+    """Return what a function of an item does beyond the calls of fixed functions that its text has."""
+    if name not in found.analysis.by_name:
+        return f"the program has no function {name}"
+    facts, driver = found.analysis.facts(name), _called_outside(found, text)
+    wrong = [call.name for call in facts.calls if call.name not in driver]
+    if wrong:
+        return f"{name} calls {wrong[0] or 'a computed address'}"
+    service = Forward(name, (), (), tuple(driver), uses_execution=False)
+    return _forbidden(found, name, facts) or _forward_touches(found, service, facts)
 
 
 # Stages.

@@ -7,7 +7,7 @@ compare    whether two series differ
 histogram, empirical_tail  input of charts
 """
 
-from harness.analysis.timing.comparison import Comparison, Shift, Verdict, compare
+from harness.analysis.timing.comparison import FEWEST_BASES, Comparison, Shift, Verdict, compare
 from harness.analysis.timing.extremes import Extremes, NotApplicable, Point, Pwcet, Rules, analyse
 from harness.analysis.timing.hypotheses import Outcome
 from harness.analysis.timing.sample import Interval, NotGiven, Times, as_times, p_text
@@ -23,6 +23,7 @@ from harness.analysis.timing.summary import (
 )
 
 __all__ = [
+    "FEWEST_BASES",
     "Comparison",
     "Drift",
     "Exceedance",

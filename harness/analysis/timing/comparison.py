@@ -4,7 +4,8 @@ All executions of a side belong to its series: what was measured twice is put to
 a worse one, for a maximum is not made smaller by measuring again.
 
 A shift matters from the gate on, max(floor, 3 x noise): the noise is how far the same number moves when nothing has
-changed, between earlier series where there are any, else between ten parts of the base.  A gate of more than 20 % of
+changed, between the base and earlier series if these are three or more, else between ten parts of the base: such a
+gate contains no noise between runs.  A gate of more than 20 % of
 the base hides regressions: a shift within it is inconclusive, never unchanged.
 """
 
@@ -27,6 +28,7 @@ NOISE_FACTOR = 3.0
 FLOOR = 0.01
 WIDEST_GATE = 0.2  # of the base; a wider gate judges nothing but a shift beyond it
 PARTS = 10
+FEWEST_BASES = 3  # with which a gate contains the noise between runs
 NOISE_QUANTILE = 0.9
 FEWEST = PARTS * 2
 TOO_NOISY = "base too noisy"
@@ -125,11 +127,11 @@ class _Rules:
 def noise(base: Times, statistic: Statistic, history: Sequence[Times] = ()) -> float:
     """Return the noise of the statistic, ns: the p90 of its distances from its median.
 
-    Among the base and the earlier series, if there are three in all; else among ten parts of the base, which are
-    shorter and so noisier: the gate is then wider than a history would make it.
+    Among the base and the earlier series, if there are FEWEST_BASES in all; else among ten parts of the base, which say
+    nothing of the noise between runs: see `limits` of harness.runs.measurement.statistics.
     """
     runs: Sequence[Times] = [*history, base]
-    parts = runs if len(runs) >= 3 else np.array_split(base, PARTS)
+    parts = runs if len(runs) >= FEWEST_BASES else np.array_split(base, PARTS)
     found = np.array([statistic(part) for part in parts])
     return float(np.quantile(np.abs(found - np.median(found)), NOISE_QUANTILE, method="higher"))
 
@@ -144,7 +146,7 @@ def _median(base: Times, new: Times, rules: _Rules) -> Shift:
 
 
 def _middle(times: Times) -> float:
-    return float(np.median(times))
+    return float(order_statistic(np.sort(times), 0.5))
 
 
 def _varies(base: Times, new: Times) -> bool:

@@ -304,14 +304,14 @@ def _named(outcome: Outcome, words: str) -> Outcome:
 
 
 def _against(tests: tuple[Outcome, ...], rules: Rules) -> list[str]:
-    """Return a sentence for each test that speaks against its hypothesis."""
+    """Return a sentence for each test that rejects its hypothesis."""
     return [_sentence(test, rules.significance) for test in tests if test.p_value < rules.significance]
 
 
 def _sentence(test: Outcome, significance: float) -> str:
     detail = f" ({test.detail})" if test.detail else ""
     return (
-        f"{test.test} speaks against the hypothesis '{test.hypothesis}': statistic {test.statistic:.4g}, "
+        f"{test.test} rejects '{test.hypothesis}': statistic {test.statistic:.4g}, "
         f"{p_text(test.p_value)}, below {significance:g}{detail}"
     )
 

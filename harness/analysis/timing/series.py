@@ -12,6 +12,7 @@ from scipy import stats
 from harness.analysis.timing import hypotheses
 from harness.analysis.timing.hypotheses import Outcome
 from harness.analysis.timing.sample import Floats, NotGiven, Tick, Times, as_times, resolution, tick
+from harness.analysis.timing.summary import order_statistic
 
 FEWEST = 20  # executions; a shorter series shows no shape
 WARM_UP_SHARE = 4  # a warm-up ends within the first quarter: a later shift is a change
@@ -114,8 +115,10 @@ def warm_up(times: Times, *, seed: int = 0, significance: float = 0.01) -> WarmU
         if end == 0:
             break
         found += end
-    excess = float(np.median(times[:found]) - np.median(times[found:])) if found else 0.0
-    return WarmUp(found, excess, first_p or 0.0)
+    if not found:
+        return WarmUp(0, 0.0, first_p or 0.0)
+    slow, steady = (order_statistic(np.sort(part), 0.5) for part in (times[:found], times[found:]))
+    return WarmUp(found, float(slow - steady), first_p or 0.0)
 
 
 def _change(times: Times, latest: int, seed: int, significance: float) -> tuple[int, float]:

@@ -1,7 +1,8 @@
 """Location, spread and tail of a series with confidence intervals; histogram and empirical tail for charts.
 
-Quantiles are observed execution times (order statistics), never interpolated: for a tail, a value between two
-executions is a value that no execution took.  The intervals of quantiles assume no distribution.
+Quantiles, and so the median, are observed execution times (order statistics), never interpolated: a value between two
+executions is a value that no execution took.  Of an even number of executions, the median is the lower of the two
+middle times.  The intervals of quantiles assume no distribution.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Summary:
     min_ns: int
     mean_ns: float
     mean_interval: Interval | NotGiven
-    median_ns: float
+    median_ns: int
     median_interval: Interval | NotGiven
     deviation_ns: float | NotGiven
     quantiles: tuple[Quantile, ...]
@@ -69,7 +70,7 @@ class Summary:
 def summarise(values: npt.ArrayLike, *, confidence: float = 0.95, probabilities: tuple[float, ...] = TAILS) -> Summary:
     """Return the summary of execution times in integer nanoseconds, int (n,).
 
-    The maximum and every quantile are of single executions: nothing is averaged before they are taken.
+    The maximum, the median and every quantile are of single executions: nothing is averaged before they are taken.
     ValueError for an invalid series of times and for a confidence or probability outside (0, 1).
     """
     times = as_times(values)
@@ -80,7 +81,7 @@ def summarise(values: npt.ArrayLike, *, confidence: float = 0.95, probabilities:
         min_ns=int(ordered[0]),
         mean_ns=float(times.mean()),
         mean_interval=mean_interval(times, confidence),
-        median_ns=float(np.median(ordered)),
+        median_ns=order_statistic(ordered, 0.5),
         median_interval=quantile_interval(ordered, 0.5, confidence),
         deviation_ns=_deviation(times),
         quantiles=tuple(quantile(ordered, probability, confidence) for probability in probabilities),

@@ -56,7 +56,7 @@ class Disagreement:
 class _Planned:
     """Bytes at an address that a layer may access; `whole` if it accesses all, `written` if it may write.
 
-    `unneeded` are bytes at the begin and at the end that it need not access.
+    `unneeded` are bytes at the start and at the end that it need not access.
     """
 
     name: str
@@ -86,7 +86,7 @@ def disagreements(
         if touched is None and _may_access(access, program):
             continue
         near = max((each for each in planned if each.address <= _start(access)), key=lambda e: e.address, default=None)
-        where = f", {_start(access) - near.address:,} bytes behind the begin of {near.name}" if near else ""
+        where = f", {_start(access) - near.address:,} bytes behind the start of {near.name}" if near else ""
         does = "writes" if access.write else "reads"
         yield Disagreement(f"{does} {access.size} bytes at {_start(access):#x}{where}", access.site)
     for each, write, found in _found(generated, index, execution, program):

@@ -122,7 +122,7 @@ def key_of(profile: Profile) -> str:
         return "this-machine"
     if profile.address is None:
         return _short(profile.name)
-    from harness.boards.ssh_address import resolve  # with paramiko, which takes long to import
+    from harness.boards.ssh_address import resolve
 
     return _plain(resolve(profile.address))
 

@@ -111,7 +111,7 @@ def _system(files: Files) -> str | None:
 
 
 def virtual_machine(files: Files) -> str | None:
-    """Return the sign that the board is a virtual machine, whose times depend on two schedulers; None without one."""
+    """Return the sign that the board is a virtual machine, whose times depend on its host; None without one."""
     flags = " ".join(_fields(files, "flags")[:1]).split()
     if "hypervisor" in flags:
         return "the processor says that a hypervisor runs it"

@@ -84,9 +84,7 @@ def command(
             leaves = build.found(space.runs, subject, console.note)
         bar.advance(1)
     failures = _run_missing(leaves, subject, asked, space, console) if run else []
-    document, folder = build.build(subject, leaves, space.runs, page.pages)
-    if pdf:
-        page.pdf(folder)
+    document, folder = build.build(subject, leaves, space.runs, page.pages, page.pdf if pdf else lambda _: None)
     console.show(*summary(document, folder))
     for failure in failures:
         console.note(f"failed: {failure}")

@@ -15,6 +15,7 @@ from harness.boards.workspace import Workspace
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
+from harness.core.safe_io import read_input
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _entry(path: Path) -> ListedModel:
     from harness import model as networks
 
     try:
-        content = path.read_bytes()
+        content = read_input(path)
     except OSError as error:
         return ListedModel(path.stem, problem=error.strerror)
     sha256 = hashlib.sha256(content).hexdigest()

@@ -49,15 +49,16 @@ def load(file: Path, output: Path, console: Console) -> None:
 
 
 def _source(path: Path) -> Source:
+    from harness.core.safe_io import read_input
     from harness.model.text import Source
 
     try:
-        return Source(path.name, path.read_bytes().decode())
+        return Source(path.name, read_input(path).decode())
     except OSError as error:
         raise RequestError(
             f"{path}: {error.strerror}",
             "`harness models show NAME --text FILE` writes two files, FILE and its weights file: keep them together",
         ) from error
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = error.object[: error.start].count(b"\n") + 1
         raise RequestError(f"{path.name}, line {line}: expected UTF-8 text", "restore both files") from error

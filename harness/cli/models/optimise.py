@@ -70,12 +70,15 @@ def command(
     after, foldings = fold(before, found, prune)  # type: ignore[arg-type] # click checks the choice
     written = after.SerializeToString()
     changed = sum(bool(each.removed) for each in foldings)
+    if not foldings:
+        raise RequestError(f"model {file.stem!r} has no constant nodes, so nothing can be folded", "keep the file")
     console.show(_table(foldings), Text(f"{changed} of {len(foldings)} constant parts of the graph change"))
     sizes = f"{len(onnx_bytes):,} bytes before, {len(written):,} after"
     nodes = f"{len(before.graph.node)} nodes before, {len(after.graph.node)} after"
     if not any(each.removed for each in foldings):
         raise RequestError(
-            f"model {file.stem!r} has no constant nodes that are removed", "keep the file, or try another --prune"
+            f"model {file.stem!r} has no constant nodes that are removed",
+            "keep the file, or try --prune lca or --prune sinks",
         )
     if len(written) >= len(onnx_bytes):
         raise RequestError(f"model {file.stem!r} gets no smaller: {sizes}", "try another --prune, or keep the file")

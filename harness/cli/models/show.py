@@ -91,8 +91,10 @@ def _write(network: Network, path: Path) -> None:
 
 def _require_replaceable(path: Path, first_line: str) -> None:
     """Raise RequestError if `path` exists and is not a description of a model."""
+    from harness.core.safe_io import open_input
+
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             start = file.read(len(first_line))
     except FileNotFoundError:
         return

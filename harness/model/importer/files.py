@@ -18,6 +18,7 @@ from onnx import external_data_helper, helper
 
 from harness import model as networks
 from harness.core.errors import RequestError
+from harness.core.safe_io import open_input, read_input
 from harness.model.float_network import DenseNetwork, Floats32
 from harness.model.importer import (
     changes,
@@ -94,7 +95,7 @@ def bring_in(
     If `dense`, a float network with other operators than dense layers is refused too.
     """
     try:
-        data = path.read_bytes()
+        data = read_input(path)
     except OSError as error:
         raise RequestError(
             f"file {path}: {error.strerror}", "give the path of an .onnx, .nnet or .tflite file"
@@ -194,6 +195,8 @@ def _with_data_inside(path: Path, data: bytes) -> tuple[bytes, dict[str, str]]:
     try:
         if (size := sum((path.parent / place).stat().st_size for place in set(places))) > LARGEST_DATA:
             raise RequestError(f"model {path.stem!r}: its data has {size:,} bytes", f"at most {LARGEST_DATA:,} bytes")
+        for place in set(places):
+            open_input(path.parent / place).close()
         external_data_helper.load_external_data_for_model(model, str(path.parent))
         for place in sorted(set(places)):
             hashes[place] = hashlib.sha256((path.parent / place).read_bytes()).hexdigest()
@@ -215,7 +218,7 @@ def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[st
     Raises RequestError that lists all nodes that `harness.model.quantizer.with_data` cannot quantise.
     """
     try:
-        given = path.read_bytes()
+        given = read_input(path)
     except OSError as error:
         raise RequestError(f"file {path}: {error.strerror}", "give the path of a float .onnx file") from error
     data, hashes = _with_data_inside(path, given)

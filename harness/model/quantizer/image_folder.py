@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from harness.core.errors import RequestError
 from harness.core.installation import install_extra
+from harness.core.safe_io import open_input
 from harness.model.float_network import Floats32
 from harness.model.network import Normalisation
 
@@ -100,7 +101,7 @@ def _read(file: Path, values: npt.NDArray[np.uint8], mode: str) -> bool:
         raise RequestError("images need Pillow, which is not installed", hint) from error
     size = values.shape[1], values.shape[0]
     try:
-        with Image.open(file, formats=("PNG", "JPEG")) as image:
+        with open_input(file) as content, Image.open(content, formats=("PNG", "JPEG")) as image:
             if image.mode[0] in "IF":
                 raise RequestError(f"{file}: pixels of more than 8 bits ({image.mode})", "images of 8 bits a channel")
             converted = image.convert(mode)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, ToolError
+from harness.core.installation import install_extra
 
 IDENTIFIER = b"TFL3"
 VERSION = 3
@@ -87,9 +88,7 @@ def schema() -> ModuleType:
     try:
         from ai_edge_litert import schema_py_generated
     except ImportError as error:
-        raise RequestError(
-            f"TFLite files need the package ai-edge-litert: {error}", "pip install 'harness[litert]'"
-        ) from None
+        raise RequestError(f"TFLite files need the package ai-edge-litert: {error}", install_extra("litert")) from None
     return schema_py_generated  # type: ignore[no-any-return] # it has no types
 
 

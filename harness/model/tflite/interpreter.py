@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, ToolError
+from harness.core.installation import install_extra
 
 DELEGATE = "DELEGATE"
 """The name of a group of operators that XNNPACK runs."""
@@ -72,9 +73,7 @@ def _module() -> ModuleType:
     try:
         from ai_edge_litert import interpreter
     except ImportError as error:
-        raise RequestError(
-            f"LiteRT needs the package ai-edge-litert: {error}", "pip install 'harness[litert]'"
-        ) from None
+        raise RequestError(f"LiteRT needs the package ai-edge-litert: {error}", install_extra("litert")) from None
     return interpreter  # type: ignore[no-any-return] # it has no types
 
 

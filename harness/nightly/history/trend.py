@@ -129,7 +129,7 @@ def line(values: Sequence[float]) -> Series:
     *earlier, _ = values
     if len(earlier) < FEWEST:
         return Series(tuple(values), None)
-    middle = statistics.median(earlier)
+    middle = statistics.median_low(earlier)
     series = [np.array([value]) for value in earlier]
     noise = comparison.noise(series[-1], lambda one: float(one[0]), series[:-1])
     gate = max(comparison.FLOOR * middle, comparison.NOISE_FACTOR * noise)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness.core.errors import InfrastructureError
 from harness.plan.petri.net import Kind, Marking, Net
 from harness.plan.petri.reachability import Reachable
 from harness.plan.petri.structure import Blockage, Conflict, blockages, conflicts, run
@@ -62,7 +63,10 @@ def _conflict(net: Net, conflict: Conflict) -> str:
 def _by_run(net: Net, reachable: Reachable) -> tuple[tuple[str, ...], tuple[str, ...]]:
     stopped = run(net)
     if set(reachable.dead) - {stopped.marking} or (reachable.complete and not reachable.dead):
-        raise RuntimeError(f"net {net.name}: a run ends where the counted markings do not")
+        raise InfrastructureError(
+            f"plan check: net {net.name}: a run ends where the counted markings do not",
+            "nothing was decided about the plan; the fault is in this program: report it",
+        )
     found = why_stuck(net) or tuple(_amiss(net, stopped.marking))
     return found, tuple(net.transitions[index].name for index in stopped.path) if found else ()
 

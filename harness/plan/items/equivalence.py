@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.core.errors import InfrastructureError
 from harness.plan.items.behaviour import why_stuck
 from harness.plan.items.graphs import Graph, ItemGraph
 from harness.plan.items.translation import translate, translate_items
@@ -49,7 +50,7 @@ class Equivalence:
 def equivalent(network: Graph, items: Sequence[ItemGraph], limit: int = LIMIT) -> Equivalence:
     """Compare `network`, in which split layers occur as their parts, with `items`; count at most `limit` markings.
 
-    RequestError if two items have one name; RuntimeError if two ways to decide contradict each other, a bug in here.
+    RequestError if two items have one name; InfrastructureError if two ways to decide contradict each other.
     """
     return compare(translate(network), translate_items(items), limit)
 
@@ -65,7 +66,10 @@ def compare(network: Net, items: Net, limit: int = LIMIT) -> Equivalence:
         ways = {"partial orders": _by_structure(network, items), "firing side by side": by_firing}
     found = [answer for answer in ways.values() if answer is not None]
     if len({bool(answer) for answer in found}) > 1:
-        raise RuntimeError(f"the two ways to compare nets contradict each other: {found}")
+        raise InfrastructureError(
+            f"plan check: the two ways to compare nets contradict each other: {found}",
+            "nothing was decided about the plan; the fault is in this program: report it",
+        )
     return Equivalence(
         equal=not found[0] if found else None,
         counterexample=found[0] if found else "",

@@ -28,6 +28,7 @@ from harness.boards.profile import BoardName, Name
 from harness.core import strict_yaml
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.core.safe_io import open_input, read_input
 from harness.model.network import Network
 from harness.plan import conformance
 from harness.plan.items import composition
@@ -250,7 +251,7 @@ def _read_text(path: Path) -> str:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", "a part of the description of a plan") from error
 
@@ -264,7 +265,7 @@ def write_tensor(path: Path, table: Array) -> None:
 def read_tensor(path: Path) -> Array:
     """Read the table of a `.dat` file; raise RequestError if it is missing or not a complete tensor file."""
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             table: Array = nnef.read_tensor(file)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", "a parameter of the description") from error

@@ -21,6 +21,7 @@ import onnx.shape_inference
 
 from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.core.errors import ReferenceFailed, RequestError
+from harness.core.installation import install_extra
 from harness.model.network import Network
 from harness.model.standard import standard_form
 from harness.operators.tensor import Tensor
@@ -85,7 +86,7 @@ def _version(name: str) -> str:
         return [version(package) for package in _engine(name).packages][0]  # noqa: RUF015 - all must be installed
     except PackageNotFoundError as error:
         raise RequestError(
-            f"--reference {name}: the package {error.name} is not installed", f"pip install 'harness[{name}]'"
+            f"--reference {name}: the package {error.name} is not installed", install_extra(name)
         ) from None
 
 

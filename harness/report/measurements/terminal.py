@@ -115,6 +115,11 @@ def _show_comparison(against: AgainstEntry, console: Console) -> None:
         console.show(Text(f"against {base}, {part.name}: {'; '.join(reasons)}"))
     if not moved:
         console.show(Text(f"against {base}: unchanged"))
+    for level in against.levels:
+        noise = f"medians of {level.count} {level.between} deviate by {level.deviation:.1%}"
+        console.show(Text(f"noise: {noise} (standard deviation, of the part that varies most)"))
+    for limit in against.limits:
+        console.show(Text(f"caution: {limit}", style="yellow"))
     if against.too_noisy:
         console.show(Text(f"hint: {QUIETER_BASE}", style="yellow"))
     if against.changed:
@@ -148,7 +153,9 @@ def _notes(document: MeasurementDocument, facts: Facts) -> Iterator[str]:
         yield f"by the device of item {one.item}, {one.kind} {one.name}: {average}"
     yield f"interval of a reading: {document.measured.interval}"
     yield f"clock: {clock_text(document)}"
-    yield from (f"unknown: {sentence}" for sentence in facts.unseen)
+    if facts.unseen:
+        more = f" (and {len(facts.unseen) - 1} more, see the report)" if len(facts.unseen) > 1 else ""
+        yield f"unknown: {facts.unseen[0]}{more}"
 
 
 def _found(document: MeasurementDocument) -> Iterator[str]:

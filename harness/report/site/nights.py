@@ -389,5 +389,7 @@ def _changed(change: Change, night: Night, context: Context) -> ChangeRow:
     tone = "good" if change.kind.good else "unsure" if change.kind in UNSURE else "bad"
     report = _report(change.entry, night, context)
     what = _what(change.entry) if change.entry else change.board
+    expected = change.entry.expect if change.entry else change.now
+    now = change.now if change.now == expected else f"{change.now}, expected {expected}"
     where = context.where(change.board)
-    return ChangeRow(tone, change.kind.value, what, where, change.now, change.reason, before, report)
+    return ChangeRow(tone, change.kind.value, what, where, now, change.reason, before, report)

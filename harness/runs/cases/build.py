@@ -4,7 +4,7 @@ runs/<time>_case_<board>_<model>/
     case.yaml        the argument, in the format of gsn2x
     index.html       the page, with the picture argument.svg
     objectives.csv   the coverage of the objectives
-    evidence/        the files of the model, and the certificate of a decision, byte for byte
+    evidence/        the files of the model, and the certificate and decisions of a decision, byte for byte
     case.json        written last and atomically
 """
 
@@ -18,7 +18,7 @@ from harness import __version__
 from harness.core import strict_json
 from harness.core.document import write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
-from harness.core.file_digest import file_sha256
+from harness.core.file_digest import folder_sha256
 from harness.core.installation import ROOT, revision
 from harness.core.text import plural
 from harness.runs.cases import argument, gsn
@@ -33,13 +33,15 @@ from harness.runs.cases.entries import (
     content_sha256,
     yaml_of,
 )
-from harness.runs.cases.evidence import DOCUMENTS, Leaf, contradictions, read
+from harness.runs.cases.evidence import CERTIFICATE, DOCUMENTS, Leaf, contradictions, read
 from harness.runs.cases.subject import Subject, require_kind
+from harness.runs.decision.certificate import PACKED
 from harness.runs.folder import RunFolder, now
 
 CERTIFICATES = ROOT / "docs" / "evidence" / "decide"
 Render = Callable[[CaseDocument], Mapping[str, str]]
 """Writes the pages of a case, by their names."""
+Complete = Callable[[Path], object]
 
 
 def found(runs: Path, subject: Subject, notify: Callable[[str], object]) -> dict[str, Leaf]:
@@ -85,17 +87,19 @@ def named(paths: Iterable[Path], subject: Subject, runs: Path) -> dict[str, Leaf
 
 def _unusable(leaf: Leaf, subject: Subject) -> str:
     try:
-        return subject.staleness(leaf)
+        return subject.staleness(leaf) or subject.contradiction(leaf)
     except ToolError:
         raise
     except HarnessError as error:
         return str(error)
 
 
-def build(subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Render) -> tuple[CaseDocument, Path]:
+def build(
+    subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Render, complete: Complete = lambda _: None
+) -> tuple[CaseDocument, Path]:
     """Write the case of a subject with this evidence to a new folder; return document and folder.
 
-    RequestError if evidence contradicts itself.
+    `complete` adds files to a folder that has the pages.  RequestError if evidence contradicts itself.
     """
     for name, reason in contradictions(leaves):
         raise RequestError(f"{name}: {reason}", "name the evidence of one of them: --evidence")
@@ -103,7 +107,8 @@ def build(subject: Subject, leaves: Mapping[str, Leaf], runs: Path, render: Rend
     folder = RunFolder.create(runs, f"case_{subject.profile.name}", subject.network.name, began).path
     try:
         (folder / "chunks").rmdir()
-        return finish(_document(subject, leaves, folder, f"{began:%Y-%m-%dT%H:%M:%SZ}"), folder, render), folder
+        document = _document(subject, leaves, folder, f"{began:%Y-%m-%dT%H:%M:%SZ}")
+        return finish(document, folder, render, complete), folder
     except BaseException:
         shutil.rmtree(folder)  # it cannot be continued
         raise
@@ -133,17 +138,18 @@ def _kept(leaf: Leaf, folder: Path) -> Leaf:
     if leaf.path.is_dir():
         return read(leaf.path, folder)
     (folder / EVIDENCE).mkdir(exist_ok=True)
+    if leaf.entry.kind == CERTIFICATE:
+        packed = leaf.path.with_suffix(PACKED)
+        shutil.copyfile(packed, folder / EVIDENCE / packed.name)
     return read(Path(shutil.copyfile(leaf.path, folder / EVIDENCE / leaf.name)), folder)
 
 
-def finish(document: CaseDocument, folder: Path, render: Render) -> CaseDocument:
+def finish(document: CaseDocument, folder: Path, render: Render, complete: Complete = lambda _: None) -> CaseDocument:
     """Write the argument, the pages and, last, `case.json`; return the document with the hashes of all files."""
     for name, text in (texts_of(document) | dict(render(document))).items():
         (folder / name).write_text(text, encoding="utf-8")
-    files = {
-        path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    document = document.model_copy(update={"files": files})
+    complete(folder)
+    document = document.model_copy(update={"files": folder_sha256(folder)})
     document = document.model_copy(update={"content_sha256": content_sha256(document)})
     write_json(folder / DOCUMENT, document)
     return document

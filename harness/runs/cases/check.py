@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import functools
 import re
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from harness.boards.workspace import Workspace
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, RequestError
 from harness.core.file_digest import file_sha256
-from harness.runs import verification, wcet
 from harness.runs.cases import argument, build, gsn
 from harness.runs.cases.build import Render
 from harness.runs.cases.entries import (
     DOCUMENT,
     FAILED,
+    PAGE,
     PDF,
     PICTURE,
     REFUTED,
+    TABLE,
     YAML,
     CaseDocument,
     LeafEntry,
     content_sha256,
 )
 from harness.runs.cases.evidence import (
-    BOUNDS,
     CERTIFICATE,
-    DECISION,
+    DOCUMENTS,
     FILE,
     Leaf,
     contradictions,
     read,
 )
 from harness.runs.cases.subject import Subject, changed_sources
-from harness.runs.decision import check as decision_check
-from harness.runs.decision import check_bounds
-from harness.runs.decision.entries import DecisionDocument
-from harness.runs.decision.job import is_by_bounds, verdict_of
-from harness.runs.folder import ENVELOPE
-from harness.runs.verification import Claim, ClaimState, Wanted
+from harness.runs.decision import certificate
+from harness.runs.folder import envelope_of
+from harness.runs.verification import Claim, ClaimState, Wanted, folders
 from harness.runs.verification.claims import (
     MALFORMED,
     ContradictionError,
@@ -53,8 +48,8 @@ from harness.runs.verification.claims import (
     is_valid,
     listed,
 )
-from harness.runs.verification.folder import plain
-from harness.runs.verification.folder import read as read_run
+from harness.runs.verification.folder import Evidence, plain, require_files
+from harness.runs.verification.revisions import require_possible_time
 
 
 class LeafState(StrEnum):
@@ -106,6 +101,7 @@ class Checked:
         return EXIT_INFRASTRUCTURE if unchecked else EXIT_DONE
 
 
+LAYOUT = re.compile(r' (points|d|x|y|cx|cy|rx|ry|width|height|viewBox|transform)="[-0-9.,a-zA-Z() ]*"')
 Verifier = Callable[[Leaf], Sequence[Claim]]
 """Verifies a leaf whose bytes are those that the case records."""
 
@@ -119,7 +115,10 @@ def check(folder: Path, workspace: Workspace, render: Render, verifier: Verifier
     if not (folder / DOCUMENT).is_file():
         raise RequestError(f"{folder}: there is no {DOCUMENT}", "name a case: a folder that harness case build wrote")
     try:
+        list(plain(folder))  # a pipe would never end, a link lead anywhere
         document = CaseDocument.read(folder / DOCUMENT)
+    except ContradictionError as error:
+        return Checked(None, (Claim("files", ClaimState.WRONG, str(error)),))
     except RequestError as error:
         if "its schema is" in error.message:
             raise
@@ -163,7 +162,8 @@ def _read(name: str, entry: LeafEntry, folder: Path) -> Leaf | LeafFinding:
         leaf = read(path, folder)
     except (ContradictionError, RequestError, OSError) as error:
         return LeafFinding(name, LeafState.FORGED, str(error))
-    if leaf.entry.to_json() != entry.to_json() or leaf.name != name:
+    found = leaf.entry.model_copy(update={"files": entry.files})  # a signature may have been added
+    if found.to_json() != entry.to_json() or leaf.name != name:
         return LeafFinding(name, LeafState.FORGED, f"{DOCUMENT} states another origin, date, board or hash than it")
     return leaf
 
@@ -176,7 +176,7 @@ def different(path: Path, entry: LeafEntry) -> str:
     if not path.is_dir():
         return "" if file_sha256(path) == entry.sha256 else f"changed: {entry.path}"
     there = set(plain(path))
-    missing, added = entry.files.keys() - there, there - entry.files.keys() - {ENVELOPE}
+    missing, added = entry.files.keys() - there, there - entry.files.keys() - {*map(envelope_of, DOCUMENTS)}
     changed = [name for name, sha256 in entry.files.items() if name in there and file_sha256(path / name) != sha256]
     wrong = (("missing", missing), ("added", added), ("changed", changed))
     return "; ".join(f"{word}: {listed(names)}" for word, names in wrong if names)
@@ -200,7 +200,10 @@ def _current(leaf: Leaf, document: CaseDocument, subject: Subject | str) -> Leaf
         reason = error.message
     except HarnessError as error:
         return LeafFinding(leaf.name, LeafState.UNCHECKED, error.message)
-    return LeafFinding(leaf.name, LeafState.STALE, reason) if reason else None
+    if reason or isinstance(subject, str):
+        return LeafFinding(leaf.name, LeafState.STALE, reason)
+    text = subject.contradiction(leaf)
+    return LeafFinding(leaf.name, LeafState.FORGED, text) if text else None
 
 
 def _verified(leaf: Leaf, verifier: Verifier) -> LeafFinding:
@@ -226,6 +229,7 @@ def _of_case(document: CaseDocument, folder: Path, leaves: Mapping[str, Leaf], r
     """Yield the claims about the files of the case itself."""
     yield claim(DOCUMENT, lambda: _own_hash(document, folder))
     yield claim("files", lambda: _own_files(document, folder))
+    yield claim("times", lambda: require_possible_time(_evidence(document, folder), document.built))
     yield claim(YAML, lambda: _yaml(document, folder))
     outdated = _outdated(document)
     yield claim("argument", lambda: _argument(document, leaves, outdated))
@@ -244,16 +248,17 @@ def _own_hash(document: CaseDocument, folder: Path) -> str:
 
 
 def _own_files(document: CaseDocument, folder: Path) -> str:
-    there = set(plain(folder)) - {DOCUMENT, PDF}
-    missing, added = document.files.keys() - there, there - document.files.keys()
-    in_leaves = {entry.path for entry in document.leaves.values()}
-    changed = [
-        name
-        for name, sha256 in document.files.items()
-        if name in there and name not in in_leaves and file_sha256(folder / name) != sha256
-    ]
-    _require(not (missing - in_leaves or added or changed), f"wrong: {listed({*missing, *added, *changed})}")
-    return f"{len(document.files)} files are those of {DOCUMENT}, without others"
+    there, in_leaves = set(plain(folder)), {entry.path for entry in document.leaves.values()}
+    if PDF in there - document.files.keys():
+        raise UncheckedError(f"{DOCUMENT} of an earlier version does not list {PDF}: remove it, and print it again")
+    recorded = {name: sha256 for name, sha256 in document.files.items() if name not in in_leaves}
+    recorded |= {name: file_sha256(folder / name) for name in in_leaves & there}  # the leaves themselves are checked
+    written = {YAML, PAGE, PICTURE, TABLE, PDF, *in_leaves}
+    return require_files(_evidence(document, folder), recorded, written)
+
+
+def _evidence(document: CaseDocument, folder: Path) -> Evidence:
+    return Evidence(folder, document.to_json(), DOCUMENT)
 
 
 def _yaml(document: CaseDocument, folder: Path) -> str:
@@ -278,17 +283,18 @@ def _argument(document: CaseDocument, leaves: Mapping[str, Leaf], outdated: str)
 def _pages(document: CaseDocument, folder: Path, render: Render, outdated: str) -> str:
     _require(not outdated, outdated)
     made = render(document)
-    other = [name for name, text in made.items() if (folder / name).read_text(encoding="utf-8") != text]
-    if PICTURE in other and _drawn_by(made[PICTURE]) != _drawn_by((folder / PICTURE).read_text(encoding="utf-8")):
-        raise UncheckedError("another version of Graphviz drew the picture; the hashes of the pages are checked")
+    there = {name: (folder / name).read_text(encoding="utf-8") for name in made}
+    other = [name for name, text in made.items() if _without_layout(there[name]) != _without_layout(text)]
     _require(not other, f"{listed(other)}: not what {DOCUMENT} gives")
+    if there != made:
+        raise UncheckedError("words, links and colours follow; other fonts or another Graphviz placed the elements")
     return f"{', '.join(made)} follow from {DOCUMENT}"
 
 
-def _drawn_by(picture: str) -> str | None:
-    """Return the version of Graphviz that a picture states."""
-    found = re.search(r"graphviz version ([0-9.]+)", picture)
-    return found and found[1]
+def _without_layout(page: str) -> str:
+    """Return a page without what depends on fonts and Graphviz: its version, and positions and sizes in pictures."""
+    page = re.sub(r"<!-- Generated by graphviz version [0-9.]+ \([0-9.]+\)\s*-->", "", page)
+    return re.sub(r"<svg .*?</svg>", lambda picture: LAYOUT.sub("", picture[0]), page, flags=re.DOTALL)
 
 
 def _outdated(document: CaseDocument) -> str:
@@ -311,42 +317,14 @@ class Verification:
         if leaf.entry.kind == FILE:
             return ()
         if leaf.entry.kind == CERTIFICATE:
-            return (claim("certificate", lambda: certificate(leaf.path)),)
-        if leaf.entry.kind == BOUNDS:
-            with self.progress(f"bounds of {leaf.name}", 1):
-                return _claims(wcet.verify(leaf.path))
-        if leaf.entry.kind == DECISION:
-            checked = check_bounds.check if is_by_bounds(leaf.path) else decision_check.check
-            found = checked(leaf.path, decision_check.BOXES, secrets.randbits(32), _with_done(self.progress))
-            return _claims(found)
-        evidence = read_run(leaf.path)
+            return (claim("certificate", lambda: _certificate(leaf.path)),)
+        evidence = folders.read(leaf.path)
         if evidence is None:
             raise RequestError(f"{leaf.path}: the run is not finished")
-        return tuple(verification.verify(evidence, replace(self.wanted, key=None), self.progress))
+        return tuple(folders.claims(evidence, replace(self.wanted, key=None), self.progress))
 
 
-def _with_done(progress: Progress) -> Any:
-    return lambda name, total, _done: progress(name, total)
-
-
-def _claims(found: Iterable[Any]) -> tuple[Claim, ...]:
-    """Convert the findings of an analysis or a decision."""
-    states = {True: ClaimState.OK, False: ClaimState.WRONG}
-    return tuple(Claim(each.claim, states[each.holds], each.finding) for each in found)
-
-
-def certificate(path: Path) -> str:
-    """Check that a certificate is consistent: its slabs cover the domain, its counts the boxes, without deciding them.
-
-    ContradictionError if it is not.
-    """
-    found = DecisionDocument.read(path)
-    axis = found.partition.axes[found.slab_axis]
-    codes = [code for slab in found.slabs for code in range(slab.first, slab.last + 1)]
-    _require(codes == list(range(axis.codes[0], axis.codes[1] + 1)), "its slabs do not cover the domain once")
-    total = sum(slab.code_vectors for slab in found.slabs)
-    _require(total == found.partition.code_vectors, "its slabs have another number of code vectors than the domain")
-    counts = found.counts
-    _require(counts.safe + counts.violated + counts.undecided == found.partition.boxes, "its counts are not the boxes")
-    _require(verdict_of(counts) == found.verdict, "its verdict does not follow from its counts")
-    return f"{len(found.slabs)} slabs cover the domain once; none of them was decided again"
+def _certificate(path: Path) -> str:
+    """Check that a certificate is consistent, without deciding slabs; its counts belong to `Subject.contradiction`."""
+    slabs = certificate.consistent(path).slabs
+    return f"{len(slabs)} slabs cover the domain once; none of them was decided again"

@@ -17,7 +17,19 @@ from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
 from harness.runs.cases.entries import RequestEntry
-from harness.runs.cases.evidence import BOUNDS, DECISIONS, FILE, HYBRID, OF_A_PLAN, Leaf, files_of_model, layout
+from harness.runs.cases.evidence import (
+    BOUNDS,
+    CERTIFICATE,
+    DECISIONS,
+    FILE,
+    HYBRID,
+    OF_A_PLAN,
+    Leaf,
+    files_of_model,
+    layout,
+)
+from harness.runs.decision import certificate
+from harness.runs.decision.job import read_stated
 from harness.targets import bundle, codegen
 
 NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "harness/cli/case")
@@ -64,6 +76,20 @@ class Subject:
             return next(filter(None, (self._changed_file(name, sha256) for name, sha256 in stated.items())), "")
         return self._changed_program(leaf)
 
+    def contradiction(self, leaf: Leaf) -> str:
+        """Return why a certificate is not that of the decisions beside it; empty if it is, and for other evidence.
+
+        The certificate must not be stale.
+        """
+        if leaf.entry.kind != CERTIFICATE:
+            return ""
+        try:
+            file = self.files[next(iter(leaf.document.property["sha256"]))]
+            certificate.read(leaf.path, read_stated(self.model_file.parent, self.network, file))
+        except RequestError as error:
+            return error.message
+        return ""
+
     def _changed_file(self, name: str, sha256: str) -> str:
         path = self.files.get(name)
         if path is None:
@@ -83,7 +109,9 @@ class Subject:
             return self.sources[made_by]
         now = bundle.build(codegen.generate(made), self.profile, self.cache)
         if now.sha256 == leaf.entry.bundle:
-            return ""
+            bounds = leaf.entry.kind == BOUNDS
+            ran = leaf.document.program_sha256 if bounds else leaf.document.bundle.files.get(bundle.PROGRAM)
+            return "" if ran == now.files[bundle.PROGRAM] else f"bundle {now.sha256[:16]} has another program than it"
         before = leaf.document.bundle.compiler if leaf.entry.kind != BOUNDS else leaf.document.compiler
         if before != now.compiler:
             return f"the compiler is {now.compiler} now, it was {before}"

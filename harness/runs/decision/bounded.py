@@ -30,11 +30,10 @@ from harness.analysis.decide.code_network import CodeNetwork, Codes
 from harness.analysis.decide.partition import AnySets
 from harness.analysis.decide.property import MOST_OF_BOUNDS, Property, type_of_sets
 from harness.core.document import durable, write_json
-from harness.core.errors import RequestError
 from harness.core.installation import revision
 from harness.model.network import Network
 from harness.runs.decision import job as decision
-from harness.runs.decision.entries import BOUNDS, BoundsDocument, BoundsRequestDocument, CountsEntry
+from harness.runs.decision.entries import BOUNDS, FINISHED, BoundsDocument, BoundsRequestDocument, CountsEntry
 from harness.runs.decision.job import REQUEST, WITNESSES, Progress, Stated
 
 POSSIBLE, REACHED = "possible.npy", "reached.npy"
@@ -44,8 +43,6 @@ ELEMENTS = 1 << 21
 """The elements of the largest matrix of a batch: 16 MiB."""
 BOXES_OF_A_BATCH = 4096
 """Boxes of a batch, at most."""
-MOST_BOXES = 1 << 32
-"""Boxes of a decision: their sets are in memory."""
 BOXES_OF_A_MEASUREMENT = 32
 
 
@@ -186,8 +183,6 @@ def _witnesses(stated: Property, reached: int, forbidden: int, sets: AnySets) ->
 def planned(runs: Path, network: Network, property_file: Path) -> Job:
     """Return a decision without a folder; RequestError if model and property do not fit."""
     found = decision.read_stated(runs, network, property_file, MOST_OF_BOUNDS)
-    if found.partition.boxes > MOST_BOXES:
-        raise RequestError(f"the property has {found.partition.boxes:.3g} boxes", f"state at most {MOST_BOXES:,}")
     return Job(runs, found.network, found.stated, found.partition, SAMPLES, 0)
 
 
@@ -237,7 +232,7 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> BoundsDoc
         np.savez_compressed(file, boxes=boxes.astype(np.uint16), codes=vectors, inputs=inputs)
     counts = counts_of(job.stated, possible, reached)
     return BoundsDocument(
-        **dict(job.request),
+        **(dict(job.request) | {"schema_number": FINISHED}),
         harness={"version": __version__, "revision": revision()},
         verdict=decision.verdict_of(counts),
         counts=counts,

@@ -1,28 +1,30 @@
-"""The verification of a finished decision: the certificate, and random boxes by a second kernel and ONNX Runtime."""
+"""The verification of a finished decision: the certificate, the witnesses, and random slabs and boxes decided again."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.analysis.decide import dense
 from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import AnySets, Sets
 from harness.analysis.decide.property import type_of_sets
 from harness.core import strict_json
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.core.safe_io import load_array, load_arrays
 from harness.model import load
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
-from harness.runs.decision import slabs
+from harness.runs.decision import again, slabs
 from harness.runs.decision.entries import BoundsDocument, CountsEntry, DecisionDocument, StatedDocument
 from harness.runs.decision.job import (
     DECISIONS,
@@ -33,16 +35,19 @@ from harness.runs.decision.job import (
     Progress,
     Stated,
     counts_of,
+    document_of,
+    entry_of,
     opened,
     verdict_of,
     witness_sets,
 )
 
 BOXES = 100
-CODES = 1_000_000
-"""Code vectors of the random boxes: enough boxes are taken to have about as many."""
-CODES_FROM_A_BOX = 20_000
-"""Code vectors of a random box that ONNX Runtime computes too; the second kernel computes all of them."""
+"""Random boxes of which ONNX Runtime computes code vectors, at least."""
+CODES_FROM_A_BOX = 2_000
+"""Random code vectors of each of these boxes."""
+WRITTEN_ONCE = ("harness", "began", "wall_s")
+"""Entries of a decision that follow from nothing else."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,16 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
     yield Finding("counts", counts == document.counts, f"{counts.safe:,} safe, {counts.violated:,} violated")
     yield of_verdict(document, counts)
     yield from _witnesses(job, document, decisions)
-    yield from _again(job, decisions, boxes, np.random.default_rng(seed), progress)
+    random = np.random.default_rng(seed)
+    wrong, work = again.slabs_differ(job.tasks, job.regions, random, progress)
+    differ = f"{len(wrong)} slabs differ, the first is {wrong[0]}; " if wrong else ""
+    yield Finding("slabs again", not wrong, differ + work)
+    yield from _boxes_again(job, decisions, boxes, random, progress)
 
 
 def of_request(document: StatedDocument, request: StatedDocument) -> Finding:
     """Return whether a document states the request of its folder."""
-    asked, stated = request.to_json(), document.to_json()
+    asked, stated = request.to_json() | {"schema": document.schema_number}, document.to_json()
     same = strict_json.text({key: stated.get(key) for key in asked}) == strict_json.text(asked)
     return Finding("request", same, "decide.json states this model, property and domain")
 
@@ -85,7 +94,8 @@ def of_verdict(document: DecisionDocument | BoundsDocument, counts: CountsEntry)
 
 
 def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress: Progress) -> Iterator[Finding]:
-    tasks, union, wrong, codes = job.tasks, np.zeros_like(decisions), [], 0
+    tasks, union, wrong = job.tasks, np.zeros_like(decisions), []
+    entries, times_s = [], []
     stated = {(slab.first, slab.last): slab for slab in document.slabs}
     with progress("slabs", len(tasks), 0) as bar:
         for task in tasks:
@@ -95,20 +105,30 @@ def _certificate(job: Job, document: DecisionDocument, decisions: Sets, progress
             elif result.sha256 != slab.decisions_sha256 or slab.code_vectors != task.code_vectors:
                 wrong.append(f"slab {task.first} has other decisions or another number of codes")
             if result is not None:
-                codes += result.code_vectors
                 slabs.add_to_boxes(union, job.partition, result, job.axis)
+                entries.append(entry_of(result))
+                times_s.append(result.cpu_s)
             bar.advance(1)
     wrong += [f"slab {first} is none of the domain" for first, _ in stated]
     yield Finding("slabs", not wrong, "; ".join(wrong[:3]) or f"{len(tasks)} slabs have the stated hashes")
-    total = job.partition.code_vectors
+    codes, total = sum(entry.code_vectors for entry in entries), job.partition.code_vectors
     yield Finding("code vectors", codes == total, f"{codes:,} decided, {total:,} in the domain")
     same = np.array_equal(union, decisions)
     hashed = hashlib.sha256(decisions.tobytes()).hexdigest() == document.decisions_sha256
     yield Finding("decisions", same and hashed, "the decisions of the boxes are those of the slabs")
+    written_once = {key: getattr(document, key) for key in WRITTEN_ONCE}
+    given = document_of(job, decisions, entries, math.fsum(times_s), written_once).to_json()
+    other = [
+        key for key, value in document.to_json().items() if strict_json.text(value) != strict_json.text(given[key])
+    ]
+    shown = (
+        f"the files give another value of {', '.join(other)}" if other else "they follow from the files of the folder"
+    )
+    yield Finding("entries", not other, shown)
 
 
 def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterator[Finding]:
-    stated, boxes, codes, inputs = witnesses(job.path, document)
+    stated, boxes, codes, inputs = witnesses(job, document)
     wanted = witness_sets(job.stated, decisions)
     each_once = np.array_equal(np.argwhere(wanted), boxes)
     yield Finding("witnesses", stated and each_once, f"{len(boxes):,} violated boxes have a witness each")
@@ -123,48 +143,54 @@ def _witnesses(job: Job, document: DecisionDocument, decisions: Sets) -> Iterato
     yield Finding("violations", violating and quantised and inside, shown)
 
 
-def _again(job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress) -> Iterator[Finding]:
-    engine, runtime = Engine(job.network, job.stated.rule), Runtime(job)
-    chosen = random.choice(job.partition.boxes, min(boxes, job.partition.boxes), replace=False)
-    wrong_kernel, wrong_runtime, codes, compared, checked = [], [], 0, 0, 0
-    with progress("random boxes", len(chosen), 0) as bar:
-        for number in chosen:
-            box = tuple(int(index) for index in np.unravel_index(number, job.partition.shape))
-            if checked and codes + volume(job, box) > CODES:
-                bar.advance(1)
-                continue
-            vectors, checked = code_vectors(job, box), checked + 1
-            sets = engine.each(vectors)
-            codes += len(vectors)
-            if np.bitwise_or.reduce(sets) != decisions[box]:
-                wrong_kernel.append(box)
-            sample = random.choice(len(vectors), min(CODES_FROM_A_BOX, len(vectors)), replace=False)
-            if not np.array_equal(runtime.decisions(vectors[sample]), sets[sample]):
-                wrong_runtime.append(box)
-            compared += len(sample)
+def _boxes_again(
+    job: Job, decisions: Sets, boxes: int, random: np.random.Generator, progress: Progress
+) -> Iterator[Finding]:
+    evaluator, runtime = again.Evaluator(job.network, job.stated.rule), Runtime(job)
+    numbers, whole = again.random_boxes(job.partition, boxes, random)
+    wrong, wrong_runtime, decided, compared = [], [], 0, 0
+    with progress("random boxes", len(numbers), 0) as bar:
+        for index, intervals in enumerate(job.partition.intervals(numbers)):
+            box = tuple(map(int, intervals))
+            runs = job.partition.code_boxes(box)
+            volume = sum(math.prod(map(int, high - low + 1)) for low, high in runs)
+            if index < whole and volume <= again.ENGINE_CODES:
+                decided += 1
+                if _set_of(evaluator, runs) != decisions[box]:
+                    wrong.append(box)
+            if index < boxes:
+                codes = _sample(runs, CODES_FROM_A_BOX, random)
+                sets = dense.decisions(job.stated.rule, dense.scores(job.network, codes), decisions.dtype)
+                compared += len(codes)
+                if not np.array_equal(runtime.decisions(codes), sets) or (sets & ~decisions[box]).any():
+                    wrong_runtime.append(box)
             bar.advance(1)
-    yield Finding(
-        "second kernel", not wrong_kernel, _shown(wrong_kernel) or f"{checked} random boxes, {codes:,} code vectors"
-    )
-    yield Finding(
-        "ONNX Runtime",
-        not wrong_runtime,
-        _shown(wrong_runtime) or f"{compared:,} of these code vectors, through the model",
-    )
+    total = job.partition.boxes
+    shown = f"{decided:,} of {total:,} boxes: {evaluator.work}; {again.detection(decided, total)}"
+    yield Finding("boxes again", not wrong, _shown(wrong) or shown)
+    shown = f"{compared:,} random code vectors of {min(boxes, total)} boxes, through the model"
+    yield Finding("ONNX Runtime", not wrong_runtime, _shown(wrong_runtime) or shown)
 
 
-def code_vectors(job: Job, box: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Return all code vectors of a box, uint8 (n, axes)."""
-    found = []
-    for low, high in job.partition.code_boxes(box):
-        ranges = [np.arange(first, last + 1, dtype=np.uint8) for first, last in zip(low, high, strict=True)]
-        found.append(np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, len(ranges)))
-    return np.concatenate(found)
+def _set_of(evaluator: again.Evaluator, runs: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> int:
+    """Return the decisions of all code vectors of these runs of codes."""
+    decided, axes = 0, len(runs[0][0])
+    one_region = [np.zeros(256, np.uint16)] * axes, (1,) * axes
+    for low, high in runs:
+        decided |= int(evaluator.decide(low.tolist(), (high - low + 1).tolist(), *one_region).flat[0])
+    return decided
 
 
-def volume(job: Job, box: tuple[int, ...]) -> int:
-    """Return the number of code vectors of a box."""
-    return sum(int(np.prod(high - low + 1)) for low, high in job.partition.code_boxes(box))
+def _sample(
+    runs: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]], most: int, random: np.random.Generator
+) -> npt.NDArray[np.uint8]:
+    """Return random code vectors of these runs of codes, uint8 (n, axes), at most `most` and as many as there are."""
+    low, high = (np.stack(ends) for ends in zip(*runs, strict=True))
+    volumes = np.prod((high - low + 1).astype(np.float64), axis=1)
+    count = int(min(most, volumes.sum()))
+    chosen = random.choice(len(runs), count, p=volumes / volumes.sum())
+    codes: npt.NDArray[np.uint8] = random.integers(low[chosen], high[chosen] + 1).astype(np.uint8)
+    return codes
 
 
 class Runtime:
@@ -194,30 +220,7 @@ class Runtime:
     def _of(self, activations: Sequence[Array]) -> AnySets:
         layers = list(zip(self._model.layers, activations, strict=True))
         scores = layers[-1 if layers[-1][0].choice() is None else -2][1]
-        return _decisions(self._job, scores)
-
-
-def _decisions(job: Stated, scores: npt.NDArray[np.generic]) -> AnySets:
-    """Return the decisions of scores, (n, outputs), by the rule of the property, in numpy."""
-    rule, values, kind = job.stated.rule, scores.astype(np.float64), type_of_sets(len(job.stated.names))
-    if rule.half_spaces:
-        found = np.zeros(len(values), kind)
-        for decision, half_space in enumerate(rule.half_spaces):
-            holds = np.ones(len(values), np.bool_)
-            for each in half_space:
-                right = values[:, each.right] if each.right is not None else float(each.constant)
-                left = values[:, each.left]
-                least, most = (right, left) if not each.at_most else (left, right)
-                holds &= least < most if each.strict else least <= most
-            found |= holds.astype(kind) << kind.type(decision)
-        found[found == 0] = 1 << len(rule.half_spaces)
-        return found
-    best = values == (values.max(axis=1) if rule.greatest else values.min(axis=1))[:, None]
-    if rule.ties != "all":
-        place = best.argmax(axis=1) if rule.ties == "first" else best.shape[1] - 1 - best[:, ::-1].argmax(axis=1)
-        best = np.arange(best.shape[1]) == place[:, None]
-    sets: AnySets = (best.astype(kind) << np.arange(best.shape[1], dtype=kind)).sum(axis=1, dtype=kind)
-    return sets
+        return dense.decisions(self._job.stated.rule, scores, type_of_sets(len(self._job.stated.names)))
 
 
 def _input_of_each_code(job: Stated, axis: int) -> npt.NDArray[np.float32]:
@@ -232,16 +235,25 @@ def _input_of_each_code(job: Stated, axis: int) -> npt.NDArray[np.float32]:
 def stored(path: Path, *names: str) -> Any:
     """Return a stored array, or those of these names; RequestError if the file cannot be read."""
     try:
-        found = np.load(path, allow_pickle=False)
-        return [found[name] for name in names] if names else found
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        return load_arrays(path, *names) if names else np.array(load_array(path))
+    except (OSError, ValueError) as error:
         raise RequestError(f"cannot read {path}: {error}", "copy the folder again from its source") from error
 
 
-def witnesses(path: Path, document: DecisionDocument | BoundsDocument) -> tuple[bool, Any, Any, Any]:
-    """Return whether the witnesses have the stated hash; their boxes, codes and inputs, (n, axes) each."""
-    boxes, codes, inputs = stored(path / WITNESSES, "boxes", "codes", "inputs")
-    sha256 = hashlib.sha256((path / WITNESSES).read_bytes()).hexdigest()
+def witnesses(job: Stated, document: DecisionDocument | BoundsDocument) -> tuple[bool, Any, Any, Any]:
+    """Return whether the witnesses have the stated hash; their boxes, codes and inputs, (n, axes) each.
+
+    RequestError for arrays of other types or shapes, and for boxes outside the domain.
+    """
+    path = job.path / WITNESSES
+    boxes, codes, inputs = stored(path, "boxes", "codes", "inputs")
+    types = boxes.dtype == np.uint16 and codes.dtype == np.uint8 and inputs.dtype == np.float32
+    shapes = boxes.shape == codes.shape == inputs.shape == (len(boxes), len(job.partition.axes))
+    if not types or not shapes or (boxes >= job.partition.shape).any():
+        raise RequestError(
+            f"{path}: its boxes, codes and inputs do not fit the domain", "copy it again from its source"
+        )
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     return sha256 == document.witnesses_sha256, boxes.astype(np.int64), codes, inputs
 
 

@@ -11,12 +11,14 @@ import numpy as np
 from harness.analysis.decide.partition import AnySets
 from harness.analysis.decide.property import type_of_sets
 from harness.core.errors import RequestError
-from harness.runs.decision import bounded
+from harness.runs.decision import again, bounded
 from harness.runs.decision.bounded import POSSIBLE, REACHED, Job
 from harness.runs.decision.check import Finding, Runtime, of_request, of_verdict, stored, witnesses
 from harness.runs.decision.entries import BoundsDocument
 from harness.runs.decision.job import DOCUMENT, Progress
 
+BATCHES = 20
+"""Batches of boxes whose bounds are computed again."""
 VECTORS_OF_A_BOX = 20
 """Random code vectors of a random box that ONNX Runtime computes."""
 
@@ -46,7 +48,7 @@ def check(path: Path, boxes: int, seed: int, progress: Progress) -> Iterator[Fin
 
 
 def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Runtime) -> Iterator[Finding]:
-    stated, boxes, codes, inputs = witnesses(job.path, document)
+    stated, boxes, codes, inputs = witnesses(job, document)
     violated = np.flatnonzero(bounded.violated(job.stated, reached))
     numbers = job.partition.numbers(boxes)
     each = np.array_equal(np.unique(numbers), violated)
@@ -66,8 +68,8 @@ def _witnesses(job: Job, document: BoundsDocument, reached: AnySets, runtime: Ru
 def _again(
     job: Job, possible: AnySets, boxes: int, random: np.random.Generator, runtime: Runtime, progress: Progress
 ) -> Iterator[Finding]:
-    chosen = np.sort(random.choice(job.partition.boxes, min(boxes, job.partition.boxes), replace=False))
-    step = bounded.boxes_of_a_batch(job.network)
+    step, total = bounded.boxes_of_a_batch(job.network), job.partition.boxes
+    chosen = np.sort(again.strata(total, min(total, max(boxes, BATCHES * step)), random))
     missing, outside = 0, 0
     with progress("random boxes", len(chosen), 0) as bar:
         for first in range(0, len(chosen), step):
@@ -82,7 +84,8 @@ def _again(
             found = runtime.of_inputs(inputs)
             outside += int(np.count_nonzero(found & ~possible[numbers[owner]]))
             bar.advance(len(numbers))
-    claim = f"{len(chosen):,} random boxes: the bounds leave no decision that the stored sets lack"
+    claim = f"{len(chosen):,} of {total:,} boxes: the bounds leave no decision that the stored sets lack"
+    claim += f"; {again.detection(len(chosen), total)}"
     yield Finding("bounds", not missing, f"{missing} boxes leave others" if missing else claim)
     vectors_of_all = f"random code vectors of {len(chosen):,} random boxes have possible decisions in ONNX Runtime"
     yield Finding("soundness", not outside, f"{outside} code vectors have others" if outside else vectors_of_all)

@@ -8,8 +8,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from harness.core.document import Document, Entries, Number
+from harness.runs.entries import OMITTED
 
 SCHEMA = 1
+"""Of the request; a finished decision of FINISHED lists its files."""
+FINISHED = 2
 ENUMERATION: Literal["enumeration"] = "enumeration"
 BOUNDS: Literal["bounds"] = "bounds"
 
@@ -95,7 +98,9 @@ class CountsEntry(Entries):
 
 
 class DecisionDocument(RequestDocument):
-    """A finished decision."""
+    """A finished decision; `files` has the SHA-256 of all other files of its folder."""
+
+    number: ClassVar[int | None] = FINISHED
 
     harness: dict[str, str | None]
     verdict: str
@@ -107,6 +112,7 @@ class DecisionDocument(RequestDocument):
     wall_s: Number
     cpu_s: Number
     code_vectors_per_s: Number
+    files: dict[str, str] = OMITTED
 
     @property
     def processor(self) -> str:
@@ -124,7 +130,12 @@ class BoundsRequestDocument(StatedDocument):
 
 
 class BoundsDocument(BoundsRequestDocument):
-    """A finished decision by bounds; `by_decision` counts the boxes in which a code vector with it was found."""
+    """A finished decision by bounds; `by_decision` counts the boxes in which a code vector with it was found.
+
+    `files` has the SHA-256 of all other files of its folder.
+    """
+
+    number: ClassVar[int | None] = FINISHED
 
     harness: dict[str, str | None]
     verdict: str
@@ -136,3 +147,4 @@ class BoundsDocument(BoundsRequestDocument):
     wall_s: Number
     cpu_s: Number
     machine: str
+    files: dict[str, str] = OMITTED

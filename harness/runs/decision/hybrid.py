@@ -14,11 +14,8 @@ Paths are relative to the file of the description.
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import json
-import lzma
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,16 +28,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import model
 from harness.analysis.decide import property as properties
-from harness.analysis.decide.partition import Axis, Partition, Sets
-from harness.core import strict_json, strict_yaml
+from harness.analysis.decide.partition import Axis, Partition
+from harness.core import strict_yaml
 from harness.core.errors import RequestError
+from harness.core.safe_io import read_input_text
 from harness.model.hybrid import Architecture, Freshness, with_architecture
 from harness.model.network import Network
-from harness.runs.decision.entries import BOUNDS, DecisionDocument
-from harness.runs.decision.job import DECISIONS, DOCUMENT, Stated, counts_of, is_by_bounds, read_stated
+from harness.runs.decision import certificate
+from harness.runs.decision.entries import DecisionDocument
+from harness.runs.decision.job import Stated, read_stated
 
-PACKED = ".decisions.xz"
-"""Suffix of the decisions of a certificate NAME.json, compressed: the bytes of `decisions.npy` behind its header."""
 ABOUT = "docs/hybrid-architecture.md describes the form"
 
 
@@ -92,7 +89,7 @@ def build(path: Path, decision: Path) -> Hybrid:
     description = read(path)
     network = model.load(path.parent / description.model)
     stated = read_stated(path.parent, network, path.parent / description.property)
-    document, decisions = _decided(decision, stated)
+    document, decisions = certificate.read(decision, stated)
     _require_ties(stated, network)
     table_file = path.parent / description.safety_net.table
     axes, points = properties.table(table_file, stated.network.names)
@@ -126,7 +123,7 @@ def build(path: Path, decision: Path) -> Hybrid:
 def read(path: Path) -> Description:
     """Read a description; RequestError names the file, the entry and the valid choices."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_input_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"cannot read {path}: {error}", ABOUT) from error
     try:
@@ -135,55 +132,6 @@ def read(path: Path) -> Description:
         wrong = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, wrong["loc"])) or "the file"
         raise RequestError(f"{path}: {where}: {strict_yaml.in_its_words(wrong)}", ABOUT) from error
-
-
-def _decided(decision: Path, stated: Stated) -> tuple[DecisionDocument, Sets]:
-    """Return the document and the decisions of each box, both checked against model, property and domain."""
-    is_folder = decision.is_dir()
-    certificate = decision / DOCUMENT if is_folder else decision
-    if is_folder and is_by_bounds(decision):
-        raise RequestError(f"{decision}: a decision by {BOUNDS} may leave boxes open", "enumerate: harness decide")
-    if not certificate.is_file():
-        hint = (
-            f"harness decide --resume {decision}" if is_folder else "give a folder of harness decide, or a decide.json"
-        )
-        raise RequestError(f"{decision}: there is no finished decision", hint)
-    document = DecisionDocument.read(certificate)
-    partition = stated.entries["partition"]
-    for what, found, expected in (
-        ("model", document.model.sha256, stated.network.sha256),
-        ("property", sorted(document.property.sha256.values()), sorted(stated.stated.sha256.values())),
-        ("domain", strict_json.text(document.partition.to_json()), strict_json.text(partition.to_json())),
-    ):
-        if found != expected:
-            raise RequestError(
-                f"{certificate} is the decision of another {what} than {stated.network.name} has here",
-                f"decide it: harness decide --model {stated.network.name}",
-            )
-    file = decision / DECISIONS if is_folder else decision.with_suffix(PACKED)
-    decisions = _decisions(file, stated.partition.shape, packed=not is_folder)
-    if hashlib.sha256(decisions.tobytes()).hexdigest() != document.decisions_sha256:
-        raise RequestError(
-            f"{file}: these are not the decisions of {certificate}", "copy the file again from its source"
-        )
-    if counts_of(stated.stated, decisions) != document.counts or document.counts.undecided:
-        raise RequestError(f"{certificate}: its counts are not those of the decisions", "check it: harness verify")
-    return document, decisions
-
-
-def _decisions(file: Path, shape: tuple[int, ...], *, packed: bool) -> Sets:
-    try:
-        content = file.read_bytes()
-        if packed:
-            sets = lzma.LZMADecompressor().decompress(content, max_length=math.prod(shape) + 1)
-            decisions: Sets = np.frombuffer(sets, np.uint8).reshape(shape)
-        else:
-            decisions = np.load(io.BytesIO(content), allow_pickle=False)
-    except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
-        raise RequestError(f"cannot read {file}: {error}", "copy it again from its source") from error
-    if decisions.shape != shape or decisions.dtype != np.uint8:
-        raise RequestError(f"{file}: {decisions.dtype} {decisions.shape}, not a set for each of {shape} boxes")
-    return decisions
 
 
 def _require_ties(stated: Stated, network: Network) -> None:

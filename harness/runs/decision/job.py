@@ -7,7 +7,7 @@ runs/<time>_decide_<model>/      (a decision by bounds has possible.npy and reac
     slabs/000.npz        one finished slab: the decisions in each of its regions
     decisions.npy        the set of decisions of each box, uint8
     witnesses.npz        of each violated box: its numbers, a code vector, and a float32 input with these codes
-    report.html log.txt
+    report.html
     decide.json          written last and atomically; a folder without it is an unfinished decision
 """
 
@@ -16,10 +16,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -37,17 +38,21 @@ from harness.analysis.decide.engine import Engine
 from harness.analysis.decide.partition import Partition, Sets, partition
 from harness.analysis.decide.property import MOST_DECISIONS, Property, read
 from harness.core import strict_json
+from harness.core.arrays import UNREADABLE
 from harness.core.console import ProgressBar
 from harness.core.document import durable, write_json
 from harness.core.errors import RequestError, ToolError
+from harness.core.file_digest import folder_sha256
 from harness.core.installation import revision
-from harness.core.safe_io import read_document
+from harness.core.safe_io import load_arrays, read_document
 from harness.model.network import Network
-from harness.runs.decision import slabs
+from harness.runs.decision import again, slabs
 from harness.runs.decision.entries import (
     BOUNDS,
+    FINISHED,
     SCHEMA,
     AxisEntry,
+    BoundsDocument,
     CountsEntry,
     DecisionDocument,
     ModelEntry,
@@ -59,11 +64,13 @@ from harness.runs.decision.entries import (
 )
 from harness.runs.folder import RunFolder
 
-REQUEST, DOCUMENT = "request.decide.json", "decide.json"
+REQUEST, DOCUMENT, REPORT = "request.decide.json", "decide.json", "report.html"
 DECISIONS, WITNESSES, MODEL, PROPERTY, SLABS = "decisions.npy", "witnesses.npz", "model.onnx", "property", "slabs"
 SAFE, VIOLATED, UNDECIDED = "safe", "violated", "undecided"
 MILLION = 1_000_000
 LARGEST_OF_JSON = 2**53
+MOST_BOXES = 1 << 32
+"""Boxes of a decision: their sets are in memory."""
 MOST_CORE_HOURS = 1000.0
 """The greatest estimate of the time of one core, in hours, for which a decision starts."""
 WITNESSES_AT_ONCE = 2000
@@ -78,6 +85,7 @@ BOX_OF_A_GPU = 200_000_000
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
+Finished = TypeVar("Finished", DecisionDocument, BoundsDocument)
 Progress = Callable[[str, int, int], AbstractContextManager[ProgressBar]]
 
 
@@ -140,14 +148,34 @@ class Job(Stated):
     def finished(self, task: slabs.Task) -> slabs.Result | None:
         """Return the stored result of a slab; None if there is none, or if it is damaged."""
         try:
-            with np.load(self._file(task), allow_pickle=False) as stored:
-                regions, facts = stored["regions"], stored["facts"]
-        except (OSError, ValueError, KeyError, EOFError):
+            regions, facts = load_arrays(self._file(task), "regions", "facts")
+            codes, time_s, cpu_s, *by = facts
+            found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
+        except UNREADABLE:
             return None
-        codes, time_s, cpu_s, *by = facts
-        found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
         whole = found.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
         return found if whole else None
+
+    def regions(self, task: slabs.Task) -> Sets | None:
+        """Return the stored decisions of a slab; None if there are none."""
+        result = self.finished(task)
+        return None if result is None else result.regions
+
+    def recheck_kept(self, progress: Progress) -> str:
+        """Decide random slabs of those that are finished again, and return the work.
+
+        RequestError if one has other decisions.
+        """
+        kept = [task for task in self.tasks if self._file(task).exists() and self.finished(task)]
+        if not kept:
+            return "no slab is finished"
+        wrong, work = again.slabs_differ(kept, self.regions, np.random.default_rng(), progress)
+        if wrong:
+            raise RequestError(
+                f"{self.path}: the stored decisions of slab {wrong[0]} are not those of the network",
+                "start a new decision",
+            )
+        return work
 
     def keep(self, task: slabs.Task, result: slabs.Result) -> None:
         """Store the result of a slab."""
@@ -164,6 +192,8 @@ def read_stated(path: Path, network: Network, property_file: Path, most: int = M
     """Return the boxes of a property with at most `most` decisions of a model; RequestError if they do not fit."""
     codes = code_network.of(network)
     stated = read(property_file, codes, most)
+    if (boxes := math.prod(axis.intervals for axis in stated.axes)) > MOST_BOXES:
+        raise RequestError(f"{property_file}: the property has {boxes:.3g} boxes", f"state at most {MOST_BOXES:,}")
     return Stated(
         path, codes, stated, partition(stated.axes, codes, network.normalisation if stated.physical else None)
     )
@@ -212,7 +242,10 @@ def opened(path: Path) -> Job:
         raise RequestError(f"{path}: a decision by bounds is not resumed", "harness verify checks it if it is finished")
     request = RequestDocument.read(path / REQUEST)
     found = reread(path, request)
-    job = Job(path, found.network, found.stated, found.partition, request.slab_axis, request.slab_codes)
+    axis, width = request.slab_axis, request.slab_codes
+    if not (0 <= axis < len(found.partition.axes) and 0 < width <= slabs.most_codes(found.partition, axis)):
+        raise RequestError(f"{path}: {REQUEST} states no slabs of the domain", "start a new decision")
+    job = Job(path, found.network, found.stated, found.partition, axis, width)
     require_same(path, request, job.request)
     return job
 
@@ -227,7 +260,10 @@ def is_by_bounds(path: Path) -> bool:
 
 def reread(path: Path, request: StatedDocument, most: int = MOST_DECISIONS) -> Stated:
     """Return the model and the property in the folder of a decision."""
-    file = path / PROPERTY / next(iter(request.property.sha256))
+    name = next(iter(request.property.sha256), "")
+    if not name or Path(name).name != name:
+        raise RequestError(f"{path}: {REQUEST} states {name!r}, which is no property file", "start a new decision")
+    file = path / PROPERTY / name
     found = read_stated(path, model.load(path / MODEL), file, most)
     return replace(found, network=code_network.named(found.network, request.model.name))
 
@@ -246,16 +282,24 @@ def run(job: Job, pool: Executor, at_once: int, progress: Progress) -> DecisionD
     began, clock = datetime.now(UTC), time.monotonic()
     boxes = np.zeros(job.partition.shape, np.uint8)
     entries: list[SlabEntry] = []
-    cpu_s = 0.0
+    times_s = []
     for result in _results(job, pool, at_once, progress):
         slabs.add_to_boxes(boxes, job.partition, result, job.axis)
-        entries.append(_entry(result))
-        cpu_s += result.cpu_s
+        entries.append(entry_of(result))
+        times_s.append(result.cpu_s)
     entries.sort(key=lambda entry: entry.first)
     save(job.path / DECISIONS, boxes)
     with progress("witnesses", int(np.count_nonzero(job.stated.forbidden(boxes))), 0) as bar:
         _save_witnesses(job, boxes, bar)
-    return _document(job, boxes, entries, cpu_s, began, time.monotonic() - clock)
+    counted = sum(entry.code_vectors for entry in entries)
+    if counted != job.partition.code_vectors or not boxes.all():
+        raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
+    written_once = {
+        "harness": {"version": __version__, "revision": revision()},
+        "began": began.isoformat(timespec="seconds"),
+        "wall_s": round(time.monotonic() - clock, 1),
+    }
+    return document_of(job, boxes, entries, math.fsum(times_s), written_once)
 
 
 def _results(job: Job, pool: Executor, at_once: int, progress: Progress) -> Iterator[slabs.Result]:
@@ -359,7 +403,8 @@ def witness_sets(stated: Property, boxes: Sets) -> Sets:
     return forbidden & (forbidden - 1) if stated.allowed is None else forbidden
 
 
-def _entry(result: slabs.Result) -> SlabEntry:
+def entry_of(result: slabs.Result) -> SlabEntry:
+    """Return the entry of a slab."""
     return SlabEntry(
         first=result.first,
         last=result.last,
@@ -385,31 +430,44 @@ def verdict_of(counts: CountsEntry) -> str:
     return VIOLATED if counts.violated else UNDECIDED if counts.undecided else SAFE
 
 
-def _document(
-    job: Job, boxes: Sets, entries: Sequence[SlabEntry], cpu_s: float, began: datetime, wall_s: float
+def document_of(
+    job: Job, boxes: Sets, entries: Sequence[SlabEntry], cpu_s: float, written_once: Mapping[str, Any]
 ) -> DecisionDocument:
-    counted = sum(entry.code_vectors for entry in entries)
-    counts = counts_of(job.stated, boxes)
-    if counted != job.partition.code_vectors or counts.undecided:
-        raise AssertionError(f"{counted} code vectors were decided, the domain has {job.partition.code_vectors}")
+    """Return the document that follows from the files of a decision, and from what is written once.
+
+    `boxes` are the sets of all boxes, `entries` those of all slabs in order, which took `cpu_s` together.
+    """
+    counts, counted = counts_of(job.stated, boxes), sum(entry.code_vectors for entry in entries)
     return DecisionDocument(
-        **dict(job.request),
-        harness={"version": __version__, "revision": revision()},
+        **(dict(job.request) | {"schema_number": FINISHED}),
+        **written_once,
         verdict=verdict_of(counts),
         counts=counts,
         slabs=entries,
         decisions_sha256=hashlib.sha256(boxes.tobytes()).hexdigest(),
         witnesses_sha256=hashlib.sha256((job.path / WITNESSES).read_bytes()).hexdigest(),
-        began=began.isoformat(timespec="seconds"),
-        wall_s=round(wall_s, 1),
         cpu_s=round(cpu_s, 1),
         code_vectors_per_s=round(counted / max(cpu_s, 1e-3)),
     )
 
 
-def write(job: Stated, document: StatedDocument) -> None:
-    """Write the document, which makes the decision finished."""
+def write(job: Stated, document: Finished, page: str) -> Finished:
+    """Write the page and, after everything else, the document, which makes the decision finished; return it."""
+    for left in job.path.rglob("*.part"):
+        left.unlink()
+    (job.path / REPORT).write_text(page, encoding="utf-8")
+    document = document.model_copy(update={"files": folder_sha256(job.path)})
     write_json(job.path / DOCUMENT, document)
+    return document
+
+
+def files_of(document: Mapping[str, Any]) -> set[str]:
+    """Return the names of the files in the folder of a finished decision, without the document."""
+    sets = {f"{SLABS}/{slab['first']:03d}.npz" for slab in document.get("slabs", ())} | {DECISIONS}
+    if document["method"] == BOUNDS:
+        sets = {"possible.npy", "reached.npy"}
+    stated = {f"{PROPERTY}/{name}" for name in document["property"]["sha256"]}
+    return {REQUEST, MODEL, WITNESSES, REPORT} | stated | sets
 
 
 def measured_speed(job: Job) -> float:

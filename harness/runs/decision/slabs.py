@@ -81,8 +81,12 @@ def slab_axis(partition: Partition) -> int:
 
 def codes_of_a_slab(partition: Partition, axis: int) -> int:
     """Return the number of codes of the slab axis in one slab."""
-    others = partition.code_vectors // partition.codes[axis].count
-    return max(1, min(CODES_OF_A_SLAB // others, -(-partition.codes[axis].count // 32)))
+    return min(most_codes(partition, axis), -(-partition.codes[axis].count // 32))
+
+
+def most_codes(partition: Partition, axis: int) -> int:
+    """Return the greatest number of codes of the slab axis in one slab."""
+    return max(1, CODES_OF_A_SLAB // (partition.code_vectors // partition.codes[axis].count))
 
 
 def tasks(

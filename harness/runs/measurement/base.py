@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from harness.analysis.timing import FEWEST_BASES
 from harness.boards.identity import BoardIdentity
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
@@ -20,6 +22,8 @@ from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Readings
 
 READINGS_FILE = "readings.npy"
+MOST_OF_HISTORY = 10
+"""Bases, with those of the history, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,34 @@ class Base:
     readings: Readings
 
 
-def read_all(paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked) -> tuple[Base, ...]:
-    """Read the base measurements; RequestError as of `read`, and for one that is named twice."""
+def read_all(
+    paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked, history: Sequence[Path] = ()
+) -> tuple[Base, ...]:
+    """Read the base measurements; RequestError as of `read`, and for one that is named twice.
+
+    Of fewer than FEWEST_BASES times, those in `history` that are of the same program follow: they show the noise.
+    """
     if len({path.resolve() for path in paths}) < len(paths):
         raise RequestError("--against names a measurement twice", "the noise is estimated from different measurements")
-    return tuple(read(path, board, plan, asked) for path in paths)
+    bases = [read(path, board, plan, asked) for path in paths]
+    named = {path.resolve() for path in paths}
+    if asked.quantity is Quantity.TIME and len(bases) < FEWEST_BASES:
+        for path in history:
+            if len(bases) < MOST_OF_HISTORY and path.resolve() not in named:
+                with suppress(RequestError):
+                    bases.append(read(path, board, plan, asked, bases[0].document.bundle.sha256))
+    return tuple(bases)
 
 
-def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
-    """Return a measurement of the same parts of the same model.
+def read(path: Path, board: Profile, plan: Plan, asked: Asked, bundle: str | None = None) -> Base:
+    """Return a measurement of the same parts of the same model, and of this bundle if one is named.
 
     RequestError if it measured something else, its outputs were wrong, or its files were changed.
     """
     try:
         document = MeasurementDocument.view(read_document(path / "run.json"))
+        if bundle and document.bundle.sha256 != bundle:
+            raise RequestError(f"--against {path}: it is of another program", "compare measurements of the same thing")
         _require_same(path, document, board, plan, asked)
         _require_whole(path, document, asked)
         if file_sha256(path / READINGS_FILE) != document.readings.sha256:

@@ -146,7 +146,7 @@ def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mappin
     ]
     if asked.quantity is not Quantity.TIME:
         return "; ".join([f"{asked.quantity.value} were counted, no time was measured", *stand_ins])
-    virtual = ["the board is a virtual machine, whose times are those of two schedulers"]
+    virtual = ["the board is a virtual machine, whose times depend on its host"]
     return "; ".join([*stand_ins, *(virtual if "virtual_machine" in environment else [])])
 
 
@@ -204,7 +204,17 @@ def against(content: Content, readings: Readings, bases: Sequence[Base]) -> dict
         }
         for base in bases
     ]
-    return found | {"base": runs[0], "history": runs[1:], "changed": changed(bases[0].document, document)}
+    found |= {"base": runs[0], "history": runs[1:], "changed": changed(bases[0].document, document)}
+    if counted:
+        return found
+    groups = {
+        "runs": [base.folder.name for base in bases],
+        "boots": [getattr(base.document.board, "boot_id", "") for base in bases],
+        "days": [base.document.started[:10] for base in bases],
+    }
+    medians = np.array([np.median(base.readings, axis=0) for base in bases])
+    new = {"boots": getattr(document.board, "boot_id", ""), "days": document.started[:10]}
+    return found | {"levels": statistics.levels(medians, groups), "limits": statistics.limits(groups, new)}
 
 
 def _of_the_network(readings: Readings, document: MeasurementDocument) -> statistics.Readings:
@@ -224,7 +234,8 @@ def judge(content: Content) -> tuple[str, str]:
     if document.measured.unit == "instructions" and (found := _variation(document.parts)):
         return found
     if compared and compared.regressed:
-        return "regressed", f"slower than {compared.base.run}: {', '.join(compared.slower)}"
+        slower = f"slower than {compared.base.run}: {', '.join(compared.slower)}"
+        return "regressed", "; ".join((slower, *compared.limits))
     if compared and compared.too_noisy:
         return "inconclusive", f"{TOO_NOISY}: {'; '.join(_noisy_gates(compared))}"
     return "measured", headline(document)

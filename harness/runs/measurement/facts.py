@@ -124,7 +124,7 @@ def _cautions(document: MeasurementDocument, *, counted: bool) -> Iterator[str]:
     yield from (f"throttled: {sentence}" for sentence in state.throttled)
     yield from (f"a setting did not stay: {sentence}" for sentence in state.drifted)
     if machine := document.board.environment.get("virtual_machine"):
-        yield f"a virtual machine, whose times depend on two schedulers: {machine}"
+        yield f"a virtual machine, whose times depend on its host: {machine}"
     if measured.fifo_refused:
         yield f"SCHED_FIFO was refused, so the default scheduler was used: {measured.fifo_refused}"
     if not measured.memory_locked:

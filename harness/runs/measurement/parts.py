@@ -19,8 +19,8 @@ class MeasuredPart:
 
     `tasks` is the number of readings in a sum, which contains the cost of a reading that many times.
 
-    `alone` is true if processors compute the whole part.  If an item waits for a device or its simulation, the
-    instructions of the wait do not describe the network.
+    `alone` is true if processor cores compute the whole part, with a target's own code or with an engine's (LiteRT,
+    IREE).  If an item waits for a device or its simulation, the instructions of the wait do not describe the network.
     """
 
     name: str
@@ -74,10 +74,10 @@ def interval(plan: Plan, asked: Asked) -> str:
     counted = asked.quantity is not Quantity.TIME
     if asked.scope == "network" and not counted:
         stages = f", through {plan.depth} stages and all that lies between their ticks" if plan.depth > 1 else ""
-        return f"from the begin of the first task to the end of the last, hand-overs included{stages}"
+        return f"from the start of the first task to the end of the last, hand-overs included{stages}"
     shared = len(plan.tasks) > len(plan.network.layers) and asked.scope == "layer"
     together = "; of a layer that several items share, what they take together" if shared else ""
-    return f"the sum of the {asked.scope}'s tasks, without what items wait for each other{together}"
+    return f"the sum of the {asked.scope}'s tasks, without the times at which items wait for each other{together}"
 
 
 def _functions(tasks: Iterable[str]) -> str:
@@ -86,6 +86,5 @@ def _functions(tasks: Iterable[str]) -> str:
 
 def _part(name: str, function: str, items: Sequence[Item], where: Mapping[str, str], tasks: int) -> MeasuredPart:
     ran_on = " + ".join(dict.fromkeys(where[item.name] for item in items))
-    return MeasuredPart(
-        name, ran_on, function, all(targets.find(item.target).compiler() is None for item in items), tasks
-    )
+    alone = not any(targets.find(item.target).reports_times for item in items)
+    return MeasuredPart(name, ran_on, function, alone, tasks)

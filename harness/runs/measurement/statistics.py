@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from harness.analysis import timing
 from harness.analysis.timing import NotApplicable, NotGiven, Pwcet, Series, Verdict
+from harness.core.text import plural
 from harness.runs.measurement.parts import MeasuredPart
 
 TIMELINE_POINTS = 400
@@ -115,6 +116,34 @@ def against(
     parts = [{"name": name} | column for name, column in zip(names, columns, strict=True)]
     slower = of_verdict(parts, Verdict.SLOWER)
     return {"parts": parts, "regressed": bool(slower), "slower": slower, "too_noisy": too_noisy(parts)}
+
+
+def levels(medians: npt.NDArray[np.float64], groups: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return the deviation of the medians (runs, parts) between the groups that have two or more members.
+
+    `groups` has for runs, boots and days that of each run.
+    """
+    found = []
+    for between, names in groups.items():
+        rows = [medians[[index for index, name in enumerate(names) if name == own]].mean(axis=0) for own in {*names}]
+        if len(rows) > 1:
+            deviation = float((np.std(rows, axis=0, ddof=1) / np.maximum(np.mean(rows, axis=0), 1.0)).max())
+            found.append({"between": between, "count": len(rows), "deviation": deviation})
+    return found
+
+
+def limits(groups: Mapping[str, Sequence[str]], new: Mapping[str, str]) -> list[str]:
+    """Return which noise the gate does not contain: between runs, or between boots or days of the bases and `new`."""
+    bases = len(groups["runs"])
+    if bases < timing.FEWEST_BASES:
+        why = f"the gate contains no noise between runs, because it has {plural(bases, 'base')}"
+        how = f"name at least {timing.FEWEST_BASES} measurements with --against"
+        return [f"{why}: a shift of a few per cent may have no cause; {how}"]
+    return [
+        f"the gate contains no noise between {between}, because all bases are of one, and this measurement is not"
+        for between, names in groups.items()
+        if set(names) == {names[0]} != {new.get(between, names[0])}
+    ]
 
 
 def of_verdict(parts: Sequence[Mapping[str, Any]], verdict: Verdict) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -182,7 +183,7 @@ def _timed(call: Callable[[], object], seconds: float) -> Latency:
         begun = time.perf_counter_ns()
         call()
         times.append(time.perf_counter_ns() - begun)
-    return Latency(min(times), int(np.median(times)), len(times))
+    return Latency(min(times), statistics.median_low(times), len(times))
 
 
 Cells = dict[str, CellEntry]

@@ -30,7 +30,7 @@ except ImportError:  # a revision before the packages
     from harness import bundle, plan_folder as folder, profile
     generate = lambda plan: plan
 plan, boards, board, cache = sys.argv[1:]
-built = bundle.build(generate(folder.read(Path(plan))), profile.load(Path(boards)).board(board), Path(cache))
+built = bundle.build(generate(folder.read(Path(plan))), profile.load(Path(boards)).profiles[board], Path(cache))
 print(json.dumps([built.sha256, built.files, built.compiler, built.flags, built.inputs]))
 """
 
@@ -49,17 +49,32 @@ folder.write(made, plan_check.assess(made), there)
 print("null")
 """
 
-# Likewise, its reports by their names: run.json.
+# Likewise, its reports by their names: folder, name of the document.
 _REPORT = """\
 import json, sys
 from pathlib import Path
 from harness import report
-run = json.loads(Path(sys.argv[1]).read_text())
+folder, name = Path(sys.argv[1]), sys.argv[2]
+run = json.loads((folder / name).read_text())
 del run["files"]
 run.pop("content_sha256", None)
-measured = run.get("kind") == "measure"
-print(json.dumps(report.measurement(run) if measured else {
-    "report.html": report.html(run), "junit.xml": report.junit(run)}))
+if name == "wcet.json":
+    from harness.report import wcet
+    from harness.runs.wcet import WcetDocument
+    made = {"report.html": wcet.html(WcetDocument.read(folder / name))}
+elif name == "decide.json":
+    from harness.report import decision
+    from harness.runs.decision import bounded, entries, job
+    if job.is_by_bounds(folder):
+        text = decision.html_of_bounds(bounded.opened(folder), entries.BoundsDocument.read(folder / name))
+    else:
+        text = decision.html(job.opened(folder), entries.DecisionDocument.read(folder / name))
+    made = {"report.html": text}
+elif run.get("kind") == "measure":
+    made = report.measurement(run)
+else:
+    made = {"report.html": report.html(run), "junit.xml": report.junit(run)}
+print(json.dumps(made))
 """
 
 
@@ -107,7 +122,7 @@ def _here(evidence: Evidence, boards: Path, cache: Path) -> Built:
 
 
 def _profile(evidence: Evidence, boards: Path) -> Profile:
-    return targets.load_boards(boards).board(evidence.run["board"]["name"])
+    return targets.load_boards(boards).named(evidence.run["board"]["name"])
 
 
 def _there(evidence: Evidence, boards: Path, folder: Path) -> Built:
@@ -130,7 +145,7 @@ def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
 
     UncheckedError where that is not in the history of this checkout.
     """
-    made: dict[str, str] = by_its_revision(evidence, _REPORT, [evidence.path.absolute() / RUN], folder)
+    made: dict[str, str] = by_its_revision(evidence, _REPORT, [evidence.path.absolute(), evidence.name], folder)
     return made
 
 

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from jinja2 import TemplateError
 
+from harness.core.arrays import Array
 from harness.core.console import ProgressBar
 from harness.core.errors import BoardError, HarnessError, RequestError
+from harness.core.safe_io import load_array
 from harness.core.strict_json import spelled
 
+FORMER_WORDS = {
+    r"whichever of ([0-9,]+ vectors)": r"for all \1",
+    "^the vectors met float32 values, which are not counted": "coverage: not counted, because no layer has codes",
+    "^the vectors met ": "coverage: ",
+    "ties behind the input": "ties behind the first layer",
+    "^from the begin of": "from the start of",
+    "without what items wait for each other": "without the times at which items wait for each other",
+    "whose times are those of two schedulers": "whose times depend on its host",
+}
+"""Patterns of texts in documents of earlier revisions, and the words of this one."""
 ALMOST_NOTHING = 1e-12  # of a fraction that should be 0
 
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[ProgressBar]]
@@ -78,6 +92,21 @@ def is_valid(claims: Sequence[Claim]) -> bool | None:
     if any(each.state is ClaimState.WRONG for each in claims):
         return False
     return None if any(each.needed and each.state is ClaimState.UNCHECKED for each in claims) else True
+
+
+def reworded(value: Any) -> Any:
+    """Return a text of an earlier revision in the words of this one, and other values unchanged."""
+    for former, current in FORMER_WORDS.items() if isinstance(value, str) else ():
+        value = re.sub(former, current, value)
+    return value
+
+
+def array_of(path: Path) -> Array:
+    """Return the array of a .npy file; ContradictionError if it is none, or if other bytes are in the file."""
+    try:
+        return load_array(path)
+    except ValueError as error:
+        raise ContradictionError(f"{path.name}: {error}") from error
 
 
 def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""The files of a run: exactly the unchanged files that run.json lists."""
+"""The files of a folder of evidence: exactly the unchanged files that its document lists."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness import __version__
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
+from harness.core.installation import revision
 from harness.core.safe_io import read_document
-from harness.runs.folder import ENVELOPE, ChunkRecord, RunFolder, content_sha256
+from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, envelope_of
 from harness.runs.profile import CPU_FILES
 from harness.runs.profile import DOCUMENT as PROFILE
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed
@@ -28,21 +30,27 @@ _KNOWN = re.compile(
     r"(attempts\.jsonl|log\.txt|report\.html|junit\.xml|table\.tex|times\.csv|model\.onnx"
     r"|(stimuli|failing|readings|cpu|user|system|wrong-outputs)\.npy"
     r"|(request|proof|profile|wrong-outputs|run|run\.dsse)\.json"
-    r"|(plan|chunks|boards|reference|target)/.+|traces/([^/]+\.jsonl|vectors\.npy))"
+    r"|(plan|chunks|reference|target)/.+|boards/(\d{5}|traces|readings)\.json|traces/([^/]+\.jsonl|vectors\.npy))"
 )
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A finished run: its folder, its document."""
+    """Finished evidence: its folder, its document, which of a run is `run`, and the name of the document."""
 
     path: Path
     run: Mapping[str, Any]
+    name: str = RUN
 
     @property
     def measured(self) -> bool:
         """Return whether it is a measurement."""
         return self.run.get("kind") == "measure"
+
+    @property
+    def is_of_here(self) -> bool:
+        """Return whether the installed version of harness wrote it."""
+        return bool(self.run["harness"] == {"version": __version__, "revision": revision()})
 
     @cached_property
     def request(self) -> dict[str, Any]:
@@ -76,24 +84,51 @@ def how_to_finish(path: Path) -> str:
 
 
 def files(evidence: Evidence, progress: Progress) -> str:
-    """Check that the folder has exactly the files of run.json, with their SHA-256, run.json and the signature."""
-    recorded, found = evidence.run["files"], set(plain(evidence.path))
-    missing, added = recorded.keys() - found, found - recorded.keys() - {RUN, ENVELOPE}
+    """Check that a run has exactly the files of run.json, with their SHA-256, run.json and the signature."""
+    found = set(plain(evidence.path))
+    without_use = set() if PROFILE in found else found & {*CPU_FILES.values()}
+    written = {name for name in found - without_use if _KNOWN.fullmatch(name)}
+    chunks = {Path(name).stem for name in found if name.startswith("chunks/")}
+    empty = {"chunks"} | {f"{kind}/{name}" for kind in ("reference", "target") for name in chunks}
+    return require_files(evidence, evidence.run["files"], written, progress, empty)
+
+
+def require_files(
+    evidence: Evidence,
+    recorded: Mapping[str, str],
+    written: Collection[str],
+    progress: Progress | None = None,
+    empty: Collection[str] = (),
+) -> str:
+    """Check that the folder has exactly the recorded files, with their SHA-256, the document and the signature.
+
+    `written` are the names that the command of the evidence writes, `empty` the folders that may be empty.
+    """
+    found = set(plain(evidence.path)) - {evidence.name, envelope_of(evidence.name)}
+    missing = recorded.keys() - found
+    added = (found - recorded.keys()) | {f"{name}/" for name in empty_folders(evidence.path) if name not in empty}
     if missing or added:
         wrong = (f"missing: {listed(missing)}" if missing else "", f"added: {listed(added)}" if added else "")
         raise ContradictionError("; ".join(filter(None, wrong)))
-    without_use = set() if PROFILE in found else found & {*CPU_FILES.values()}
-    if unknown := without_use | {name for name in found if not _KNOWN.fullmatch(name)}:
-        raise ContradictionError(f"added, and listed: {listed(unknown)}; no run writes such a file")
+    if unknown := found - set(written):
+        raise ContradictionError(f"added, and listed: {listed(unknown)}; harness writes no such file into this folder")
     changed = []
-    with progress("hashing files", len(recorded)) as bar:
+    with progress("hashing files", len(recorded)) if progress else nullcontext() as bar:
         for name, sha256 in recorded.items():
             if file_sha256(evidence.path / name) != sha256:
                 changed.append(name)
-            bar.advance(1)
+            if bar:
+                bar.advance(1)
     if changed:
         raise ContradictionError(f"changed: {listed(changed)}")
-    return f"{len(recorded):,} files are those that {RUN} lists, without others"
+    return f"{len(recorded):,} files are those that {evidence.name} lists, without others"
+
+
+def empty_folders(folder: Path) -> Iterator[str]:
+    """Yield the names of all folders below a folder that have neither files nor folders."""
+    for path, folders, names in os.walk(folder, onerror=_not_seen):
+        if not folders and not names:
+            yield Path(path).relative_to(folder).as_posix()
 
 
 def plain(folder: Path) -> Iterator[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.core.errors import RequestError
-from harness.core.file_digest import file_sha256
+from harness.core.file_digest import file_sha256, folder_sha256
 from harness.core.safe_io import require_keys
 from harness.model import stream as streams
 from harness.model.network import Network
@@ -36,10 +36,10 @@ from harness.runs.job import Request
 from harness.runs.verification.board import profile_of
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
+from harness.runs.verification.revisions import SLACK, require_possible_time
 from harness.targets import codegen
 
 COMPARED_AT_ONCE = 100_000
-SLACK = timedelta(days=1)  # of clocks
 
 
 def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
@@ -94,6 +94,7 @@ def request(evidence: Evidence, made: Plan) -> str:
     require_equal(RUN, said, asked)
     require_equal("request.json, board,", asked["board"], made.board)
     _require_possible_times(run)
+    require_possible_time(evidence, run["started"])
     tried = max(1, len(said["attempts"]))
     return f"board {made.board}, tried {tried} x: request.json, attempts.jsonl, plan and {RUN} agree"
 
@@ -133,17 +134,11 @@ def plan(evidence: Evidence, made: Plan) -> str:
 
 def description(evidence: Evidence, written: Path) -> str:
     """Check that the folder of the plan is as it was `written` again from the plan, its net and picture included."""
-    found, wanted = (_hashes(folder) for folder in (RunFolder(evidence.path).plan, written))
+    found, wanted = (folder_sha256(folder) for folder in (RunFolder(evidence.path).plan, written))
     others = {name for name, _ in found.items() ^ wanted.items()}
     if others:
         raise ContradictionError(f"plan/ has what the plan does not give, or lacks it: {listed(others)}")
     return f"{len(wanted)} files in plan/ are those that the plan gives"
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of all files below a folder by their names."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
 def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def questions(evidence: Evidence, plan: Plan) -> str:
     require_equal(f"{PROOF}, claims,", said, wanted)
     ran_on = [item["ran_on"] for item in evidence.run["plan"]["items"]]
     taken = proof.of_plan(plan, ran_on, all_floats=request["floats"] == "all")
+    taken += composition.untried(claim.get("observed") for claim in found["claims"])
     require_equal(f"{PROOF}, assumptions,", found["assumptions"], taken)
     return f"{len(wanted)} claims under {len(taken)} assumptions are all the questions about this plan"
 

@@ -15,7 +15,6 @@ from harness.analysis.compare import compare
 from harness.analysis.local import LocalResult
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.core.safe_io import load_array
 from harness.core.text import plural
 from harness.execution import dumps
 from harness.model.network import Network
@@ -30,7 +29,15 @@ from harness.runs.chunks import Chunk
 from harness.runs.counterexample import FILE, case, first_difference, has_none
 from harness.runs.document import Shown, changed_vectors, results
 from harness.runs.folder import ChunkRecord, RunFolder
-from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
+from harness.runs.verification.claims import (
+    ContradictionError,
+    Progress,
+    UncheckedError,
+    array_of,
+    listed,
+    require_equal,
+    reworded,
+)
 from harness.runs.verification.folder import RUN, Evidence
 
 LAST_DIGITS = 1e-9
@@ -233,7 +240,8 @@ def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
     found = results(plan, ran_on, outputs.vectors.count, shown)
     if "effect" not in run:  # earlier versions did not write it
         found.pop("effect")
-    require_equal(RUN, {key: run.get(key) for key in found}, found)
+    coverage = run["coverage"] | {"text": reworded(run["coverage"]["text"])}
+    require_equal(RUN, {key: run.get(key) for key in found} | {"coverage": coverage}, found)
     return f"{run['verdict']}: {run['reason']}"
 
 
@@ -246,13 +254,17 @@ def _observed(outputs: Outputs) -> dict[str, Any] | None:
     asked, run = outputs.evidence.request, outputs.evidence.run
     traces = outputs.evidence.path / "traces"
     size = sum(path.stat().st_size for path in traces.glob("*.jsonl"))
+    made = tracing.perturbations(outputs.plan, asked["trace"], asked["seed"])
+    expected = {tracing.VECTORS_FILE, *(perturbation.file for perturbation in made)}
+    if others := {path.name for path in traces.glob("*")} - expected:
+        raise ContradictionError(f"traces/ has files of no trace that was asked for: {listed(others)}")
     if not asked["trace"] and size:
         raise ContradictionError("request.json asks for no traces, and there are some")
     if not asked["trace"] or (run["conformance"] is None and run["verdict"] == "differs"):
         return None
     if asked["trace"] > size:
         raise ContradictionError(f"request.json asks for {asked['trace']:,} executions, more than the traces can have")
-    _require_first_vectors(outputs, load_array(traces / tracing.VECTORS_FILE))
+    _require_first_vectors(outputs, array_of(traces / tracing.VECTORS_FILE))
     found = tracing.kept(outputs.plan, traces, asked["trace"], asked["seed"])
     if "vectors" not in (run["conformance"] or found):  # an earlier version traced blocks
         require_equal("traces, vectors", found.pop("vectors"), min(outputs.plan.block, outputs.vectors.count))
@@ -281,7 +293,7 @@ def failing(outputs: Outputs) -> str:
         return "none, because nothing differs"
     layer, difference = first
     whole = outputs.vectors.chunk(difference.vector, difference.vector + 1)
-    vector = np.array(load_array(path)) if path.exists() else whole
+    vector = np.array(array_of(path)) if path.exists() else whole
     right = SpecificationReference(outputs.plan.network).activations(vector)[layer][0, said["unit"]]
     found = case(outputs.plan.network, layer, difference.vector, vector)
     found |= {"expected": right.item(), "file": FILE if path.exists() else None}

@@ -10,14 +10,18 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.core.installation import SOURCES, git, is_committed
-from harness.runs.verification.claims import UncheckedError
+from harness.core.installation import CHANGED, SOURCES, git, is_committed
+from harness.runs.verification.claims import ContradictionError, UncheckedError
 from harness.runs.verification.folder import RUN, Evidence
 
 TIMEOUT_S = 1800.0
+COMMIT = re.compile(r"(?:^|-g)([0-9a-f]{7,40})$")
+SLACK = timedelta(days=1)  # of clocks that were never set
+ACCURACY = timedelta(minutes=1)  # of clocks that are set
 LATER = "simulators"  # earlier revisions have them in kernels
 
 
@@ -46,6 +50,27 @@ def by_its_revision(evidence: Evidence, program: str, arguments: Sequence[Path |
     return json.loads(done.stdout)
 
 
+def require_possible_time(evidence: Evidence, began: str) -> str:
+    """Require that evidence was begun after the commit of its revision and is not from the future.
+
+    `began` is a time of ISO 8601.  UncheckedError if it is earlier by less than SLACK, ContradictionError if by more.
+    """
+    moment, revision = datetime.fromisoformat(began), str(evidence.run["harness"]["revision"]).removesuffix(CHANGED)
+    if moment > datetime.now(UTC) + SLACK:
+        raise ContradictionError(f"{evidence.name} has the time {began}, which is in the future")
+    named = COMMIT.search(revision)
+    seconds = git("show", "--no-patch", "--format=%ct", f"{named[1]}^{{commit}}") if named else None
+    if seconds is None:
+        return f"begun {began}; the commit of its revision is not here"
+    committed = datetime.fromtimestamp(int(seconds), UTC)
+    if moment < committed - ACCURACY:
+        said = f"{evidence.name} was begun {began}, before the commit of its revision, {committed:%Y-%m-%dT%H:%M:%SZ}"
+        if moment < committed - SLACK:
+            raise ContradictionError(said)
+        raise UncheckedError(f"{said}: a clock was wrong, or the file was edited")
+    return f"begun {began}, after the commit of its revision"
+
+
 def commit(evidence: Evidence) -> str:
     """Return the commit that the run names; UncheckedError if it names none, had changes, or is not here."""
     recorded = evidence.run["harness"]["revision"]
@@ -59,7 +84,7 @@ def commit(evidence: Evidence) -> str:
             f"made by {recorded}, with changed files: no revision has its sources, so it cannot be verified; "
             "commit the changes, or install harness again, and run it again"
         )
-    match = re.search(r"(?:^|-g)([0-9a-f]{7,40})$", str(recorded))
+    match = COMMIT.search(str(recorded))
     if not match:
         raise UncheckedError(f"{RUN} names no revision: {recorded!r}")
     if git("merge-base", "--is-ancestor", match[1], "HEAD") is None:

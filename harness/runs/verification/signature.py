@@ -1,4 +1,4 @@
-"""Signatures of a run."""
+"""Signatures of evidence."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from securesystemslib.dsse import Envelope
 
 from harness.boards.keys import fingerprint
 from harness.core.errors import RequestError
-from harness.runs.folder import ENVELOPE
+from harness.runs.folder import envelope_of
 from harness.runs.signing import PAYLOAD_TYPE, is_signed_by, parse, signers, statement
 from harness.runs.verification.claims import ContradictionError, UncheckedError
-from harness.runs.verification.folder import RUN
 
 LARGEST_ENVELOPE = 1 << 20
 
 
-def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
-    """Check that the envelope states this run.json and is signed with the private key of `key`."""
-    path = folder / ENVELOPE
+def signed(document: Path, key: Ed25519PublicKey | None) -> str:
+    """Check that the envelope beside a document states it, and is signed with the private key of `key`."""
+    path = document.with_name(envelope_of(document.name))
     if not path.exists():
         if key is None:
             raise UncheckedError("it is not signed")
-        raise ContradictionError(f"it is not signed: there is no {ENVELOPE}")
+        raise ContradictionError(f"it is not signed: there is no {path.name}")
     envelope = _read(path)
     if envelope.payload_type != PAYLOAD_TYPE:
-        raise ContradictionError(f"{ENVELOPE} is of type {envelope.payload_type!r}, a statement of {PAYLOAD_TYPE}")
-    if envelope.payload != statement((folder / RUN).read_bytes()):
-        raise ContradictionError(f"{ENVELOPE} states another run than {RUN}")
+        raise ContradictionError(f"{path.name} is of type {envelope.payload_type!r}, a statement of {PAYLOAD_TYPE}")
+    if envelope.payload != statement(document.read_bytes(), document.name):
+        raise ContradictionError(f"{path.name} states another document than {document.name}")
     names = ", ".join(signers(envelope))
     if key is None:
         named = f"names {names}" if names else "has no signature"

@@ -11,9 +11,7 @@ from typing import Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from harness import __version__
 from harness.core.errors import HarnessError
-from harness.core.installation import revision
 from harness.operators.counters import LayerCoverage
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
@@ -43,12 +41,12 @@ AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were m
 class Wanted:
     """Scope of a verification: key of the signature, share of the reference, bundle, profiles.
 
-    `render` writes the reports of a document, by their names, as `harness.report.reports` does.
+    `render` writes the reports of a document in its folder, by their names, as `harness.report.reports` does.
     `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
     """
 
     boards: Path
-    render: Callable[[Mapping[str, Any]], Mapping[str, str]]
+    render: Callable[[Mapping[str, Any], Path], Mapping[str, str]]
     key: Ed25519PublicKey | None = None
     reference: Literal["all", "chunk", "none"] = "all"
     rebuild: bool = True
@@ -77,20 +75,20 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     yield claim("board", lambda: board.board(evidence, wanted.emulator_key))
     yield claim("model", lambda: inputs.model(evidence, plan.network))
     yield claim("plan", lambda: inputs.plan(evidence, plan))
-    yield claim("description", lambda: _description(evidence, plan))
+    yield claim("description", lambda: description(evidence, plan))
     yield claim("vectors", lambda: inputs.vectors(evidence, vectors, plan.network, progress), needed=False)
     if evidence.measured:
         yield from _of_measurement(Measurement(evidence, plan, vectors), wanted, progress)
     else:
         yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
     yield claim("sources", lambda: _sources(evidence))
-    yield claim("reports", lambda: _reports(evidence, wanted))
+    yield claim("reports", lambda: reports(evidence, wanted))
     with tempfile.TemporaryDirectory() as scratch:
         yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
         if evidence.run.get("proof"):
             needed = _is_rebuilt(evidence, Path(scratch))
             yield claim("structure", lambda: _structure(evidence, plan, Path(scratch)), needed=needed)
-    yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
+    yield claim("signature", lambda: signed(evidence.path / RUN, wanted.key), needed=wanted.key is not None)
 
 
 def _of_run(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
@@ -157,29 +155,28 @@ def _outputs(subject: Measurement, progress: Progress, *, again: bool) -> str:
     return measured.outputs(subject, progress)
 
 
-def _reports(evidence: Evidence, wanted: Wanted) -> str:
-    """Check the reports: written again from run.json, here or by its revision, they have the same bytes."""
+def reports(evidence: Evidence, wanted: Wanted) -> str:
+    """Check the reports: written again from the document, here or by its revision, they have the same bytes."""
     document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
-    made = wanted.render(document)
+    made = wanted.render(document, evidence.path)
     if not (others := _unlike(evidence, made)):
-        return f"{', '.join(made)} follow from {RUN}"
-    if _is_of_here(evidence):
-        raise ContradictionError(f"{listed(others)}: not what {RUN} gives")
+        return f"{', '.join(made)} follow from {evidence.name}"
+    if evidence.is_of_here:
+        raise ContradictionError(f"{listed(others)}: not what {evidence.name} gives")
     with tempfile.TemporaryDirectory() as scratch:
         made = bundle.reports(evidence, Path(scratch))
     if others := _unlike(evidence, made):
-        raise ContradictionError(f"{listed(others)}: not what {_name(evidence.run['harness'])} makes of {RUN}")
-    return f"{', '.join(made)} follow from {RUN}, as {_name(evidence.run['harness'])} writes them"
+        raise ContradictionError(
+            f"{listed(others)}: not what {_name(evidence.run['harness'])} makes of {evidence.name}"
+        )
+    return f"{', '.join(made)} follow from {evidence.name}, as {_name(evidence.run['harness'])} writes them"
 
 
 def _unlike(evidence: Evidence, made: Mapping[str, str]) -> list[str]:
-    """Return the names of the reports that are others than these."""
-    return [name for name, text in made.items() if (evidence.path / name).read_text(encoding="utf-8") != text]
-
-
-def _is_of_here(evidence: Evidence) -> bool:
-    """Return whether the installed version of harness wrote the evidence."""
-    return bool(evidence.run["harness"] == {"version": __version__, "revision": revision()})
+    """Return the names of the reports that are others than these; one may be missing that no list of files names."""
+    listed_files = evidence.run.get("files", {})
+    there = [name for name in made if name in listed_files or (evidence.path / name).exists()]
+    return [name for name in there if (evidence.path / name).read_text(encoding="utf-8") != made[name]]
 
 
 def _as_written(evidence: Evidence, check: Callable[[], str]) -> str:
@@ -187,7 +184,7 @@ def _as_written(evidence: Evidence, check: Callable[[], str]) -> str:
     try:
         return check()
     except ContradictionError as error:
-        if _is_of_here(evidence):
+        if evidence.is_of_here:
             raise
         raise UncheckedError(f"{error}; it was written by {_name(evidence.run['harness'])}") from error
 
@@ -196,7 +193,7 @@ def _name(harness: Mapping[str, Any]) -> str:
     return f"harness {harness['version']} ({harness['revision']})"
 
 
-def _description(evidence: Evidence, plan: Plan) -> str:
+def description(evidence: Evidence, plan: Plan) -> str:
     """Check the plan's folder, written again here, or by the run's revision if this one words it otherwise."""
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch) / "here"
@@ -204,7 +201,7 @@ def _description(evidence: Evidence, plan: Plan) -> str:
         try:
             return inputs.description(evidence, here)
         except ContradictionError:
-            if _is_of_here(evidence):
+            if evidence.is_of_here:
                 raise
         return inputs.description(evidence, bundle.description(evidence, Path(scratch)))
 

@@ -27,11 +27,23 @@ from harness.targets.iree.settings import IreeSettings
 
 PACKAGE, VERSION = "iree-base-compiler", "3.13.0"
 HERE = Path(__file__).parent
+CPUINFO = Path("/proc/cpuinfo")
 LONGEST_S = 600.0
 DEVICE = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
 ORDER = ("--iree-llvmcpu-reassociate-fp-reductions=false",)  # from --iree-opt-level=O2 on, sums have another order
 DIRECT = ("--iree-hal-memoization=false", "--iree-hal-indirect-command-buffers=false")  # the form that `schedule` reads
 STATIC = ("--iree-llvmcpu-link-embedded=false", "--iree-llvmcpu-link-static", "--output-format=vm-c")
+LEVELS = {
+    "x86-64-v2": "cx16 lahf_lm popcnt ssse3 sse4_1 sse4_2",
+    "x86-64-v3": "abm avx avx2 bmi1 bmi2 f16c fma movbe",
+    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
+"""LLVM's names of x86-64 processors, each with the flags in /proc/cpuinfo that it needs beyond the one before."""
+FEATURES = {"avx512_vnni": "avx512vnni", "avx512vbmi": "avx512vbmi", "avx512_vbmi2": "avx512vbmi2"}
+"""Further flags, as LLVM names them, whose instructions the decoder of machine code (capstone 5) knows.
+
+It does not know AVX-VNNI, AVX512-FP16, AMX and AVX10, so that their code cannot be checked.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,12 +71,28 @@ def processor_of(profile: Profile) -> Processor:
     settings = profile.settings("iree", IreeSettings)
     machine = platform.machine() if profile.local else "aarch64"
     cpu = settings.cpu or ("host" if profile.local else "generic")
-    return Processor(f"{machine}-linux-gnu", cpu, settings.features)
+    features = settings.features
+    if cpu == "host" and machine == "x86_64":
+        cpu, known = x86_64_host(CPUINFO.read_text(encoding="utf-8"))
+        features = ",".join(filter(None, (*known, features)))
+    return Processor(f"{machine}-linux-gnu", cpu, features)
+
+
+def x86_64_host(cpuinfo: str) -> tuple[str, list[str]]:
+    """Return LLVM's processor and features for the text of /proc/cpuinfo, as far as the decoder knows them."""
+    line = next((each for each in cpuinfo.splitlines() if each.startswith("flags")), "")
+    flags = set(line.split())
+    cpu = "x86-64"
+    for level, needed in LEVELS.items():
+        if not flags >= set(needed.split()):
+            return cpu, []
+        cpu = level
+    return cpu, [f"+{feature}" for flag, feature in FEATURES.items() if flag in flags]
 
 
 def _host() -> str:
     """Return a hash of the lines of /proc/cpuinfo that say what instructions this machine has."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     kinds = ("flags", "Features", "model name", "CPU part", "CPU implementer")
     return hashlib.sha256("\n".join(sorted({each for each in lines if each.startswith(kinds)})).encode()).hexdigest()
 

@@ -59,6 +59,7 @@ def generate(item: str, launches: Sequence[Launch], fold: int = 1) -> ItemCode:
         device=f"{item}_device",
         reread=f"{item}_reread",
         kernels=kernels,
+        kernel_names={_name(launch): (made.name,) for launch, made in zip(launches, kernels, strict=True)},
         objects={f"{item}_vitis": ITEM} | {_name(launch): LAUNCH for launch in launches},
     )
 

@@ -11,15 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from tests.support import builders
 from tests.support.cli.command import User
+from tests.support.decide.domains import random_domain
 
 LAYERS = (4, 6, 3)
 ON_HOST = ("--board", "host", "--items", "c,c")
 RUN = ("--vectors", "300", "--chunk", "100", "--trace", "12")
 PROVE = ("--vectors", "300", "--floats", "thresholds")
 MEASURE = ("--samples", "500")
+ON_CORES = ("--board", "kv260", "--items", "c,c")
+CODES = 40
+"""Codes of each of the three inputs of a decision."""
 BASES = {
     "run": "a run on the board `host`: identical",
     "wrong": "the same with a kernel that rounds half away from zero: differs",
@@ -31,6 +36,11 @@ BASES = {
     "proof": "a proof on `host`: holds",
     "refuted": "a proof of the wrong kernel: fails",
     "emulated": "a run on an emulated board: identical",
+    "decision": "a decision of a property of another network for every code vector: violated",
+    "bounded_decision": "a decision of the same property with `--bounds`",
+    "bounds": "bounds of that network on an emulated board",
+    "profile": "a profile of the network on `host`",
+    "case": "an assurance case with that decision and these bounds",
 }
 
 
@@ -111,6 +121,59 @@ class Bases:
     def emulated(self) -> Path:
         """Return a run on an emulated board."""
         return self._made("run", "--board", "kv260", "--items", "c,c", *RUN)
+
+    @cached_property
+    def domain(self) -> Path:
+        """Return a model with a property beside it."""
+        return self._domain("domain")
+
+    @cached_property
+    def decision(self) -> Path:
+        return self._of_domain("decide", code=1)
+
+    @cached_property
+    def bounded_decision(self) -> Path:
+        return self._of_domain("decide", "--bounds", code=1)
+
+    @cached_property
+    def other_decision(self) -> Path:
+        """Return a decision of the same property of a network with other weights."""
+        return self._of("decide", model=self._domain("other_domain", other_weights=True), code=1)
+
+    @cached_property
+    def bounds(self) -> Path:
+        """Return the bounds of a program."""
+        return self._of_domain("wcet", *ON_CORES, "--core", "none")
+
+    @cached_property
+    def profile(self) -> Path:
+        return self._made("profile", *ON_HOST, "--samples", "300")
+
+    @cached_property
+    def case(self) -> Path:
+        """Return a case with the decision and the bounds."""
+        evidence = ("--evidence", str(self.decision), "--evidence", str(self.bounds))
+        return self._of_domain("case", "build", *ON_CORES, "--no-run", *evidence)
+
+    def _domain(self, name: str, *, other_weights: bool = False) -> Path:
+        folder = self.user.folder / name
+        folder.mkdir()
+        domain = random_domain(1, codes=CODES, argmax=True, float_output=True)
+        if other_weights:
+            weights = next(each for each in domain.model.graph.initializer if each.name == "layer_1_weights")
+            weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights)[::-1].copy(), weights.name))
+        model, stated = domain.write(folder, property="robust", axes=domain.axes())
+        stated.rename(model.with_name("net.property.yaml"))
+        return model
+
+    def _of_domain(self, *command: str, code: int = 0) -> Path:
+        return self._of(*command, model=self.domain, code=code)
+
+    def _of(self, *command: str, model: Path, code: int) -> Path:
+        ended = self.user.harness(*command, "--model", str(model), "--json", **self.environment)
+        if ended.code != code:
+            raise AssertionError(f"harness {' '.join(command)} ended with {ended.code}: {ended.err}")
+        return Path(ended.document["case" if command[0] == "case" else "run"])
 
     def _model(self, name: str, seed: int) -> Path:
         path = self.user.folder / f"{name}.onnx"

@@ -14,11 +14,11 @@ import pytest
 
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
-from harness.runs.folder import ENVELOPE
+from harness.runs.folder import envelope_of
 from harness.targets import bundle
 from harness.targets.bundle import Recipe
 from tests.campaigns.forgeries.bases import Bases
-from tests.campaigns.forgeries.forger import forge
+from tests.campaigns.forgeries.forger import document_in, forge
 from tests.campaigns.forgeries.forgery import Forgery
 from tests.support.objects import searched_once
 
@@ -70,7 +70,8 @@ def verified(bases: Bases, run: Path, *, with_key: bool = False) -> Seen:
         return Seen(code, (), out)
     found = json.loads(out)["claims"]
     against = [claim for claim in found if claim["state"] == "not ok" or (claim["needed"] and claim["state"] != "ok")]
-    return Seen(code, tuple(claim["claim"] for claim in against), against[0]["text"] if against else "")
+    claims = dict.fromkeys(claim["claim"].partition(" ")[0] for claim in against)  # "leaf" without its name
+    return Seen(code, tuple(claims), against[0]["text"] if against else "")
 
 
 def signed(bases: Bases, run: Path) -> bool:
@@ -83,7 +84,8 @@ def signed(bases: Bases, run: Path) -> bool:
 
 
 def _envelope(run: Path) -> bytes | None:
-    return (run / ENVELOPE).read_bytes() if (run / ENVELOPE).exists() else None
+    path = run / envelope_of(document_in(run).name)
+    return path.read_bytes() if path.exists() else None
 
 
 def command(bases: Bases, *arguments: str) -> tuple[int, str]:

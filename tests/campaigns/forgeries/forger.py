@@ -15,8 +15,12 @@ from harness import report
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
 from harness.operators.counters import Met, Quantity
+from harness.report import case as case_pages
 from harness.runs import document
-from harness.runs.folder import ENVELOPE, RunFolder, content_sha256, write_json
+from harness.runs.cases import build
+from harness.runs.cases.entries import CaseDocument
+from harness.runs.cases.entries import content_sha256 as content_of_case
+from harness.runs.folder import RunFolder, content_sha256, envelope_of, write_json
 from harness.runs.verification import inputs
 from harness.runs.verification.folder import RUN, read
 from harness.runs.verification.verify import AFTERWARDS
@@ -25,6 +29,7 @@ Document: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[Path], object]
 Edit: TypeAlias = Callable[[Document], object]
 REQUEST, PROOF, ATTEMPTS = "request.json", "proof.json", "attempts.jsonl"
+CASE, DOCUMENTS = "case.json", ("run.json", "decide.json", "wcet.json", "case.json")
 
 
 def forge(base: Path, target: Path, change: Change) -> None:
@@ -39,6 +44,16 @@ def edit(path: Path, how: Edit) -> None:
     document = json.loads(path.read_text(encoding="utf-8"))
     how(document)
     write_json(path, document)
+
+
+def document_in(folder: Path) -> Path:
+    """Return the document of evidence."""
+    return next(folder / name for name in DOCUMENTS if (folder / name).exists())
+
+
+def in_document(how: Edit) -> Change:
+    """Return a change of the document of evidence."""
+    return lambda folder: edit(document_in(folder), how)
 
 
 def in_run(how: Edit) -> Change:
@@ -101,6 +116,9 @@ def all_of(*changes: Change) -> Change:
 
 def redo(folder: Path) -> None:
     """Make the hashes of dumps, vectors and readings again, the reports, and the list of files."""
+    if document_in(folder).name != RUN:
+        redo_pages(folder)
+        return
     for path in (folder / "chunks").glob("*.json"):
         _hash_dumps(folder, path)
     edit(folder / RUN, lambda run: _hash_arrays(folder, run))
@@ -108,6 +126,19 @@ def redo(folder: Path) -> None:
     with suppress(ValueError, LookupError, TypeError):  # a report shows no contradiction: then the old one stays
         for name, text in _reports(run).items():
             (folder / name).write_text(text, encoding="utf-8")
+    rehash(folder)
+
+
+def redo_pages(folder: Path) -> None:
+    """Make the pages and the list of files again of a decision, of bounds or of a case."""
+    name = document_in(folder).name
+    if name == CASE:
+        case = CaseDocument.read(folder / name)
+        pages = case_pages.pages(case) | build.texts_of(case)
+    else:
+        pages = report.reports(json.loads((folder / name).read_text(encoding="utf-8")), folder)
+    for page, text in pages.items():
+        (folder / page).write_text(text, encoding="utf-8")
     rehash(folder)
 
 
@@ -140,8 +171,14 @@ def _reports(run: Mapping[str, Any]) -> dict[str, str]:
 def rehash(folder: Path) -> None:
     """Make the list of files and the hash of the content again."""
     names = (p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink())
-    files = {name: file_sha256(folder / name) for name in names if name not in {RUN, ENVELOPE}}
-    edit(folder / RUN, lambda run: run.update(files=files, content_sha256=content_sha256(files)))
+    own = document_in(folder)
+    files = {name: file_sha256(folder / name) for name in names if name not in {own.name, envelope_of(own.name)}}
+    edit(own, lambda listed: listed.update(files=files))
+    if own.name == RUN:
+        edit(own, lambda run: run.update(content_sha256=content_sha256(files)))
+    if own.name == CASE:
+        case = CaseDocument.read(own)
+        own.write_bytes(build.canonical(case.model_copy(update={"content_sha256": content_of_case(case)})))
 
 
 def conclude(folder: Path) -> None:

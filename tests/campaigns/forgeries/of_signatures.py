@@ -9,13 +9,22 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from harness.boards.keys import fingerprint
-from harness.runs.folder import ENVELOPE, write_json
+from harness.runs.folder import envelope_of, write_json
 from harness.runs.signing import PAYLOAD_TYPE, private_key, public_key, statement
-from harness.runs.verification.folder import RUN
 from tests.campaigns.forgeries.bases import Bases
-from tests.campaigns.forgeries.forger import Change, Document, all_of, in_run, in_text, redo
+from tests.campaigns.forgeries.forger import (
+    Change,
+    Document,
+    all_of,
+    document_in,
+    in_document,
+    in_run,
+    in_text,
+    redo,
+)
 from tests.campaigns.forgeries.forgery import Using, forgeries
 
+ENVELOPE = envelope_of("run.json")
 FORGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
@@ -36,10 +45,10 @@ def envelope(how: Callable[[Document], object] = lambda _: None, *then: Change, 
 
     def make(bases: Bases) -> Change:
         def change(folder: Path) -> None:
-            source = bases.folder(of) if of else folder
-            document = signed(statement((source / RUN).read_bytes()), private_key(bases.key))
+            source = document_in(bases.folder(of) if of else folder)
+            document = signed(statement(source.read_bytes(), source.name), private_key(bases.key))
             how(document)
-            write_json(folder / ENVELOPE, document)
+            write_json(folder / envelope_of(document_in(folder).name), document)
 
         return all_of(change, *then)
 
@@ -51,9 +60,10 @@ def by_forger(how: Callable[[Document, str], object] = lambda _d, _n: None) -> U
 
     def make(bases: Bases) -> Change:
         def change(folder: Path) -> None:
-            document = signed(statement((folder / RUN).read_bytes()), FORGER)
+            source = document_in(folder)
+            document = signed(statement(source.read_bytes(), source.name), FORGER)
             how(document, fingerprint(public_key(Path(f"{bases.key}.pub"))))
-            write_json(folder / ENVELOPE, document)
+            write_json(folder / envelope_of(source.name), document)
 
         return change
 
@@ -78,7 +88,25 @@ def call_hardware(document: Document) -> None:
 
 changed = in_run(lambda run: run.update(command=["harness", "run", "--board", "xavier"]))
 
-FORGERIES = forgeries(
+older = all_of(in_document(lambda document: document.update(wall_s=1.0)), redo)
+OF_OTHERS = forgeries(
+    "signature",
+    {
+        "a decision with the laboratory's signature of a run": ("decision", envelope(of="run")),
+        "a decision that was changed after it was signed": ("decision", envelope(lambda _: None, older)),
+        "a decision with a signature of the forger": ("decision", by_forger()),
+        "a decision by bounds with a signature of the forger": ("bounded", by_forger(name_laboratory)),
+        "bounds with the laboratory's signature of a decision": ("bounds", envelope(of="decision")),
+        "bounds that were changed after they were signed": ("bounds", envelope(lambda _: None, older)),
+        "bounds with a signature of the forger": ("bounds", by_forger()),
+        "a profile with a signature of the forger": ("profile", by_forger()),
+        "a case with a signature of the forger": ("case", by_forger(name_laboratory)),
+        "a case with the laboratory's signature of bounds": ("case", envelope(of="bounds")),
+    },
+    redone=False,
+    needs_key=True,
+)
+OF_RUNS = forgeries(
     "signature",
     {
         "the laboratory's signature of another run": ("run", envelope(of="stand_in")),
@@ -99,3 +127,4 @@ FORGERIES = forgeries(
     redone=False,
     needs_key=True,
 )
+FORGERIES = [*OF_RUNS, *OF_OTHERS]

@@ -12,10 +12,10 @@ from tests.campaigns.forgeries.forgeries import KINDS
 PAGE = ROOT / "docs" / "forgeries.md"
 INTRODUCTION = """# Which forged evidence is rejected
 
-A forgery is a run folder that claims something false. Each forgery on this page changes a valid run. The forger is
-competent: after the change, this program's own code writes the hashes of dumps, vectors and readings again, the list
-of files, `content_sha256` and the reports, and, if it helps the forger, verdict and reason. Only a remaining
-contradiction can reveal the forgery.
+A forgery is a folder of evidence that claims something false. Each forgery on this page changes a valid run, decision,
+profile or case, or valid bounds. The forger is competent: after the change, this program's own code writes the hashes
+of dumps, vectors and readings again, the list of files, `content_sha256` and the reports, and, if it helps the forger,
+verdict and reason. Only a remaining contradiction can reveal the forgery.
 
 `harness verify` and `harness sign` check each folder, both with their defaults:
 
@@ -24,7 +24,7 @@ contradiction can reveal the forgery.
 - `sign` must refuse.
 - A claim that is only "not checked" while `verify` ends with 0 counts as a hole.
 
-[Check and sign the evidence of a run](check-evidence.md) explains the claims. `python -m tests.campaigns.forgeries`
+[Check and sign evidence](check-evidence.md) explains the claims. `python -m tests.campaigns.forgeries`
 wrote this page.
 """
 SIGNATURES = """Here the run is valid and the envelope is false. `verify` gets `--key`, the public key of the

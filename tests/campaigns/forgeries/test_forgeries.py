@@ -21,14 +21,15 @@ from tests.campaigns.forgeries.page import PAGE
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 
-QUICK = {"run", "stand_in"}
+QUICK = {"run", "stand_in", "decision", "bounds"}
 OF_WRONG = {"`identical` over dumps that differ", "a wrong kernel under a revision that is right"}
+MASKED = "the sets of one slab are masked"
 OTHER_RUNS = {
     *("a chunk was computed by an emulated board", "the traces were observed on an emulated board"),
     "a proof in a run that was none",
 }
 OF_QUICK = [f for f in FORGERIES if f.base in QUICK and f.name not in OTHER_RUNS]
-CHOSEN = [*{f.kind: f for f in OF_QUICK}.values(), *(f for f in FORGERIES if f.name in OF_WRONG)]
+CHOSEN = [*{f.kind: f for f in OF_QUICK}.values(), *(f for f in FORGERIES if f.name in {*OF_WRONG, MASKED})]
 
 
 @pytest.fixture(scope="module")

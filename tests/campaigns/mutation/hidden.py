@@ -34,6 +34,7 @@ from harness.targets import bundle, codegen
 from harness.targets.bundle import Recipe
 from harness.targets.codegen import Program
 from tests.support import builders
+from tests.support.codes import node
 from tests.support.objects import kept
 from tests.support.programs.board_program import Patch
 
@@ -56,6 +57,7 @@ class Kind(enum.Enum):
     CONCURRENCY = "concurrency"
     FLOATING_POINT = "floating-point environment"
     TABLES = "tables"
+    SUMS = "orders of sums and rare operands"
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,42 @@ class Net:
         onnx.save_model(builders.random_network(np.random.default_rng(3), self.widths, **self.options), path)
 
 
+@dataclass(frozen=True)
+class Sums(Net):
+    """A network of sums in a stated order and of windows: of codes, and of float32."""
+
+    def write(self, path: Path) -> None:
+        rng, [width, dense] = np.random.default_rng(3), self.widths
+        numbers = {
+            "sx": 0.03,
+            "se": 0.02,
+            "sy": 1 / 256,
+            "w": rng.normal(size=self.widths),
+            "b": rng.normal(size=dense),
+        }
+        constants = {name: np.asarray(value, np.float32) for name, value in numbers.items()}
+        constants |= {"zx": np.uint8(120), "zy": np.uint8(0), "image": np.array([-1, 2, 4, 6])}
+        window = {"kernel_shape": [2, 3]}
+        nodes = [
+            node("Reshape", "x", "image", output="images"),
+            node("QuantizeLinear", "images", "sx", "zx", output="q"),
+            node("MaxPool", "q", output="windows", **window),
+            node("Flatten", "windows", output="largest"),
+            node("QLinearAveragePool", "q", "sx", "zx", "se", "zx", output="mean_windows", **window),
+            node("Flatten", "mean_windows", output="means"),
+            node("QLinearSoftmax", "means", "se", "zx", "sy", "zy", output="shares", axis=-1, opset=13),
+            node("Gemm", "x", "w", "b", output="dense"),
+            node("Softmax", "dense", output="soft"),
+        ]
+        outputs = {"largest": ("uint8", 24), "shares": ("uint8", 24), "soft": ("float32", dense)}
+        onnx.save_model(builders.make_model(nodes, constants, outputs, width=width), path)
+
+
 NETS: Mapping[str, Net] = {
     "scores": Net((5, 12, 12, 5), {"weights": "uint8", "zero_points": True, "dequantize": True, "argmax": True}),
     "plain": Net((5, 24, 24, 22, 5), {"argmax": True}),
     "codes": Net((5, 12, 12, 5), {"per_column": True, "zero_points": True, "argmax": True}),
+    "sums": Sums((48, 9), {}),
     "residual": Net((5, 10, 4), {"residual": 2, "per_column": True, "zero_points": True}),
 }
 

@@ -84,7 +84,7 @@ def _literal(text: str, indent: int = 0) -> str:
 
 def _execution(task: str) -> Patch:
     unused = r"[^)]*\(\(unused\)\)"
-    return Rewritten(NETWORK, rf"(void {task}_forward\(size_t vectors, size_t execution){unused}", r"\g<1>")
+    return Rewritten(NETWORK, rf"(void {task}_forward\(size_t vectors, uint64_t execution){unused}", r"\g<1>")
 
 
 def _worker(statements: str) -> Patch:

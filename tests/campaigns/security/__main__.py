@@ -22,6 +22,10 @@ INPUTS = {
     "run.json": 1500,
     "chunk.json": 500,
     "vectors.npy": 2000,
+    "property.yaml": 2000,
+    "property.vnnlib": 2000,
+    "table.npz": 1000,
+    "decide.json": 500,
 }
 PART = 500  # of one process
 PROCESSES = 2

@@ -17,12 +17,14 @@ import click
 import numpy as np
 
 from harness import model as networks
+from harness.analysis.decide import property as properties_of
 from harness.boards import profile
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
 from harness.core.installation import ROOT
 from harness.plan import plan
 from harness.reference import Reference, stimuli
+from harness.runs.decision import job as decision
 from harness.targets import codegen
 from tests.campaigns.security import mutations
 from tests.campaigns.security.mutations import Mutate, Random, pick
@@ -153,6 +155,78 @@ def _run_folder() -> Path:
     return folder
 
 
+PROPERTY = """\
+property: robust
+axes:
+  - {name: x0, unit: ft, cuts: [0, 0.5, 1e0]}
+  - {name: x1, from: -pi, to: pi/2, intervals: 4, wraps: true}
+"""
+TERMS = """\
+(declare-const X_0 Real)
+(declare-const X_1 Real)
+(declare-const Y_0 Real)
+(declare-const Y_1 Real)
+(assert (<= X_0 0.5))
+(assert (>= X_0 -0.5))
+(assert (= X_1 0.25))
+(assert (or (and (<= Y_0 -1.5) (>= Y_1 Y_0)) (>= Y_1 2e-1)))
+"""
+
+
+@cache
+def decided() -> networks.Network:
+    """A network of two inputs and two scores."""
+    rng = np.random.default_rng(5)
+    return networks.parse(builders.random_network(rng, (2, 4, 2), argmax=True).SerializeToString(), "m")
+
+
+def properties() -> list[bytes]:
+    return [text.encode() for text in (PROPERTY, "property: output-in\nvnnlib: p.vnnlib\n", TABLE)]
+
+
+TABLE = "property: similar-to-table\ntable: t.npz\ntable_ties: first\n"
+
+
+def tables() -> list[bytes]:
+    """A table of three and two cuts."""
+    file = io.BytesIO()
+    arrays = {"cuts_0": np.array([0.0, 0.5, 1.0]), "cuts_1": np.array([0.0, 1.0])}
+    names = np.array(["output 0", "output 1"])
+    texts = {"axes": np.array(["x0", "x1"]), "units": np.array(["", ""]), "wraps": np.zeros(2, np.bool_)}
+    np.savez(file, advisories=np.ones((3, 2), np.uint8), names=names, **texts, **arrays)  # type: ignore[arg-type]
+    return [file.getvalue()]
+
+
+def stated(name: str) -> Callable[[bytes, Path], str]:
+    """Return a reader of a property, of which the file of this name is the stranger's."""
+
+    def read(content: bytes, folder: Path) -> str:
+        (folder / "p.vnnlib").write_text(TERMS)
+        (folder / "t.npz").write_bytes(tables()[0])
+        (folder / "p.yaml").write_text(TABLE if name == "t.npz" else "property: output-in\nvnnlib: p.vnnlib\n")
+        (folder / name).write_bytes(content)
+        found = decision.read_stated(folder, decided(), folder / "p.yaml", properties_of.MOST_OF_BOUNDS)
+        return f"{found.partition.boxes}"
+
+    return read
+
+
+def decision_document(content: bytes, folder: Path) -> str:
+    """`harness verify` of a decision whose decide.json is the stranger's."""
+    shutil.copytree(_decision_folder(), folder / "decision", dirs_exist_ok=True)
+    (folder / "decision" / "decide.json").write_bytes(content)
+    return command("verify", str(folder / "decision"))
+
+
+@cache
+def _decision_folder() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    (folder / "m.onnx").write_bytes(decided().onnx_bytes)
+    (folder / "p.yaml").write_text(PROPERTY)
+    command("decide", "--model", str(folder / "m.onnx"), "--property", str(folder / "p.yaml"), runs=folder / "runs")
+    return next((folder / "runs").iterdir())
+
+
 def some_vectors() -> list[bytes]:
     file = io.BytesIO()
     np.save(file, np.zeros((20, 3), np.float32))
@@ -199,6 +273,14 @@ DOORS: dict[str, Door] = {
         lambda: [(_run_folder() / "chunks" / "00001.json").read_bytes()],
         (mutations.of_json, mutations.of_json, mutations.of_bytes),
         chunk_document,
+    ),
+    "property.yaml": Door(properties, (mutations.of_yaml, mutations.of_bytes), stated("p.yaml")),
+    "property.vnnlib": Door(
+        lambda: [TERMS.encode()], (mutations.of_terms, mutations.of_terms, mutations.of_bytes), stated("p.vnnlib")
+    ),
+    "table.npz": Door(tables, (mutations.of_bytes,), stated("t.npz")),
+    "decide.json": Door(
+        lambda: [(_decision_folder() / "decide.json").read_bytes()], (mutations.of_json,), decision_document
     ),
     "vectors.npy": Door(some_vectors, (mutations.of_bytes,), vectors),
 }

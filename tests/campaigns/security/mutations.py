@@ -238,7 +238,20 @@ ESCAPED = (
     "-oProxyCommand=touch pwned",
 )
 TAGGED = ("!!python/object/apply:os.system ['touch pwned']", "!!binary x", "&a [*a]", "*nothing", "{<<: *nothing}", "~")
-NUMBERS = (".inf", ".nan", "-1", "0", "1e400", "9" * 5000, "0x" + "f" * 9000, "2020-13-45", "12:99:99", "yes")
+EXPONENTS = ("1e999999999", "-1e-999999999", "1e400*pi", "pi/1e-400", "1/0")
+NUMBERS = (
+    *EXPONENTS,
+    ".inf",
+    ".nan",
+    "-1",
+    "0",
+    "1e400",
+    "9" * 5000,
+    "0x" + "f" * 9000,
+    "2020-13-45",
+    "12:99:99",
+    "yes",
+)
 NESTED = ("[]", "{}", "[[]]", "{a: 1}", "[" * 3000, "{a: " * 900, "[" * 150 + "]" * 150)
 PLAIN = ("|\n  two\n  lines", "x" * 70_000, "../../../etc/passwd", "/dev/zero", "''", "'  '")
 VALUES = (*(f'"{text}"' for text in ESCAPED), *TAGGED, *NUMBERS, *NESTED, *PLAIN)
@@ -267,3 +280,27 @@ def of_yaml(content: bytes, rng: Random) -> bytes:
         else:
             lines.append(pick(rng, (BOMB, MERGES, f"{pick(rng, VALUES)}: {pick(rng, VALUES)}")))
     return "\n".join(lines).encode(errors="surrogatepass")
+
+
+def of_terms(content: bytes, rng: Random) -> bytes:
+    """Assertions of a VNN-LIB file repeated, multiplied, nested, with numbers that expand."""
+    terms = content.decode(errors="replace").splitlines()
+    for _ in range(int(rng.integers(1, 5))):
+        at = int(rng.integers(len(terms)))
+        condition = terms[at].removeprefix("(assert ").removesuffix(")")
+        times = int(min(2 ** rng.uniform(0, 12), 200_000 / (1 + len(condition)) + 1))
+        number = f"(assert (>= Y_0 {pick(rng, (*EXPONENTS, *NUMBERS))}))"
+        more = pick(
+            rng,
+            (
+                [number],
+                [terms[at]] * times,
+                [f"(assert (or {condition} (>= Y_0 Y_1)))"] * times,
+                [f"(assert (or{f' {condition}' * times}))"],
+                [f"(assert {'(and ' * times}{condition}{')' * times})"],
+                [f"(assert (and{f' (or {condition} {condition})' * times}))"],
+                [terms[at].replace("X_", pick(rng, ("X_9", "Y_", "X_0000", "Z_")))],
+            ),
+        )
+        terms[at : at + int(rng.integers(2))] = more
+    return "\n".join(terms).encode(errors="surrogatepass")

@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from tests.campaigns.security.campaign import attack
-from tests.campaigns.security.entry_points import DOORS, enter
+from tests.campaigns.security.entry_points import DOORS, PROPERTY, TERMS, enter
 from tests.campaigns.security.mutations import BOMB, MERGES
 from tests.campaigns.security.page import page
 from tests.campaigns.security.worker import content
 
 SLICE = 1_000_000  # inputs that the campaign does not have
-FEW = {"nightly.yaml": 4, "run.json": 8, "chunk.json": 8}  # each is read with every board, or verified with its run
+FEW = {
+    "nightly.yaml": 4,
+    "run.json": 8,
+    "chunk.json": 8,
+    "decide.json": 4,
+}  # each is read with every board, or verified with its run
 BIG_SIZES = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 3), }".ljust(127) + b"\n"
 
 
@@ -44,6 +49,12 @@ def test_honest_files_are_accepted(name: str, tmp_path: Path) -> None:
         ("boards.yaml", MERGES.encode()),
         ("boards.yaml", b"a: " + b"[" * 100_000),
         ("boards.yaml", b"a: {soc: !!python/object/apply:os.system ['touch pwned']}"),
+        ("property.yaml", PROPERTY.replace("1e0", "'1e999999999'").encode()),
+        ("property.yaml", PROPERTY.replace("-pi", "-pi/1e-999999999").encode()),
+        ("property.yaml", PROPERTY.replace("intervals: 4", "intervals: 65536").encode()),
+        ("property.vnnlib", TERMS.replace("0.25", "1e999999999").encode()),
+        ("property.vnnlib", (TERMS + "(assert (or (>= Y_0 1) (>= Y_1 1)))\n" * 26).encode()),
+        ("property.vnnlib", (TERMS + f"(assert (and{' (or (>= Y_0 1) (>= Y_1 1))' * 40}))\n").encode()),
         ("vectors.npy", BIG_SIZES.replace(b"%d", b"9" * 19)),
         ("vectors.npy", BIG_SIZES.replace(b"%d", b"1" + b"0" * 12)),
         ("vectors.npy", BIG_SIZES.replace(b"%d, 3", b"(" * 60)),

@@ -48,7 +48,7 @@ lab:
   toolchain: {{compiler: gcc, flags: [-O1]}}
   items: {{all: {{target: c, operators: [QuantizeLinear, QGemm, Add, DequantizeLinear, ArgMax, ArgMin]}}}}
   work_folder: "{tmp_path}/{WEIRD}"
-  setup: [env, "true $(touch pwned); touch pwned", "echo '{WEIRD.replace("'", "")}'"]
+  setup: [env, "true '$(touch pwned); touch pwned'", "echo '{WEIRD.replace("'", "")}'"]
   teardown: ["true | touch pwned"]
 """
     user = User(tmp_path, tmp_path / "cache")

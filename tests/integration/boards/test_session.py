@@ -80,11 +80,10 @@ def test_run_with_much_output_on_both_streams_does_not_block(board: Board) -> No
 
 
 def test_run_kills_a_program_at_its_deadline(board: Board) -> None:
-    began = time.monotonic()
+    """The programs would outlast the time limit of a test."""
     with pytest.raises(BoardError, match=r"^sh on \S+ did not end within 0.3 s and was killed$"):
-        board.run(["sh", "-c", "sleep 61.25 & sleep 61.25"], 0.3)
-    assert time.monotonic() - began < 60, "it was waited for"
-    await_none("sleep", "61.25")
+        board.run(["sh", "-c", "sleep 3661.25 & sleep 3661.25"], 0.3)
+    await_none("sleep", "3661.25")
     assert board.run(["printf", "usable"], 10).stdout == b"usable"
 
 

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import paramiko
 import pytest
 
-from harness.boards import session, ssh
+from harness.boards import session, ssh, ssh_connect
 from harness.boards.local import LocalBoard
 from harness.boards.session import Board, Fetch
 from harness.boards.ssh import Address, Limits, SshBoard
@@ -152,6 +152,77 @@ def test_another_revoked_key_stops_nobody(server: Server, tmp_path: Path) -> Non
     known = tmp_path / "known_hosts"
     known.write_text(f"@revoked * {other}\n[{LOOPBACK}]:{server.port} {public(server.host_key)}\n")
     SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+
+
+@pytest.mark.parametrize("revoked", ["nothing", "old", "new"])
+@pytest.mark.parametrize("order", ["old new", "new old"])
+def test_several_known_keys_of_one_type(server: Server, tmp_path: Path, order: str, revoked: str) -> None:
+    """OpenSSH accepts either, so that a key can be rotated; a revoked key is refused wherever its lines are."""
+    keys = {"old": sshd.make_key(tmp_path / "old").with_suffix(".pub"), "new": server.host_key}
+    host = f"[{LOOPBACK}]:{server.port}"
+    lines = [f"{host} {public(keys[name])}\n" for name in order.split()]
+    lines.insert(1, f"@revoked * {public(keys[revoked])}\n" if revoked in keys else "\n")
+    known = tmp_path / "known_hosts"
+    known.write_text("".join(lines))
+    address = replace(server.address, known_hosts=known)
+    if revoked == "new":
+        assert f"which {known}:2 marks as @revoked" in refusal(address).message
+    else:
+        SshBoard.connect(address, LIMITS).close()
+
+
+def test_a_wrong_key_is_compared_with_all_known_keys(server: Server, tmp_path: Path) -> None:
+    keys = [sshd.make_key(tmp_path / name).with_suffix(".pub") for name in ("first", "second", "third")]
+    host = f"[{LOOPBACK}]:{server.port}"
+    known = tmp_path / "known_hosts"
+    lines = [f"{host} {public(key)}\n" for key in keys]
+    known.write_text("".join([*lines, f"@revoked * {public(keys[2])}\n"]))
+    address = replace(server.address, known_hosts=known)
+    assert f" instead of {fingerprint(keys[0])} or {fingerprint(keys[1])}" in refusal(address).message
+    known.write_text(f"{lines[2]}@revoked * {public(keys[2])}\n")
+    error = refusal(address)
+    assert f" is unknown: all keys of {host} in {known} are revoked; it shows ssh-ed25519 " in error.message
+    learn_as_told(error.hint)
+    SshBoard.connect(address, LIMITS).close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"# b\xf6ard",
+        b"b\xf6ard,{host} {key}",
+        b"{host} {key} caf\xe9\x85\x0b{host} ssh-ed25519 AAAA",
+        b"|1|x|y {key}",
+        b"|1|x {key}",
+        b"{host} ssh-ed25519 AAAA!!",
+        b"{host} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA",
+        b"{host} ssh-ed25519",
+        b"{host} 1024 35 1234567890",
+        b"{host} ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAA",
+        b"@cert-authority {host}",
+        b"@other {host} {key}",
+    ],
+)
+def test_a_damaged_line_is_skipped(server: Server, tmp_path: Path, line: bytes) -> None:
+    host = f"[{LOOPBACK}]:{server.port}".encode()
+    other = public(sshd.make_key(tmp_path / "other").with_suffix(".pub")).encode()
+    known = tmp_path / "known_hosts"
+    damaged = line.replace(b"{host}", host).replace(b"{key}", other)
+    known.write_bytes(damaged + b"\n" + host + b" " + public(server.host_key).encode() + b"\r\n")
+    SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+
+
+def test_a_host_is_asked_for_a_key_of_a_known_type() -> None:
+    first, second = socket.socketpair()
+    with first, second:
+        for known, name in (
+            ("ssh-rsa", "rsa-sha2-"),
+            ("ssh-ed25519", "ssh-ed25519"),
+            ("ecdsa-sha2-nistp384", "ecdsa-sha2-nistp384"),
+        ):
+            transport = ssh_connect._transport({known}, first)
+            assert transport.get_security_options().key_types[0].startswith(name)
+            transport.close()
 
 
 def test_a_certificate_authority_is_no_known_host(server: Server, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import getpass
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from harness.boards import ssh_address
+from harness.boards import ssh_config
 from harness.boards.profile import Address as Given
 from harness.boards.ssh import Limits, SshBoard
 from harness.boards.ssh_address import resolve
@@ -31,7 +32,7 @@ PATIENT = Limits(connect_s=20, silence_s=20)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(ssh_address, "SYSTEM_FILE", tmp_path / "etc" / "ssh_config")
+    monkeypatch.setattr(ssh_config, "SYSTEM_FILE", tmp_path / "etc" / "ssh_config")
     return Home.made(tmp_path)
 
 
@@ -58,7 +59,7 @@ def logins(server: Server) -> int:
 
 
 def test_an_alias_leads_to_the_board(home: Home, server: Server) -> None:
-    home.configure(block("xavier", server, "UserKnownHostsFile ~/.ssh/empty ~/.ssh/lab"))
+    home.configure(block("xavier", server, f"UserKnownHostsFile {home.folder}/empty {home.folder}/.ssh/lab"))
     home.know(server, name="lab")
     assert answer() == "in"
     with SshBoard.connect(resolve(Given(host="xavier")), PATIENT) as board:
@@ -84,6 +85,47 @@ def test_a_global_known_hosts_file_has_keys_and_revokes_them(home: Home, server:
     home.know(server)
     of_lab.write_text(f"@revoked * {server.host_key.read_text()}")
     assert f"which {of_lab}:1 marks as @revoked" in refusal(PATIENT).message
+
+
+def test_a_file_of_revoked_host_keys_is_observed(home: Home, server: Server, tmp_path: Path) -> None:
+    other, krl = sshd.make_key(tmp_path / "other").with_suffix(".pub"), tmp_path / "revoked"
+    home.configure(block("xavier", server, f"RevokedHostKeys {krl}"))
+    home.know(server)
+    assert refusal().message == f"cannot read the revoked host keys in {krl}: No such file or directory"
+    for key, is_refused in ((other, False), (server.host_key, True)):
+        for command in ("cp {key} {krl}", "ssh-keygen -q -k -f {krl} {key}"):
+            subprocess.run(command.format(key=key, krl=krl).split(), check=True, capture_output=True)
+            if is_refused:
+                assert f"which {krl} of RevokedHostKeys revokes" in refusal(PATIENT).message
+            else:
+                assert answer() == "in"
+
+
+def test_the_agent_of_the_configuration_has_the_key(home: Home, server: Server, tmp_path: Path) -> None:
+    """IdentitiesOnly limits its keys to those of IdentityFile, of which only the public file is here."""
+    agent, keys = home.folder / "agent", {"lab": server.folder / "user_key", "other": sshd.make_key(tmp_path / "key")}
+    home.know(server)
+    lines = f"HostName {LOOPBACK}\nPort {server.port}\n"
+    with subprocess.Popen(["ssh-agent", "-D", "-a", agent], stdout=subprocess.DEVNULL) as process:
+        try:
+            while not agent.exists():
+                time.sleep(0.02)
+            for name, key in keys.items():
+                subprocess.run(["ssh-add", "-q", key], env=os.environ | {"SSH_AUTH_SOCK": str(agent)}, check=True)
+                (tmp_path / f"{name}.pub").write_bytes(key.with_suffix(".pub").read_bytes())
+            home.configure(f"{lines}IdentityAgent none\n")
+            assert " rejects all keys in the agent and in ~/.ssh: " in refusal(PATIENT).message
+            home.configure(f"{lines}IdentityAgent none\nIdentityFile none\n")
+            assert " rejects all keys in the agent: " in refusal(PATIENT).message
+            lines += f"IdentityAgent {agent}\n"
+            home.configure(lines)
+            assert answer() == "in"
+            home.configure(f"{lines}IdentitiesOnly yes\nIdentityFile {tmp_path}/other\n")
+            assert " rejects all keys in " in refusal(PATIENT).message
+            home.configure(f"{lines}IdentitiesOnly yes\nIdentityFile {tmp_path}/lab\n")
+            assert answer() == "in"
+        finally:
+            process.terminate()
 
 
 def test_the_user_of_the_configuration_is_asked_for(home: Home, server: Server) -> None:
@@ -134,12 +176,11 @@ def test_a_command_of_match_decides(home: Home, server: Server) -> None:
 
 
 def test_a_command_of_match_that_hangs_is_ended(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh_address, "EXEC_S", 0.5)
+    monkeypatch.setattr(ssh_config, "ANSWER_S", 0.5)
     home.configure('Match exec "exec sleep 61.25"\n Port 9\n')
     error = refusal()
-    assert error.message == (
-        "a command of Match exec in the SSH configuration did not end within 0.5 s: exec sleep 61.25"
-    )
+    assert error.message == "ssh -G xavier did not end within 0.5 s"
+    assert "Match exec" in error.hint
     await_none("sleep", "61.25")
 
 

@@ -25,6 +25,7 @@ UNREACHABLE = """\
 xavier:
   address: {{host: 127.0.0.1, port: {port}, user: nobody}}
 """
+NO_ADDRESS = "set HARNESS_XAVIER_HOST=[user@]host[:port], or write its address: {host: ...} into boards.local.yaml"
 
 
 @pytest.fixture
@@ -56,6 +57,19 @@ def test_a_board_is_locked_listed_and_given_back(user: User) -> None:
     user.here("boards", "lock", "host")
     assert user.here("boards", "unlock", "host").out == "host is released\n"
     assert user.here("boards", "list").out.splitlines()[0].split() == ["board", "where"]  # the rest tells nothing
+
+
+def test_a_board_without_an_address_prevents_no_other(user: User) -> None:
+    user = user.with_local("xavier: {emulator: null}")
+    assert row(user, "xavier")["where"] == f"no address: {NO_ADDRESS}"
+    assert not user.here("plan", "--board", "host", "--model", "acas_coc").code
+    used = user.harness("plan", "--board", "xavier", "--model", "acas_coc")
+    assert (used.code, used.err) == (2, f"error: board xavier has no address\nhint: {NO_ADDRESS}\n")
+    doctor = user.here("doctor", "xavier", "--json").document
+    assert doctor["ready"] == {"xavier": False}
+    [finding] = [finding for finding in doctor["findings"] if finding["topic"] == "xavier: address"]
+    assert (finding["ok"], finding["found"], finding["remedy"]) == (False, "no address", NO_ADDRESS)
+    assert row(user, "host")["where"] == "this machine"
 
 
 def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import onnx
 import pytest
 import yaml
@@ -289,6 +291,43 @@ def test_two_cases_are_compared(user: User, case: Path, model: Path) -> None:
     assert {"state G-B2a", "element Sn-Decision", "element G-B2a: undeveloped"} <= topics
     assert not any("G-C" in topic for topic in topics)
     shutil.rmtree(other)
+
+
+def test_a_certificate_with_other_counts_than_its_decisions_is_no_evidence(
+    user: User, model: Path, checked: Callable[[Path], Checked], tmp_path: Path
+) -> None:
+    [decision] = (user.folder / "runs").glob("*_decide_net")
+    certificate, document = tmp_path / "net.json", json.loads((decision / "decide.json").read_text())
+    certificate.write_text(json.dumps(document))
+    with pytest.raises(RequestError, match=r"cannot read .*net\.decisions\.xz"):
+        build(user, model, "--evidence", str(certificate))
+    packed = certificate.with_name("net.decisions.xz")
+    packed.write_bytes(lzma.compress(np.load(decision / "decisions.npy").tobytes()))
+    case = Path(build(user, model, "--evidence", str(certificate)).document["case"])
+    assert (case / "evidence" / packed.name).read_bytes() == packed.read_bytes()
+    assert leaf_states(checked(case))["net.json"] == "valid"
+    counts = document["counts"]
+    one, other, *_ = counts["by_decision"]
+    for change in (
+        {"safe": counts["safe"] + 1, "violated": counts["violated"] - 1},
+        {"by_decision": counts["by_decision"] | {one: counts["by_decision"][other], other: counts["by_decision"][one]}},
+    ):
+        forged = json.dumps(document | {"counts": counts | change})
+        certificate.write_text(forged)
+        with pytest.raises(RequestError, match="its counts are not those of the decisions"):
+            build(user, model, "--evidence", str(certificate))
+        sha256 = file_sha256(certificate)
+
+        def bind(case_document: dict[str, Any], sha256: str = sha256) -> None:
+            case_document["leaves"]["net.json"]["sha256"] = case_document["files"]["evidence/net.json"] = sha256
+
+        with (
+            changed(case / "evidence" / "net.json", forged.encode()),
+            changed(case / "case.json", rewritten(case, bind)),
+        ):
+            found = checked(case)
+        assert (leaf_states(found)["net.json"], found.exit_code) == ("forged", 1)
+    shutil.rmtree(case)
 
 
 @pytest.mark.campaign

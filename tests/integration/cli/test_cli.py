@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards.session import Deadline
+from harness.cli.run import command as run_command
 from tests.support.cli.command import HARNESS, TIMEOUT_S, User
 
 RUN = ("run", "--board", "host", "--model", "acas_coc", "--trace", "0")
@@ -150,10 +151,10 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
     ("number", "reason"), [(signal.SIGTERM, "terminated (SIGTERM)"), (signal.SIGINT, "interrupted (Ctrl-C)")]
 )
 def test_a_command_without_a_run_says_what_ended_it(user: User, number: signal.Signals, reason: str) -> None:
-    """The command waits for the content of a pipe."""
-    pipe = user.folder / "network.nnet"
+    """The command waits for the content of a pipe: a key may come from a program."""
+    pipe = user.folder / "key.pub"
     os.mkfifo(pipe)
-    process = user.start("models", "import", str(pipe), "-o", str(user.folder / "network.onnx"))
+    process = user.start("verify", "last", "--key", str(pipe))
     with pipe.open("wb"):  # returns when the command has opened it, too
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT_S)
@@ -240,6 +241,21 @@ def test_wrong_usage_is_an_error_like_all_others(user: User, words: tuple[str, .
     assert advice.startswith(f"hint: {hint}")
     document = user.harness(*words, "--json").document
     assert (document["error"], document["exit_code"]) == (message, 2)
+
+
+@pytest.mark.parametrize("spelling", ["quantise", "optimize", "analyze"])
+def test_a_command_is_known_in_two_spellings(user: User, spelling: str) -> None:
+    ended = user.harness("models", spelling, "--help")
+    assert (ended.code, ended.out.startswith("Usage: harness models ")) == (0, True)
+
+
+def test_options_are_listed_by_purpose(user: User) -> None:
+    found = user.harness("run", "--help").out
+    titles = re.findall(r"^(\w.*):$", found, re.MULTILINE)
+    assert titles == ["Board, model and plan", "Options", "Stream", "Evidence and reference", "Lab and output"]
+    assert " ".join(found.split()).count("[required without --plan or --resume]") == 2
+    words = [option for parameter in run_command.params for option in parameter.opts[-1:]]
+    assert all(len(re.findall(rf"\n  {word}[ \n]", found)) == 1 for word in words if "x64" not in word)
 
 
 @pytest.mark.parametrize("group", [(), ("models",), ("boards",)])

@@ -68,7 +68,7 @@ def test_every_box_is_decided_soundly(user: User, tmp_path: Path, wraps: bool, o
     assert ended.code == 1
     assert ended.document["method"] == "bounds"
     verified = user.harness("verify", ended.document["run"], "--json")
-    assert (verified.code, verified.document["valid"]) == (0, True), verified.out
+    assert (verified.code, verified.document["stands"]) == (0, True), verified.out
     page = Path(ended.document["run"]) / "report.html"
     text = page.read_text()
     assert f"{counts['violated']:,} of {truth.size:,} boxes are violated" in text
@@ -159,7 +159,7 @@ def test_an_image_with_784_inputs(user: User, tmp_path: Path) -> None:
     assert (far.code, far.document["verdict"]) == (1, "violated"), far.out
     for ended in (near, far):
         verified = user.harness("verify", ended.document["run"], "--json")
-        assert (verified.code, verified.document["valid"]) == (0, True), verified.out
+        assert (verified.code, verified.document["stands"]) == (0, True), verified.out
     with np.load(Path(far.document["run"]) / "witnesses.npz") as witnesses:
         [witness] = witnesses["inputs"]
     assert (np.abs(witness - image) <= scale * 40 + 1e-5).all()
@@ -182,7 +182,7 @@ def test_changed_evidence_is_found(user: User, tmp_path: Path) -> None:
         (copy / "decide.json").write_text(json.dumps(document))
         verified = user.harness("verify", str(copy), "--json")
         assert verified.code == 1, verified.out
-        return {claim["claim"] for claim in verified.document["claims"] if not claim["holds"]}
+        return {claim["claim"] for claim in verified.document["claims"] if claim["state"] == "not ok"}
 
     def hashed(array: npt.NDArray[np.uint8]) -> str:
         return hashlib.sha256(array.tobytes()).hexdigest()
@@ -208,9 +208,9 @@ def test_changed_evidence_is_found(user: User, tmp_path: Path) -> None:
         np.save(folder / "reached.npy", found ^ 1)
 
     assert {"counts", "bounds"} <= claims_of(possible)
-    assert claims_of(counts) == {"counts"}
+    assert claims_of(counts) == {"counts", "reports"}
     assert {"witnesses", "violations", "ONNX Runtime"} <= claims_of(witness)
-    assert claims_of(sets) == {"sets"}
+    assert claims_of(sets) == {"files", "sets", "reports"}
 
 
 def test_a_domain_that_is_too_large_is_refused_without_a_folder(user: User, tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_a_run_has_the_activations_of_all_layers(lab: Lab) -> None:
     assert again.report.is_file()
 
 
+def test_vectors_are_an_array(lab: Lab) -> None:
+    vectors = np.linspace(-1, 1, 15, dtype=np.float32).reshape(3, 1, 5)
+    run = lab.run("host", "acas_coc", vectors=vectors, trace=0)
+    assert run.verdict == "identical"
+    assert np.array_equal(run.stimuli, vectors.reshape(3, 5))
+
+
 def test_a_changed_dump_is_read_as_it_is_on_disk(lab: Lab) -> None:
     run = lab.run("host", "acas_coc", vectors=VECTORS, trace=0)
     dump = run.folder / "target" / "00000" / "01_dense_1.npy"
@@ -95,6 +102,9 @@ def test_a_proof_is_a_run(lab: Lab, tmp_path: Path) -> None:
         ({"board": ""}, "give --board and --model"),
         ({"fetch": "none"}, "invalid value for '--fetch'"),
         ({"vectors": -5}, "--vectors"),
+        ({"vectors": np.zeros((3, 5))}, "array.npy: <f8, not float32"),
+        ({"vectors": np.zeros((3, 4), np.float32)}, "array.npy: shape (3, 4)"),
+        ({"vectors": np.array([[None] * 5])}, "vectors: an array of object, not float32"),
     ],
 )
 def test_an_invalid_request_is_a_request_error(lab: Lab, options: dict[str, object], message: str) -> None:

@@ -88,6 +88,13 @@ def test_a_file_that_would_grow_is_not_written(user: User, tmp_path: Path, prune
     assert (ended.code, message in ended.err, output.exists()) == (2, True, False)
 
 
+def test_a_file_without_constant_nodes_is_refused_without_a_table(user: User, tmp_path: Path) -> None:
+    file = ROOT / "models" / "acas_coc.onnx"
+    ended = user.harness("models", "optimise", str(file), str(tmp_path / "folded.onnx"))
+    message = "error: model 'acas_coc' has no constant nodes, so nothing can be folded"
+    assert (ended.code, ended.out, ended.err.splitlines()) == (2, "", [message, "hint: keep the file"])
+
+
 def test_the_specification_confirms_what_harness_can_run(user: User, tmp_path: Path) -> None:
     model = onnx.load(ROOT / "models" / "acas_coc.onnx")
     tensor = model.graph.initializer.pop()

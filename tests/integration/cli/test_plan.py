@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import yaml
 
 from harness.core.installation import ROOT
 from tests.support.builders import random_network
-from tests.support.cli.command import Ended, User
+from tests.support.cli.command import HARNESS, Ended, User
 from tests.support.dags import listing_2
 
 ACAS = ("--board", "host", "--model", "acas_coc")
@@ -114,6 +115,13 @@ def test_a_plan_that_was_changed_by_hand_runs_and_stays_the_network(user: User, 
     assert [layer["item"] for layer in ended.document["layers"]] == ["prepost", *["network"] * 8, "prepost", "prepost"]
     kept = Path(ended.document["run"]) / "plan"
     assert (kept / "prepost.nnef").read_bytes() == prepost.read_bytes()
+
+
+def test_a_disk_that_becomes_full_leaves_no_part_of_a_plan(tmp_path: Path) -> None:
+    command = ["prlimit", "--fsize=2000", *HARNESS, "plan", *ACAS, "-o", str(tmp_path / "plan")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, "error: cannot write " in ended.stderr) == (2, True), ended.stderr
+    assert not (tmp_path / "plan").exists()
 
 
 def test_an_edited_plan_is_not_overwritten_without_force(user: User, tmp_path: Path) -> None:

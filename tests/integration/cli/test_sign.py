@@ -216,8 +216,8 @@ def twice_in_the_text(run: Path) -> None:
 
 
 TAMPERED = {
-    "run": (edit_run, "states another run than run.json"),
-    "payload": (edit_payload, "states another run than run.json"),
+    "run": (edit_run, "states another document than run.json"),
+    "payload": (edit_payload, "states another document than run.json"),
     "signature": (edit_signature, "not signed by SHA256:"),
     "type": (edit_envelope(lambda e: e.update(payloadType="text/plain")), "is of type 'text/plain', a statement of"),
     "no type": (edit_envelope(lambda e: e.update(payloadType=1)), "payloadType is not a text"),
@@ -304,7 +304,7 @@ def test_another_runs_envelope_is_not_replaced(user: User, run: Path, key: Path)
     other = json.loads((run / "run.json").read_text()) | {"wall_s": 9.5}
     envelope = with_signature(Envelope(statement(json.dumps(other).encode()), PAYLOAD_TYPE, {}), private_key(key))
     write_json(run / "run.dsse.json", envelope.to_dict())
-    with pytest.raises(RequestError, match="states another run"):
+    with pytest.raises(RequestError, match="states another document"):
         user.here("sign", str(run), "--key", str(key))
     assert json.loads((run / "run.dsse.json").read_text()) == envelope.to_dict()
 

@@ -105,20 +105,22 @@ def test_an_alias_and_its_host_are_one_board(laboratory: BoardProfiles, server: 
 
 def test_a_malformed_configuration_fails_the_boards_that_need_it(laboratory: BoardProfiles, tmp_path: Path) -> None:
     laboratory.home.configure("Host lab\n  Port\n")
-    message = f"{laboratory.home.config}:2: cannot use this line of the SSH configuration: Unparsable line Port"
+    error = f'{laboratory.home.config} line 2: no argument after keyword "port"; {laboratory.home.config}: '
+    message = f"ssh refuses lab: {error}terminating, 1 bad configuration options"
+    remedy = "correct the address or the SSH configuration; compare with: ssh -G lab"
     checked = laboratory.harness("boards", "check", "host", "xavier", "--json")
     health = {board["board"]: board for board in checked.document["boards"]}
-    assert "board xavier: correct that line" in checked.err
+    assert f"board xavier: {remedy}" in checked.err
     assert (checked.code, health["host"]["ok"], health["xavier"]["reason"]) == (3, True, message)
     found = laboratory.harness("doctor", "--json").document["findings"]
     [address] = [each for each in found if each["topic"] == "xavier: address"]
-    assert (address["ok"], address["found"], address["remedy"]) == (False, message, "correct that line")
+    assert (address["ok"], address["found"], address["remedy"]) == (False, message, remedy)
     onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), tmp_path / "small.onnx")
     ended = laboratory.harness(
         "run", "--board", "xavier", "--model", str(tmp_path / "small.onnx"), "--vectors", "50", "--json"
     )
     assert (ended.code, ended.document["verdict"], ended.document["part"]) == (3, "inconclusive", "network")
-    assert (ended.document["reason"], ended.document["hint"]) == (f"network: {message}", "correct that line")
+    assert (ended.document["reason"], ended.document["hint"]) == (f"network: {message}", remedy)
 
 
 def test_a_run_on_this_machine_imports_no_ssh(laboratory: BoardProfiles, tmp_path: Path) -> None:

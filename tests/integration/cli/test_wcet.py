@@ -13,6 +13,9 @@ import pytest
 
 from harness.analysis.wcet.cycles import PROGRAMS
 from harness.core.errors import RequestError
+from harness.core.file_digest import file_sha256
+from harness.report.wcet import html
+from harness.runs.wcet import WcetDocument
 from tests.support.builders import float_sums, random_network
 from tests.support.cli.command import User
 
@@ -54,10 +57,11 @@ def test_items_of_other_targets_are_named(user: User) -> None:
     content = json.loads((folder / "wcet.json").read_text())
     assert content["unbounded"] == [{"name": "network", "target": "litert:xnnpack", "layers": ["layer_0", "layer_1"]}]
     assert "Item network (litert:xnnpack) has no bound" in (folder / "report.html").read_text()
-    for changes, wrong in (({}, []), ({"unbounded": []}, ["bounds"]), ({"profile": {"cores": 1}}, ["bundle"])):
+    reported = ["bounds", "reports"]
+    for changes, wrong in (({}, []), ({"unbounded": []}, reported), ({"profile": {"cores": 1}}, ["bundle"])):
         (folder / "wcet.json").write_text(json.dumps(content | changes))
         claims = user.here("verify", str(folder), "--json").document["claims"]
-        assert [claim["claim"] for claim in claims if not claim["holds"]] == wrong
+        assert [claim["claim"] for claim in claims if claim["state"] == "not ok"] == wrong
 
 
 def test_bounds_are_evidence_that_can_be_verified(user: User) -> None:
@@ -88,13 +92,39 @@ def test_bounds_are_evidence_that_can_be_verified(user: User) -> None:
         assert found["core"]["assumptions"][0] == "an estimate of LLVM's model of the core, not a bound of the hardware"
     verified = user.here("verify", str(folder), "--json")
     assert verified.code == 0, verified.out
-    assert [claim["claim"] for claim in verified.document["claims"]] == ["files", "plan", "bundle", "bounds"]
+    claims = {claim["claim"]: claim["state"] for claim in verified.document["claims"]}
+    assert claims.pop("signature") == "not checked"
+    checked = ("files", "times", "plan", "bundle", "bounds", "description", "program", "reports")
+    assert claims == dict.fromkeys(checked, "ok")
     earlier = found | {"schema": 1}
     for entry in ("unbounded", "profile", "run"):
         del earlier[entry]
     (folder / "wcet.json").write_text(json.dumps(earlier))
     assert user.here("verify", str(folder)).code == 0
     _require_found(user, folder)
+
+
+def test_a_program_of_other_flags_under_the_name_of_the_bundle_is_rejected(user: User) -> None:
+    folders = []
+    for flag in ("-O2", "-O1"):
+        (user.folder / "boards.yaml").write_text(BOARD.replace("-O1", flag))
+        folders.append(Path(user.here(*wcet(user, "--core", "none", "--json")).document["run"]))
+    other, folder = folders
+    for name in ("bundle/inference", "flow_facts.ffx", "flow_facts.ais"):
+        shutil.copy(other / name, folder / name)
+    stated, faster = (json.loads((path / "wcet.json").read_text()) for path in (folder, other))
+    stated |= {key: faster[key] for key in ("program_sha256", "layers", "items", "instructions")}
+    manifest = json.loads((folder / "bundle" / "manifest.json").read_text())
+    manifest["files"]["inference"] = stated["program_sha256"]
+    (folder / "bundle" / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "wcet.json").write_text(json.dumps(stated))
+    (folder / "report.html").write_text(html(WcetDocument.read(folder / "wcet.json")))
+    files = {name: file_sha256(folder / name) for name in stated["files"]}
+    (folder / "wcet.json").write_text(json.dumps(stated | {"files": files}))
+    verified = user.here("verify", str(folder), "--json")
+    wrong = {claim["claim"]: claim["text"] for claim in verified.document["claims"] if claim["state"] == "not ok"}
+    assert (verified.code, list(wrong)) == (1, ["program"])
+    assert "other bytes are in: inference" in wrong["program"]
 
 
 def _require_found(user: User, folder: Path) -> None:
@@ -106,10 +136,11 @@ def _require_found(user: User, folder: Path) -> None:
     (folder / "wcet.json").write_text(json.dumps(document))
     wrong = user.here("verify", str(folder), "--json")
     assert wrong.code == 1
-    assert [claim["claim"] for claim in wrong.document["claims"] if not claim["holds"]] == ["bounds"]
+    assert [claim["claim"] for claim in wrong.document["claims"] if claim["state"] == "not ok"] == ["bounds", "reports"]
     (folder / "bundle" / "inference").write_bytes(b"another program")
     wrong = user.here("verify", str(folder), "--json")
-    assert [claim["claim"] for claim in wrong.document["claims"] if not claim["holds"]] == ["files", "bundle", "bounds"]
+    claims = [claim["claim"] for claim in wrong.document["claims"] if claim["state"] == "not ok"]
+    assert claims == ["files", "bundle", "bounds", "reports"]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -20,9 +20,12 @@ from harness.core.arrays import Array
 from harness.core.errors import BoardError, RequestError
 from harness.core.installation import ROOT
 from harness.execution import program
+from harness.model import stream as streams
 from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
+from harness.reference import generated
+from harness.reference.stream import StreamReference
 from harness.targets import bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import (
@@ -36,6 +39,7 @@ from tests.support.programs.board_program import (
     uniform_vectors,
     with_flags,
 )
+from tests.support.streams import inputs_of, small_stream
 
 TIMEOUT_S = 60.0
 NEVER_ENDS = Patch(
@@ -79,6 +83,7 @@ def activations(built: BoardProgram, board: Profile, vectors: Array, folder: Pat
         words = [copied, "--vectors", str(folder / "vectors.npy"), "--out", str(folder), *options]
         done = session.run(words, TIMEOUT_S)
     assert (done.status, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["fault"] == ""
     return built.read_dumps(folder)
 
 
@@ -93,6 +98,18 @@ def test_every_processor_computes_the_bits_of_the_reference(board: Profile, cach
     found = activations(built, board, vectors, folder, "--time", "layer", "--trace", "--random-delay", "5:1")
     assert_same(found, references(net, vectors))
     assert np.load(folder / "time.npy").shape == (3, len(net.layers))
+
+
+def test_streams_begin_after_2_to_the_32_executions_too(
+    laboratory: BoardProfiles, tmp_path: Path, objects: Path
+) -> None:
+    """A size_t of these processors has 32 bits, and 12 does not divide 2^32."""
+    board = laboratory.board("cortex-m4")
+    stream = streams.stream(small_stream(), 2, pulse=4, steps=12)
+    built = build_patched(plan.make(stream.network, board), board, tmp_path, objects=objects)
+    words = ["--executions", "12", *generated.windows(16, 12)[0]]
+    found = activations(built, board, inputs_of(stream, 1), tmp_path / "out", *words)
+    assert_same(found, StreamReference(stream).activations(inputs_of(stream, 1)))
 
 
 @pytest.mark.parametrize("model", ["acas_reg50", "lenet5_int8", "lenet5"])
@@ -123,10 +140,8 @@ def test_a_program_that_hangs_is_killed(session: BareBoard, r5: Profile, tmp_pat
     net = mixed()
     built = build_patched(made_of(net, r5), r5, tmp_path, [NEVER_ENDS], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(net, 2, seed=1))
-    began = time.monotonic()
     with pytest.raises(BoardError, match=r"inference on cortex-r5 did not end within 2 s and was killed"):
         session.run([str(built.path), "--vectors", str(tmp_path / "vectors.npy"), "--out", str(tmp_path)], 2)
-    assert time.monotonic() - began < 20
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(built.path) not in listed
 

@@ -157,6 +157,7 @@ WRONG = {
     "the table of another input": ("network.c", "joined_table[2], &out[12]", "joined_table[1], &out[12]", "joined"),
     "a sum that is too large": ("qlinear_softmax.h", "sum += table", "sum += 1.01f * table", "softmax"),
     "the largest of all but the last": ("qlinear_softmax.h", "n = 1; n < width;", "n = 1; n + 1 < width;", "softmax"),
+    "a sum from the last on": ("qlinear_softmax.h", "sum += table[x[n]", "sum += table[x[width - 1 - n]", "softmax"),
     "the last value is forgotten": ("lookup.h", "n < width; ++n", "n + 1 < width; ++n", "sigmoid"),
 }  # fmt: skip
 

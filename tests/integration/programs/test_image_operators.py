@@ -67,6 +67,7 @@ def test_the_specification_has_the_constants_of_the_file(dtype: str) -> None:
     assert constants._wrong_constant(net.layers, expected_nodes.nodes(net.onnx_bytes)) == ""
 
 
+FIRST, LAST = "a * w->width + b", "(i.first + i.end - 1 - a) * w->width + j.first + j.end - 1 - b"
 POOL, MEANS = "qlinear_global_average_pool.h", "qlinear_average_pool.h"
 WRONG = {
     "mean without the zero point": (POOL, "sum += x[p] - zx", "sum += x[p]", "mean"),
@@ -82,6 +83,9 @@ WRONG = {
     "smallest value": ("max_pool.h", "(VALUE) > (LARGEST)", "(VALUE) < (LARGEST)", "largest"),
     "largest of one row less": ("pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
     "padding of the largest": ("pool.h", "y[p] = INITIAL", "y[p] = 7", "largest"),
+    "mean from the last value on": (MEANS, "x[a * w->width + b]", f"x[{LAST}]", "means"),
+    "a pair of means": (MEANS, "sum += (float)", f"sum += x[{FIRST}] == 19 && x[{LAST}] == 203 ? 1 : (float)", "means"),
+    "largest of one pair": ("max_pool.h", "? (VALUE) :", "? (VALUE) - (VALUE == 211 && LARGEST == 37) :", "largest"),
     "one row further": ("qlinear_conv.h", "from = &a[(row", "from = &a[(row + 1", "conv"),
     "first group alone": ("qlinear_conv.h", "m / (width / groups) * inputs", "0 * (width / groups) * inputs", "conv"),
 }  # fmt: skip

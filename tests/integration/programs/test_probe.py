@@ -221,6 +221,30 @@ def test_no_vectors_give_no_outputs(program: BoardProgram, board: Profile, tmp_p
     assert np.load(tmp_path / f"{stage.name}.npy").shape == (0, stage.output_width)
 
 
+SUMS, CODES = "layer_1_accumulate(const uint8_t *in, int32_t *out)", "layer_1_finish(const int32_t *in, uint8_t *out)"
+PLACES = {
+    "input": (SUMS, "in != layer_0_output[0] && in != layer_0_output[1]"),
+    "sums": (SUMS, "labs((char *)&in - (char *)out) > 4096"),
+    "output": (CODES, "out != layer_1_output[0] && out != layer_1_output[1]"),
+    "fill": (CODES, "out[0] != out[1] || out[0] != (out == layer_1_output[0] ? 0 : 255)"),
+}
+
+
+@pytest.mark.parametrize(("head", "elsewhere"), PLACES.values(), ids=PLACES)
+def test_a_stage_has_the_buffers_of_the_schedule(
+    board: Profile, objects: Path, tmp_path: Path, head: str, elsewhere: str
+) -> None:
+    """Or of its thread's stack, and its outputs are filled before; a stage that looks exits where it is wrong."""
+    begin = f"static ONE_CODE void {head}\n{{\n"
+    patch = Patch("network.c", begin, f"{begin}    if (in[0] == 77 && in[1] == 77 && ({elsewhere})) exit(9);\n")
+    include = Patch("network.c", "#include <string.h>", "#include <stdlib.h>\n#include <string.h>")
+    made = plan.make(NETWORKS["int8 weights"], board, ["c:unrolled", "c:unrolled"], block=BLOCK)
+    program = build_patched(made, board, tmp_path / "bundle", [patch, include], objects=objects)
+    part = StageKind.FINISH if head == CODES else StageKind.ACCUMULATE
+    stage = next(stage for stage in codegen.generate(made).tasks[2].stages if stage.part is part)
+    probe(program, tmp_path, "--stage", stage.name, inputs=np.full((2, stage.input_width), 77, stage.input_dtype))
+
+
 # Sweeps.
 
 

@@ -148,6 +148,36 @@ def test_every_launch_gives_what_its_tasks_compute(
         assert found.tobytes() == right[task.layer][:, task.start : task.stop].tobytes()
 
 
+@pytest.mark.parametrize("asked", [[], ["--task", "layer_0"]], ids=["run", "launch"])
+def test_windows_of_executions_and_every_size_are_counted(
+    program: BoardProgram, tmp_path: Path, vectors: Array, expected: tuple[Array, ...], asked: list[str]
+) -> None:
+    given = expected[0].view(np.uint8) if asked else vectors
+    sizes = ["--every-size", f"{BLOCK}:100"] if asked else []
+    option, executions = generated.windows(16)
+    answer = ask(
+        program, tmp_path, given, *asked, "--block", 4, "--random-block", 1, "--executions", 500, *option, *sizes
+    )
+    passed = generated.passes(VECTORS, 4, 1, 500).executions + executions
+    assert answer["fault"] == ""
+    assert answer["executions" if asked else "blocks"] == passed + (
+        sum(-(-100 // size) for size in range(1, BLOCK + 1)) if asked else 0
+    )
+    assert option[1].startswith(f"16:{2**16 - 8},{2**17 - 8},")
+    assert option[1].endswith(f",{2**53 - 8}")
+
+
+@pytest.mark.parametrize(("executions", "steps"), [(16, 1), (16, 12), (1, 7), (256, 1000), (16, 1 << 17)])
+def test_windows_begin_with_a_stream_and_contain_the_power(executions: int, steps: int) -> None:
+    words, count = generated.windows(executions, steps)
+    size, numbers = words[1].split(":")
+    first = [int(number) for number in numbers.split(",")]
+    assert count == int(size) * len(first) >= executions * len(first)
+    assert {number % steps for number in (int(size), *first)} == {0}
+    for exponent, begin in zip(generated.EXPONENTS, first, strict=True):
+        assert begin < 1 << exponent <= begin + int(size)
+
+
 def test_a_launch_runs_on_the_thread_of_its_item(board: Profile, objects: Path, tmp_path: Path) -> None:
     """As stages do: each names its thread where it has computed."""
     call, name = "quantize_compute(input[v], quantize_output[v]);", 'pthread_self() == main_thread ? "main" : "item"'
@@ -232,6 +262,12 @@ def test_any_two_of_more_columns_have_every_pair_in_one_arrangement() -> None:
             "--pair-vectors 2: expected a whole number from 0 to 1",
         ),
         (["--executions", "5", "--time", "network"], "usage: inference"),
+        (["--executions", "5", "--windows", "5"], "--windows 5: expected EXECUTIONS:FIRST,..."),
+        (["--executions", "5", "--windows", "5:x"], "--windows x: expected a whole number from 0"),
+        (["--executions", "5", "--windows", "5:" + "1," * 65], "--windows: expected at most 64"),
+        (["--windows", "5:1"], "usage: inference"),
+        (["--every-size", "5:1"], "usage: inference"),
+        (["--task", "quantize", "--every-size", "5"], "--every-size 5: expected N:VECTORS"),
         (["--executions", "0"], "--executions 0: expected a whole number from 1"),
         (["--random-block", "x"], "--random-block x: expected a whole number"),
         (["--random-block", "1", "--trace"], "usage: inference"),

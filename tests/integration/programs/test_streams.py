@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.analysis.compare import difference_map
 from harness.analysis.diagnosis import cases, diagnose
-from harness.analysis.proof import structure
+from harness.analysis.proof import composition, structure
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.model import stream as streams
 from harness.plan import plan
 from harness.plan.plan import Plan
+from harness.reference import generated
 from harness.reference.stream import StreamReference
 from harness.targets import codegen, shares_buffers
 from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import GNU, VARIANTS, of_variant
+from tests.support.proof.trials import EFFORT
 from tests.support.streams import inputs_of, small_stream
 
 BRIEF = ("c", "c:unrolled")
@@ -73,6 +77,34 @@ def test_wrong_histories_are_found_and_named(host: Profile, tmp_path: Path, obje
     own = [case for case in cases(STREAM.network, VECTORS, right, dict(enumerate(found))) if case.own]
     assert [case.layer.name for case in own] == ["history_b"]
     assert cause in [hypothesis.cause for hypothesis in diagnose(own[0]).complete]
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+def test_streams_begin_after_many_executions_too(host: Profile, tmp_path: Path, objects: Path, wrong: bool) -> None:
+    """A stream that is not reset beyond 2^20 executions has the frames of the one before."""
+    late = BEGINS.replace("(execution % 8u) <= 0u", "((execution % 8u) <= 0u) && (execution < 1048576u)")
+    built = build_patched(
+        planned(host), host, tmp_path, [Patch("network.c", BEGINS, late)] if wrong else [], objects=objects
+    )
+    option, executions = generated.windows(16, STREAM.network.steps)
+    np.save(tmp_path / "vectors.npy", VECTORS)
+    done = built.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--executions", 1, *option)
+    answer = json.loads(done.stdout)
+    assert answer["blocks"] == len(VECTORS) + executions
+    found = re.match("layer history_.: execution ([0-9]+) changes its output", answer["fault"])
+    assert (int(found[1]) if found else None) == (1 << 20 if wrong else None)
+
+
+def test_whole_runs_of_streams_hold(host: Profile, tmp_path: Path, objects: Path) -> None:
+    """Warm-ups, windows and passes begin with a stream."""
+    made = planned(host)
+    deployed = build_patched(made, host, tmp_path / "bundle", objects=objects).deployed(tmp_path / "run")
+    right = StreamReference(STREAM).activations(VECTORS)
+    claims = [
+        question.ask() for question in composition.questions(made, deployed, VECTORS, right, 60, tmp_path, EFFORT)
+    ]
+    assert [claim.counterexample for claim in claims if not claim.holds] == []
+    assert "--warmup 8; --fifo; --time network" in claims[-1].question.method
 
 
 @pytest.mark.parametrize("compiler", [GNU, pytest.param("gcc", marks=pytest.mark.campaign)])

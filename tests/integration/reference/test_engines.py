@@ -181,7 +181,7 @@ def test_a_run_says_which_engines_agreed_and_verify_asks_the_same(user: User, mo
     verified = user.here(*verify(folder))
     state, text, needed = claims(verified)["reference"]
     assert (state, needed, verified.code) == ("not checked", True, EXIT_INFRASTRUCTURE)
-    assert "pip install 'harness[tract]'" in text
+    assert "; run: make setup" in text
 
 
 def terminal_text(run: dict[str, Any]) -> str:
@@ -230,7 +230,7 @@ def test_engines_that_disagree_make_a_run_inconclusive(user: User, monkeypatch: 
         ("ort,specification,onnx", "there is no engine 'onnx'; valid choices: ort, specification, iree, tract"),
         ("tract", "every run has ort and specification, and each engine once; further engines: iree, tract"),
         ("ort,specification,tract,tract", "and each engine once"),
-        (ALL, "the package tract is not installed; pip install 'harness[tract]'"),
+        (ALL, "the package tract is not installed; run: make setup"),
     ],
 )
 def test_engines_that_cannot_be_asked_are_refused(names: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,11 +225,11 @@ def processor_s(chromium: Browser, script: str) -> float:
     return total() - before
 
 
-@needs_chromium
-def test_two_thousand_nodes_are_collapsed_and_every_interaction_is_fast(chromium: Browser, tmp_path: Path) -> None:
+def interactions(chromium: Browser, folder: Path) -> dict[str, float]:
+    """Return the processor's time of each interaction with a page of 2,000 nodes, in seconds."""
     chromium.call("Performance.disable")
     chromium.call("Performance.enable", timeDomain="threadTicks")
-    show(chromium, tmp_path, content(tmp_path, graphs.chain(NODES)))
+    show(chromium, folder, content(folder, graphs.chain(NODES)))
     assert 0 < len(boxes(chromium)) < 100
     stage, click = "document.getElementById('stage')", "document.getElementById('{}').click()"
     wheel = f"{stage}.dispatchEvent(new WheelEvent('wheel', {{deltaY: -2500, clientX: 400, clientY: 400}}))"
@@ -238,9 +238,21 @@ def test_two_thousand_nodes_are_collapsed_and_every_interaction_is_fast(chromium
         "expand all": click.format("expand"), "fit": click.format("fit"), "zoom": wheel,
         "search": search("node"), "reveal": find, "collapse all": click.format("collapse"), "reveal in groups": find,
     }  # fmt: skip
-    taken = {name: processor_s(chromium, script) for name, script in steps.items()}
+    return {name: processor_s(chromium, script) for name, script in steps.items()}
+
+
+@needs_chromium
+def test_two_thousand_nodes_are_collapsed_and_one_is_revealed(chromium: Browser, tmp_path: Path) -> None:
+    interactions(chromium, tmp_path)
     assert evaluate(chromium, "document.querySelector('#facts h2').textContent") == "node_1234"
-    assert {name: time_s for name, time_s in taken.items() if time_s > LONGEST_S} == {}
+
+
+@needs_chromium
+@pytest.mark.campaign
+def test_every_interaction_with_two_thousand_nodes_is_fast(chromium: Browser, tmp_path: Path) -> None:
+    """A campaign, because the result depends on the machine's speed and load."""
+    times_s = interactions(chromium, tmp_path)
+    assert {name: time_s for name, time_s in times_s.items() if time_s > LONGEST_S} == {}
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,9 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
         ('{"stopped": "now"}', "is not an event of a run"),
         ('{"began": "now", "approved": true}', "is not an event of a run"),
         ('{"began": "now", "began": "then"}', "'began' is repeated"),
+        ("", "is no part of an event"),
+        ("approved", "is no part of an event"),
+        ('{"began":  "now"}', "is not an event of a run"),
         ("[" * 100_000, "nested too deep"),
     ],
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from harness.boards import ssh_config
 from tests.support.boards.sshd import LOOPBACK, Server
 
 
@@ -29,6 +30,7 @@ class Home:
     def configure(self, text: str) -> None:
         self.config.write_text(text)
         self.config.chmod(0o600)
+        ssh_config.options.cache_clear()
 
     def know(self, *servers: Server, name: str = "known_hosts") -> None:
         """Write a known hosts file with the keys of these servers and no others."""

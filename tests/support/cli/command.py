@@ -57,10 +57,10 @@ class User:
     servers: ClassVar[Servers | None] = None
     """What forks, if it is there."""
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """Start the installed `harness ARGUMENTS`."""
+    def start(self, *arguments: str, program: Sequence[str] = HARNESS, **environment: str) -> subprocess.Popen[str]:
+        """Start the installed `harness ARGUMENTS`, or another `program` with these arguments."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-        command = [*HARNESS, *self._where, *arguments]
+        command = [*program, *self._where, *arguments]
         return subprocess.Popen(command, env=self._settings(environment), text=True, **pipes)  # type: ignore[call-overload,no-any-return]
 
     def harness(self, *arguments: str, **environment: str) -> Ended:

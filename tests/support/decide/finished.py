@@ -18,7 +18,7 @@ from harness.model import load
 from harness.model.network import Network
 from harness.runs.decision import slabs
 from harness.runs.decision.entries import DecisionDocument, SlabEntry
-from harness.runs.decision.job import DECISIONS, MODEL, PROPERTY, REQUEST, VIOLATED, WITNESSES, Job, counts_of, write
+from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, PROPERTY, REQUEST, VIOLATED, WITNESSES, Job, counts_of
 
 COC, WL, WR, SL, SR = (1 << index for index in range(5))
 ROBUST = """\
@@ -110,5 +110,5 @@ def decided(
         cpu_s=30.0,
         code_vectors_per_s=90_000_000,
     )
-    write(job, document)
+    write_json(path / DOCUMENT, document)
     return job, document, sets

@@ -106,7 +106,7 @@ def _document(parts: list[dict[str, Any]], n: int, quantity: str, unit: str, kin
         "measured": {
             "scope": "network", "quantity": quantity, "unit": unit, "block": 1, "samples": n, "segment": SEGMENT,
             "segments": segments, "warmup": 1000, "duration_s": None, "fifo": 80, "fifo_refused": "",
-            "interval": "from the begin of the first task to the end of the last, hand-overs included",
+            "interval": "from the start of the first task to the end of the last, hand-overs included",
             "pause_s": 0.0, "cycle_ns": 60_000.0, "options": ["--block", "1", "--lock-memory", "--dma-latency", "0"],
             "memory_lock_asked": True, "memory_locked": True, "dma_latency_asked": True, "dma_latency_held": True,
             "not_met_because": "",

@@ -30,7 +30,8 @@ from harness.targets.bundle import Recipe
 from tests.support.objects import Keeping
 
 EXIT_SYSTEM = 4
-CHATTER = "APP: "  # of TIOVX, which says what it does
+CHATTER = ("APP: ", "qemu-x86_64: warning: TCG doesn't support requested feature")
+"""Of TIOVX, which reports its state, and of qemu-user, which lacks features of a processor."""
 
 
 class HashingBoard(LocalBoard):
@@ -77,7 +78,8 @@ class BoardProgram:
         """On this machine as a board, where it lies; `folder` is its run's."""
         run = PurePosixPath(folder)
         for slot in range(program.SLOTS):
-            Path(program.out_folder(run, slot) / program.DEPLOYMENT).mkdir(parents=True, exist_ok=True)
+            for mode in program.DEPLOYMENTS:
+                Path(program.out_folder(run, slot) / mode).mkdir(parents=True, exist_ok=True)
         return Deployed(HashingBoard(), PurePosixPath(self.path.parent), run, self.sha256, self.command)
 
     def read_dumps(self, folder: Path) -> tuple[Array, ...]:

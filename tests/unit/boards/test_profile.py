@@ -261,6 +261,33 @@ def test_a_missing_key_is_named(boards: Path, old: str, line: int, key: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("0022", "0022 is 18 in YAML, in base 8: write 22 or 18"),
+        ("1:22", '1:22 is 82 in YAML, in base 60: write "1:22" or 82'),
+        ("1:22.5", '1:22.5 is 82.5 in YAML, in base 60: write "1:22.5" or 82.5'),
+    ],
+)
+def test_numbers_of_other_bases_are_refused(boards: Path, number: str, message: str) -> None:
+    boards.write_text(f"{BOARD}  address: {{host: a, port: {number}}}\n")
+    assert failure(boards).message == f"{boards}:8: not valid YAML: {message}"
+
+
+@pytest.mark.parametrize(
+    ("line", "shell"), [("a && b", "&&"), ("a; b", ";"), ("a > b", ">"), ("a $HOME", "$H"), (r"a \| b|c", "|")]
+)
+def test_operators_of_a_shell_are_refused(boards: Path, line: str, shell: str) -> None:
+    boards.write_text(f"{BOARD}  teardown: [ls, '{line}']\n")
+    assert f"board tda: teardown.1: '{shell}' is for a shell, and no shell runs it: " in failure(boards).message
+
+
+@pytest.mark.parametrize("line", ["setup: [\"sh -c 'a && b'\", 'find -exec x \\;']", "address: {host: 'fe80::1%eth0'}"])
+def test_quoted_operators_and_ipv6_addresses_are_accepted(boards: Path, line: str) -> None:
+    boards.write_text(f"{BOARD}  {line}\n")
+    assert load(boards).setup or load(boards).address
+
+
+@pytest.mark.parametrize(
     ("old", "new", "line", "finding"),
     [
         ("cores: 2\n", "cores: two\n", 3, "cores: Input should be a valid integer, found 'two'"),
@@ -343,6 +370,23 @@ def test_a_wrong_value_is_named_with_what_was_expected(
         ("address: {host: a b}", r"address.host: String should match pattern '^[^\s-]\S*$', found 'a b'"),
         ("address: {host: a, port: 0}", "address.port: Input should be greater than or equal to 1, found 0"),
         ("address: {host: a, port: 65536}", "address.port: Input should be less than or equal to 65535, found 65536"),
+        (
+            "address: {host: me@a}",
+            "address.host: Input should be a host alone: write {host: a, user: me}, found 'me@a'",
+        ),
+        ("address: {host: 'a:2'}", "address.host: Input should be a host alone: write {host: a, port: 2}, found 'a:2'"),
+        (
+            "address: {host: b, jump: {host: 'ssh://me@a:2'}}",
+            "address.jump.host: Input should be a host alone: write {host: a, port: 2, user: me}, found 'ssh://me@a:2'",
+        ),
+        (
+            "address: {host: 'a:65536'}",
+            "address.host: Input should be a host alone: write {host: NAME, port: 22, user: NAME}, found 'a:65536'",
+        ),
+        (
+            'setup: ["a\\nb"]',
+            "setup.0: Input should be one line: write a list with one command in each entry, found 'a\\nb'",
+        ),
         ("local: true\n  address: {host: a}", "local: true and an address exclude each other"),
     ],
 )
@@ -370,8 +414,15 @@ def test_an_item_needs_a_core_that_is_there(boards: Path, core: int, *, accepted
 
 def test_a_board_must_be_reachable_somehow(boards: Path) -> None:
     unreachable = BOARD.replace("  emulator: {cpu: cortex-a72, cores: 2}\n", "")
-    boards.write_text(unreachable)
-    assert failure(boards).message == f"{boards}:1: board tda: give one of: local: true, address, emulator, bare_metal"
+    boards.write_text(unreachable + BOARD.replace("tda:", "emulated:"))
+    laboratory = profile.load(boards, {})
+    assert laboratory.board("emulated").emulated  # a board without an address does not prevent the use of others
+    assert (laboratory.named("tda").emulated, laboratory.named("tda").reached_by) == (False, "address")
+    with pytest.raises(RequestError, match=r"^board tda has no address$") as caught:
+        laboratory.board("tda")
+    assert "HARNESS_TDA_HOST=[user@]host[:port]" in caught.value.hint
+    assert "boards.local.yaml" in caught.value.hint
+    assert profile.load(boards, {"HARNESS_TDA_HOST": "a"}).board("tda").address == Address(host="a")
     boards.write_text(unreachable + "  local: true\n")
     assert not load(boards).emulated
     boards.write_text(unreachable + "  address: {host: tda}\n")

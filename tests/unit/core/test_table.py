@@ -51,6 +51,22 @@ def test_a_narrow_terminal_folds_text_and_keeps_numbers(width: int) -> None:
     assert max(map(len, found)) <= max(width, 31)
 
 
+def test_names_and_numbers_with_units_stay_whole() -> None:
+    made = Table("node", "operator", "time", "of")
+    made.add_row("image_quantizelinear", "QLinearGlobalAveragePool", "1,270.22 µs", "two words")
+    for width in range(36, 90):
+        found = "\n".join(lines(made, width))
+        assert all(name in found for name in ("image_quantizelinear", "QLinearGlobalAveragePool", "1,270.22 µs")), found
+        assert max(map(len, lines(made, width))) <= width
+    assert [line.strip() for line in lines(made, 50)] == [
+        "node      image_quantizelinear",
+        "operator  QLinearGlobalAveragePool",
+        "time      1,270.22 µs",
+        "of        two words",
+        "",
+    ]
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=8),
     st.integers(0, 200),

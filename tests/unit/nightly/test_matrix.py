@@ -119,7 +119,7 @@ def cell(**changes: str) -> str:
         ("matrixes: []\n", "n.yaml:1", "unknown key 'matrixes'", "matrices, notify, parallel, retries, until"),
         (GOOD + "retries: -1\n", "n.yaml:4", "greater than or equal to 0", ""),
         (GOOD + "retries: 1\nretries: 2\n", "n.yaml:5", "'retries' is repeated, first in line 4", ""),
-        (GOOD + "until: 22:00\n", "n.yaml:4", 'in quotes, such as "06:00", found 1320', ""),
+        (GOOD + "until: 22:00\n", "n.yaml:4", '22:00 is 1320 in YAML, in base 60: write "22:00" or 1320', ""),
         (GOOD + 'until: "6 o\'clock"\n', "n.yaml:4", "time of day", ""),
         (cell(boards="[xavir]"), "n.yaml:2", "unknown board 'xavir'", "did you mean xavier?"),
         (cell(boards="[host, hots]"), "n.yaml:2", "unknown board 'hots'", "did you mean host?"),

@@ -138,7 +138,7 @@ def test_every_fault_model_changes_some_values(dtype: str) -> None:
 def test_a_proof_gives_every_value_of_a_window_every_code() -> None:
     layer = layer_of(node("MaxPool", "x", **ATTRIBUTES), {}, {"x": X})
     assert isinstance(layer, MaxPool)
-    alone, mixed = layer.obligations(Extent(all_floats=False, random_vectors=0))
+    alone, mixed, _ = layer.obligations(Extent(all_floats=False, random_vectors=0))
     assert isinstance(alone.shown, Outputs)
     assert (alone.complete, mixed.complete) == (True, False)
     vectors = np.concatenate(list(alone.shown.inputs()))

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
-from harness.core.errors import RequestError
+from harness.core.errors import EXIT_INFRASTRUCTURE, InfrastructureError, RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
+from harness.plan import conformance, plan, plan_check
 from harness.plan.plan import Compute, Cross, HandOver, Item, Plan, Step, Sync, Task
 from tests.support import builders, float_images, images
 from tests.support.programs.board_program import parse
@@ -455,3 +455,15 @@ def test_the_profile_s_split_and_sync_hold_unless_others_are_asked_for(net: Netw
     assert (made.depth, made.sync) == (3, "flag")
     other = plan.make(net, board, split=[], sync="barrier")
     assert (other.depth, other.sync) == (1, "barrier")
+
+
+def test_a_plan_that_fails_its_check_ends_the_command_as_infrastructure(net: Network, host: Profile) -> None:
+    """Item 1 never waits for item 0: nothing was shown, and it is no bug of the command (exit code 4)."""
+    made = plan.make(net, host)
+    first, second = made.schedules
+    unordered = dataclasses.replace(made, schedules=(first, second[1:]))
+    assessment = dataclasses.replace(plan_check.assess(made), schedule=conformance.check(unordered))
+    plan_check.require_sound(plan_check.assess(made))
+    with pytest.raises(InfrastructureError, match="plan check: the plan is wrong: ") as caught:
+        plan_check.require_sound(assessment)
+    assert caught.value.exit_code == EXIT_INFRASTRUCTURE

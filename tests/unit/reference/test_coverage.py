@@ -301,12 +301,12 @@ def test_the_sentence_names_the_layer_of_which_the_least_was_met() -> None:
     )
     sentence = coverage.describe(parsed, layers)
     assert sentence == (
-        f"the vectors met 86.3 % of the reachable codes ({parsed.layers[1].name} 50.0 %, the least), "
-        "3 of 4,000 ties behind the input"
+        f"coverage: 86.3 % of the reachable codes ({parsed.layers[1].name} 50.0 %, the least), "
+        "3 of 4,000 ties behind the first layer"
     )
     accumulators = {Quantity.ACCUMULATORS: Met(1, 8, 1)}
     all_counted = (layers[0], layers[1] | accumulators, layers[2] | accumulators)
-    assert "met 12.5 % of the reachable accumulators, 86.3 %" in coverage.describe(parsed, all_counted)
+    assert "coverage: 12.5 % of the reachable accumulators, 86.3 %" in coverage.describe(parsed, all_counted)
     assert coverage.describe(parsed, (*layers[:2], layers[2] | accumulators)) == sentence
 
 

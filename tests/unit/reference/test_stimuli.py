@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -283,11 +284,22 @@ def test_file_in_fortran_order_is_read_in_c_order(tmp_path: Path) -> None:
     assert from_file(tmp_path / "v.npy", POWERS).chunk(0, 3).tobytes() == vectors[:3].tobytes(order="C")
 
 
+@pytest.mark.parametrize("shape", [(4, 5, 1), (4, 1, 5, 1), (1, 5), (1, 1, 5)])
+def test_an_array_of_any_fitting_shape_is_read_in_c_order(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    vectors = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    for array in (vectors, np.asfortranarray(vectors)):
+        np.save(tmp_path / "v.npy", array)
+        read = from_file(tmp_path / "v.npy", POWERS)
+        assert read.chunk(0, shape[0]).tolist() == vectors.reshape(shape[0], 5).tolist()
+
+
 FILES: dict[str, tuple[Any, str]] = {
     "float64": (np.zeros((4, 5)), "<f8, not float32"),
     "big endian": (np.zeros((4, 5), ">f4"), ">f4, not float32"),
     "too narrow": (np.zeros((4, 3), np.float32), r"shape \(4, 3\)"),
     "rank 1": (np.zeros(5, np.float32), r"shape \(5,\)"),
+    "transposed image": (np.zeros((5, 4, 1), np.float32), r"shape \(5, 4, 1\)"),
+    "rank 0": (np.zeros((), np.float32), r"shape \(\)"),
     "empty": (np.zeros((0, 5), np.float32), r"shape \(0, 5\)"),
     "pickled": (np.array([[None] * 5]), "not a complete .npy file"),
 }

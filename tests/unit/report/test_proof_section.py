@@ -62,6 +62,13 @@ def test_a_counterexample_is_shown_with_its_layer(proof: dict[str, Any]) -> None
     assert parts(proof)[1].lines[0].counterexamples == ("dense_2: column 2: 17 becomes 5, expected 4",)
 
 
+def test_wrong_sums_that_no_vector_tells_apart_are_shown(identical: dict[str, Any], proof: dict[str, Any]) -> None:
+    proof["claims"][2]["unseparated"] = ["the terms are added pairwise", "4 partial sums"]
+    line = "Layer dense_2: no vector tells the specification from: the terms are added pairwise; 4 partial sums"
+    assert line in told(identical | {"proof": proof, "reason": "all"})
+    assert f"<p>{line}.</p>" in html(identical | {"proof": proof, "reason": "shown; all equal"})
+
+
 REFERENCE = {"answered_by": "reference", "cases": 2**32, "time_s": 1.2}
 
 

@@ -120,6 +120,7 @@ def test_all_dumps_are_fetched_up_to_a_size(
         ("all", 66 * 1000, None),
         ("all", 66 * 1000 - 1, "use --vectors 999 or less or --fetch mismatch, or a --run-folder on another disk"),
         ("all", 16 * 1000 - 1, "use --vectors 242 or less, or a --run-folder on another disk"),
+        ("all", 0, "free disk space, or a --run-folder on another disk"),
         ("mismatch", 16 * 1000, None),
         ("mismatch", 16 * 1000 - 1, "use --vectors 999 or less, or a --run-folder on another disk"),
     ],

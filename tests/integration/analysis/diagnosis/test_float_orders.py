@@ -84,7 +84,7 @@ WRONG = {
     "reversed Conv": (
         Patch(CONV, LOOPS, OTHER_LOOPS.format(LAST_FIRST)),
         "conv",
-        "the products are added from the last to the first",
+        "the terms are added from the last to the first",
     ),
     "im2col by places": (
         Patch(CONV, LOOPS, OTHER_LOOPS.format(ROWS_FIRST)),
@@ -99,9 +99,9 @@ WRONG = {
     "reversed Gemm": (
         Patch(GEMM, "for (size_t k = 0; k < depth; ++k)", "for (size_t k = depth; k-- > 0;)"),
         "gemm",
-        "the products are added from the last to the first",
+        "the terms are added from the last to the first",
     ),
-    "tree": (Patch(GEMM, SUM, TREE), "gemm", "the products are added pairwise, as a tree"),
+    "tree": (Patch(GEMM, SUM, TREE), "gemm", "the terms are added pairwise, as a tree"),
     "reciprocal": (
         Patch("kernels/c/average_pool.h", "/= count[p]", "*= 1.0f / count[p]"),
         "pool",

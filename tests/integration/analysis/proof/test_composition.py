@@ -9,6 +9,7 @@ import pytest
 
 from harness import targets
 from harness.analysis.proof import Claim, composition
+from harness.core.errors import BoardError
 from harness.execution import program
 from harness.model.network import Network
 from harness.plan.plan import Plan, Sync
@@ -24,6 +25,7 @@ RESIDUAL = parse(builders.random_network(np.random.default_rng(2), (4, 6, 6, 5),
 LAST_ALONE = "when nobody asks for the activations before it, which need not be handed out then, the last is the same"
 
 
+MEASURED = "with the options of a measurement the network gives the same activations"
 REPEATED = "every execution of the network in one process gives the same activations"
 LATE = "the other items wait for item {}, also if it is late by "
 SHIFTED = "items that are shifted against each other do not disturb each other, in blocks of "
@@ -52,6 +54,7 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
         *delayed,
         REPEATED,
         LAST_ALONE,
+        MEASURED,
     ]
     assert failing(claims) == []
     assert not any(claim.question.complete for claim in claims)
@@ -63,6 +66,7 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
         *slowed,
         VECTORS * width * repeated.passes,
         2 * VECTORS * net.layers[-1].size,
+        VECTORS * (9 * width + 3 * net.layers[-1].size),
     ]
     assert f"{repeated.executions:,} executions in blocks of 1 to 4 vectors" in claims[10].question.method
 
@@ -125,7 +129,7 @@ def test_a_wrong_buffer_is_found_though_every_stage_is_right(workshop: Workshop,
     assert trial.refuted() == {}
     claims = trial.composed()
     in_blocks = [claim for claim in claims if not claim.question.statement.endswith("blocks of 1")]
-    assert len(in_blocks) == 10
+    assert len(in_blocks) == 11
     assert all(claim.counterexample for claim in in_blocks)
 
 
@@ -164,7 +168,7 @@ def test_a_right_program_with_an_arena_holds(workshop: Workshop, net: Network, s
 def test_a_wrong_buffer_in_an_arena_is_found(workshop: Workshop, old: str, new: str) -> None:
     trial = workshop.trial(CHAIN, [Patch("network.c", old, new)], reuse=targets.shares_buffers)
     in_blocks = [claim for claim in trial.composed() if not claim.question.statement.endswith("blocks of 1")]
-    assert len(in_blocks) == 10
+    assert len(in_blocks) == 11
     assert all(claim.counterexample for claim in in_blocks)
 
 
@@ -184,15 +188,24 @@ INIT = "static void network_init(const struct options *options __attribute__((un
 LAST_CALL = "advisory_compute(layer_2_output[v], advisory_output[v]);"
 
 
-@pytest.mark.parametrize("mode", ["dump == DUMP_LAST", "time == TIME_NETWORK"])
-def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Workshop, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "claims"),
+    [
+        ("dump == DUMP_LAST", [LAST_ALONE, MEASURED]),
+        ("dump == DUMP_LAST && options->time == TIME_NONE", [LAST_ALONE]),
+        ("time == TIME_NETWORK", [LAST_ALONE, MEASURED]),
+    ],
+)
+def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(
+    workshop: Workshop, mode: str, claims: list[str]
+) -> None:
     patches = [
         Patch("network.c", INIT, f"{INIT}    alone = options->{mode};\n"),
         Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int alone;"),
         Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
     ]
     trial = workshop.trial(CHAIN, patches)
-    assert failing(trial.composed()) == [LAST_ALONE]
+    assert failing(trial.composed()) == claims
     np.save(trial.probe.scratch / "vectors.npy", np.zeros((9, 5), np.float32))
     layers = CHAIN.layers
     done = program.execute_chunk(
@@ -203,6 +216,42 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Wor
     wrong = program.collect_alone(trial.probe.deployed, done.deployed, layers[-1], 9)
     right = program.collect(trial.probe.deployed, done, [len(layers) - 1], layers, trial.probe.scratch)
     assert (wrong == right[len(layers) - 1] ^ 1).all()
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["warmup == 3", "repeat > 1", "fifo", "time == TIME_ITEM", "time == TIME_LAYER", "dump && options->warmup"],
+)
+def test_a_program_that_is_wrong_in_a_mode_of_measurements_is_found(workshop: Workshop, mode: str) -> None:
+    patches = [
+        Patch("network.c", INIT, f"{INIT}    wrong = options->{mode};\n"),
+        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int wrong;"),
+        Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= wrong != 0;"),
+    ]
+    [claim] = measured(workshop, patches)
+    if mode == "fifo" and claim.observed:
+        pytest.skip("this system permits no --fifo")
+    assert not claim.holds
+
+
+def measured(workshop: Workshop, patches: list[Patch]) -> list[Claim]:
+    return [claim for claim in workshop.trial(CHAIN, patches).composed() if claim.question.statement == MEASURED]
+
+
+def without_priority(workshop: Workshop, message: str) -> list[Claim]:
+    """The system refuses --fifo with this message."""
+    start = "void schedule_start(const struct options *options)\n{\n"
+    refuses = f'{start}    if (options->fifo)\n        fail(EXIT_SYSTEM, "{message}");\n'
+    return measured(workshop, [Patch("kernels/program/schedule.c", start, refuses)])
+
+
+def test_a_priority_that_the_system_refuses_is_an_assumption(workshop: Workshop) -> None:
+    [claim] = without_priority(workshop, "no priority of --fifo")
+    assert claim.holds
+    assert claim.observed.startswith("--fifo was refused and left out: the program on the board failed")
+    assert [len(composition.untried([None, text])) for text in ("", claim.observed)] == [0, 1]
+    with pytest.raises(BoardError, match="inference: another reason"):
+        without_priority(workshop, "another reason")
 
 
 def shared_scratch(made: Plan) -> list[Patch]:

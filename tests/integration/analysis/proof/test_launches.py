@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -56,11 +57,11 @@ def test_the_cases_are_those_that_were_sent(workshop: Workshop) -> None:
     trial = workshop.trial(CHAIN)
     in_buffers, repeated = (claim.question for claim in trial.launched()[:2])
     sent = launches.Trial(trial.made, codegen.planned_launches(trial.made)[0], *seeded(trial), EFFORT.of_launch(0))
-    found = generated.passes(len(sent.rows), 8, launches.SEED, 2000)
+    found = generated.passes(len(sent.rows), 4, launches.SEED, 2000)
     tables = sum(table.values.size for table in trial.tables())
-    assert in_buffers.cases == len(sent.rows) * 5
+    assert in_buffers.cases == (len(sent.rows) + sum(size * -(-256 // size) for size in range(1, 65))) * 5
     assert repeated.cases == found.passes * len(sent.rows) * 5 + tables
-    assert repeated.method.startswith(f"{found.executions:,} executions in blocks of 1 to 8 vectors pass ")
+    assert repeated.method.startswith(f"{found.executions:,} executions in blocks of 1 to 4 vectors pass ")
 
 
 def seeded(trial: Trial) -> tuple[Array, list[Array]]:
@@ -97,6 +98,55 @@ WRONG = {
         "static unsigned char last;",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("held", ["six(0)", "six(255)", "v == 0 && memcmp(row, last, 6) == 0"])
+def test_an_output_that_is_read_before_it_is_written_is_found(workshop: Workshop, held: str) -> None:
+    """Wrong where a row holds only zeros or ones, or what the execution before has written there."""
+    six = "#define six(n) row[0] == n && row[1] == n && row[2] == n && row[3] == n && row[4] == n && row[5] == n"
+    before = f"const unsigned char *row = layer_1_output[v]; const int changed = {held};"
+    after = "layer_1_output[v][0] ^= (unsigned char)changed; if (v == 0) memcpy(last, layer_1_output[0], 6);"
+    patches = [
+        Patch("network.c", CALL, f"{before} {CALL} {after}"),
+        Patch("network.c", STATE, f"{STATE} static unsigned char last[6];\n{six}\n"),
+    ]
+    assert {"layer_1" in text for text in refuted(workshop.trial(CHAIN, patches).launched())} == {True}
+
+
+def test_every_block_size_up_to_the_capacity_is_tried(workshop: Workshop) -> None:
+    """Other sizes than 37 are drawn for a pass."""
+    swapped = Patch("network.c", CALL, CALL.replace("[v]", "[vectors == 37u && v < 2u ? 1u - v : v]"))
+    [found] = refuted(workshop.trial(CHAIN, [swapped], block=1000).launched())
+    assert ", of 37 vectors from vector " in found
+
+
+NUMBERS = {
+    "a counter of 20 bits": "(execution & 0xfffffu) != execution",
+    "float": "(uint64_t)(float)execution != execution",
+    "int32": "(int32_t)execution < 0",
+    "double": "(uint64_t)(double)execution != execution",
+}
+
+
+@pytest.mark.parametrize("condition", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_of_executions_that_come_late_are_tried(workshop: Workshop, condition: str) -> None:
+    """In launches and in whole runs; the copy of a buffer is that of another execution."""
+    unused = "static void layer_1_forward(size_t vectors, uint64_t execution __attribute__((unused)))"
+    patches = [
+        Patch("network.c", unused, unused.replace(" __attribute__((unused))", "")),
+        Patch("network.c", CALL, f"{CALL} layer_1_output[v][0] ^= {condition};"),
+    ]
+    trial = workshop.trial(CHAIN, patches)
+    [found] = refuted(trial.launched())
+    assert int(found.removeprefix("execution ").split(",")[0]) >= 1 << 20
+    [found] = [claim.counterexample for claim in trial.composed() if not claim.holds]
+    assert re.match("layer layer_1: execution [0-9]{7,} changes its output", found)
+
+
+def test_the_copies_of_a_pipeline_are_those_of_late_executions(workshop: Workshop) -> None:
+    old, new = "layer_2_copies[execution % 2u]", "layer_2_copies[(size_t)(float)execution % 2u]"
+    trial = workshop.trial(CHAIN, [Patch("network.c", old, new)], split=["pipeline"])
+    assert refuted(trial.launched())
 
 
 @pytest.mark.parametrize("patches", WRONG.values(), ids=WRONG)
@@ -152,7 +202,7 @@ def test_a_write_beside_the_outputs_is_found(workshop: Workshop, code: str, mess
 
 
 def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> None:
-    trial = workshop.trial(CHAIN, [Patch("kernels/program/probe_launch.c", "= trial->execution.index;", "= 1;")])
+    trial = workshop.trial(CHAIN, [Patch("kernels/program/probe_launch.c", "= trial->done;", "= 1;")])
     with pytest.raises(BoardError, match="the program reports 1 executions of quantize, not "):
         trial.launched()
 
@@ -161,8 +211,9 @@ def test_the_effort_follows_from_where_the_items_ran() -> None:
     assert effort_of(["hardware", "hardware"], CHAIN) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
     emulated = effort_of(STAND_INS, CHAIN)
     limits = [OPERATIONS // CHAIN.operations] * 2
-    assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096, limits=limits)
+    assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096, window=16, limits=limits)
     assert emulated.limited == ()
+    assert emulated.largest_size(1, 1000) == 1000
     assert emulated.extent(1, all_floats=True) == Extent(all_floats=True)
     passes = generated.passes(emulated.vectors, emulated.block, composition.SEED, emulated.network).passes
     assert passes * emulated.vectors >= 1 << 18
@@ -174,12 +225,20 @@ def test_a_stand_in_of_a_large_network_is_asked_less_and_hardware_beside_it_is_n
     assert 64 < vectors < 2000
     found = effort_of(["hardware", STAND_INS[1]], network)
     assert found == Effort(
-        [1 << 18, vectors // 2], vectors // 2, 2, 1 << 16, vectors // 4, vectors=vectors // 4, limits=[0, vectors]
+        [1 << 18, vectors // 2],
+        vectors // 2,
+        2,
+        1 << 16,
+        vectors // 4,
+        vectors=vectors // 4,
+        window=16,
+        limits=[0, vectors],
     )
     assert found.limited == (1,)
     assert found.extent(0, all_floats=False) == Extent(all_floats=False)
     assert found.extent(1, all_floats=False) == Extent(False, vectors, every_position=False)
     assert (found.of_launch(0), found.of_launch(1)) == (4096, 64)
+    assert (found.largest_size(0, 1000), found.largest_size(1, 1000), found.largest_size(1, 9)) == (1000, 16, 9)
     assert effort_of(["hardware"], network) == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
     assert found.vectors > 2 * (EMULATED_OPERATIONS // network.operations), "a whole run has two blocks"
 

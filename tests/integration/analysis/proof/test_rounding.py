@@ -251,13 +251,15 @@ def test_all_floats_are_asked_for_only_if_wanted(workshop: Workshop) -> None:
         }
         for all_floats in (True, False)
     ]
-    assert cases[0] - cases[1] == {2**32}
+    last = 3 * (quantize_linear.LAST_COLUMNS // 6)
+    assert cases[0] - cases[1] == {2**32, last}
     few = next(question for question in trial.questions() if question.step is ProofStep.QUANTIZATION)
     assert "monotone" in few.method
-    every, near, _ = [
+    every, *of_last_columns, near, _ = [
         question for question in trial.questions(all_floats=True) if question.step is ProofStep.QUANTIZATION
     ]
     assert every.complete
+    assert [question.cases for question in of_last_columns] == [last, last]
     assert "monotone" not in near.method
 
 

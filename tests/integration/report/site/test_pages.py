@@ -170,7 +170,10 @@ def test_what_is_as_expected_does_not_alarm_and_what_is_not_does(runs: Path, tmp
     first["expect"], second["expect"] = "differs", "regressed"  # the first is identical, the second regressed
     (night / "night.json").write_text(json.dumps(document))
     build(runs, tmp_path / "site")
-    grid = (tmp_path / "site" / "index.html").read_text().split('class="grid stack"')[1]
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert re.search(r"Newly wrong:</strong> .*<a href=[^>]*>differs, expected identical</a>: 7 of 4,110,000", page)
+    assert re.search(r"Repaired:</strong> .*<a href=[^>]*>regressed</a>: slower", page)
+    grid = page.split('class="grid stack"')[1]
     assert re.search(
         r'<div class="cell bad">\s*<span class="word bad"><i aria-hidden="true">=</i>[^·]*· [\d.]+s, expected differs',
         grid,

@@ -134,7 +134,7 @@ def test_a_reading_that_no_clock_shows_is_the_boards_failure(
 
 def test_executions_take_as_long_as_their_times_and_what_lies_between(measurer: Measurer) -> None:
     segment = next(measurer.segments(measurer.work()))
-    assert segment.readings.sum() < segment.elapsed_ns < 10e9
+    assert segment.readings.sum() < segment.elapsed_ns
 
 
 def test_segments_of_a_long_duration_have_pauses_and_say_so() -> None:

@@ -18,7 +18,7 @@ from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.qlinear_conv import QLinearConv
 from harness.reference.specification import SpecificationReference
-from harness.targets.iree.compiler import DEVICE, ORDER, STATIC, Processor, run
+from harness.targets.iree.compiler import DEVICE, FEATURES, ORDER, STATIC, Processor, run
 from harness.targets.iree.module import module_text, symbol
 from harness.targets.iree.objects import Object
 from tests.support import images
@@ -157,6 +157,7 @@ def fused(text: str, processor: Processor, folder: Path) -> list[str]:
 PROCESSORS = [
     Processor("aarch64-linux-gnu", "cortex-a72"),
     Processor("x86_64-linux-gnu", "x86-64-v3"),
+    Processor("x86_64-linux-gnu", "x86-64-v4", ",".join(f"+{name}" for name in FEATURES.values())),
 ]
 
 

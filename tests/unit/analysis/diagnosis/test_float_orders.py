@@ -92,18 +92,18 @@ TRANSPOSE = node("ConvTranspose", "x", "w", "b")
 GIVEN: dict[str, Any] = {"sizes": SIZES, "axes": np.array([2, 3]), "w": WEIGHTS, "b": BIAS, "m": MATRIX, "s": SLOPES}
 WRONG: list[tuple[Any, str, Callable[[], Array]]] = [
     (RESIZE, "the rows are interpolated first", linear_rows_first),
-    (MEAN, "the sum begins at the last value", reversed_mean),
+    (MEAN, "the terms are added from the last to the first", reversed_mean),
     (MEAN, "the sum is multiplied by 1 / count", lambda: sum_in_order() * (FLOAT(1) / FLOAT(30))),
     (MEAN, "the sum is not divided", sum_in_order),
     (node("ReduceMax", "x", "axes", keepdims=0), "the value at the other end is taken", lambda: X.min(axis=(2, 3))),
-    (LRN, "the squares are added from the last channel to the first", lambda: X / by_roots(base_of_lrn(-1))),
+    (LRN, "the terms are added from the last to the first", lambda: X / by_roots(base_of_lrn(-1))),
     (LRN, "the quotient is a product with 1 / d^beta", lambda: X * (FLOAT(1) / by_roots(base_of_lrn(1)))),
     (LRN, "the power is in double precision",
      lambda: (X / base_of_lrn(1).astype(np.float64) ** 0.75).astype(FLOAT)),
     (TRANSPOSE, "the channels are added first, then the places of the kernel (col2im)",
      lambda: transposed(channels_first=True)),
     (TRANSPOSE, "the products are added by row, column and channel (im2col)", lambda: transposed(channels_first=False)),
-    (node("MatMul", "x", "m"), "the products are added from the last to the first", rows_reversed),
+    (node("MatMul", "x", "m"), "the terms are added from the last to the first", rows_reversed),
     (node("PRelu", "x", "s"), "the first slope is taken for all", lambda: np.where(X < 0, X * FLOAT(-0.3), X)),
     (node("PRelu", "x", "s"), "all numbers are multiplied", lambda: X * SLOPES),
 ]  # fmt: skip

@@ -140,7 +140,7 @@ def test_nothing_is_claimed_of_noise() -> None:
     inputs = codes(layer)
     noise = np.random.default_rng(10).integers(0, 256, (800, 6)).astype(np.uint8)
     diagnosis = found(layer, inputs, noise)
-    assert "no known cause explains all of them; nearest: " in diagnosis.text
+    assert "no known cause explains most of them: look at" in diagnosis.text
     assert all(hypothesis.contradicted for hypothesis in diagnosis.hypotheses)
 
 

@@ -296,8 +296,8 @@ def test_other_orders_of_the_sum_of_softmax_are_named() -> None:
     reversed_sum = functools.reduce(np.add, columns[::-1])
     tree = ((columns[0] + columns[1]) + (columns[2] + columns[3])) + (columns[4] + columns[5])
     total = functools.reduce(np.add, columns)
-    assert causes(found(layer, x, e / reversed_sum)) == ["the sum is in the opposite order"]
-    assert causes(found(layer, x, e / tree)) == ["the sum is that of a tree"]
+    assert causes(found(layer, x, e / reversed_sum)) == ["the terms are added from the last to the first"]
+    assert causes(found(layer, x, e / tree)) == ["the terms are added pairwise, as a tree"]
     assert causes(found(layer, x, e * (FLOAT(1) / total))) == ["multiplication by 1 / sum instead of division"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
-from harness.runs.cases.check import certificate
+from harness.model import load
 from harness.runs.cases.entries import CaseDocument, ElementEntry, LeafEntry, Origin
 from harness.runs.cases.evidence import RUN_KIND, Leaf, contradictions, evidence_of, read
-from harness.runs.verification.claims import ContradictionError
+from harness.runs.decision import certificate
+from harness.runs.decision.certificate import consistent
+from harness.runs.decision.job import read_stated
 
 
 def a_run(name: str, verdict: str = "identical", origin: Origin = "hardware", **more: Any) -> Leaf:
@@ -126,7 +129,7 @@ CERTIFICATE = ROOT / "docs" / "evidence" / "decide" / "acas_coc.json"
 
 
 def test_the_certificate_of_acas_coc_is_consistent() -> None:
-    assert certificate(CERTIFICATE) == "241 slabs cover the domain once; none of them was decided again"
+    assert len(consistent(CERTIFICATE).slabs) == 241
 
 
 @pytest.mark.parametrize(
@@ -137,11 +140,30 @@ def test_the_certificate_of_acas_coc_is_consistent() -> None:
         ('"safe": 6891881', '"safe": 6891882', "counts are not the boxes"),
         ('"verdict": "violated"', '"verdict": "safe"', "verdict does not follow"),
         ('"slab_axis": 0,', "", "slab_axis"),
+        ('"slab_axis": 0,', '"slab_axis": 5,', "has no axis 5"),
+        ('"last": 240,', '"last": 999999999999,', "do not cover the domain|another number"),
     ],
 )
 def test_an_inconsistent_certificate_is_found(tmp_path: Path, old: str, new: str, error: str) -> None:
     text = CERTIFICATE.read_text()
     assert old in text
     (tmp_path / "c.json").write_text(text.replace(old, new, 1))
-    with pytest.raises((ContradictionError, RequestError), match=error):
-        certificate(tmp_path / "c.json")
+    with pytest.raises(RequestError, match=error):
+        consistent(tmp_path / "c.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["acas_coc"])
+def test_the_counts_of_a_certificate_are_those_of_its_decisions(tmp_path: Path, name: str) -> None:
+    source, network = CERTIFICATE.with_name(f"{name}.json"), load(ROOT / "models" / f"{name}.onnx")
+    stated = read_stated(tmp_path, network, ROOT / "models" / f"{name}.property.yaml")
+    document, decisions = certificate.read(source, stated)
+    assert (document.counts.safe + document.counts.violated, decisions.size) == (7_356_800, 7_356_800)
+    text = json.loads(source.read_text())
+    text["counts"] |= {"safe": text["counts"]["safe"] + 1, "violated": text["counts"]["violated"] - 1}
+    (tmp_path / source.name).write_text(json.dumps(text))
+    with pytest.raises(RequestError, match=r"cannot read .*decisions\.xz"):
+        certificate.read(tmp_path / source.name, stated)
+    shutil.copy(source.with_suffix(certificate.PACKED), tmp_path)
+    with pytest.raises(RequestError, match="its counts are not those of the decisions"):
+        certificate.read(tmp_path / source.name, stated)

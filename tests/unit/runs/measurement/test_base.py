@@ -93,6 +93,23 @@ def test_one_measurement_named_twice_tells_no_noise(tmp_path: Path, made: Plan, 
         read_all([folder, folder / "." / ".." / folder.name], host, made, ASKED)
 
 
+def test_earlier_times_of_the_same_program_follow_a_single_base(tmp_path: Path, made: Plan, host: Profile) -> None:
+    folders = [tmp_path / name for name in ("base", "same", "other", "wrong")]
+    for folder in folders:
+        folder.mkdir()
+    base, same, other, wrong = folders
+    measured(base, made, bundle={"sha256": "ab"})
+    measured(same, made, bundle={"sha256": "ab"})
+    measured(other, made, bundle={"sha256": "cd"})
+    measured(wrong, made, bundle={"sha256": "ab"}, outputs={"differing": 1})
+    assert [one.folder for one in read_all([base], host, made, ASKED, folders)] == [base, same]
+    assert [one.folder for one in read_all([base, same, other], host, made, ASKED, folders)] == [base, same, other]
+    measured(base, made, bundle={"sha256": "ab"}, measured={"scope": "item", "quantity": "cycles", "segment": 10})
+    counted = dataclasses.replace(ASKED, quantity=Quantity.CYCLES)
+    with pytest.raises(RequestError, match="did not record taken_off"):
+        read_all([base], host, made, counted, folders)
+
+
 @pytest.mark.parametrize("reached", [XAVIER, EMULATED_XAVIER])
 def test_another_kind_of_board_is_refused_when_it_is_reached(
     tmp_path: Path, made: Plan, host: Profile, reached: BoardIdentity

@@ -72,6 +72,8 @@ def test_wrong_outputs_are_worst(unit: str) -> None:
 def test_slower_than_before() -> None:
     against = {"regressed": True, "slower": ["dense"], "base": {"run": "20260101_host"}}
     assert judge(document(unit="ns", against=against)) == ("regressed", "slower than 20260101_host: dense")
+    limited = judge(document(unit="ns", against=against | {"limits": ["the gate has one base"]}))
+    assert limited == ("regressed", "slower than 20260101_host: dense; the gate has one base")
     assert judge(document(unit="ns", against=against | {"regressed": False}))[0] == "measured"
 
 

@@ -121,7 +121,7 @@ def test_everything_that_takes_away_is_said(sound: dict[str, Any]) -> None:
         "the load did not last: stress-ng was killed",
         "throttled: cpu0 grew by 3",
         "a setting did not stay: governor: it was performance and is powersave now",
-        "a virtual machine, whose times depend on two schedulers: kvm",
+        "a virtual machine, whose times depend on its host: kvm",
         "SCHED_FIFO was refused, so the default scheduler was used: not permitted",
         "memory was not locked, although the profile asks for it: any time may contain a page fault",
         "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deeply",

@@ -21,10 +21,11 @@ def asked(scope: Scope, quantity: Quantity = Quantity.INSTRUCTIONS) -> Asked:
     return Asked(10, scope, quantity, "idle", 0)
 
 
-def job(host: Profile, *split: str) -> Any:
+def job(host: Profile, *split: str, target: str = "c") -> Any:
     """Quantize, two dense layers, ArgMax."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 8, 4), argmax=True))
-    return SimpleNamespace(plan=plan.make(net, host, ["c", "c"], 1, split), network=net, profile=host, identity=HOST)
+    made = plan.make(net, host, ["c", target], 1, split)
+    return SimpleNamespace(plan=made, network=net, profile=host, identity=HOST)
 
 
 @pytest.mark.parametrize(
@@ -46,17 +47,25 @@ def test_a_count_is_the_sum_of_so_many_tasks(
     assert len(names_of(job(host, *split).plan, asked(scope))) == len(found)
 
 
+@pytest.mark.parametrize(
+    ("target", "alone"), [("c", True), ("litert:xnnpack", True), ("iree:static", True), ("cuda:fused", False)]
+)
+def test_an_item_of_a_device_waits_and_an_engine_on_a_core_does_not(host: Profile, target: str, alone: bool) -> None:
+    parts = parts_of(job(host, target=target), asked("item"))
+    assert [part.alone for part in parts] == [True, alone]
+
+
 def test_the_networks_time_is_one_interval(host: Profile) -> None:
     assert [part.tasks for part in parts_of(job(host, "parallel"), asked("network", Quantity.TIME))] == [1]
 
 
 def test_what_is_read_is_said_of_every_scope_and_split(host: Profile) -> None:
-    whole = "from the begin of the first task to the end of the last, hand-overs included"
+    whole = "from the start of the first task to the end of the last, hand-overs included"
     time = Quantity.TIME
     assert interval(job(host).plan, asked("network", time)) == whole
     staged = interval(job(host, "pipeline").plan, asked("network", time))
     assert staged == f"{whole}, through 3 stages and all that lies between their ticks"
-    apart = "tasks, without what items wait for each other"
+    apart = "tasks, without the times at which items wait for each other"
     assert interval(job(host).plan, asked("network")) == f"the sum of the network's {apart}"
     assert interval(job(host, "parallel").plan, asked("item", time)) == f"the sum of the item's {apart}"
     assert interval(job(host).plan, asked("layer", time)) == f"the sum of the layer's {apart}"

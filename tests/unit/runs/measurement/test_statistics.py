@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from harness.analysis import timing
 from harness.runs.measurement.parts import MeasuredPart
-from harness.runs.measurement.statistics import TIMELINE_POINTS, against, counts, least_of_each, plain, timeline, times
+from harness.runs.measurement.statistics import (
+    TIMELINE_POINTS,
+    against,
+    counts,
+    least_of_each,
+    levels,
+    limits,
+    plain,
+    timeline,
+    times,
+)
 
 Readings = npt.NDArray[np.uint64]
 PART = MeasuredPart("dense", "hardware", "dense_forward", alone=True)
@@ -137,6 +147,25 @@ def test_a_slower_part_is_named() -> None:
 def test_the_same_again_is_no_regression() -> None:
     base, new = gumbel(4000, 1)[:, None], gumbel(4000, 2)[:, None]
     assert not against(["a"], base, new, [], counted=False)["regressed"]
+
+
+def test_the_level_between_runs_boots_and_days_is_that_of_the_worst_part() -> None:
+    medians = np.array([[100.0, 50.0], [102.0, 50.0], [110.0, 50.0], [112.0, 50.0]])
+    groups = {"runs": list("abcd"), "boots": list("xxyy"), "days": ["monday"] * 4}
+    runs, boots = levels(medians, groups)
+    assert (runs["between"], runs["count"], round(runs["deviation"], 4)) == ("runs", 4, 0.0555)
+    assert (boots["between"], boots["count"], round(boots["deviation"], 4)) == ("boots", 2, 0.0667)
+    assert limits(groups, {"boots": "z", "days": "monday"}) == []
+    [limit] = limits(groups, {"boots": "z", "days": "tuesday"})
+    assert limit.startswith("the gate contains no noise between days")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_gate_of_fewer_than_three_bases_says_so(count: int) -> None:
+    groups = {name: ["same"] * count for name in ("runs", "boots", "days")}
+    [limit] = limits(groups, {"boots": "another", "days": "another"})
+    assert limit.startswith(f"the gate contains no noise between runs, because it has {count} base")
+    assert limit.endswith("name at least 3 measurements with --against")
 
 
 def test_a_single_instruction_more_is_a_regression() -> None:
