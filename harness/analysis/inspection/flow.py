@@ -45,9 +45,15 @@ BIT_TESTS = ("test ", "tst ")
 DEEPEST = 2  # pointers, one behind the other: to arrays of pointers to buffers
 FRAME, IMAGE = -1, -2  # beside numbers of arguments: what an address depends on
 FARTHEST = 1 << 16  # offset in bytes from an argument's address, of those that are followed
+_NONE, _OF_FRAME, _OF_IMAGE = frozenset[int](), frozenset({FRAME}), frozenset({IMAGE})
 RESULTS = ("rax", "rdx", "x0", "x1")
 FLAGS = "flags"  # of the last comparison or sum
 MOST_ROUNDED = 6  # bits: stores of 64 bytes are the widest
+NULL_TEST = re.compile(r"test (r[a-z]{2}|r\d+), \1$|cmp (qword .*|r[a-z]{2}|r\d+), 0$|cmp x\d+, #0$|cbn?z x\d+,")
+EQUAL = re.compile(r"(j|set|cmov)n?e |b\.(eq|ne) |(csel|cset|csetm|csinc|cinc|csinv|csneg) .*, (eq|ne)$")
+# Stores of vectors that a caller needs, and of structures: gcc stores elements that are not set, and sets them later.
+KEEPS_UNSET = re.compile(r"st[rp] d\d+, .*\[sp|st[1-4] \{.*, ")
+PACKS = re.compile(r"mov v\d+\.d\[1\], ")  # gcc packs a value with unset bytes, and sets them one by one
 NON_TEMPORAL = re.compile(r"v?movnt(dq|ps|pd|sd|ss) |stnp ")
 FENCE = re.compile(r"[sm]fence|d[ms]b (sy|ish|st|ishst)$")
 
@@ -312,16 +318,19 @@ class Analysis:
 
     def arity(self, name: str | None) -> int:
         """Return how many of its arguments a function uses at most; all that a call can have if that is not known."""
+        return 1 + max(self.used(name), default=-1)
+
+    def used(self, name: str | None) -> set[int]:
+        """Return the numbers of the arguments that a function uses; all that a call can have if that is not known."""
         if self.is_pure(name):
-            return PURE[str(name)]
+            return {*range(PURE[str(name)])}
         if name not in self.by_name or name is None:
-            return len(self._decoder.convention.arguments) + STACK_ARGUMENTS
+            return {*range(len(self._decoder.convention.arguments) + STACK_ARGUMENTS)}
         facts = self.facts(name)
         values = [touch.value for touch in facts.touches]
         for call in facts.calls:
             values += call.arguments[: PURE[str(call.name)] if self.is_pure(call.name) else None]
-        used = (value.numbers for value in values if isinstance(value, Argument | Loaded))
-        return 1 + max((number for numbers in used for number in numbers), default=-1)
+        return set().union(*(value.numbers for value in values if isinstance(value, Argument | Loaded)))
 
     def is_pure(self, name: str | None) -> bool:
         """Return whether it is a pure function of the library: a function of the program may have its name."""
@@ -494,7 +503,7 @@ class _Function:
             entry.registers[name] = Argument(frozenset({number}), 0)
         first = self._fixpoint(blocks, entry, {})
         indexed = {start: _indexed(state) for start, state in first.items()}
-        states = self._fixpoint(blocks, entry, indexed)
+        states = self._fixpoint(blocks, entry, indexed) if any(indexed.values()) else first
         self._recording = True
         for start, state in states.items():
             self._run(blocks[start], state.copy())
@@ -633,18 +642,42 @@ class _Function:
                 return {END}
         return set().union(*(first.get(start, set()) for start in following))
 
-    def _sorted(self, blocks: Mapping[int, Block]) -> list[int]:
-        """Return the starts of blocks; those from which a block can be reached without a loop are before it."""
+    @cached_property
+    def _loops(self) -> Mapping[int, AbstractSet[int]]:
+        """Return the blocks of each loop by the start of its first one."""
+        position, loops = self._sorted({}), dict[int, set[int]]()
+        ways = [
+            (start, following) for start in position for following in self._blocks[start][1] if following in position
+        ]
+        before: dict[int, list[int]] = {}
+        for start, following in ways:
+            before.setdefault(following, []).append(start)
+        for start, head in ways:
+            todo = [start] if position[head] <= position[start] else []
+            body = loops.setdefault(head, {head}) if todo else set()
+            while todo:
+                each = todo.pop()
+                todo += before.get(each, []) if each not in body else []
+                body.add(each)
+        return loops
+
+    def _sorted(self, loops: Mapping[int, AbstractSet[int]]) -> dict[int, int]:
+        """Return the starts of blocks in sequence, with their positions.
+
+        Blocks from which one can be reached without a loop are before it, and the loops before what follows them.
+        """
         done: dict[int, None] = {}
         seen, todo = set[int](), [self._symbol.address]
         while todo:
             start = todo[-1]
-            new = [each for each in blocks[start][1] if each in blocks and each not in seen and start not in seen]
+            loop = loops.get(start, ())
+            new = [each for each in self._blocks[start][1] if each in self._blocks and not {each, start} & seen]
+            new = [*(each for each in new if each in loop), *(each for each in new if each not in loop)]
             seen.add(start)
             todo += new
             if not new:
                 done.setdefault(todo.pop())
-        return list(done)[::-1]
+        return {start: index for index, start in enumerate(list(done)[::-1])}
 
     def _stores(self, blocks: Mapping[int, Block], sized: AbstractSet[int]) -> Stores:
         """Return loads through arguments of what may not be stored yet, and what is stored at the end in any case.
@@ -659,21 +692,18 @@ class _Function:
         early: list[Early] = []
         ends: list[dict[int, int]] = []
         into: dict[int, list[tuple[bool, dict[int, int], int]]] = {self._symbol.address: [(False, {}, 0)]}
-        for start in self._sorted(blocks):
+        position = self._sorted(self._loops)
+        for start in position:
             ways = into.pop(start)
             counted = [stored for by_size, stored, _ in ways if not by_size]
             state = _joined(counted or [way[1] for way in ways], operator.and_ if counted else operator.or_)
             written = functools.reduce(operator.and_, (way[2] for way in ways))
             for each in blocks[start][0]:
                 missing = each.reads & ~written
-                if missing and not (each.text.startswith(("stp d", "str d")) and "[sp" in each.text):
+                if missing and not KEEPS_UNSET.match(each.text):
                     self._unset.setdefault(each.words, set()).update(decoder.register_names(missing))
                 written |= each.writes
-                for write, number, bytes_ in self._places.get(each.address, ()):
-                    if write:
-                        state[number] = state.get(number, 0) | bytes_
-                    elif not state.get(number, 0) & 1 and bytes_ & ~state.get(number, 0):
-                        early.append(Early(each.words, number, bytes_, state.get(number, 0)))
+                early += self._stored(each, state)
                 call = self._calls.get(each.address)
                 if call:
                     early += self._called(each, call, state)
@@ -683,7 +713,23 @@ class _Function:
                     ends.append(dict(state))
             for following in blocks[start][1]:
                 into.setdefault(following, []).append((start in sized, state, written))
+            for after in self._left(start, sized):
+                into.setdefault(after, []).append((False, state, written))
         return Stores(tuple(dict.fromkeys(early)), _joined(ends, operator.and_))
+
+    def _stored(self, instruction: Instruction, state: dict[int, int]) -> Iterator[Early]:
+        """Add to `state` what an instruction stores; yield its loads of what is not stored before."""
+        for write, number, bytes_ in self._places.get(instruction.address, ()):
+            before = state.get(number, 0)
+            if write:
+                state[number] = before | bytes_
+            elif not before & 1 and bytes_ & ~before:
+                yield Early(instruction.words, number, bytes_, before)
+
+    def _left(self, start: int, sized: AbstractSet[int]) -> list[int]:
+        """Return where loops can go on that a block ends an iteration of, and whose iterations depend on sizes."""
+        heads = [each for each in self._blocks[start][1] if each in sized and start in self._loops.get(each, ())]
+        return [after for head in heads for after in self._blocks[head][1] if after not in self._loops[head]]
 
     def _called(self, instruction: Instruction, call: Call, state: dict[int, int]) -> Iterator[Early]:
         """Add to `state` what a function stores; yield the loads that it does before."""
@@ -740,32 +786,33 @@ class _Function:
         before a loop is followed to its end, its pointers seem to have one value, and what is stored there, at a place
         that the loop never leaves with, would replace other values.
         """
-        states, todo = {self._symbol.address: entry.copy()}, [self._symbol.address]
+        states, todo = {self._symbol.address: entry.copy()}, {self._symbol.address}
+        position = self._sorted(self._loops)
         while todo:
-            start = todo.pop()
-            if start not in blocks:
-                continue
+            start = min(todo, key=position.__getitem__)
+            todo.remove(start)
             result = self._run(blocks[start], states[start].copy())
-            for following in blocks[start][1]:
+            for following in filter(blocks.__contains__, blocks[start][1]):
                 given = result.copy()
                 for name in indexed.get(following, ()):
                     given.registers[name] = _moved(given.registers[name], 0, unknown=True)
                 if following not in states:
                     states[following] = given
-                elif not self._join_into(states[following], given):
+                elif not self._join_into(states[following], given, is_head=following in self._loops):
                     continue
-                todo.append(following)
-        return {start: state for start, state in states.items() if start in blocks}
+                todo.add(following)
+        return states
 
-    def _join_into(self, state: _State, other: _State) -> bool:
-        """Join the other state into `state`; return whether that changed it."""
+    def _join_into(self, state: _State, other: _State, *, is_head: bool) -> bool:
+        """Join the other state into `state`, at the head of a loop if `is_head`; return whether that changed it."""
         changed = False
         for name, value in state.registers.items():
-            joined = self._join(value, other.registers.get(name))
+            new = other.registers[name]
+            joined = value if value is new else self._join(value, new, is_head=is_head)
             if joined != value:
                 state.registers[name], changed = joined, True
         for slot in list(state.slots):
-            joined = self._join(state.slots[slot], other.slots[slot]) if slot in other.slots else None
+            joined = self._join(state.slots[slot], other.slots[slot], is_head=is_head) if slot in other.slots else None
             if joined is None:
                 del state.slots[slot]
                 changed = True
@@ -773,7 +820,8 @@ class _Function:
                 state.slots[slot], changed = joined, True
         return changed
 
-    def _join(self, one: Value, other: Value) -> Value:
+    def _join(self, one: Value, other: Value, *, is_head: bool = False) -> Value:
+        """Return what is one of two values; of numbers at the head of a loop, its count, what it is computed from."""
         if one == other:
             return one
         if isinstance(one, Static) or isinstance(other, Static):
@@ -787,7 +835,8 @@ class _Function:
             return one if isinstance(one, Unset) else other
         numbers = frozenset[int]().union(*addresses(one), *addresses(other))
         reported = all(isinstance(value, Constant) or _is_reported(value) for value in (one, other))
-        return Computed(numbers, reported) if numbers else None
+        counts = reported and (is_head or isinstance(one, Computed) or isinstance(other, Computed))
+        return Computed(numbers, reported) if numbers or counts else None
 
     def _join_static(self, one: Value, other: Value) -> Value:
         addresses: list[int] = []
@@ -836,7 +885,8 @@ class _Function:
     def _decide(self, instruction: Instruction, state: _State) -> None:
         """Follow the flags of a comparison or a sum to where they are read."""
         flags = state.registers[FLAGS]
-        if not _is_reported(flags):
+        is_known = isinstance(flags, Static | Frame | Argument) and EQUAL.match(instruction.text)
+        if not (is_known or _is_reported(flags)):
             self._use(instruction, flags)
 
     def _call(self, instruction: Instruction, state: _State, *, tail: bool) -> None:
@@ -860,7 +910,8 @@ class _Function:
                 state.slots.pop((value.origin, value.offset), None)
         if not tail:
             for register in self._analysis.changed(name):
-                state.registers[register] = None if register in RESULTS else _left_in(register)
+                kept = register in RESULTS or register in convention.by_linker
+                state.registers[register] = None if kept else _left_in(register)
             if name in WRITTEN_BY_LIBRARY and self._analysis.is_pure(name):  # and returned
                 state.registers[convention.result] = arguments[WRITTEN_BY_LIBRARY[name]]
 
@@ -869,6 +920,11 @@ class _Function:
             self._access(instruction, operation, state)
         elif isinstance(operation, Compare):
             values = [state.registers.get(name) for name in operation.used]
+            if values and isinstance(values[0], Static | Frame | Argument) and NULL_TEST.match(instruction.text):
+                state.registers[FLAGS] = values[0]  # never null
+                if isinstance(values[0], Argument):
+                    self._touch(instruction, values[0], write=None)
+                return
             self._use(instruction, *values, difference=operation.difference)
             reads = any(isinstance(each, Access) for each in instruction.operations)
             state.registers[FLAGS] = None if reads else _from_sizes(values)
@@ -895,7 +951,8 @@ class _Function:
             if not isinstance(to, Rounded):
                 self._use(instruction, *rest)
             return None
-        self._use(instruction, *(value for value in values if value not in rest))
+        if not PACKS.match(text):
+            self._use(instruction, *(value for value in values if value not in rest))
         reads = any(isinstance(each, Load | Access) for each in instruction.operations)
         result = None if reads else _from_sizes(values)
         return Computed(frozenset().union(*map(_rounded_by, rest)), reported=False) if rest else result
@@ -933,6 +990,12 @@ class _Function:
 
     def _sum(self, instruction: Instruction, operation: Sum, state: _State) -> Value:
         terms = [_whole(state.registers.get(name)) for name in operation.terms]
+        if (
+            len(terms) == 1
+            and isinstance(terms[0], Static | Frame | Argument)
+            and not (operation.minus or operation.index)
+        ):
+            return _moved(terms[0], operation.value, unknown=False)
         minus = [_whole(state.registers.get(name)) for name in operation.minus]
         index = [state.registers.get(name) for name in operation.index]
         self._use(instruction, *index)
@@ -1041,6 +1104,8 @@ class _Function:
         if not operation.write:
             return
         value = state.registers.get(operation.source) if operation.source else None
+        if operation.source == TEMPORARY and isinstance(value, Constant):
+            value = Computed(frozenset(), reported=True)  # a count, or an element of an array with unknown others
         if not isinstance(place, Frame):
             self._use(instruction, value)
             return
@@ -1132,12 +1197,13 @@ def _indexed(state: _State) -> AbstractSet[str]:
 
 def addresses(value: Value) -> tuple[frozenset[int], frozenset[int]]:
     """Return the addresses that a value contains, those that are added and those that are subtracted, as `Use` has."""
-    none = frozenset[int]()
-    if isinstance(value, Static | Page | Frame):
-        return frozenset({FRAME if isinstance(value, Frame) else IMAGE}), none
+    if isinstance(value, Argument | Rounded):
+        return value.numbers, _NONE
     if isinstance(value, Difference):
         return value.plus, value.minus
-    return (value.numbers, none) if isinstance(value, Argument | Rounded) else (none, none)
+    if isinstance(value, Static | Page | Frame):
+        return _OF_FRAME if isinstance(value, Frame) else _OF_IMAGE, _NONE
+    return _NONE, _NONE
 
 
 def _rounded_by(value: Value) -> frozenset[int]:

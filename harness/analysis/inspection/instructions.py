@@ -188,22 +188,22 @@ class Decoder:
         self._names: dict[int, str] = {}
         self._classes: dict[int, str] = {}
         self._bits: dict[str, int] = {}
+        self._translations: dict[bytes, Instruction] = {}
         self.convention = X86_CONVENTION if self._x86 else ARM_CONVENTION
 
     def decode(self, content: bytes, address: int) -> Iterator[Instruction]:
         """Decode instructions up to the first invalid one."""
-        translate = self._with_registers(self._x86_instruction if self._x86 else self._arm_instruction)
         done = 0
         while True:
-            for instruction in self._capstone.disasm(content[done:], address + done):
-                yield translate(instruction)
-                done += instruction.size
+            for raw in self._capstone.disasm(content[done:], address + done):
+                yield self._instruction(raw, content[done : done + raw.size])
+                done += raw.size
             unknown = content[done : done + 15] if self._x86 else b""
             similar = _like_vpshufb(unknown) or _like_vmovd(unknown)
             known = next(self._capstone.disasm(similar, address + done, 1), None)
             if known is None:
                 return
-            found = translate(known)
+            found = self._translated(known)
             yield found if similar[0] == 0xC4 or not _is_short(similar) else _with_units(found, 4, 2)
             done += known.size
 
@@ -244,30 +244,41 @@ class Decoder:
         """Return the registers as the bits of a number."""
         return sum(self._bits.setdefault(name, 1 << len(self._bits)) for name in {*names})
 
-    def _with_registers(self, translate: Callable[[Any], Instruction]) -> Callable[[Any], Instruction]:
-        """Return a translation that adds the registers of each instruction."""
+    def _instruction(self, raw: Any, code: bytes) -> Instruction:
+        """Return the translation; equal code that does not depend on its place is translated once."""
+        known = self._translations.get(code)
+        if known is not None:
+            return dataclasses.replace(known, address=raw.address)
+        found = self._translated(raw)
+        if not found.flow and not _RELATIVE.match(found.text):
+            self._translations[code] = found
+        return found
 
-        def translated(raw: Any) -> Instruction:
-            access = raw.regs_access()
-            read, written = ({*filter(_TRACKED.fullmatch, map(self._register, registers))} for registers in access)
-            registers = [operand for operand in raw.operands if operand.type == x86.X86_OP_REG]  # the number of both
-            names = [self._register(operand.reg) for operand in registers]
-            if not any(operand.access for operand in registers):  # of an instruction that capstone only names
-                read, written = {*filter(_TRACKED.fullmatch, names)}, {*filter(_TRACKED.fullmatch, names[:1])}
-            if len(names) > 1 and len({*names}) == 1 and _INDEPENDENT.match(raw.mnemonic):
-                read -= {*names}
-            if _KEEPS_UPPER.match(raw.mnemonic) and len(raw.operands) > 2:
-                read -= {names[1]} - {*names[2:]}  # whose upper elements alone are read
-            if raw.mnemonic.startswith("ld") and "}[" not in raw.op_str:  # all elements of its vectors
-                read = set()
-            keeps = _ARM_KEEPS.fullmatch(raw.mnemonic) or "[" in raw.op_str.partition(",")[0]
-            if not self._x86 and names[:1] == [*written] and not keeps:  # capstone says of some that they read it
-                read -= {*names[:1]} - {*names[1:]}
-            if _X86_STRING.search(raw.mnemonic) or raw.mnemonic == "vzeroupper":
-                read, written = read - {"rflags"}, set()
-            return dataclasses.replace(translate(raw), reads=self.bits(read), writes=self.bits(written))
-
-        return translated
+    def _translated(self, raw: Any) -> Instruction:
+        """Return the translation with the registers that the instruction reads and writes."""
+        access = raw.regs_access()
+        read, written = ({*filter(_TRACKED.fullmatch, map(self._register, registers))} for registers in access)
+        registers = [operand for operand in raw.operands if operand.type == x86.X86_OP_REG]  # the number of both
+        names = [self._register(operand.reg) for operand in registers]
+        if not any(operand.access for operand in registers):  # of an instruction that capstone only names
+            read, written = {*filter(_TRACKED.fullmatch, names)}, {*filter(_TRACKED.fullmatch, names[:1])}
+        if len(names) > 1 and len({*names}) == 1 and _INDEPENDENT.match(raw.mnemonic):
+            read -= {*names}
+        if _KEEPS_UPPER.match(raw.mnemonic) and len(raw.operands) > 2:
+            read -= {names[1]} - {*names[2:]}  # whose upper elements alone are read
+        if not self._x86 and raw.mnemonic.startswith(("ld", "st")):  # of structures capstone knows some registers
+            vectors = {*filter(_TRACKED.fullmatch, names)}
+            read = vectors if raw.mnemonic.startswith("st") or "}[" in raw.op_str else set()
+            written = vectors - read if raw.mnemonic.startswith("st") else vectors
+        keeps = _ARM_KEEPS.fullmatch(raw.mnemonic) or "[" in raw.op_str.partition(",")[0]
+        if not self._x86 and names[:1] == [*written] and not keeps:  # capstone says of some that they read it
+            read -= {*names[:1]} - {*names[1:]}
+        if (_X86_STRING.search(raw.mnemonic) and not written & _X86_VECTORS) or raw.mnemonic == "vzeroupper":
+            read, written = read - {"rflags"}, set()
+        if re.match("[ct]bn?z", raw.mnemonic):  # capstone says that they read the flags
+            read = set()
+        found = self._x86_instruction(raw) if self._x86 else self._arm_instruction(raw)
+        return dataclasses.replace(found, reads=self.bits(read), writes=self.bits(written))
 
     def _accessed(self, raw: Any) -> tuple[set[str], set[str]]:
         """Return the general registers that an instruction reads, and those that it writes."""
@@ -314,7 +325,7 @@ class Decoder:
         elif name in {"cmp", "test"}:
             other = [TEMPORARY] if given.whole and (given.memories or given.kinds == "ri") else []
             for memory in given.memories:
-                yield Load(TEMPORARY, memory) if given.whole else Access(memory, False, POINTER_BYTES)
+                yield Load(TEMPORARY, memory) if given.whole else Access(memory, False, given.raw.operands[0].size)
             if given.whole and given.kinds == "ri":
                 yield Number(TEMPORARY, given.number(1) & MASK)
             yield Compare((*given.registers, *other), difference=name == "cmp" and given.whole)
@@ -472,8 +483,10 @@ def _x86_move(given: _Given) -> list[Operation]:
         "rr": lambda: Move(first, given.registers[1]),
         "rm": lambda: Load(first, given.memories[0]),
         "mr": lambda: Access(given.memories[0], True, POINTER_BYTES, first),
+        "mi": lambda: Access(given.memories[0], True, POINTER_BYTES, TEMPORARY),
     }
-    return [moves[kinds]()] if kinds in moves else []
+    constant = [Number(TEMPORARY, given.number(1) & MASK)] if kinds == "mi" else []
+    return [*constant, moves[kinds]()] if kinds in moves else []
 
 
 def _x86_vector_move(given: _Given) -> list[Operation]:
@@ -612,7 +625,8 @@ def _arm_whole(name: str, memory: Memory, data: Sequence[str]) -> Iterator[Opera
         saved = register in ARM_SAVED and memory.base in {STACK, "x29"}
         whole = _whole_arm(register) if _is_whole([register]) or saved else None
         if name.startswith("st"):
-            yield Access(place, True, size, whole or None)
+            yield from [Number(TEMPORARY, 0)] if whole == "" else []
+            yield Access(place, True, size, TEMPORARY if whole == "" else whole)
         elif whole and register not in ARM_SAVED:
             yield Load(whole, place)
         else:
@@ -743,6 +757,7 @@ _X86_STATE = re.compile(r"mm\d|st\(\d\)|[c-gs]s|[cd]r\d+|bnd\d|tmm\d")
 _X86_MODIFIES = re.compile(
     r"add|sub|adc|sbb|and|x?or|inc|dec|neg|not|sh[lr]d?|sa[lr]|r[oc][lr]|xchg|xadd|cmpxchg|bt[crs]"
 )
+_RELATIVE = re.compile(r".*\brip\b|adrp? |(ldr|prf)[^[]*$")
 _X86_STRING = re.compile(r"(movs|stos|lods|scas|cmps)[bwdq]")
 _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
 _X86_VECTOR_MOVE = re.compile(r"v?movq|v?mov(dqa|dqu|aps|ups|apd|upd)\d*")

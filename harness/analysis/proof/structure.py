@@ -110,6 +110,24 @@ class Inspected:
         """Return the analysis of its functions."""
         return Analysis(self.program)
 
+    @cached_property
+    def functions(self) -> Sequence[tuple[str, Facts]]:
+        """Return all functions of the program, without what fills the space between them."""
+        unnamed = [each for each in self.analysis.functions if each.name.startswith("code at")]
+        filled = {each for each in unnamed if self.analysis.is_padding(each) or self.analysis.is_veneers(each)}
+        names = [self.analysis.name(each) for each in self.analysis.functions if each not in filled]
+        return [(name, self.analysis.facts(name)) for name in names]
+
+    @cached_property
+    def callers(self) -> Mapping[str, set[str]]:
+        """Return the functions that call a function."""
+        callers: dict[str, set[str]] = {}
+        for name, facts in self.functions:
+            for call in facts.calls:
+                if call.name:
+                    callers.setdefault(call.name, set()).add(name)
+        return callers
+
     @property
     def plan(self) -> Plan:
         """Return the plan from which the program was generated."""
@@ -353,18 +371,9 @@ def _reason_against(found: Inspected, symbol: Symbol) -> str:
 
 
 def _users(found: Inspected, symbol: Symbol) -> str:
-    names = [
-        name for name, facts in _all(found) if any(symbol.address <= a < symbol.end for a in _addresses(found, facts))
-    ]
+    inside = range(symbol.address, symbol.end)
+    names = [name for name, facts in found.functions if any(a in inside for a in _addresses(found, facts))]
     return f" (used by {', '.join(names[:3])})" if names else ""
-
-
-def _all(found: Inspected) -> Iterator[tuple[str, Facts]]:
-    for function in found.analysis.functions:
-        unnamed = function.name.startswith("code at")
-        if not (unnamed and (found.analysis.is_padding(function) or found.analysis.is_veneers(function))):
-            name = found.analysis.name(function)
-            yield name, found.analysis.facts(name)
 
 
 def _addresses(found: Inspected, facts: Facts) -> Iterator[int]:
@@ -396,7 +405,7 @@ def _constructor(found: Inspected) -> str:
 
 
 def _stray_reference(found: Inspected) -> str:
-    for name, facts in _all(found):
+    for name, facts in found.functions:
         if facts.gaps:
             found.not_understood.append(f"function {name}: {facts.gaps[0]}")
         for address in _addresses(found, facts):
@@ -427,17 +436,8 @@ def _misplaced(found: Inspected) -> str:
 
 def _serves(found: Inspected, name: str, users: Iterable[str]) -> bool:
     """Return whether only these functions call the function."""
-    callers = _callers(found).get(name, set())
+    callers = found.callers.get(name, set())
     return bool(callers) and callers <= set(users)
-
-
-def _callers(found: Inspected) -> Mapping[str, set[str]]:
-    callers: dict[str, set[str]] = {}
-    for name, facts in _all(found):
-        for call in facts.calls:
-            if call.name:
-                callers.setdefault(call.name, set()).add(name)
-    return callers
 
 
 def _may_hold(found: Inspected, place: int) -> bool:
@@ -651,7 +651,10 @@ def _wrong_calls(found: Inspected, forward: Forward, facts: Facts) -> str:
         # A jump to a stage is its call, as of a block of one vector, if no argument lies in the frame that it releases.
         if call.name not in planned or (call.tail and any(isinstance(value, Frame) for value in call.arguments)):
             return f"{forward.name} calls {call.name}, the plan says {', '.join(planned)}"
+        used = found.analysis.used(call.name)
         for number, (value, wanted) in enumerate(zip(call.arguments, planned[str(call.name)], strict=False)):
+            if number not in used:
+                continue
             if value is None or isinstance(value, Loaded) or (isinstance(value, Static) and not value.alone):
                 found.not_understood.append(
                     f"{forward.name} calls {call.name} at {call.at:#x} with argument {number + 1} of unknown origin"
@@ -797,7 +800,7 @@ def _wrong_service(found: Inspected, name: str, text: str) -> str:
 
 
 def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
-    callers = _callers(found)
+    callers = found.callers
     of_init = {f"{item.name}_init" for item in found.plan.items if item.target == "c:unrolled"}
     for stage in code.stages:
         copies = [each.name for each in found.analysis.functions if each.name.split(".")[0] == stage.name]
@@ -874,6 +877,8 @@ def _impure(found: Inspected, code: LayerCode, forward: Forward) -> str:
             )
             if counterexample:
                 return counterexample if name == stage.name else f"{counterexample}, called by {stage.name}"
+        if found.not_understood:
+            continue  # values that are not followed could be mistaken for others
         counterexample = _dependent(found, stage, len(planned[stage.name])) or _early(found, stage)
         if counterexample:
             return counterexample
