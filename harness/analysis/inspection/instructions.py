@@ -215,9 +215,7 @@ class Decoder:
         """Return the bits of a general register that its name stands for; 8 for all below 32."""
         if not self._x86:
             return 32 if register.startswith("w") else 64
-        if re.fullmatch(r"r([a-z]\w|\d+)", register):
-            return 64
-        return 32 if re.fullmatch(r"e\w\w|r\d+d", register) else 8
+        return _x86_width(register)
 
     def _register(self, number: int) -> str:
         """Return the name of the whole register; an empty one for none."""
@@ -681,6 +679,13 @@ def _with_units(instruction: Instruction, wrong: int, right: int) -> Instruction
     return dataclasses.replace(instruction, operations=tuple(map(corrected, instruction.operations)))
 
 
+@functools.cache
+def _x86_width(register: str) -> int:
+    if re.fullmatch(r"r([a-z]\w|\d+)", register):
+        return 64
+    return 32 if re.fullmatch(r"e\w\w|r\d+d", register) else 8
+
+
 _VEX_PRODUCTS = {0x50, 0x51, 0x52, 0x53, 0xB4, 0xB5, 0xD2, 0xD3}  # vpdp*, vpmadd52*
 _X86_FLOW = {"ret": "return", "jmp": "jump", "call": "call", "ud2": "stop", "hlt": "stop", "int3": "stop"}
 _KIND = {x86.X86_OP_REG: "r", x86.X86_OP_IMM: "i", x86.X86_OP_MEM: "m"}
@@ -703,11 +708,13 @@ ARM_SAVED = {f"d{number}": f"v{number}" for number in range(8, 16)}
 GENERAL = frozenset({*_X86_REGISTERS, *_ARM_REGISTERS, STACK})
 
 
+@functools.cache
 def _whole_x86(name: str) -> str:
     whole = _X86_WHOLE.get(name, name if name[1:3] != "mm" else f"x{name[1:]}")
     return STACK if whole == "rsp" else whole
 
 
+@functools.cache
 def _whole_arm(name: str) -> str:
     if name in {"xzr", "wzr"}:
         return ""

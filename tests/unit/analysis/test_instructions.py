@@ -56,6 +56,10 @@ def test_a_trap_ends_a_function() -> None:
         ("x86-64", "660ffec1", {"xmm0", "xmm1"}, {"xmm0"}),  # paddd xmm0, xmm1
         ("x86-64", "c5f877", set(), set()),  # vzeroupper
         ("x86-64", "f3ab", set(), set()),  # rep stosd
+        ("x86-64", "f20f1028", set(), {"xmm5"}),  # movsd xmm5, qword ptr [rax]
+        ("aarch64", "840000b4", set(), set()),  # cbz x4, #0x10
+        ("aarch64", "0020004c", {"v0", "v1", "v2", "v3"}, set()),  # st1 {v0.16b, v1.16b, v2.16b, v3.16b}, [x0]
+        ("aarch64", "0020404c", set(), {"v0", "v1", "v2", "v3"}),  # ld1 {v0.16b, v1.16b, v2.16b, v3.16b}, [x0]
         ("aarch64", "0084a10e", {"v0", "v1"}, {"v0"}),  # add v0.2s, v0.2s, v1.2s
         ("aarch64", "2094a24e", {"v0", "v1", "v2"}, {"v0"}),  # mla v0.4s, v1.4s, v2.4s
         ("aarch64", "0000434e", {"v0", "v3"}, {"v0"}),  # tbl v0.16b, {v0.16b}, v3.16b
@@ -90,6 +94,17 @@ def test_other_state_of_the_processor_is_not_plain(machine: str, code: str, plai
 def test_a_mask_of_the_lowest_bits_rounds(machine: str, code: str, bits: int) -> None:
     [instruction] = Decoder(machine).decode(bytes.fromhex(code), 0)
     assert [each.bits for each in instruction.operations if isinstance(each, Align)] == [bits]
+
+
+def test_a_byte_in_memory_is_compared_alone() -> None:
+    [instruction] = Decoder("x86-64").decode(bytes.fromhex("807dcc00"), 0)  # cmp byte ptr [rbp - 0x34], 0
+    assert [each.size for each in instruction.operations if isinstance(each, Access)] == [1]
+
+
+def test_equal_code_at_another_place_has_its_own_address_and_target() -> None:
+    first, second, call, other = Decoder("x86-64").decode(bytes.fromhex("90" * 2 + "e800000000" * 2), 0)
+    assert (first.address, second.address) == (0, 1)
+    assert (call.target, other.target) == (7, 12)
 
 
 def test_an_operand_in_memory_that_is_changed_is_read() -> None:
