@@ -62,7 +62,7 @@ def test_a_trap_ends_a_function() -> None:
         ("aarch64", "0020404c", set(), {"v0", "v1", "v2", "v3"}),  # ld1 {v0.16b, v1.16b, v2.16b, v3.16b}, [x0]
         ("aarch64", "0084a10e", {"v0", "v1"}, {"v0"}),  # add v0.2s, v0.2s, v1.2s
         ("aarch64", "2094a24e", {"v0", "v1", "v2"}, {"v0"}),  # mla v0.4s, v1.4s, v2.4s
-        ("aarch64", "0000434e", {"v0", "v3"}, {"v0"}),  # tbl v0.16b, {v0.16b}, v3.16b
+        ("aarch64", "0000034e", {"v0", "v3"}, {"v0"}),  # tbl v0.16b, {v0.16b}, v3.16b
         ("aarch64", "40c8404d", set(), {"v0"}),  # ld1r {v0.4s}, [x2]
     ],
 )
