@@ -324,7 +324,8 @@ def test_an_instruction_that_the_linker_has_moved_is_part_of_its_function(
 ) -> None:
     board = board_with(host, "gcc -O2 for Arm")
     made = plan.make(CHAIN, board, block=64)
-    patches = stage(VENEER.format(moved=moved, over=over), '__asm__ volatile("b .Lmoved\\n.Lback:" : : : "x10");')
+    jump = '__asm__ volatile("mov x10, 0; b .Lmoved\\n.Lback:" : : : "x10");'
+    patches = stage(VENEER.format(moved=moved, over=over), jump)
     program = build(made, board, tmp_path / "bundle", objects, patches)
     if understood:
         assert counterexamples(made, program) == []
