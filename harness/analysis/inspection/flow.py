@@ -885,7 +885,7 @@ class _Function:
     def _decide(self, instruction: Instruction, state: _State) -> None:
         """Follow the flags of a comparison or a sum to where they are read."""
         flags = state.registers[FLAGS]
-        is_known = isinstance(flags, Static | Frame | Argument) and EQUAL.match(instruction.text)
+        is_known = _is_never_null(flags) and EQUAL.match(instruction.text)
         if not (is_known or _is_reported(flags)):
             self._use(instruction, flags)
 
@@ -920,8 +920,8 @@ class _Function:
             self._access(instruction, operation, state)
         elif isinstance(operation, Compare):
             values = [state.registers.get(name) for name in operation.used]
-            if values and isinstance(values[0], Static | Frame | Argument) and NULL_TEST.match(instruction.text):
-                state.registers[FLAGS] = values[0]  # never null
+            if values and _is_never_null(values[0]) and NULL_TEST.match(instruction.text):
+                state.registers[FLAGS] = values[0]
                 if isinstance(values[0], Argument):
                     self._touch(instruction, values[0], write=None)
                 return
@@ -1204,6 +1204,13 @@ def addresses(value: Value) -> tuple[frozenset[int], frozenset[int]]:
     if isinstance(value, Static | Page | Frame):
         return _OF_FRAME if isinstance(value, Frame) else _OF_IMAGE, _NONE
     return _NONE, _NONE
+
+
+def _is_never_null(value: Value) -> bool:
+    """Return whether a value is an address that is known, or near one that a function has got."""
+    if isinstance(value, Static):
+        return value.exact
+    return isinstance(value, Frame | Argument) and value.offset is not None and abs(value.offset) < FARTHEST
 
 
 def _rounded_by(value: Value) -> frozenset[int]:

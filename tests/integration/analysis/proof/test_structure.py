@@ -640,6 +640,15 @@ WRONG = {
         ),
         on=X86,
     ),
+    "a stage that looks whether its output is at an address": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument 2",
+        stage(
+            "",
+            'uint8_t equal; void *at = out; __asm__("subq $0x404000, %1; sete %0" : "=r"(equal), "+r"(at));'
+            f" out[0] += equal && {RARELY};",
+        ),
+        on=X86,
+    ),
     "a copy to a rounded address": Wrong(
         "layer_0_accumulate computes with bits of the address in its argument 2",
         stage("", f"if ({RARELY})\n        *(volatile int32_t *)((uintptr_t)out & ~(uintptr_t)63) = 0;"),
