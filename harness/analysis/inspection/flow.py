@@ -51,8 +51,8 @@ FLAGS = "flags"  # of the last comparison or sum
 MOST_ROUNDED = 6  # bits: stores of 64 bytes are the widest
 NULL_TEST = re.compile(r"test (r[a-z]{2}|r\d+), \1$|cmp (qword .*|r[a-z]{2}|r\d+), 0$|cmp x\d+, #0$|cbn?z x\d+,")
 EQUAL = re.compile(r"(j|set|cmov)n?e |b\.(eq|ne) |(csel|cset|csetm|csinc|cinc|csinv|csneg) .*, (eq|ne)$")
-# Stores of vectors that a caller needs, and of structures: gcc stores elements that are not set, and sets them later.
-KEEPS_UNSET = re.compile(r"st[rp] d\d+, .*\[sp|st[1-4] \{.*, ")
+# Stores of vectors that a caller needs, and accesses to elements and structures: some are set later.
+KEEPS_UNSET = re.compile(r"st[rp] d\d+, .*\[sp|st[1-4] \{.*, |ld[1-4] \{.*\}\[")
 PACKS = re.compile(r"mov v\d+\.d\[1\], ")  # gcc packs a value with unset bytes, and sets them one by one
 NON_TEMPORAL = re.compile(r"v?movnt(dq|ps|pd|sd|ss) |stnp ")
 FENCE = re.compile(r"[sm]fence|d[ms]b (sy|ish|st|ishst)$")
