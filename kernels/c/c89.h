@@ -5,6 +5,14 @@
 #ifndef C89_H
 #define C89_H
 
+/* The fixed sources of the board program include network.h, too, and are C99: their types come from the compiler. */
+#if defined __STDC_VERSION__ && __STDC_VERSION__ >= 199901L
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#else
+
 #include <limits.h>
 
 typedef signed char int8_t;
@@ -39,5 +47,7 @@ enum { false = 0, true = 1 };
 #define rintf(VALUE) __builtin_rintf(VALUE)
 #define sqrtf(VALUE) __builtin_sqrtf(VALUE)
 #define INFINITY __builtin_inff()
+
+#endif
 
 #endif

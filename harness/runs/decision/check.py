@@ -46,8 +46,8 @@ BOXES = 100
 """Random boxes of which ONNX Runtime computes code vectors, at least."""
 CODES_FROM_A_BOX = 2_000
 """Random code vectors of each of these boxes."""
-WRITTEN_ONCE = ("harness", "began", "wall_s")
-"""Entries of a decision that follow from nothing else."""
+WRITTEN_ONCE = ("harness", "began", "wall_s", "files")
+"""Entries of a decision that follow from nothing else, and the hashes of its files, which have a claim of their own."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,10 @@ def read(path: Path) -> Evidence | None:
     """Return the evidence in a folder, None for an unfinished run; RequestError if there is none."""
     name = next((name for name in OF_OTHERS if (path / name).exists()), None)
     if name is None and (path / decision.REQUEST).exists():
-        raise RequestError(f"{path}: no finished decision", f"continue it: harness decide --resume {path}")
+        hint = f"continue it: harness decide --resume {path}"
+        if decision.is_by_bounds(path):
+            hint = "start it again: a decision by bounds is not resumed"
+        raise RequestError(f"{path}: no finished decision", hint)
     if name is None:
         return read_run(path)
     try:

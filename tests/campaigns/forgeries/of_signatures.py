@@ -95,7 +95,7 @@ OF_OTHERS = forgeries(
         "a decision with the laboratory's signature of a run": ("decision", envelope(of="run")),
         "a decision that was changed after it was signed": ("decision", envelope(lambda _: None, older)),
         "a decision with a signature of the forger": ("decision", by_forger()),
-        "a decision by bounds with a signature of the forger": ("bounded", by_forger(name_laboratory)),
+        "a decision by bounds with a signature of the forger": ("bounded_decision", by_forger(name_laboratory)),
         "bounds with the laboratory's signature of a decision": ("bounds", envelope(of="decision")),
         "bounds that were changed after they were signed": ("bounds", envelope(lambda _: None, older)),
         "bounds with a signature of the forger": ("bounds", by_forger()),

@@ -181,7 +181,7 @@ def summing(terms: int, expression: str) -> Injection:
 
 
 def _forward(layer: Layer, body: str) -> str:
-    return f"{layer.name}_forward(size_t vectors, size_t execution __attribute__((unused)))\n{{\n{body}\n}}"
+    return f"{layer.name}_forward(size_t vectors, uint64_t execution __attribute__((unused)))\n{{\n{body}\n}}"
 
 
 def _sum(layer: Add, terms: int, expression: str, group: str, second: str) -> str:

@@ -49,7 +49,7 @@ lab:
   items: {{all: {{target: c, operators: [QuantizeLinear, QGemm, Add, DequantizeLinear, ArgMax, ArgMin]}}}}
   work_folder: "{tmp_path}/{WEIRD}"
   setup: [env, "true '$(touch pwned); touch pwned'", "echo '{WEIRD.replace("'", "")}'"]
-  teardown: ["true | touch pwned"]
+  teardown: ["true '| touch pwned'"]
 """
     user = User(tmp_path, tmp_path / "cache")
     return user.with_local(entry)

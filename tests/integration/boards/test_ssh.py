@@ -28,7 +28,8 @@ from tests.support.boards.processes import await_none, running
 from tests.support.boards.sshd import LOOPBACK, Link, Server
 
 MEBIBYTE = 1 << 20
-LIMITS = Limits(connect_s=2, silence_s=2)
+LIMITS = Limits(connect_s=2, silence_s=2)  # where a limit ends an attempt
+REACHED = Limits(connect_s=20, silence_s=2)  # a busy machine may take seconds to connect
 LOGIN_SHELL = pwd.getpwuid(os.getuid()).pw_shell
 OF_A_CUT = "the connection was cut"
 OF_A_SILENCE = "no sign of life for 2 s"
@@ -40,17 +41,14 @@ def failure(action: Callable[[], object], kind: type[HarnessError] = ConnectionF
     return caught.value
 
 
-def refusal(address: Address) -> HarnessError:
-    """The failure to connect to an address, which must not take for ever."""
-    began = time.monotonic()
-    error = failure(lambda: SshBoard.connect(address, LIMITS).close())
-    assert time.monotonic() - began < 15 * LIMITS.connect_s
-    return error
+def refusal(address: Address, limits: Limits = REACHED) -> HarnessError:
+    """The failure to connect to an address."""
+    return failure(lambda: SshBoard.connect(address, limits).close())
 
 
 @contextmanager
 def linked(server: Server, link: Link) -> Iterator[Board]:
-    with link, SshBoard.connect(server.address_behind(link.port), LIMITS) as board:
+    with link, SshBoard.connect(server.address_behind(link.port), REACHED) as board:
         yield board
 
 
@@ -77,28 +75,28 @@ def test_a_host_that_never_answers(server: Server) -> None:
         for client in (first, second):
             client.setblocking(False)
             client.connect_ex(full.getsockname())
-        error = refusal(replace(server.address, port=full.getsockname()[1]))
+        error = refusal(replace(server.address, port=full.getsockname()[1]), LIMITS)
     assert error.message.endswith(": no answer within 2 s")
 
 
 def test_a_port_that_accepts_but_is_silent(server: Server) -> None:
     with socket.create_server((LOOPBACK, 0)) as silent:
         port = silent.getsockname()[1]
-        error = refusal(replace(server.address, port=port))
+        error = refusal(replace(server.address, port=port), LIMITS)
     assert error.message == f"{LOOPBACK} port {port} accepts connections but does not answer as an SSH server"
     assert "booted" in error.hint
 
 
 def test_a_silence_during_the_handshake(server: Server) -> None:
     with Link(server.port, silent_after=100) as link:
-        error = refusal(server.address_behind(link.port))
+        error = refusal(server.address_behind(link.port), LIMITS)
     assert error.message.endswith(": the handshake did not finish in time")
 
 
 def test_a_silence_during_the_authentication(server: Server) -> None:
     """That is no refusal: the key may be right."""
     with Link(server.port, silent_after=1450) as link:
-        error = refusal(server.address_behind(link.port))
+        error = refusal(server.address_behind(link.port), Limits(connect_s=6))
     assert error.message.endswith(" neither accepts nor rejects the key in time")
     assert "overloaded" in error.hint
 
@@ -109,7 +107,7 @@ def test_an_unknown_host_key(server: Server, tmp_path: Path) -> None:
     assert f"[{LOOPBACK}]:{server.port} is not in {tmp_path}/none yet" in error.message
     assert fingerprint(server.host_key) in error.message
     learn_as_told(error.hint)
-    SshBoard.connect(address, LIMITS).close()
+    SshBoard.connect(address, REACHED).close()
 
 
 def test_a_wrong_host_key(server: Server, tmp_path: Path) -> None:
@@ -119,7 +117,7 @@ def test_a_wrong_host_key(server: Server, tmp_path: Path) -> None:
     assert f"is not the host that {tmp_path}/known hosts knows" in error.message
     assert f"it shows ssh-ed25519 {fingerprint(server.host_key)} instead of {fingerprint(other)}" in error.message
     learn_as_told(error.hint)
-    SshBoard.connect(address, LIMITS).close()
+    SshBoard.connect(address, REACHED).close()
 
 
 def public(key: Path) -> str:
@@ -151,7 +149,7 @@ def test_another_revoked_key_stops_nobody(server: Server, tmp_path: Path) -> Non
     other = public(sshd.make_key(tmp_path / "other").with_suffix(".pub"))
     known = tmp_path / "known_hosts"
     known.write_text(f"@revoked * {other}\n[{LOOPBACK}]:{server.port} {public(server.host_key)}\n")
-    SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+    SshBoard.connect(replace(server.address, known_hosts=known), REACHED).close()
 
 
 @pytest.mark.parametrize("revoked", ["nothing", "old", "new"])
@@ -168,7 +166,7 @@ def test_several_known_keys_of_one_type(server: Server, tmp_path: Path, order: s
     if revoked == "new":
         assert f"which {known}:2 marks as @revoked" in refusal(address).message
     else:
-        SshBoard.connect(address, LIMITS).close()
+        SshBoard.connect(address, REACHED).close()
 
 
 def test_a_wrong_key_is_compared_with_all_known_keys(server: Server, tmp_path: Path) -> None:
@@ -183,7 +181,7 @@ def test_a_wrong_key_is_compared_with_all_known_keys(server: Server, tmp_path: P
     error = refusal(address)
     assert f" is unknown: all keys of {host} in {known} are revoked; it shows ssh-ed25519 " in error.message
     learn_as_told(error.hint)
-    SshBoard.connect(address, LIMITS).close()
+    SshBoard.connect(address, REACHED).close()
 
 
 @pytest.mark.parametrize(
@@ -209,7 +207,7 @@ def test_a_damaged_line_is_skipped(server: Server, tmp_path: Path, line: bytes) 
     known = tmp_path / "known_hosts"
     damaged = line.replace(b"{host}", host).replace(b"{key}", other)
     known.write_bytes(damaged + b"\n" + host + b" " + public(server.host_key).encode() + b"\r\n")
-    SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+    SshBoard.connect(replace(server.address, known_hosts=known), REACHED).close()
 
 
 def test_a_host_is_asked_for_a_key_of_a_known_type() -> None:
@@ -235,7 +233,7 @@ def test_a_certificate_authority_is_no_known_host(server: Server, tmp_path: Path
         "; line 1 trusts a certificate authority for it (@cert-authority), and harness does not check host certificates"
     )
     learn_as_told(error.hint)
-    SshBoard.connect(address, LIMITS).close()
+    SshBoard.connect(address, REACHED).close()
 
 
 @pytest.mark.parametrize("line", ["@revoked * ssh-ed25519", "@revoked * ssh-ed25519 ?"])
@@ -254,7 +252,7 @@ def test_names_of_a_known_host(server: Server, tmp_path: Path, names: str) -> No
     if names == "hashed":
         subprocess.run(["ssh-keygen", "-H", "-f", known], capture_output=True, check=True)
         assert known.read_text().startswith("|1|")
-    SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+    SshBoard.connect(replace(server.address, known_hosts=known), REACHED).close()
 
 
 def test_a_pattern_that_excludes_the_host(server: Server, tmp_path: Path) -> None:
@@ -311,7 +309,7 @@ def test_a_default_key_is_found(server: Server, tmp_path: Path, monkeypatch: pyt
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "id_ed25519").write_bytes((server.folder / "user_key").read_bytes())
     (tmp_path / ".ssh" / "known_hosts").write_bytes((server.folder / "known_hosts").read_bytes())
-    with SshBoard.connect(Address(LOOPBACK, server.address.user, server.port), LIMITS) as board:
+    with SshBoard.connect(Address(LOOPBACK, server.address.user, server.port), REACHED) as board:
         assert board.run(["printf", "in"], 10).stdout == b"in"
 
 
@@ -359,7 +357,7 @@ def test_a_login_shell_that_prints(server: Server) -> None:
 
 
 def test_through_a_jump_host(server: Server, tmp_path: Path) -> None:
-    with SshBoard.connect(replace(server.address, jump=server.address), LIMITS) as board:
+    with SshBoard.connect(replace(server.address, jump=server.address), REACHED) as board:
         (tmp_path / "source").write_bytes(os.urandom(MEBIBYTE))
         board.put(tmp_path / "source", PurePosixPath(tmp_path / "there"))
         board.get(PurePosixPath(tmp_path / "there"), tmp_path / "back", MEBIBYTE)
@@ -381,7 +379,7 @@ def test_a_jump_host_with_an_unknown_key(server: Server, tmp_path: Path) -> None
 def test_a_cut_to_the_jump_host(server: Server) -> None:
     with Link(server.port) as link:
         address = replace(server.address, jump=server.address_behind(link.port))
-        with SshBoard.connect(address, LIMITS) as board:
+        with SshBoard.connect(address, REACHED) as board:
             threading.Timer(0.3, link.cut).start()
             assert OF_A_CUT in failure(lambda: board.run(["sleep", "63.25"], 60)).message
     await_none("sleep", "63.25")
@@ -429,15 +427,13 @@ def when_there_is(part: Path, act: Callable[[], None]) -> None:
 def test_a_silence_during_run_is_noticed_before_the_deadline(server: Server) -> None:
     with Link(server.port) as link, linked(server, link) as board:
         threading.Timer(0.3, link.silence).start()
-        began = time.monotonic()
         error = failure(lambda: board.run(["sleep", "65.25"], 60))
-        assert time.monotonic() - began < 50
     assert OF_A_SILENCE in error.message
     await_none("sleep", "65.25")
 
 
 def test_a_silent_program_is_no_silent_board(server: Server) -> None:
-    with SshBoard.connect(server.address, LIMITS) as board:
+    with SshBoard.connect(server.address, REACHED) as board:
         assert board.run(["sleep", str(1.5 * LIMITS.silence_s)], 60).status == 0
 
 
@@ -473,12 +469,12 @@ def test_a_silence_before_a_call(server: Server, tmp_path: Path, call: str) -> N
 
 
 def test_close_during_a_silence_does_not_wait(server: Server) -> None:
+    """The silence would outlast the time limit of a test."""
     with Link(server.port) as link:
-        board = SshBoard.connect(replace(server.address, jump=server.address_behind(link.port)), LIMITS)
+        address = replace(server.address, jump=server.address_behind(link.port))
+        board = SshBoard.connect(address, Limits(connect_s=20, silence_s=1000))
         link.silence()
-        began = time.monotonic()
         board.close()
-        assert time.monotonic() - began < 30
 
 
 # ---- a board that misbehaves
@@ -487,7 +483,7 @@ def test_close_during_a_silence_does_not_wait(server: Server) -> None:
 @pytest.mark.parametrize("name", ["local", "ssh"])
 def test_a_program_that_writes_without_end(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "OUTPUT_LIMIT_BYTES", MEBIBYTE)
-    with LocalBoard() if name == "local" else SshBoard.connect(server.address, LIMITS) as board:
+    with LocalBoard() if name == "local" else SshBoard.connect(server.address, REACHED) as board:
         error = failure(lambda: board.run(["yes", "66.25"], 60), BoardError)
         assert error.message.endswith("wrote more than 1 MiB to its standard output or error")
         await_none("yes", "66.25")
@@ -507,7 +503,7 @@ def test_a_deadline_ends_descendants_in_their_own_sessions(ssh_board: Board) -> 
 
 
 def test_closing_a_session_ends_its_program(server: Server) -> None:
-    board = SshBoard.connect(server.address, LIMITS)
+    board = SshBoard.connect(server.address, REACHED)
     runner = threading.Thread(target=lambda: failure(lambda: board.run(["sleep", "68.25"], 60)))
     runner.start()
     while not running("sleep", "68.25"):
@@ -629,7 +625,7 @@ def test_a_sender_that_stands_still_is_the_boards_fault(server: Server, tmp_path
             time.sleep(0.001)
         os.kill(found[0], signal.SIGSTOP)
 
-    with SshBoard.connect(server.address, LIMITS) as board:
+    with SshBoard.connect(server.address, REACHED) as board:
         threading.Thread(target=stop, daemon=True).start()
         error = failure(lambda: board.get(PurePosixPath(there), tmp_path / "back", 64 * MEBIBYTE), BoardError)
     assert f"reading {there} on " in error.message
@@ -669,11 +665,9 @@ def test_a_link_that_trickles_is_given_up(
     Path(tmp_path / ("there" if way == "get" else "here")).write_bytes(os.urandom(8 * MEBIBYTE))
     with Link(server.port) as link, SshBoard.connect(server.address_behind(link.port), PATIENT) as board:
         link.trickle(piece_bytes, 0.001)
-        began = time.monotonic()
         error = failure(
             lambda: board.get(there, here, 8 * MEBIBYTE) if way == "get" else board.put(here, there), BoardError
         )
-        assert time.monotonic() - began < 90
     verb = "reading" if way == "get" else "writing"
     told = re.fullmatch(
         rf"{verb} {there} on \S+: ([0-9,]+) of 8,388,608 bytes came through within {deadline_s:g} s", error.message

@@ -209,7 +209,7 @@ def test_an_unfinished_decision_continues(user: User, tmp_path: Path) -> None:
     lost.unlink()
     (folder / "decisions.npy").unlink()
     resumed = user.harness("decide", "--resume", str(folder), "--json")
-    varying = ("began", "wall_s", "cpu_s", "code_vectors_per_s", "slabs")
+    varying = ("began", "wall_s", "cpu_s", "code_vectors_per_s", "slabs", "files")
     assert [{k: v for k, v in each.items() if k not in varying} for each in (resumed.document, document)].count(
         {k: v for k, v in document.items() if k not in varying}
     ) == 2

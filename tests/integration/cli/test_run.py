@@ -281,12 +281,11 @@ def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, arguments: 
     assert ended.out == "" or "identical" not in ended.out
 
 
-def test_a_runs_folder_that_cannot_be_written_is_inconclusive(user: User, tmp_path: Path) -> None:
+def test_a_file_is_no_folder_of_runs(user: User, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file where the folder should be")
     ended = user.harness("run", "--board", "host", "--model", "acas_coc", "--vectors", "10", "--json")
-    assert ended.code == 3
-    assert ended.document["verdict"] == "inconclusive"
-    assert str(tmp_path / "runs") in ended.document["reason"]
+    assert ended.code == 2
+    assert ended.document["error"].endswith(f"{tmp_path / 'runs'} is not a folder")
 
 
 def test_with_json_a_wrong_request_is_a_document_too(user: User) -> None:

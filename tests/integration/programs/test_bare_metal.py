@@ -43,12 +43,14 @@ from tests.support.streams import inputs_of, small_stream
 
 TIMEOUT_S = 60.0
 NEVER_ENDS = Patch(
-    "network.c", "size_t execution __attribute__((unused)))\n{", "size_t execution)\n{ for (;;) { (void)execution; }"
+    "network.c",
+    "uint64_t execution __attribute__((unused)))\n{",
+    "uint64_t execution)\n{ for (;;) { (void)execution; }",
 )
 NO_MEMORY = Patch(
     "network.c",
-    "size_t execution __attribute__((unused)))\n{",
-    "size_t execution)\n{ *(volatile char *)0x90000000u = (char)execution;",
+    "uint64_t execution __attribute__((unused)))\n{",
+    "uint64_t execution)\n{ *(volatile char *)0x90000000u = (char)execution;",
 )
 TRUNCATED = Patch("kernels/c/saturate.h", "(int32_t)rintf(v)", "(int32_t)v")
 
@@ -165,7 +167,7 @@ def test_a_full_stack_is_told(r5: Profile, tmp_path: Path, objects: Path) -> Non
     np.save(tmp_path / "vectors.npy", uniform_vectors(net, 2, seed=1))
     for size, status in ((10_000, 0), (20_000, 4)):
         fill = f"{{ volatile char some[{size}]; for (size_t i = 0; i < {size}; ++i) some[i] = (char)execution;"
-        patch = Patch("network.c", NEVER_ENDS.old, f"size_t execution)\n{fill}")
+        patch = Patch("network.c", NEVER_ENDS.old, f"uint64_t execution)\n{fill}")
         built = build_patched(made_of(net, board), board, tmp_path / str(size), [patch], ["-w"], objects=objects)
         with emulated(board) as session:
             words = [str(built.path), "--vectors", str(tmp_path / "vectors.npy"), "--out", str(tmp_path)]

@@ -134,7 +134,7 @@ def test_a_forward_that_writes_into_the_bytes_of_others_is_found(
     listing: Subject, board: Profile, tmp_path: Path
 ) -> None:
     made = reusing(listing, board, LISTING_2)
-    call = "o2_forward(size_t vectors, size_t execution __attribute__((unused)))\n{"
+    call = "o2_forward(size_t vectors, uint64_t execution __attribute__((unused)))\n{"
     free = max(
         range(0, made.arena * BLOCK, 256), key=lambda at: at not in {(t.offset or 0) * BLOCK for t in made.tasks}
     )

@@ -42,8 +42,7 @@ def rebuild(folder: Path, change: ChangeOfSlab) -> None:
         rebuilt = run(job, pool, 1, silent)
     kept = {key: getattr(document, key) for key in ("harness", "began", "wall_s")}
     rebuilt = rebuilt.model_copy(update=kept)
-    write(job, rebuilt)
-    (folder / "report.html").write_text(page.html(job, rebuilt), encoding="utf-8")
+    write(job, rebuilt, page.html(job, rebuilt))
 
 
 def mask(_job: Job, _task: Task, regions: Sets) -> Sets:

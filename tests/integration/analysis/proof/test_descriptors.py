@@ -43,7 +43,7 @@ def before(place: str, text: str) -> Patch:
 def task(condition: str, header: str) -> tuple[Patch, ...]:
     """A task that names a forward which leaves the layer out under a condition."""
     skipping = (
-        f"#include <{header}>\nstatic void layer_0_skipping(size_t vectors, size_t execution)\n"
+        f"#include <{header}>\nstatic void layer_0_skipping(size_t vectors, uint64_t execution)\n"
         f"{{\n    if (!({condition}))\n        layer_0_forward(vectors, execution);\n}}"
     )
     return before(TASKS, skipping), Patch("network.c", LAYER_0, LAYER_0.replace("forward", "skipping"))

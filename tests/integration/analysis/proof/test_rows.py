@@ -19,7 +19,7 @@ from tests.integration.analysis.proof.test_structure import (
 )
 from tests.support.programs.board_program import Patch
 
-BEGIN = "static void layer_0_forward(size_t vectors, size_t execution __attribute__((unused)))\n{\n"
+BEGIN = "static void layer_0_forward(size_t vectors, uint64_t execution __attribute__((unused)))\n{\n"
 SOURCE, OUTPUT = "layer_0_accumulate(quantize_output[v], acc);", "layer_0_finish(acc, layer_0_output[v]);"
 
 

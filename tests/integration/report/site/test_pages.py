@@ -365,7 +365,7 @@ def test_a_result_that_its_run_contradicts_is_not_shown(runs: Path, tmp_path: Pa
     (wrong / "run.json").write_text(json.dumps(document))
     build(runs, tmp_path / "site")
     text = words(page(tmp_path / "site" / "index.html"))
-    assert f"differs: the night reports identical, but runs/{wrong.name} differs" in text
+    assert f"differs, expected identical: the night reports identical, but runs/{wrong.name} differs" in text
     assert "Newly wrong: xavier acas_wl run" in text
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -493,7 +494,10 @@ def test_a_build_without_end_is_stopped_with_all_its_children(bench: Bench, tmp_
 
 
 def test_no_make_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "ssh").symlink_to(str(shutil.which("ssh")))  # which reads the configuration of the board's address
+    monkeypatch.setenv("PATH", str(programs))
     with pytest.raises(ToolError, match="cannot run make"):
         bench.firmware()
     assert bench.board.files == {PLACE: OLD}
