@@ -100,7 +100,7 @@ def _drawn_sizes(block: int, seed: int, count: int) -> npt.NDArray[np.int64]:
 
 
 EXPONENTS = range(16, 54)
-"""Of the powers of two around which executions are tried: counters, conversions to float and indices end there."""
+"""Exponents of the powers of two around which executions are tried: counters, float numbers and indices end there."""
 
 
 def windows(executions: int, steps: int = 1) -> tuple[list[str], int]:

@@ -67,12 +67,12 @@ def decisions(rule: Rule, scores: npt.NDArray[np.generic], kind: np.dtype[np.uns
         sets = np.zeros(len(values), kind)
         for decision, half_space in enumerate(rule.half_spaces):
             holds = np.ones(len(values), np.bool_)
-            for each in half_space:
-                near, strict, left = float(each.constant), each.strict, values[:, each.left]
-                right = np.full_like(left, near) if each.right is None else values[:, each.right]
-                if each.right is None and Fraction(near) != each.constant:  # no score lies between both
-                    strict = (Fraction(near) < each.constant) != each.at_most
-                least, most = (left, right) if each.at_most else (right, left)
+            for comparison in half_space:
+                near, strict, left = float(comparison.constant), comparison.strict, values[:, comparison.left]
+                right = np.full_like(left, near) if comparison.right is None else values[:, comparison.right]
+                if comparison.right is None and Fraction(near) != comparison.constant:  # no score lies between both
+                    strict = (Fraction(near) < comparison.constant) != comparison.at_most
+                least, most = (left, right) if comparison.at_most else (right, left)
                 holds &= least < most if strict else least <= most
             sets |= holds.astype(kind) << kind.type(decision)
         sets[sets == 0] = 1 << len(rule.half_spaces)

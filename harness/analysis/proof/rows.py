@@ -97,7 +97,7 @@ class _Path:
 
     @property
     def has_all_rows(self) -> bool:
-        """Whether the loop has had every row."""
+        """Return whether the loop has passed every row."""
         return self.is_done or self.low == self.high == self.row
 
     def part(self, low: int, high: int) -> _Path:
@@ -108,7 +108,7 @@ class _Path:
 
 
 class _WrongError(Exception):
-    """What a forward does against the plan, in words."""
+    """A contradiction between a forward and the plan, in words."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from harness.core.document import Document, Entries, Number
 from harness.runs.entries import OMITTED
 
 SCHEMA = 1
-"""Of the request; a finished decision of FINISHED lists its files."""
+"""Schema number of the request; a finished decision of schema FINISHED lists its files."""
 FINISHED = 2
 ENUMERATION: Literal["enumeration"] = "enumeration"
 BOUNDS: Literal["bounds"] = "bounds"

@@ -31,7 +31,7 @@ from tests.support.objects import Keeping
 
 EXIT_SYSTEM = 4
 CHATTER = ("APP: ", "qemu-x86_64: warning: TCG doesn't support requested feature")
-"""Of TIOVX, which reports its state, and of qemu-user, which lacks features of a processor."""
+"""Lines on stderr of TIOVX, which reports its state, and of qemu-user, which lacks features of a processor."""
 
 
 class HashingBoard(LocalBoard):

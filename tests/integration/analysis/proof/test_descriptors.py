@@ -1,4 +1,4 @@
-"""What the board program is told to call is what the plan says, and init computes the same tables in every mode."""
+"""Descriptors name the functions of the plan, and init computes the same tables in every mode."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("condition", NUMBERS.values(), ids=NUMBERS)
 def test_numbers_of_executions_that_come_late_are_tried(workshop: Workshop, condition: str) -> None:
-    """In launches and in whole runs; the copy of a buffer is that of another execution."""
+    """A late execution takes the copy of a buffer of another execution, in launches and in whole runs."""
     unused = "static void layer_1_forward(size_t vectors, uint64_t execution __attribute__((unused)))"
     patches = [
         Patch("network.c", unused, unused.replace(" __attribute__((unused))", "")),

@@ -97,7 +97,7 @@ def test_a_device_that_gets_another_number_of_vectors_is_found(host: Profile, tm
 def test_the_rows_of_a_large_block_follow_from_the_first_ones(
     host: Profile, toolchain: str, tmp_path: Path, objects: Path
 ) -> None:
-    """With each row interpreted this takes hours."""
+    """An interpretation of every row would take hours."""
     board = board_with(host, toolchain)
     made = plan.make(CHAIN, board, block=1_000_000, split=["layer_0=prepost+network"])
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
