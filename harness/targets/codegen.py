@@ -529,7 +529,7 @@ def _merge_code(plan: Plan, merge: _Merge) -> str:
     parts = ", ".join(f"&in[v * {given} + {start}]" for start in merge.starts)
     return (
         f"static {c_type} {merge.buffer}[BLOCK][{width}] __attribute__((aligned(64)));\n"
-        f"static ONE_CODE void {stage.name}(const {c_type} *const *in, {c_type} *out)\n{{\n{copies}\n}}\n"
+        f"static ONE_CODE void {stage.name}(const {c_type} *const *in, {c_type} *restrict out)\n{{\n{copies}\n}}\n"
         f"static void {stage.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
         f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
         f"    for (size_t v = 0; v < vectors; ++v)\n"

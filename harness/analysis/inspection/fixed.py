@@ -40,7 +40,12 @@ CONSTRUCTORS = frozenset({"xrt.cpp"})
 """Fixed sources that C++ initialises before main."""
 
 PURE = {"memcpy": 3, "memmove": 3, "memset": 3, "memcmp": 3, "rintf": 0, "fminf": 0, "fmaxf": 0}
-"""Library functions whose results follow from their arguments alone, with the number of those in general registers."""
+"""Library functions whose results follow from their arguments alone, with the number of those in general registers.
+
+Only an import has these properties by its name: a function of the program is read."""
+
+POINTERS = {"memcpy": 2, "memmove": 2, "memset": 1, "memcmp": 2}
+"""How many of these arguments, the first ones, are pointers."""
 
 NEVER_RETURN = frozenset({"exit", "_exit", "abort", "__assert_fail", "pthread_exit", "quick_exit", "__stack_chk_fail"})
 """Library functions that never return."""

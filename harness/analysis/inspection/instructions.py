@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,10 +77,11 @@ class Sum:
 
 @dataclass(frozen=True)
 class Align:
-    """A register takes another's value with its lowest bits cleared."""
+    """A register takes another's value with its lowest `bits` cleared."""
 
     to: str
     source: str
+    bits: int
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,10 @@ class Other:
 
 @dataclass(frozen=True)
 class Compare:
-    """Registers decide what is done next."""
+    """Registers decide what is done next; by their `difference`, which has 8 bytes, or by each of them."""
 
     used: tuple[str, ...]
+    difference: bool = False
 
 
 Operation = Compare | Move | Number | Address | Sum | Align | Load | Access | Other
@@ -123,7 +125,8 @@ Operation = Compare | Move | Number | Address | Sum | Align | Load | Access | Ot
 class Instruction:
     """One instruction: `flow` is empty, jump, branch, call, return or stop; a target of None is not in its code.
 
-    `plain` is whether the instruction computes from registers and memory alone.
+    `plain` is whether the instruction computes from registers and memory alone.  `reads` and `writes` are its registers
+    as bits of a number, as `Decoder.register_names` names them; those of which it replaces a part are among `reads`.
     """
 
     address: int
@@ -134,6 +137,8 @@ class Instruction:
     target: int | None = None
     through: Memory | None = None
     plain: bool = True
+    reads: int = 0
+    writes: int = 0
 
     @property
     def written(self) -> frozenset[str]:
@@ -181,23 +186,24 @@ class Decoder:
             self._capstone = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
         self._capstone.detail = True
         self._names: dict[int, str] = {}
-        self._vectors: dict[int, bool] = {}
+        self._classes: dict[int, str] = {}
+        self._bits: dict[str, int] = {}
+        self._translations: dict[bytes, Instruction] = {}
         self.convention = X86_CONVENTION if self._x86 else ARM_CONVENTION
 
     def decode(self, content: bytes, address: int) -> Iterator[Instruction]:
         """Decode instructions up to the first invalid one."""
-        translate = self._x86_instruction if self._x86 else self._arm_instruction
         done = 0
         while True:
-            for instruction in self._capstone.disasm(content[done:], address + done):
-                yield translate(instruction)
-                done += instruction.size
+            for raw in self._capstone.disasm(content[done:], address + done):
+                yield self._instruction(raw, content[done : done + raw.size])
+                done += raw.size
             unknown = content[done : done + 15] if self._x86 else b""
             similar = _like_vpshufb(unknown) or _like_vmovd(unknown)
             known = next(self._capstone.disasm(similar, address + done, 1), None)
             if known is None:
                 return
-            found = translate(known)
+            found = self._translated(known)
             yield found if similar[0] == 0xC4 or not _is_short(similar) else _with_units(found, 4, 2)
             done += known.size
 
@@ -209,9 +215,7 @@ class Decoder:
         """Return the bits of a general register that its name stands for; 8 for all below 32."""
         if not self._x86:
             return 32 if register.startswith("w") else 64
-        if re.fullmatch(r"r([a-z]\w|\d+)", register):
-            return 64
-        return 32 if re.fullmatch(r"e\w\w|r\d+d", register) else 8
+        return _x86_width(register)
 
     def _register(self, number: int) -> str:
         """Return the name of the whole register; an empty one for none."""
@@ -222,10 +226,57 @@ class Decoder:
             self._names[number] = name
         return name
 
-    def _is_vector(self, number: int) -> bool:
-        if number not in self._vectors:
-            self._vectors[number] = bool(_X86_VECTOR.fullmatch(self._capstone.reg_name(number)))
-        return self._vectors[number]
+    def _class(self, number: int) -> str:
+        """Return whether a register of x86-64 is general, a vector or a mask, or holds other state of the processor."""
+        if number not in self._classes:
+            name = self._capstone.reg_name(number)
+            other = "state" if _X86_STATE.fullmatch(name) else "general"
+            self._classes[number] = "vector" if _X86_VECTOR.fullmatch(name) else other
+        return self._classes[number]
+
+    def register_names(self, bits: int) -> list[str]:
+        """Return the names of the registers in a number of `reads` or `writes`."""
+        return [name for name, bit in self._bits.items() if bits & bit]
+
+    def bits(self, names: Iterable[str]) -> int:
+        """Return the registers as the bits of a number."""
+        return sum(self._bits.setdefault(name, 1 << len(self._bits)) for name in {*names})
+
+    def _instruction(self, raw: Any, code: bytes) -> Instruction:
+        """Return the translation; equal code that does not depend on its place is translated once."""
+        known = self._translations.get(code)
+        if known is not None:
+            return dataclasses.replace(known, address=raw.address)
+        found = self._translated(raw)
+        if not found.flow and not _RELATIVE.match(found.text):
+            self._translations[code] = found
+        return found
+
+    def _translated(self, raw: Any) -> Instruction:
+        """Return the translation with the registers that the instruction reads and writes."""
+        access = raw.regs_access()
+        read, written = ({*filter(_TRACKED.fullmatch, map(self._register, registers))} for registers in access)
+        registers = [operand for operand in raw.operands if operand.type == x86.X86_OP_REG]  # the number of both
+        names = [self._register(operand.reg) for operand in registers]
+        if not any(operand.access for operand in registers):  # of an instruction that capstone only names
+            read, written = {*filter(_TRACKED.fullmatch, names)}, {*filter(_TRACKED.fullmatch, names[:1])}
+        if len(names) > 1 and len({*names}) == 1 and _INDEPENDENT.match(raw.mnemonic):
+            read -= {*names}
+        if _KEEPS_UPPER.match(raw.mnemonic) and len(raw.operands) > 2:
+            read -= {names[1]} - {*names[2:]}  # whose upper elements alone are read
+        if not self._x86 and raw.mnemonic.startswith(("ld", "st")):  # of structures capstone knows some registers
+            vectors = {*filter(_TRACKED.fullmatch, names)}
+            read = vectors if raw.mnemonic.startswith("st") or "}[" in raw.op_str else set()
+            written = vectors - read if raw.mnemonic.startswith("st") else vectors
+        keeps = _ARM_KEEPS.fullmatch(raw.mnemonic) or "[" in raw.op_str.partition(",")[0]
+        if not self._x86 and names[:1] == [*written] and not keeps:  # capstone says of some that they read it
+            read -= {*names[:1]} - {*names[1:]}
+        if (_X86_STRING.search(raw.mnemonic) and not written & _X86_VECTORS) or raw.mnemonic == "vzeroupper":
+            read, written = read - {"rflags"}, set()
+        if re.match("[ct]bn?z", raw.mnemonic):  # capstone says that they read the flags
+            read = set()
+        found = self._x86_instruction(raw) if self._x86 else self._arm_instruction(raw)
+        return dataclasses.replace(found, reads=self.bits(read), writes=self.bits(written))
 
     def _accessed(self, raw: Any) -> tuple[set[str], set[str]]:
         """Return the general registers that an instruction reads, and those that it writes."""
@@ -247,9 +298,10 @@ class Decoder:
         prefix, _, name = raw.mnemonic.rpartition(" ")
         memories = [self._x86_memory(raw, operand) for operand in operands if operand.type == x86.X86_OP_MEM]
         registers = [operand.reg for operand in operands if operand.type == x86.X86_OP_REG]
-        vector = any(map(self._is_vector, registers))
+        classes = {*map(self._class, registers)}
+        vector = "vector" in classes
         known = _is_plain(name) or (vector and name not in _X86_WRITES_AT_RDI)
-        plain = known and prefix != "lock" and not any(memory.segment for memory in memories)
+        plain = known and prefix != "lock" and "state" not in classes and not any(each.segment for each in memories)
         whole = bool(operands) and operands[0].size == POINTER_BYTES
         kinds = "".join(_KIND.get(operand.type, "?") for operand in operands)
         names = [self._register(register) for register in registers]
@@ -262,15 +314,19 @@ class Decoder:
 
     def _x86_operations(self, given: _Given) -> Iterator[Operation]:
         name = given.name
-        if name.startswith(("nop", "endbr", "prefetch")):
+        if name.startswith(("nop", "endbr", "prefetch")) or name.endswith("fence"):
             return
         if name in {"push", "pop", "leave"}:
             yield from _x86_stack(given)
         elif _X86_STRING.fullmatch(name) and not given.vector:
             yield from _x86_string(given)
         elif name in {"cmp", "test"}:
-            yield from (Access(memory, False, POINTER_BYTES) for memory in given.memories)
-            yield Compare(tuple(given.registers))
+            other = [TEMPORARY] if given.whole and (given.memories or given.kinds == "ri") else []
+            for memory in given.memories:
+                yield Load(TEMPORARY, memory) if given.whole else Access(memory, False, given.raw.operands[0].size)
+            if given.whole and given.kinds == "ri":
+                yield Number(TEMPORARY, given.number(1) & MASK)
+            yield Compare((*given.registers, *other), difference=name == "cmp" and given.whole)
         else:
             simple = _x86_move(given) or _x86_arithmetic(given)
             yield from simple or self._x86_rest(given)
@@ -278,18 +334,25 @@ class Decoder:
     def _x86_rest(self, given: _Given) -> Iterator[Operation]:
         for index, memory in enumerate(given.memories):
             write = index == 0 and given.kinds.startswith("m") and not _X86_ONLY_READS.fullmatch(given.name)
+            if write and _X86_MODIFIES.fullmatch(given.name):
+                yield Access(memory, False, given.raw.operands[0].size)
             yield Access(memory, write, given.raw.operands[given.kinds.index("m")].size)
         first = {*given.registers[:1]} if given.kinds.startswith("r") else set()
         vectors = _X86_VECTORS if given.name == "vzeroall" else first & _X86_VECTORS
+        operands = (each for each in given.raw.operands if each.type == x86.X86_OP_REG)
+        accesses = zip(given.registers, operands, strict=True)
+        sources = {register for register, each in accesses if each.access & capstone.CS_AC_READ}
         if given.vector and not {*given.registers} & GENERAL and "str" not in given.name:
-            yield Other(tuple(vectors), ())
+            yield Other(tuple(vectors), tuple(sources & _X86_VECTORS))
             return
         read, written = self._accessed(given.raw)
         if given.kinds.startswith("r") and given.name not in _X86_KEEPS:
             written.add(given.registers[0])
         of_memory = {part for memory in given.memories for part in (memory.base, memory.index)}
-        used = tuple(reg for reg in read if reg not in of_memory - {*given.registers})
-        yield Other(tuple(written & GENERAL | vectors), used)
+        used = read - (of_memory - sources) | sources & _X86_VECTORS
+        if given.name == "sbb" and len(sources) == 1:
+            used = set()  # of the carry alone
+        yield Other(tuple(written & GENERAL | vectors), tuple(used))
 
     # aarch64
 
@@ -324,7 +387,8 @@ class Decoder:
             yield Access(Memory(None, None, 1, given.raw.operands[1].imm), False, POINTER_BYTES)
             yield Other(tuple({*given.registers} & GENERAL), ())
         elif name in {"cmp", "cmn", "tst", "ccmp", "ccmn"}:
-            yield Compare(tuple(given.registers))
+            shifted = given.raw.operands[1].shift.type or given.raw.operands[1].ext
+            yield Compare(tuple(given.registers), name in {"cmp", "ccmp"} and given.whole and not shifted)
         else:
             simple = _arm_move(given) or _arm_sum(given)
             yield from simple or self._arm_rest(given)
@@ -332,7 +396,7 @@ class Decoder:
     def _arm_rest(self, given: _Given) -> Iterator[Operation]:
         _, written = self._accessed(given.raw)
         used = given.registers if given.name in _ARM_CHANGES else given.registers[1:]
-        yield Other(tuple({*written, *given.registers[:1]} & GENERAL), tuple(used))
+        yield Other(tuple({*written, *given.registers[:1]} & GENERAL), tuple({*used} & GENERAL))
 
 
 @dataclass(frozen=True)
@@ -417,8 +481,10 @@ def _x86_move(given: _Given) -> list[Operation]:
         "rr": lambda: Move(first, given.registers[1]),
         "rm": lambda: Load(first, given.memories[0]),
         "mr": lambda: Access(given.memories[0], True, POINTER_BYTES, first),
+        "mi": lambda: Access(given.memories[0], True, POINTER_BYTES, TEMPORARY),
     }
-    return [moves[kinds]()] if kinds in moves else []
+    constant = [Number(TEMPORARY, given.number(1) & MASK)] if kinds == "mi" else []
+    return [*constant, moves[kinds]()] if kinds in moves else []
 
 
 def _x86_vector_move(given: _Given) -> list[Operation]:
@@ -446,7 +512,7 @@ def _x86_arithmetic(given: _Given) -> list[Operation]:
     if constant is not None:
         return [Sum(to, (to,), (), constant)]
     if name not in {"add", "sub", "neg"}:
-        return [Align(to, to)] if name == "and" and kinds == "ri" and given.number(1) < 0 else []
+        return _align(to, to, given.number(1)) if name == "and" and kinds == "ri" else []
     load = [Load(TEMPORARY, given.memories[0])] if kinds == "rm" else []
     first, other = ((), to) if name == "neg" else ((to,), TEMPORARY if load else given.registers[1])
     return [*load, Sum(to, (*first, other), (), 0) if name == "add" else Sum(to, first, (), 0, (other,))]
@@ -513,9 +579,14 @@ def _arm_sum(given: _Given) -> list[Operation]:
 
 def _arm_constant(name: str, registers: Sequence[str], constant: int) -> list[Operation]:
     if name == "and":
-        return [Align(registers[0], registers[1])] if constant & 1 << 63 else []
+        return _align(registers[0], registers[1], (constant & MASK) - (1 << 64))
     value = constant if name == "add" else -constant
     return [Sum(registers[0], (registers[1],), (), value)] if name in {"add", "sub"} else []
+
+
+def _align(to: str, source: str, mask: int) -> list[Operation]:
+    """Return the operation if a mask clears the lowest bits alone."""
+    return [Align(to, source, (-mask).bit_length() - 1)] if mask < 0 and -mask & (-mask - 1) == 0 else []
 
 
 def _arm_access(given: _Given) -> Iterator[Operation]:
@@ -549,10 +620,12 @@ def _arm_whole(name: str, memory: Memory, data: Sequence[str]) -> Iterator[Opera
     changes_base = name.startswith("ld") and _whole_arm(data[0]) == memory.base
     for index, register in sorted(enumerate(data), reverse=changes_base):
         place = dataclasses.replace(memory, offset=memory.offset + index * size)
-        whole = _whole_arm(register) if _is_whole([register]) else None
+        saved = register in ARM_SAVED and memory.base in {STACK, "x29"}
+        whole = _whole_arm(register) if _is_whole([register]) or saved else None
         if name.startswith("st"):
-            yield Access(place, True, size, whole or None)
-        elif whole:
+            yield from [Number(TEMPORARY, 0)] if whole == "" else []
+            yield Access(place, True, size, TEMPORARY if whole == "" else whole)
+        elif whole and register not in ARM_SAVED:
             yield Load(whole, place)
         else:
             yield Access(place, False, size)
@@ -606,6 +679,13 @@ def _with_units(instruction: Instruction, wrong: int, right: int) -> Instruction
     return dataclasses.replace(instruction, operations=tuple(map(corrected, instruction.operations)))
 
 
+@functools.cache
+def _x86_width(register: str) -> int:
+    if re.fullmatch(r"r([a-z]\w|\d+)", register):
+        return 64
+    return 32 if re.fullmatch(r"e\w\w|r\d+d", register) else 8
+
+
 _VEX_PRODUCTS = {0x50, 0x51, 0x52, 0x53, 0xB4, 0xB5, 0xD2, 0xD3}  # vpdp*, vpmadd52*
 _X86_FLOW = {"ret": "return", "jmp": "jump", "call": "call", "ud2": "stop", "hlt": "stop", "int3": "stop"}
 _KIND = {x86.X86_OP_REG: "r", x86.X86_OP_IMM: "i", x86.X86_OP_MEM: "m"}
@@ -623,20 +703,24 @@ _X86_WHOLE = {
 _X86_REGISTERS = (*(f"r{name}" for name in _X86_LONG if name != "sp"), *(f"r{number}" for number in range(8, 16)))
 _X86_VECTORS = frozenset(f"xmm{number}" for number in range(32))
 _ARM_REGISTERS = tuple(f"x{number}" for number in range(31))
+ARM_SAVED = {f"d{number}": f"v{number}" for number in range(8, 16)}
+"""Vector registers that a function saves before it changes them."""
 GENERAL = frozenset({*_X86_REGISTERS, *_ARM_REGISTERS, STACK})
 
 
+@functools.cache
 def _whole_x86(name: str) -> str:
     whole = _X86_WHOLE.get(name, name if name[1:3] != "mm" else f"x{name[1:]}")
     return STACK if whole == "rsp" else whole
 
 
+@functools.cache
 def _whole_arm(name: str) -> str:
     if name in {"xzr", "wzr"}:
         return ""
     if name in {"fp", "lr"}:
         return {"fp": "x29", "lr": "x30"}[name]
-    return STACK if name == "wsp" else re.sub(r"^w(\d+)$", r"x\1", name)
+    return STACK if name == "wsp" else re.sub(r"^[qdshb](\d+)$", r"v\1", re.sub(r"^w(\d+)$", r"x\1", name))
 
 
 def _arm_access_size(name: str, registers: int) -> int:
@@ -664,7 +748,7 @@ ARM_CONVENTION = Convention(
     "x0",
     frozenset(f"x{number}" for number in (*range(19), 30)),
     frozenset({"x16", "x17", "x30"}),
-    _ARM_REGISTERS,
+    (*_ARM_REGISTERS, *ARM_SAVED.values()),
     ("x8",),
 )
 
@@ -673,16 +757,25 @@ _X86_PLAIN = re.compile(
     r"mov|movabs|movs[bwdqx]d?|movzx|movsxd|movbe|lea|add|sub|adc|sbb|inc|dec|neg|not|and|andn|or|xor|x?chg|xchg"
     r"|sh[lr][dx]?|sa[lr]x?|ro[lr]x?|imul|mul|mulx|i?div|c[wd]q?e?|cdqe|cqo|cwde|cwd|cdq|cbw|cmp|test|set\w+|cmov\w+"
     r"|j\w+|call|ret|push|pop|leave|nop\w?|endbr64|bswap|bt[src]?|bs[fr]|tzcnt|lzcnt|popcnt|bextr|bls(r|i|msk)|bzhi"
-    r"|pdep|pext|(stos|lods|scas|cmps)[bwdq]|prefetch\w+|vzero(upper|all)|ud2|[ls]ahf|c[lm]c|stc|cld"
+    r"|pdep|pext|(stos|lods|scas|cmps)[bwdq]|prefetch\w+|vzero(upper|all)|ud2|[ls]ahf|c[lm]c|stc|cld|[lms]fence"
 )
 _X86_WRITES_AT_RDI = {"maskmovdqu", "vmaskmovdqu", "maskmovq"}
+_X86_STATE = re.compile(r"mm\d|st\(\d\)|[c-gs]s|[cd]r\d+|bnd\d|tmm\d")
+_X86_MODIFIES = re.compile(
+    r"add|sub|adc|sbb|and|x?or|inc|dec|neg|not|sh[lr]d?|sa[lr]|r[oc][lr]|xchg|xadd|cmpxchg|bt[crs]"
+)
+_RELATIVE = re.compile(r".*\brip\b|adrp? |(ldr|prf)[^[]*$")
 _X86_STRING = re.compile(r"(movs|stos|lods|scas|cmps)[bwdq]")
 _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
 _X86_VECTOR_MOVE = re.compile(r"v?movq|v?mov(dqa|dqu|aps|ups|apd|upd)\d*")
+# Registers whose values are followed by `reads` and `writes`: vectors, masks, flags.
+_TRACKED = re.compile(r"xmm\d+|k[0-7]|v\d+|rflags|nzcv")
+_INDEPENDENT = re.compile(r"v?p?xor|eor|v?psub|sub|v?pcmp(eq|gt)|vpternlog|kxn?or")
+_KEEPS_UPPER = re.compile(r"v(cvt\w+2s[ds]|sqrts|rounds|rndscales|movs[sd]|rcp|rsqrt|getexps|getmants|reduces|scalefs)")
 _X86_ONLY_READS = re.compile(r"cmp|test|push|bt|v?u?comis[sd]|i?mul|i?div|v?ptest|vtest\w+")
 _X86_KEEPS = {"cmp", "test", "bt", "push", "mul", "div", "idiv"}
 _ARM_PLAIN = re.compile(
-    r"mov[zkn]?|mvn|adds?|subs?|adcs?|sbcs?|negs?|ngcs?|ands?|orr|orn|eor|eon|bics?|mul|madd|msub|mneg|[us]mull"
+    r"dmb|dsb|mov[zkn]?|mvn|adds?|subs?|adcs?|sbcs?|negs?|ngcs?|ands?|orr|orn|eor|eon|bics?|mul|madd|msub|mneg|[us]mull"
     r"|[us]m(add|sub|neg)l|[us]mulh|[us]div|lsl|lsr|asr|ror|extr|[us]bfx|[us]bfiz|bfi|bfxil|bfc|[us]?bfm|[us]xt[bhw]"
     r"|cmp|cmn|tst|ccmp|ccmn|cs(el|inc|inv|neg|et|etm)|cinc|cinv|cneg|ldu?rs?[bhw]?|ldurs?[bhw]?|ldpsw|ldn?p"
     r"|stu?r[bh]?|stn?p|b|b\.\w+|bl|blr|br|cbn?z|tbn?z|ret|retaa|nop|hint|bti|paciasp|autiasp|adrp?|rev\d*|cl[zs]|rbit|prfu?m"
@@ -695,5 +788,9 @@ _ARM_FLOW = {
 }  # fmt: skip
 _ARM_NOTHING = {"nop", "hint", "bti", "paciasp", "autiasp", "dmb", "dsb", "isb", "yield"}
 _ARM_EXCHANGES = re.compile(r"cas|swp|ldadd|ldclr|ldeor|ldset|ld[su]m(ax|in)|stl?x|stadd|stclr|steor|stset|st[su]m")
+_ARM_KEEPS = re.compile(
+    r"f?ml[as]|[us]ml[as]l2?|sqr?dml[as][lh]2?|[us]adalp|b(sl|it|if)|u?sdot|udot|tbx|\w+n2|s[lr]i|[us]r?sra|[us]abal?2?"
+    r"|fcmla|bic|orr"
+)
 _ARM_STRUCTURES = re.compile(r"(ld|st)[1-4]")
 _ARM_CHANGES = {"movk", "bfi", "bfxil", "bfc", "bfm"}

@@ -21,16 +21,21 @@ from harness.analysis.inspection.flow import (
     DEEPEST,
     END,
     ENTRY,
+    FRAME,
+    IMAGE,
     Analysis,
     Argument,
     Call,
     Constant,
+    Difference,
     Facts,
     Frame,
     Loaded,
     Static,
     Touch,
+    Unset,
     Value,
+    addresses,
 )
 from harness.analysis.inspection.program import POINTER_BYTES, Program, Section, Symbol
 from harness.analysis.proof.claims import Note, Question, Side
@@ -39,7 +44,7 @@ from harness.analysis.proof.rows import Rows
 from harness.core.errors import ToolError
 from harness.operators.obligations import ProofStep, StageKind
 from harness.plan.plan import Plan
-from harness.targets import LayerCode, codegen
+from harness.targets import LayerCode, Stage, codegen
 from harness.targets.codegen import Forward
 
 NETWORK = "network.c"
@@ -57,6 +62,9 @@ ADDRESS_BITS = re.compile(
     r"mov (e\w\w|r\d+d|w\d+), (e\w\w|r\d+d|w\d+)$"
 )
 """Instructions that take bits of an address, half of it among them; pointers are compared, added to and subtracted."""
+
+UNSET = -3
+"""Beside the numbers of arguments, FRAME and IMAGE: a register that nobody has set."""
 
 Find: TypeAlias = "Callable[[Inspected], str]"
 """Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""
@@ -101,6 +109,24 @@ class Inspected:
     def analysis(self) -> Analysis:
         """Return the analysis of its functions."""
         return Analysis(self.program)
+
+    @cached_property
+    def functions(self) -> Sequence[tuple[str, Facts]]:
+        """Return all functions of the program, without what fills the space between them."""
+        unnamed = [each for each in self.analysis.functions if each.name.startswith("code at")]
+        filled = {each for each in unnamed if self.analysis.is_padding(each) or self.analysis.is_veneers(each)}
+        names = [self.analysis.name(each) for each in self.analysis.functions if each not in filled]
+        return [(name, self.analysis.facts(name)) for name in names]
+
+    @cached_property
+    def callers(self) -> Mapping[str, set[str]]:
+        """Return the functions that call a function."""
+        callers: dict[str, set[str]] = {}
+        for name, facts in self.functions:
+            for call in facts.calls:
+                if call.name:
+                    callers.setdefault(call.name, set()).add(name)
+        return callers
 
     @property
     def plan(self) -> Plan:
@@ -267,7 +293,7 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
                 name,
                 "each stage computes from its inputs and its layer's tables alone, and writes its outputs alone",
                 len(code.stages),
-                lambda found, code=code: _impure(found, code),  # type: ignore[misc]
+                lambda found, code=code, forward=forward: _impure(found, code, forward),  # type: ignore[misc]
             )
 
 
@@ -345,18 +371,9 @@ def _reason_against(found: Inspected, symbol: Symbol) -> str:
 
 
 def _users(found: Inspected, symbol: Symbol) -> str:
-    names = [
-        name for name, facts in _all(found) if any(symbol.address <= a < symbol.end for a in _addresses(found, facts))
-    ]
+    inside = range(symbol.address, symbol.end)
+    names = [name for name, facts in found.functions if any(a in inside for a in _addresses(found, facts))]
     return f" (used by {', '.join(names[:3])})" if names else ""
-
-
-def _all(found: Inspected) -> Iterator[tuple[str, Facts]]:
-    for function in found.analysis.functions:
-        unnamed = function.name.startswith("code at")
-        if not (unnamed and (found.analysis.is_padding(function) or found.analysis.is_veneers(function))):
-            name = found.analysis.name(function)
-            yield name, found.analysis.facts(name)
 
 
 def _addresses(found: Inspected, facts: Facts) -> Iterator[int]:
@@ -388,7 +405,7 @@ def _constructor(found: Inspected) -> str:
 
 
 def _stray_reference(found: Inspected) -> str:
-    for name, facts in _all(found):
+    for name, facts in found.functions:
         if facts.gaps:
             found.not_understood.append(f"function {name}: {facts.gaps[0]}")
         for address in _addresses(found, facts):
@@ -419,17 +436,8 @@ def _misplaced(found: Inspected) -> str:
 
 def _serves(found: Inspected, name: str, users: Iterable[str]) -> bool:
     """Return whether only these functions call the function."""
-    callers = _callers(found).get(name, set())
+    callers = found.callers.get(name, set())
     return bool(callers) and callers <= set(users)
-
-
-def _callers(found: Inspected) -> Mapping[str, set[str]]:
-    callers: dict[str, set[str]] = {}
-    for name, facts in _all(found):
-        for call in facts.calls:
-            if call.name:
-                callers.setdefault(call.name, set()).add(name)
-    return callers
 
 
 def _may_hold(found: Inspected, place: int) -> bool:
@@ -459,8 +467,7 @@ def _shared(found: Inspected) -> str:
     of_tasks = [(task.item, forward) for task, forward in zip(found.plan.tasks, found.forwards, strict=True)]
     ends = [(item, end) for item, end in enumerate(found.generated.ends) if end]
     for item, forward in (*of_tasks, *ends):
-        stops = {*forward.driver, *fixed.PURE}
-        for name, facts in found.analysis.reachable([forward.name], stops).items():
+        for name, facts in found.analysis.reachable([forward.name], forward.driver).items():
             is_driver = name in forward.driver  # of fixed source: its items share a device, its memory and its library
             for address in _addresses(found, facts) if facts and not is_driver else ():
                 holder, section = found.program.object_at(address), found.program.section_at(address)
@@ -644,7 +651,10 @@ def _wrong_calls(found: Inspected, forward: Forward, facts: Facts) -> str:
         # A jump to a stage is its call, as of a block of one vector, if no argument lies in the frame that it releases.
         if call.name not in planned or (call.tail and any(isinstance(value, Frame) for value in call.arguments)):
             return f"{forward.name} calls {call.name}, the plan says {', '.join(planned)}"
+        used = found.analysis.used(call.name)
         for number, (value, wanted) in enumerate(zip(call.arguments, planned[str(call.name)], strict=False)):
+            if number not in used:
+                continue
             if value is None or isinstance(value, Loaded) or (isinstance(value, Static) and not value.alone):
                 found.not_understood.append(
                     f"{forward.name} calls {call.name} at {call.at:#x} with argument {number + 1} of unknown origin"
@@ -730,9 +740,9 @@ def _wrong_init(found: Inspected, index: int) -> str:
     if name not in found.analysis.by_name:
         return f"the program has no function {name}"
     driver = _called_outside(found, code.initialise)
-    reached = found.analysis.reachable([name], {*driver, *fixed.PURE})
+    reached = found.analysis.reachable([name], driver)
     for other, facts in reached.items():
-        if other in driver or other in fixed.PURE or _is_unknown(found, other):
+        if other in driver or found.analysis.is_pure(other) or _is_unknown(found, other):
             continue
         counterexample = f"{name} calls {other}" if facts is None else ""
         if facts is not None:
@@ -790,7 +800,7 @@ def _wrong_service(found: Inspected, name: str, text: str) -> str:
 
 
 def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
-    callers = _callers(found)
+    callers = found.callers
     of_init = {f"{item.name}_init" for item in found.plan.items if item.target == "c:unrolled"}
     for stage in code.stages:
         copies = [each.name for each in found.analysis.functions if each.name.split(".")[0] == stage.name]
@@ -849,35 +859,94 @@ def _inside(place: Frame, array: Value, size: Value) -> bool:
     return array.offset <= place.offset < array.offset + size.value
 
 
-def _impure(found: Inspected, code: LayerCode) -> str:
-    tables = {table.name for table in code.tables}
+def _impure(found: Inspected, code: LayerCode, forward: Forward) -> str:
+    tables, planned = {table.name for table in code.tables}, dict([*forward.merges, *forward.stages])
     for stage in code.stages:
-        reached = found.analysis.reachable([stage.name], fixed.PURE)
-        unknown = [name for name, facts in reached.items() if facts is None and name not in fixed.PURE]
+        reached = found.analysis.reachable([stage.name], ())
+        unknown = [name for name, facts in reached.items() if facts is None and not found.analysis.is_pure(name)]
         unknown = [name for name in unknown if not _is_unknown(found, name)]
         if unknown:
             return f"{stage.name} calls {', '.join(unknown)}, not known to compute from arguments alone"
         for name, facts in reached.items():
-            if facts is None or name in fixed.PURE:
+            if facts is None:
                 continue
             given_data = stage.part is not StageKind.MERGE
             follows = code.indirect and name != stage.name
-            counterexample = (
-                _forbidden(found, name, facts, given_data=given_data)
-                or _impure_touch(found, name, facts, tables, may_follow=not given_data, indirect=follows)
-                or (_address_bits(stage.name, facts) if name == stage.name else "")
+            counterexample = _forbidden(found, name, facts, given_data=given_data) or _impure_touch(
+                found, name, facts, tables, may_follow=not given_data, indirect=follows
             )
             if counterexample:
                 return counterexample if name == stage.name else f"{counterexample}, called by {stage.name}"
+        if found.not_understood:
+            continue  # values that are not followed could be mistaken for others
+        counterexample = _dependent(found, stage, len(planned[stage.name])) or _early(found, stage)
+        if counterexample:
+            return counterexample
     return ""
 
 
-def _address_bits(name: str, facts: Facts) -> str:
-    """Return how a stage takes bits of an address that it is given, such as its alignment: all of them are pointers."""
-    for touch in facts.touches:
-        if isinstance(touch.value, Argument) and touch.write is None and ADDRESS_BITS.match(touch.text):
-            argument = max(touch.value.numbers) + 1
-            return f"{name} computes with bits of the address in its argument {argument}: {touch.text} at {touch.at:#x}"
+def _dependent(found: Inspected, stage: Stage, arguments: int) -> str:
+    """Return how a stage, or a function that it calls, depends on addresses or on registers that nobody has set.
+
+    An address may be compared with, and subtracted from, another one that is derived from the same argument.
+    """
+    todo = [(stage.name, tuple((number, frozenset({number})) for number in range(arguments)))]
+    seen = set()
+    while todo:
+        name, origins = todo.pop()
+        if (name, origins) in seen:
+            continue
+        seen.add((name, origins))
+        facts, origin = found.analysis.facts(name), dict(origins)
+        words = name if name == stage.name else f"{name}, called by {stage.name},"
+        counterexample = _dependence(words, facts, origin, called=name != stage.name)
+        if counterexample:
+            return counterexample
+        for call in facts.calls:
+            values = [_origins(value, origin) for value in call.arguments]
+            if call.name in found.analysis.by_name:
+                todo.append((str(call.name), tuple(enumerate(values))))
+            elif any(values[fixed.POINTERS.get(str(call.name), 0) : fixed.PURE.get(str(call.name), 0)]):
+                return f"{words} passes an address as a number: call of {call.name} at {call.at:#x}"
+    return ""
+
+
+def _dependence(words: str, facts: Facts, origin: Mapping[int, frozenset[int]], *, called: bool) -> str:
+    by_caller = {f"{kind}{number}" for kind in ("xmm", "v") for number in range(8)} if called else set()
+    unset = [at for at, names in facts.unset.items() if names - by_caller]
+    places = [touch for touch in facts.touches if UNSET in _origins(touch.value, origin)]
+    unset += [f"{touch.text} at {touch.at:#x}" for touch in places if touch.write is not None]
+    for use in facts.uses:
+        plus, minus = (_origins(Difference(side, frozenset()), origin) for side in (use.plus, use.minus))
+        if UNSET in plus | minus:
+            unset.append(use.words)
+        elif not (plus == minus and len(plus) == 1) and len(plus | minus) > use.most and plus | minus != {FRAME}:
+            if len(plus | minus) == 1:
+                return f"{words} computes with bits of the address in {_named(plus | minus)}: {use.words}"
+            return f"{words} compares or combines the addresses of {_named(plus | minus)}: {use.words}"
+    if unset:
+        return f"{words} reads a register that neither it nor its caller has set: {unset[0]}"
+    return f"{words} does not wait for its non-temporal stores: {facts.unfenced[0]}" if facts.unfenced else ""
+
+
+def _origins(value: Value, origin: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """Return the addresses that a value contains: the stage's arguments, FRAME, IMAGE or UNSET."""
+    numbers = frozenset({UNSET}) if isinstance(value, Unset) else frozenset().union(*addresses(value))
+    return frozenset().union(*(origin.get(n, {UNSET}) if n >= 0 else {n} for n in numbers))
+
+
+def _named(numbers: Iterable[int]) -> str:
+    names = {FRAME: "its frame", IMAGE: "the program"}
+    return " and ".join(names.get(number, f"its argument {number + 1}") for number in sorted(numbers, reverse=True))
+
+
+def _early(found: Inspected, stage: Stage) -> str:
+    """Return how a stage reads what it writes before it has written it: values of an earlier vector."""
+    written = _written_arguments(found, stage.name, frozenset())
+    whole = ((1 << stage.output_width * stage.output_dtype.itemsize) - 1) << 1
+    for load in found.analysis.facts(stage.name).stores[0].early:
+        if load.number in written and not (load.bytes_ == 1 and whole & ~load.stored == 0):
+            return f"{stage.name} reads its argument {load.number + 1} where it has not written it: {load.words}"
     return ""
 
 
@@ -919,7 +988,7 @@ def _through_calls(found: Inspected, facts: Facts) -> Iterator[Touch]:
 
 
 def _written_arguments(found: Inspected, name: str, seen: frozenset[str]) -> set[int]:
-    if name in fixed.WRITTEN_BY_LIBRARY:
+    if name in fixed.WRITTEN_BY_LIBRARY and found.analysis.is_pure(name):
         return {fixed.WRITTEN_BY_LIBRARY[name]}
     if name in seen or name not in found.analysis.by_name:
         return set()

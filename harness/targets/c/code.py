@@ -66,7 +66,8 @@ def elementwise(layer: Layer, sources: Sequence[str], tables: tuple[Table, ...],
     else:
         c_type, size = C_TYPES[layer.dtype.name], layer.size
         text = (
-            f"\nstatic ONE_CODE void {compute.name}(const {c_type} *in, const {c_type} *other, {c_type} *out)\n{{\n"
+            f"\nstatic ONE_CODE void {compute.name}(const {c_type} *in, const {c_type} *other, "
+            f"{c_type} *restrict out)\n{{\n"
             f"    {body}\n}}\n"
             f"DEFINE_STAGE_OF_TWO({compute.name}, {c_type}, {size}, {c_type}, {size})"
         )
@@ -82,7 +83,7 @@ def of_inputs(layer: Layer, sources: Sequence[str], body: str, tables: tuple[Tab
     vectors = [f"&in[v * {sum(sizes)} + {sum(sizes[:number])}]" for number in range(len(sizes))]
     parameters = ", ".join(f"const {c_type} *in_{number}" for number in range(len(sizes)))
     text = (
-        f"\nstatic ONE_CODE void {compute.name}({parameters}, {c_type} *out)\n{{\n    {body}\n}}\n"
+        f"\nstatic ONE_CODE void {compute.name}({parameters}, {c_type} *restrict out)\n{{\n    {body}\n}}\n"
         f"static void {compute.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
         f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
         f"    for (size_t v = 0; v < vectors; ++v)\n"
@@ -177,7 +178,8 @@ def function(of_layer: Stage, body: str, wrapper: str | None = None) -> str:
     input_type, output_type = C_TYPES[of_layer.input_dtype.name], C_TYPES[of_layer.output_dtype.name]
     sizes = f"{input_type}, {of_layer.input_width}, {output_type}, {of_layer.output_width}"
     return (
-        f"\nstatic ONE_CODE void {of_layer.name}(const {input_type} *in, {output_type} *out)\n{{\n    {body}\n}}\n"
+        f"\nstatic ONE_CODE void {of_layer.name}(const {input_type} *in, {output_type} *restrict out)\n"
+        f"{{\n    {body}\n}}\n"
         f"{wrapper or f'DEFINE_STAGE({of_layer.name}, {sizes})'}"
     )
 

@@ -54,7 +54,8 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: t
     compute = stage(layer, StageKind.COMPUTE, layer.dtype, both, layer.dtype, layer.size)
     reset = stage(layer, StageKind.RESET, layer.dtype, width, layer.dtype, layer.size)
     shift = (
-        f"\nstatic ONE_CODE void {compute.name}(const {c_type} *before, const {c_type} *in, {c_type} *out)\n{{\n"
+        f"\nstatic ONE_CODE void {compute.name}(const {c_type} *before, const {c_type} *in, {c_type} *restrict out)\n"
+        "{\n"
         f"    {move}\n}}\n"
         f"static void {compute.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
         f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"

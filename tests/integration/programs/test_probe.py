@@ -221,7 +221,8 @@ def test_no_vectors_give_no_outputs(program: BoardProgram, board: Profile, tmp_p
     assert np.load(tmp_path / f"{stage.name}.npy").shape == (0, stage.output_width)
 
 
-SUMS, CODES = "layer_1_accumulate(const uint8_t *in, int32_t *out)", "layer_1_finish(const int32_t *in, uint8_t *out)"
+SUMS = "layer_1_accumulate(const uint8_t *in, int32_t *restrict out)"
+CODES = "layer_1_finish(const int32_t *in, uint8_t *restrict out)"
 PLACES = {
     "input": (SUMS, "in != layer_0_output[0] && in != layer_0_output[1]"),
     "sums": (SUMS, "labs((char *)&in - (char *)out) > 4096"),

@@ -312,7 +312,7 @@ def test_another_floating_point_environment_of_an_items_thread_is_refused(
     board: Profile, objects: Path, tmp_path: Path, code: str, asked: list[str]
 ) -> None:
     """Set by the code of a layer, on the thread that it runs on: the main thread keeps the standard one."""
-    head = "static ONE_CODE void quantize_compute(const float *in, uint8_t *out)\n{\n"
+    head = "static ONE_CODE void quantize_compute(const float *in, uint8_t *restrict out)\n{\n"
     patches = [Patch("network.c", head, f"{head}    {code}\n"),
                Patch("network.c", "#include <string.h>", "#include <immintrin.h>\n#include <string.h>")]  # fmt: skip
     program = build_patched(plan.make(NET, board, block=BLOCK), board, tmp_path / "bundle", patches, objects=objects)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis.inspection.instructions import Access, Decoder, Load
+from harness.analysis.inspection.instructions import Access, Align, Decoder, Load
 
 CASES = [
     ("62e1fd087e5c2457", 0x2B8, 8),  # vmovq to memory, from xmm19
@@ -46,3 +46,67 @@ def test_a_pair_is_loaded_from_the_base_before_it_changes(code: str, loads: list
 def test_a_trap_ends_a_function() -> None:
     [instruction] = Decoder("aarch64").decode(bytes.fromhex("007d20d4"), 0)  # brk #0x3e8
     assert (instruction.flow, instruction.plain) == ("stop", True)
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "reads", "writes"),
+    [
+        ("x86-64", "c5f9efc0", set(), {"xmm0"}),  # vpxor xmm0, xmm0, xmm0
+        ("x86-64", "c5f22ac1", set(), {"xmm0"}),  # vcvtsi2ss xmm0, xmm1, ecx
+        ("x86-64", "660ffec1", {"xmm0", "xmm1"}, {"xmm0"}),  # paddd xmm0, xmm1
+        ("x86-64", "c5f877", set(), set()),  # vzeroupper
+        ("x86-64", "f3ab", set(), set()),  # rep stosd
+        ("x86-64", "f20f1028", set(), {"xmm5"}),  # movsd xmm5, qword ptr [rax]
+        ("aarch64", "840000b4", set(), set()),  # cbz x4, #0x10
+        ("aarch64", "0020004c", {"v0", "v1", "v2", "v3"}, set()),  # st1 {v0.16b, v1.16b, v2.16b, v3.16b}, [x0]
+        ("aarch64", "0020404c", set(), {"v0", "v1", "v2", "v3"}),  # ld1 {v0.16b, v1.16b, v2.16b, v3.16b}, [x0]
+        ("aarch64", "0084a10e", {"v0", "v1"}, {"v0"}),  # add v0.2s, v0.2s, v1.2s
+        ("aarch64", "2094a24e", {"v0", "v1", "v2"}, {"v0"}),  # mla v0.4s, v1.4s, v2.4s
+        ("aarch64", "0000034e", {"v0", "v3"}, {"v0"}),  # tbl v0.16b, {v0.16b}, v3.16b
+        ("aarch64", "40c8404d", set(), {"v0"}),  # ld1r {v0.4s}, [x2]
+    ],
+)
+def test_registers_of_vectors_are_read_and_written(machine: str, code: str, reads: set[str], writes: set[str]) -> None:
+    decoder = Decoder(machine)
+    [instruction] = decoder.decode(bytes.fromhex(code), 0)
+    assert ({*decoder.register_names(instruction.reads)}, {*decoder.register_names(instruction.writes)}) == (
+        reads,
+        writes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "plain"),
+    [
+        ("x86-64", "660fd6c0", True),  # movq xmm0, xmm0
+        ("x86-64", "f30fd6c7", False),  # movq2dq xmm0, mm7
+        ("x86-64", "8ce0", False),  # mov eax, fs
+        ("x86-64", "0fa0", False),  # push fs
+        ("x86-64", "64488b042528000000", False),  # mov rax, qword ptr fs:[0x28]
+    ],
+)
+def test_other_state_of_the_processor_is_not_plain(machine: str, code: str, plain: bool) -> None:
+    [instruction] = Decoder(machine).decode(bytes.fromhex(code), 0)
+    assert instruction.plain == plain
+
+
+@pytest.mark.parametrize(("machine", "code", "bits"), [("x86-64", "4883e7f8", 3), ("aarch64", "42e47a92", 6)])
+def test_a_mask_of_the_lowest_bits_rounds(machine: str, code: str, bits: int) -> None:
+    [instruction] = Decoder(machine).decode(bytes.fromhex(code), 0)
+    assert [each.bits for each in instruction.operations if isinstance(each, Align)] == [bits]
+
+
+def test_a_byte_in_memory_is_compared_alone() -> None:
+    [instruction] = Decoder("x86-64").decode(bytes.fromhex("807dcc00"), 0)  # cmp byte ptr [rbp - 0x34], 0
+    assert [each.size for each in instruction.operations if isinstance(each, Access)] == [1]
+
+
+def test_equal_code_at_another_place_has_its_own_address_and_target() -> None:
+    first, second, call, other = Decoder("x86-64").decode(bytes.fromhex("90" * 2 + "e800000000" * 2), 0)
+    assert (first.address, second.address) == (0, 1)
+    assert (call.target, other.target) == (7, 12)
+
+
+def test_an_operand_in_memory_that_is_changed_is_read() -> None:
+    [instruction] = Decoder("x86-64").decode(bytes.fromhex("83060a"), 0)  # add dword ptr [rsi], 0xa
+    assert [each.write for each in instruction.operations if isinstance(each, Access)] == [False, True]
