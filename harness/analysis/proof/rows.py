@@ -27,6 +27,7 @@ from harness.targets.codegen import Forward
 
 MOST_STEPS = 1_000_000
 TOP = 1 << 46  # of the stack, where no object of a program is
+NUMBER = re.compile(r"#?-?(0x[0-9a-f]+|\d+)")
 IDLE = ("nop", "endbr", "hint", "bti", "paci", "auti")
 COMPARE: Mapping[str, tuple[Callable[..., object], bool]] = {
     **dict.fromkeys(("e", "z", "eq"), (operator.eq, False)), **dict.fromkeys(("ne", "nz"), (operator.ne, False)),
@@ -53,6 +54,24 @@ class _Operand(NamedTuple):
     bits: int
     register: str = ""
     address: Linear | None = None
+
+
+class _Term(NamedTuple):
+    """A summand of an address: a register, or a number without one; times a factor."""
+
+    register: str
+    number: Linear
+    factor: Linear
+
+
+class _Form(NamedTuple):
+    """An operand as it is written: a shift of the one before, a number, a register, or memory with its terms."""
+
+    kind: str
+    bits: int = 64
+    register: str = ""
+    number: Linear = Linear(0)
+    terms: tuple[_Term, ...] = ()
 
 
 class _Entry(NamedTuple):
@@ -144,6 +163,10 @@ class Rows:
         if len(traces) > 1:
             return f"{self.forward.name} calls its driver in different ways for different numbers of vectors"
         return ""
+
+    @cached_property
+    def _known_forms(self) -> dict[str, Sequence[_Form]]:
+        return {}
 
     @cached_property
     def _names(self) -> Iterator[int]:
@@ -336,47 +359,68 @@ class Rows:
         return self.analysis.program.machine == "aarch64"
 
     def _operands(self, path: _Path, instruction: Instruction, rest: str) -> list[_Operand]:
-        found: list[_Operand] = []
-        for text in re.split(r",\s*(?![^\[]*\])", rest):
-            shift = re.fullmatch(r"(lsl|uxtw|sxtw|uxtx)(?: #(\w+))?", text)
-            number = re.fullmatch(r"#?(-?(?:0x[0-9a-f]+|\d+))", text)
-            if shift:
-                of = found.pop()
-                value = of.value if shift[1] in {"lsl", "uxtx"} else self._cut(path, of.value, 32)
-                found.append(of._replace(value=self.times(value, Linear(1 << int(shift[2] or "0", 0)))))
-            elif "[" in text:
-                found.append(self._memory(path, instruction, text))
-            elif number:
-                found.append(_Operand(Linear(int(number[1], 0) & MASK), 64))
+        operands: list[_Operand] = []
+        for form in self._forms(rest):
+            if form.kind == "shift":
+                last = operands.pop()
+                value = last.value if form.bits == 64 else self._cut(path, last.value, form.bits)
+                operands.append(last._replace(value=self.times(value, form.number)))
+            elif form.kind == "memory":
+                operands.append(self._memory(path, instruction, form))
+            elif form.kind == "number":
+                operands.append(_Operand(form.number, 64))
             else:
-                bits, register = self.analysis.decoder.width(text), self.analysis.decoder.whole(text)
-                value = path.registers.get(register, self._unknown()) if register else Linear(0)
-                found.append(_Operand(self._cut(path, value, bits), bits, register))
-        return found
+                value = path.registers.get(form.register) or self._unknown() if form.register else Linear(0)
+                operands.append(_Operand(self._cut(path, value, form.bits), form.bits, form.register))
+        return operands
 
-    def _memory(self, path: _Path, instruction: Instruction, text: str) -> _Operand:
-        head, inside = text.rstrip("!]").split("[")
-        total = self._unknown() if ":" in head else Linear(0)
-        terms = (
-            re.sub(r"\s*-\s*", " + -", inside)
-            if not self._is_arm
-            else inside.replace(", lsl #", "*2^").replace(",", " +")
-        )
-        for term in terms.split(" + "):
-            register, _, scale = term.strip().partition("*")
-            factor = 1 << int(scale[2:]) if scale.startswith("2^") else int(scale or "1", 0)
-            if re.fullmatch(r"#?-?(0x[0-9a-f]+|\d+)", register):
-                value = Linear(int(register.removeprefix("#"), 0) & MASK)
-            elif register == "rip":
-                value = Linear(instruction.address + instruction.size)
-            elif re.fullmatch(r"[a-z]\w+", register):
-                value = path.registers.get(self.analysis.decoder.whole(register), self._unknown())
+    def _forms(self, rest: str) -> Sequence[_Form]:
+        """Return the operands of an instruction's text; each text is read once."""
+        if rest not in self._known_forms:
+            self._known_forms[rest] = [self._form(text) for text in re.split(r",\s*(?![^\[]*\])", rest)]
+        return self._known_forms[rest]
+
+    def _form(self, text: str) -> _Form:
+        shift = re.fullmatch(r"(lsl|uxtw|sxtw|uxtx)(?: #(\w+))?", text)
+        if shift:
+            bits = 64 if shift[1] in {"lsl", "uxtx"} else 32
+            return _Form("shift", bits, number=Linear(1 << int(shift[2] or "0", 0)))
+        if "[" in text:
+            head, inside = text.rstrip("!]").split("[")
+            size = next((size for word, size in SIZES.items() if head.startswith(word)), 8)
+            register = "segment" if ":" in head else ""
+            return _Form("memory", 8 * size, register, terms=tuple(self._terms(inside)))
+        if NUMBER.fullmatch(text):
+            return _Form("number", number=Linear(int(text.removeprefix("#"), 0) & MASK))
+        return _Form("register", self.analysis.decoder.width(text), self.analysis.decoder.whole(text))
+
+    def _terms(self, inside: str) -> Iterator[_Term]:
+        """Yield the summands of an address."""
+        if self._is_arm:
+            inside = inside.replace(", lsl #", "*2^").replace(",", " +")
+        else:
+            inside = re.sub(r"\s*-\s*", " + -", inside)
+        for term in inside.split(" + "):
+            name, _, scale = term.strip().partition("*")
+            factor = Linear(1 << int(scale[2:]) if scale.startswith("2^") else int(scale or "1", 0))
+            if NUMBER.fullmatch(name):
+                yield _Term("", Linear(int(name.removeprefix("#"), 0) & MASK), factor)
+            elif name == "rip" or not re.fullmatch(r"[a-z]\w+", name):
+                yield _Term(name, Linear(0), factor)
             else:
-                value = self._unknown()
-            total = self.plus(total, self.times(value, Linear(factor)))
-        size = next((size for word, size in SIZES.items() if head.startswith(word)), 8)
-        is_read = size == POINTER_BYTES and not instruction.text.startswith("lea")
-        return _Operand(self._load(path, total) if is_read else self._unknown(), 8 * size, address=total)
+                yield _Term(self.analysis.decoder.whole(name), Linear(0), factor)
+
+    def _memory(self, path: _Path, instruction: Instruction, form: _Form) -> _Operand:
+        total = self._unknown() if form.register else Linear(0)
+        for register, constant, factor in form.terms:
+            value = constant
+            if register == "rip":
+                value = Linear(instruction.address + instruction.size)
+            elif register:
+                value = path.registers.get(register) or self._unknown()
+            total = self.plus(total, self.times(value, factor))
+        is_read = form.bits == 8 * POINTER_BYTES and not instruction.text.startswith("lea")
+        return _Operand(self._load(path, total) if is_read else self._unknown(), form.bits, address=total)
 
     def _load(self, path: _Path, address: Linear) -> Linear:
         path.log.append(_Entry("load", (address,)))

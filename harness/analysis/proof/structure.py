@@ -773,11 +773,10 @@ def _init_touches(found: Inspected, name: str, facts: Facts, tables: Mapping[str
         if isinstance(value, Frame) or (isinstance(value, Argument) and is_helper):
             continue
         if isinstance(value, Static) and not (touch.write is None and ADDRESS_BITS.match(touch.text)):
-            foreign = [address for address in value.addresses if not _is_own(found, address, allowed)]
-            if not foreign and (value.alone or touch.write is None):
+            foreign = _foreign(found, touch, value, allowed)
+            if foreign is None:
                 continue
-            if foreign:
-                value = Static(tuple(foreign), exact=True)
+            value = foreign
         counterexample = _wrong_touch(found, name, touch, value)
         if counterexample:
             return counterexample
@@ -965,15 +964,22 @@ def _impure_touch(
         ):
             continue
         if isinstance(value, Static) and not touch.write:
-            foreign = [address for address in value.addresses if not _is_own(found, address, tables)]
-            if not foreign and (value.alone or touch.write is None):
+            foreign = _foreign(found, touch, value, tables)
+            if foreign is None:
                 continue
-            if foreign:
-                value = Static(tuple(foreign), exact=True)
+            value = foreign
         counterexample = _wrong_touch(found, name, touch, value)
         if counterexample:
             return counterexample
     return ""
+
+
+def _foreign(found: Inspected, touch: Touch, value: Static, objects: set[str]) -> Static | None:
+    """Return the addresses of a touch that are outside these objects; None if it touches nothing else."""
+    foreign = tuple(address for address in value.addresses if not _is_own(found, address, objects))
+    if foreign:
+        return Static(foreign, exact=True)
+    return None if value.alone or touch.write is None else value
 
 
 def _through_calls(found: Inspected, facts: Facts) -> Iterator[Touch]:
