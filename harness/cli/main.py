@@ -73,12 +73,12 @@ def cli() -> None:
     """Run an ONNX network on a board and show, bit for bit, that the board computes that network."""
 
 
-def main() -> None:
-    """Run the command line and exit with its code; a bug exits with 4, never with 1 (differs)."""
+def main(command: click.Command = cli, name: str = NAME) -> None:
+    """Run a command line and exit with its code; a bug exits with 4, never with 1 (differs)."""
     _open_standard_streams()
     _end_as_interrupted()
     try:
-        code = _ended()
+        code = _ended(command, name)
     except OSError:  # the message itself cannot be written
         abandon(sys.stdout, sys.stderr)
         code = EXIT_INFRASTRUCTURE
@@ -112,10 +112,10 @@ def _interrupt_once(number: int, _frame: FrameType | None) -> None:
     raise interrupt(number)
 
 
-def _ended() -> int | None:
+def _ended(command: click.Command, name: str) -> int | None:
     """Return the exit code of the command; a command that returns None has succeeded."""
     try:
-        code: int | None = cli.main(prog_name=NAME, standalone_mode=False)
+        code: int | None = command.main(prog_name=name, standalone_mode=False)
     except HarnessError as error:
         return _report(error)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""`harness report`: the web page of the lab as a folder of files, the page of a decision anew, or tables of a paper."""
+"""`harness report`: the web page of the lab as a folder of files, or the page of a decision anew."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._options import Words, as_json, pass_workspace
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import HarnessError, RequestError
 from harness.core.installation import ROOT
@@ -37,62 +37,16 @@ MUTATION = ROOT / "docs" / "mutation.md"
 @click.option(
     "--nights", type=click.IntRange(1), default=30, show_default=True, help="Number of nights, the latest first."
 )
-@click.option(
-    "--tables", type=click.Choice(["acetone", "tflite"]), help="Tables of a paper with the numbers of this machine."
-)
-@click.option(
-    "--board",
-    "profiles",  # --boards is the file of all
-    multiple=True,
-    default=("host", "kv260"),
-    show_default=True,
-    shell_complete=_completion.boards,
-    help="Board of the tables; repeat the option for several.",
-)
-@click.option("--model", "models", multiple=True, help="Network of the tables; default: all of the paper.")
-@click.option("--items", type=Words(), shell_complete=_completion.targets, help="Codes of the tables, e.g. c,c:vector.")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0),
-    default=1.0,
-    show_default=True,
-    help="Time that a program is measured; 0: sizes and bounds alone.",
-)
-@click.option(
-    "--peers",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Times of other tools: a document of benchmarks/run_peers.py --network NAME --json; may be repeated.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the tables; default: tables-NAME.")
 @as_json
 @pass_workspace
-def command(
-    space: Workspace,
-    /,
-    as_json: bool,
-    decision: Path | None,
-    site: Path | None,
-    nights: int,
-    tables: str | None,
-    **asked: Any,
-) -> int:
+def command(space: Workspace, /, as_json: bool, decision: Path | None, site: Path | None, nights: int) -> int:
     """Write the web page of the lab as files: last night, changes, trends, reports of runs.
 
     With a DECISION, write its page anew: a folder of harness decide, its name, or last.
-
-    With --tables, build the networks of a paper in all forms of code, measure them, and write the paper's tables with
-    these numbers as CSV, LaTeX and HTML; the tables `tflite` compare LiteRT with ONNX Runtime on this machine. Exit
-    code 1 if outputs of a program are wrong.
     """
     console = Console.open(as_json=as_json)
-    if sum(given is not None for given in (site, decision, tables)) != 1:
-        raise click.UsageError("give --site, --tables or a decision")
-    if tables is not None:
-        from harness.cli import _tables
-
-        write = {"acetone": _tables.acetone, "tflite": _tables.tflite}[tables]
-        return write(_tables.Asked(**asked), space, console)
+    if sum(given is not None for given in (site, decision)) != 1:
+        raise click.UsageError("give --site or a decision")
     if site is not None:
         report(site, nights, space, console)
     elif decision is not None:

@@ -12,7 +12,6 @@ from harness.runs.cases.entries import CaseDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.profile import ProfileDocument
-from harness.runs.tables.document import TablesDocument
 from harness.runs.wcet import WcetDocument
 from harness.targets.bundle import Manifest
 
@@ -26,7 +25,6 @@ DOCUMENTS: dict[str, type[Document]] = {
     "night": NightDocument,
     "decision": DecisionDocument,
     "decision_by_bounds": BoundsDocument,
-    "tables": TablesDocument,
     "wcet": WcetDocument,
     "case": CaseDocument,
     "bundle": Manifest,

@@ -216,4 +216,4 @@ def test_report_writes_the_page_anew_and_open_finds_it(tmp_path: Path) -> None:
 
 def test_report_needs_a_site_or_a_decision(tmp_path: Path) -> None:
     refused = run("report", "--runs", str(tmp_path))
-    assert (refused.returncode, "give --site, --tables or a decision" in refused.stderr) == (2, True)
+    assert (refused.returncode, "give --site or a decision" in refused.stderr) == (2, True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
+import click
 import pytest
 
 from harness.cli.main import cli
@@ -75,12 +76,12 @@ class User:
         assert "Traceback" not in ended.err, ended.err
         return ended
 
-    def here(self, *arguments: str) -> Ended:
+    def here(self, *arguments: str, command: click.Command = cli) -> Ended:
         """Run `harness ARGUMENTS` to its end in this process, with whatever the test has changed in it."""
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("HARNESS_CACHE", str(self.cache))
-                code = cli.main([*self._where, *arguments], standalone_mode=False)
+                code = command.main([*self._where, *arguments], standalone_mode=False)
             return Ended(code, out.getvalue(), err.getvalue())
 
     def _forked(self, ready: Ready, arguments: Sequence[str], environment: Mapping[str, str]) -> Ended:

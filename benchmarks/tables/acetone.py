@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.tables import acetone_numbers as numbers
+from benchmarks.tables.acetone_numbers import OTHERS
+from benchmarks.tables.builds import Built, Checked, Readings
+from benchmarks.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
+from benchmarks.tables.peers import Peer
 from harness.core.document import Number
 from harness.model.text.facts import parameter_count
-from harness.runs.tables import acetone_numbers as numbers
-from harness.runs.tables.acetone_numbers import OTHERS
-from harness.runs.tables.builds import Built, Checked, Readings
-from harness.runs.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
-from harness.runs.tables.peers import Peer
 
 MODELS = ("acas_reg50", "acas_reg100", "acas_reg200", "acas_decr128", "acas_decr256", "lenet5", "cifarnet", "alexnet",
           "vgg16")  # fmt: skip

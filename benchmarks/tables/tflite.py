@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
 from harness.analysis import conversion
 from harness.core.arrays import Array
 from harness.model.network import Network
@@ -25,7 +26,6 @@ from harness.model.onnx_runtime import sessions
 from harness.model.tflite.file import encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.reference.runtime import with_free_batch
-from harness.runs.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
 from harness.targets.litert.convert import convert_network
 
 PAPER = (

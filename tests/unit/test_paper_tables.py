@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.tables import forms
+from benchmarks.tables.acetone import MODELS, Examined
+from benchmarks.tables.acetone import tables as acetone
+from benchmarks.tables.builds import Bound, Built, Checked, Code, Readings
+from benchmarks.tables.document import CellEntry, ColumnEntry, Sources, TableEntry, TablesDocument, label
 from harness import model
 from harness.core.installation import ROOT
-from harness.report import tables
-from harness.runs.tables.acetone import MODELS, Examined
-from harness.runs.tables.acetone import tables as acetone
-from harness.runs.tables.builds import Bound, Built, Checked, Code, Readings
-from harness.runs.tables.document import CellEntry, ColumnEntry, Sources, TableEntry, TablesDocument, label
 from tests.unit.report.measurements.test_tables import NASTY
 
 
@@ -43,14 +43,14 @@ def hostile() -> TablesDocument:
 
 
 def test_csv_has_values_and_sources(hostile: TablesDocument) -> None:
-    rows = list(csv.DictReader(io.StringIO(tables.csv(hostile.tables[0], hostile))))
+    rows = list(csv.DictReader(io.StringIO(forms.csv(hostile.tables[0], hostile))))
     assert [row["name"] for row in rows] == ["'=1+1", "<script>", "third"]
     assert [row["paper"] for row in rows] == ["1234567", "", "1.23456e-06"]
     assert [row["paper_source"] for row in rows] == [NASTY, "no & none", NASTY]
 
 
 def test_page_shows_texts_as_they_are(hostile: TablesDocument) -> None:
-    page = tables.html(hostile)
+    page = forms.html(hostile)
     assert "<script>" not in page
     assert html.escape(NASTY, quote=False).replace('"', "&#34;").splitlines()[0] in page
     assert re.findall(r'<td class="number paper"[^>]*>([^<]*)', page) == ["1,234,567", "-", "1.23456e-06"]
@@ -59,7 +59,7 @@ def test_page_shows_texts_as_they_are(hostile: TablesDocument) -> None:
 
 
 def test_markdown_has_a_cell_for_each_column(hostile: TablesDocument) -> None:
-    lines = tables.markdown(hostile).splitlines()
+    lines = forms.markdown(hostile).splitlines()
     rows = [line for line in lines if line.startswith("| ")]
     assert rows[1:] == [r"| --- | ---: |", r"| =1+1 | 1,234,567 |", r"| \<script> | - |", r"| third | 1.23456e-06 |"]
 
@@ -81,12 +81,12 @@ def test_latex_is_escaped_and_balanced(hostile: TablesDocument, tmp_path: Path) 
     sources = Sources()
     whole = document(*acetone([Examined(model, None) for model in MODELS], ("host",), sources), sources=sources)
     for number, each in enumerate((hostile, whole)):
-        balanced(tables.latex(each))
-        (tmp_path / f"tables{number}.tex").write_text(tables.latex(each))
+        balanced(forms.latex(each))
+        (tmp_path / f"tables{number}.tex").write_text(forms.latex(each))
     if shutil.which("pdflatex") is None:
         return
     inputs = "\\input{tables0}\n\\input{tables1}"
-    head = f"\\documentclass{{article}}{tables.PREAMBLE}\\begin{{document}}"
+    head = f"\\documentclass{{article}}{forms.PREAMBLE}\\begin{{document}}"
     (tmp_path / "paper.tex").write_text(f"{head}\n{inputs}\n\\end{{document}}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -101,7 +101,7 @@ def test_absent_models_say_how_to_make_them() -> None:
     assert networks.rows[0]["parameters_paper"].value == "138.36 million"
     sources = Sources()
     absent = document(*acetone([Examined("vgg16", None)], ("host",), sources), sources=sources)
-    assert tables.reports(absent)["wcet.csv"] == ""  # nor has the paper a bound
+    assert forms.reports(absent)["wcet.csv"] == ""  # nor has the paper a bound
 
 
 def test_ratio_is_without_the_readings_of_each_layer() -> None:

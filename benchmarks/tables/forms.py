@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
 from rich.text import Text
 
+from benchmarks.tables.document import CellEntry, ColumnEntry, TableEntry, TablesDocument
 from harness.core.document import Number
 from harness.core.table import Table
 from harness.report import cells
 from harness.report.page import environment
-from harness.runs.tables.document import CellEntry, ColumnEntry, TableEntry, TablesDocument
 
 PAGE = "tables.html"
+TEMPLATE = Path(__file__).with_name("tables.html.jinja")
 NONE = "-"
 PREAMBLE = r"\usepackage{booktabs,longtable,textcomp}"
 
@@ -84,10 +86,10 @@ def _heading(column: ColumnEntry) -> str:
 
 def html(document: TablesDocument) -> str:
     """Return one page without other files."""
-    found = environment()
-    found.filters |= {"number": text}
-    found.tests |= {"label_of": is_label}
-    return found.get_template("tables.html.jinja").render(document=document)
+    templates = environment().overlay()
+    templates.filters = templates.filters | {"number": text}
+    templates.tests = templates.tests | {"label_of": is_label}
+    return templates.from_string(TEMPLATE.read_text(encoding="utf-8")).render(document=document)
 
 
 def markdown(document: TablesDocument) -> str:
