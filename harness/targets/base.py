@@ -88,10 +88,10 @@ L = TypeVar("L", bound=Layer)
 
 
 class Lowering(ABC, Generic[L]):
-    """The code of one operator for one target; each target has a subclass with the methods that it calls."""
+    """The code of operators for one target; each target has a subclass with the methods that it calls."""
 
-    operator: ClassVar[type[Layer]]
-    """The class of layers that it implements."""
+    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]]
+    """The class of layers that it implements, several, or a family: all operators that are derived from this class."""
     headers: ClassVar[tuple[str, ...]] = ()
     """Headers that its C code includes, in addition to those of the target."""
     folders: ClassVar[tuple[Path, ...]] = ()
@@ -262,25 +262,37 @@ def _lowerings(
 ) -> Mapping[type[Layer], Lowering[Any]]:
     found: dict[type[Layer], Lowering[Any]] = {}
     for lowering in (*_built_in(package), *_of_third_parties(target, base)):
-        if lowering.operator in found:
-            other = type(found[lowering.operator])
-            raise RequestError(
-                f"target {target}: {lowering.operator.__name__} has two lowerings, in {other.__module__} and "
-                f"{lowering.__module__}",
-                "remove one of the two packages",
-            )
-        found[lowering.operator] = lowering()
+        one = lowering()
+        for operator in _implemented(lowering):
+            if operator in found:
+                other = type(found[operator])
+                raise RequestError(
+                    f"target {target}: {operator.__name__} has two lowerings, in {other.__module__} and "
+                    f"{lowering.__module__}",
+                    "remove one of the two packages",
+                )
+            found[operator] = one
     return found
 
 
+def _implemented(lowering: type[Lowering[Any]]) -> Iterator[type[Layer]]:
+    """Yield the operators of a lowering: for a family, which reads no nodes itself, its members."""
+    known = dict.fromkeys(operators.by_onnx_name().values())
+    for operator in lowering.operator if isinstance(lowering.operator, tuple) else (lowering.operator,):
+        members = [] if hasattr(operator, "ONNX") else [member for member in known if issubclass(member, operator)]
+        yield from members or [operator]
+
+
 def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:
-    """Yield the lowerings in the modules of `package` that have the name of an operator's module."""
-    files = {operator.__module__.rpartition(".")[2] for operator in operators.by_onnx_name().values()}
+    """Yield the lowerings in the modules of `package` with the name of the module of an operator, or of its family."""
+    classes = {each for operator in operators.by_onnx_name().values() for each in operator.__mro__}
+    files = {each.__module__.rpartition(".")[2] for each in classes if issubclass(each, Layer)}
     for info in pkgutil.iter_modules(getattr(importlib.import_module(package), "__path__", [])):
         if info.name in files:
             module = importlib.import_module(f"{package}.{info.name}")
             for _, lowering in inspect.getmembers(module, inspect.isclass):
-                if lowering.__module__ == module.__name__ and issubclass(lowering, Lowering):
+                is_own = lowering.__module__ == module.__name__ and issubclass(lowering, Lowering)
+                if is_own and hasattr(lowering, "operator"):
                     yield lowering
 
 

@@ -9,6 +9,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from harness.operators.code_pairs import CodePairs
+from harness.operators.qlinear_add import QLinearAdd
+from harness.operators.qlinear_mul import QLinearMul
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
@@ -66,3 +68,29 @@ def _tables(layer: CodePairs) -> tuple[Table, ...]:
         for role, number in layer.numbers().items()
     }
     return tuple(Table(f"{layer.name}_{role}", values) for role, values in (operand | numbers).items())
+
+
+class QLinearAddLowering(CodePairsLowering[QLinearAdd]):
+    """Two fused multiply-adds per value (kernels/c/qlinear_add.h)."""
+
+    operator = QLinearAdd
+    headers = ("qlinear_add.h",)
+    kernel = "qlinear_add"
+
+    def value(self, layer: QLinearAdd, a: str, b: str, number: Callable[[str], str]) -> str:  # noqa: ARG002 - no fact
+        """Return fma(ra, a, fma(rb, b, c))."""
+        second = f"fused({number('second_ratio')}, (float){b}, {number('fixed')})"
+        return f"fused({number('first_ratio')}, (float){a}, {second})"
+
+
+class QLinearMulLowering(CodePairsLowering[QLinearMul]):
+    """An integer product, a multiplication and an addition per value (kernels/c/qlinear_mul.h)."""
+
+    operator = QLinearMul
+    headers = ("qlinear_mul.h",)
+    kernel = "qlinear_mul"
+
+    def value(self, layer: QLinearMul, a: str, b: str, number: Callable[[str], str]) -> str:  # noqa: ARG002 - no fact
+        """Return (a - za) * (b - zb) * m + zy."""
+        product = f"({a} - ({number('a_zero_point')})) * ({b} - ({number('b_zero_point')}))"
+        return f"(float)({product}) * {number('multiplier')} + (float){number('y_zero_point')}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
 
+from harness.operators.extremum import Extremum
 from harness.operators.fold import Fold
+from harness.operators.sum import Sum
 from harness.targets.c import broadcast, code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
@@ -58,3 +61,25 @@ def _tables(layer: Fold) -> tuple[Table, ...]:
     """Return the table of the constants, if there are any."""
     terms = layer.facts().get("terms")
     return () if terms is None else (Table(f"{layer.name}_terms", np.asarray(terms)),)
+
+
+class SumLowering(FoldLowering[Sum]):
+    """One addition per operand after the first, from left to right."""
+
+    operator = Sum
+
+    def combined(self, layer: Sum, values: Sequence[str]) -> str:  # noqa: ARG002 - the same for all layers
+        """Return the sum; in C, + is evaluated from left to right."""
+        return " + ".join(values)
+
+
+class ExtremumLowering(FoldLowering[Extremum]):
+    """One comparison per operand after the first, from left to right (kernels/c/extremum.h)."""
+
+    operator = Extremum
+    headers = ("extremum.h",)
+
+    def combined(self, layer: Extremum, values: Sequence[str]) -> str:
+        """Return the chain of comparisons."""
+        function = "larger_float32" if layer.largest else "smaller_float32"
+        return reduce(lambda first, second: f"{function}({first}, {second})", values)

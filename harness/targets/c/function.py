@@ -7,7 +7,13 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from harness.operators.elu import Elu
+from harness.operators.exp import Exp
 from harness.operators.function import Function
+from harness.operators.hard_sigmoid import HardSigmoid
+from harness.operators.hard_swish import HardSwish
+from harness.operators.sigmoid import Sigmoid
+from harness.operators.tanh import Tanh
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
@@ -54,3 +60,57 @@ class FunctionLowering(CLowering[T]):
 
 def _tables(layer: Function) -> tuple[Table, ...]:
     return tuple(Table(f"{layer.name}_{role}", np.atleast_1d(number)) for role, number in layer.constants().items())
+
+
+class ExpLowering(FunctionLowering[Exp]):
+    """See `FunctionLowering`."""
+
+    operator = Exp
+    headers = ("exp.h",)
+    function = "exp"
+    variables = {"bound": "EXP_BOUND"}  # noqa: RUF012
+
+
+class TanhLowering(FunctionLowering[Tanh]):
+    """See `FunctionLowering`."""
+
+    operator = Tanh
+    headers = ("tanh.h",)
+    function = "tanh"
+    variables = {"bound": "EXP_BOUND"}  # noqa: RUF012
+
+
+class SigmoidLowering(FunctionLowering[Sigmoid]):
+    """See `FunctionLowering`."""
+
+    operator = Sigmoid
+    headers = ("sigmoid.h",)
+    function = "logistic"
+    variables = {"bound": "EXP_BOUND"}  # noqa: RUF012
+
+
+class EluLowering(FunctionLowering[Elu]):
+    """See `FunctionLowering`."""
+
+    operator = Elu
+    headers = ("elu.h",)
+    function = "elu"
+    variables = {"bound": "EXP_MINUS_ONE_BOUND"}  # noqa: RUF012
+
+
+class HardSigmoidLowering(FunctionLowering[HardSigmoid]):
+    """See `FunctionLowering`."""
+
+    operator = HardSigmoid
+    headers = ("hard_sigmoid.h",)
+    function = "hard_sigmoid"
+    variables = {"zero": "0.0f", "one": "1.0f"}  # noqa: RUF012
+
+
+class HardSwishLowering(FunctionLowering[HardSwish]):
+    """See `FunctionLowering`."""
+
+    operator = HardSwish
+    headers = ("hard_swish.h",)
+    function = "hard_swish"
+    variables = {"zero": "0.0f", "one": "1.0f"}  # noqa: RUF012

@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.gemm import Gemm
+from harness.operators.mat_mul import MatMul
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
@@ -18,7 +19,7 @@ PANEL = 16  # FLOAT_PANEL in kernels/c/float_lanes.h
 class GemmLowering(CLowering[Gemm]):
     """Weights are stored as the model has them, but in the vector code: panels of 16 outputs."""
 
-    operator = Gemm
+    operator = (Gemm, MatMul)
     headers = ("gemm.h", "gemm_vector.h")
 
     def unsupported(self, layer: Gemm, variant: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -12,28 +11,28 @@ from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table
 
-T = TypeVar("T", bound=Lookup)
 
-
-class LookupLowering(CLowering[T]):
+class LookupLowering(CLowering[Lookup]):
     """One access per value; `vector` has the instructions of kernels/c/lookup_vector.h."""
+
+    operator = Lookup
 
     headers = ("lookup.h", "lookup_vector.h")
 
-    def plain(self, layer: T, sources: Sequence[str], prefix: str = "") -> LayerCode:
+    def plain(self, layer: Lookup, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/lookup.h."""
         return _calling(f"{prefix}lookup", layer, sources)
 
-    def vector(self, layer: T, sources: Sequence[str]) -> LayerCode:
+    def vector(self, layer: Lookup, sources: Sequence[str]) -> LayerCode:
         """Call kernels/c/lookup_vector.h."""
         return _calling("lookup_vector", layer, sources)
 
-    def inlined(self, layer: T, sources: Sequence[str]) -> LayerCode:
+    def inlined(self, layer: Lookup, sources: Sequence[str]) -> LayerCode:
         """Loop over the values."""
         of_layer = _table(layer)
         return code.elementwise(layer, sources, (of_layer,), code.loop(layer, f"out[n] = {entry(of_layer, 'in[n]')};"))
 
-    def unrolled(self, layer: T, sources: Sequence[str]) -> LayerCode:
+    def unrolled(self, layer: Lookup, sources: Sequence[str]) -> LayerCode:
         """Write every access."""
         of_layer = _table(layer)
         values = (entry(of_layer, f"in[{n}]") for n in range(layer.size))

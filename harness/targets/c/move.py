@@ -4,41 +4,47 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.move import Move
+from harness.operators.pad import Pad
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
-M = TypeVar("M", bound=Move)
 
+class MoveLowering(CLowering[Move]):
+    """One copy per value; the places of the input have steps along parts of each axis of the output, or are a table.
 
-class MoveLowering(CLowering[M]):
-    """One copy per value; the places of the input have steps along parts of each axis of the output, or are a table."""
+    The constant of Pad is everywhere first.
+    """
 
-    def tables(self, layer: M) -> tuple[Table, ...]:  # noqa: ARG002 - of an operator that fills places
-        """Return the table of the value of places without an input, if there can be any."""
-        return ()
+    operator = Move
 
-    def plain(self, layer: M, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
+    def plain(self, layer: Move, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
         """Loop over the axes of what is copied."""
         if layer.table:
             places = Table(f"{layer.name}_places", layer.places.reshape(-1))
             body = code.loop(layer, f"out[n] = in[{places.name}[n]];")
             return code.elementwise(layer, sources, (places,), body)
-        tables = self.tables(layer)
+        tables = _constant(layer)
         fill = [code.loop(layer, f"out[n] = {tables[0].name}[0];")] if tables else []
         return code.elementwise(layer, sources, tables, "\n    ".join([*fill, *_copies(layer)]))
 
-    def unrolled(self, layer: M, sources: Sequence[str]) -> LayerCode:
+    def unrolled(self, layer: Move, sources: Sequence[str]) -> LayerCode:
         """Write every copy."""
         places = layer.places.reshape(-1).tolist()
         values = (f"in[{at}]" if at >= 0 else literal(layer.filler) for at in places)
         return code.elementwise(layer, sources, (), code.assigned(values))
+
+
+def _constant(layer: Move) -> tuple[Table, ...]:
+    """Return the table of the value of places without an input, if there are any."""
+    if not isinstance(layer, Pad) or layer.value is None:
+        return ()
+    return (Table(f"{layer.name}_value", np.atleast_1d(layer.value)),)
 
 
 def _copies(layer: Move) -> Iterator[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
 from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_mat_mul import QLinearMatMul
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.contraction import (
@@ -31,7 +32,7 @@ LANES, QUAD = 16, 4  # in kernels/c/lanes.h, too
 class QGemmLowering(CLowering[QGemm]):
     """Weights have one row per output, but in the vector code: panels of 16 outputs (kernels/c/lanes.h)."""
 
-    operator = QGemm
+    operator = (QGemm, QLinearMatMul)
 
     def unsupported(self, layer: QGemm, variant: str) -> str | None:
         """Refuse sums that could leave int32, and unrolled code that no compiler finishes."""

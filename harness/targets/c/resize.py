@@ -6,18 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.operators.resize import Resize
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
-from harness.targets.c.move import MoveLowering
 from harness.targets.generated import LayerCode, Table, literal
-
-
-class ResizeLowering(MoveLowering[Resize]):
-    """One copy per value."""
-
-    operator = Resize
 
 
 class ResizeLinearLowering(CLowering[ResizeLinear]):

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from harness.operators.code_pairs import CodePairs
+from harness.operators.qlinear_add import QLinearAdd
+from harness.operators.qlinear_mul import QLinearMul
 from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, of_words, positions_of
 from harness.targets.generated import Table, TaskView
 
@@ -71,3 +73,18 @@ def _operand(layer: CodePairs) -> str:
 
 def _ordered(layer: CodePairs, activation: str, constant: str) -> str:
     return f"{constant}, {activation}" if layer.constant_first else f"{activation}, {constant}"
+
+
+class QLinearAddLowering(CodePairsLowering[QLinearAdd]):
+    """The only function of codes with a fused multiply-add."""
+
+    operator = QLinearAdd
+    fuses_multiply_add = True
+    function_of_pair = "add_codes"
+
+
+class QLinearMulLowering(CodePairsLowering[QLinearMul]):
+    """An integer product, a multiplication and an addition per value."""
+
+    operator = QLinearMul
+    function_of_pair = "multiply_codes"

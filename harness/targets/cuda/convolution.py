@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeVar
 
+from harness.operators.conv import Conv
+from harness.operators.conv_transpose import ConvTranspose
 from harness.operators.float_convolution import FloatConvolution
 from harness.targets.cuda.code import VectorLowering, tables_of, window
 from harness.targets.generated import Table
@@ -26,3 +28,17 @@ class ConvolutionLowering(VectorLowering[C]):
         name, (_, width) = layer.name, layer.weights.shape
         sizes = f"{window(layer.window)}, {layer.input.shape[0] // layer.groups}, {width // layer.groups}, {width}"
         return f"return {self.sum_of_products}<{sizes}>(x_0, &{name}_weights[0][0], {name}_bias, n);"
+
+
+class ConvLowering(ConvolutionLowering[Conv]):
+    """One thread adds the products of one output."""
+
+    operator = Conv
+    sum_of_products = "conv"
+
+
+class ConvTransposeLowering(ConvolutionLowering[ConvTranspose]):
+    """One thread adds the products of one output."""
+
+    operator = ConvTranspose
+    sum_of_products = "conv_transpose"

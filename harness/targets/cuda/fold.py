@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import reduce
-from typing import TypeVar
 
+from harness.operators.extremum import Extremum
 from harness.operators.fold import Fold
+from harness.operators.sum import Sum
 from harness.targets.cuda import broadcast
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
 
-F = TypeVar("F", bound=Fold)
+FUNCTIONS = {"Max": "larger", "Min": "smaller", "Sum": "add"}
 
 
-class FoldLowering(VectorLowering[F]):
+class FoldLowering(VectorLowering[Fold]):
     """The operands are combined from left to right by a device function of two values."""
 
-    @abstractmethod
-    def operation(self, layer: F) -> str:
-        """Return the name of the function."""
+    operator = (Extremum, Sum)
 
-    def tables(self, layer: F) -> tuple[Table, ...]:
+    def tables(self, layer: Fold) -> tuple[Table, ...]:
         """Return the constant operands, one after the other, if there are any."""
         return tables_of(layer, layer.facts())
 
-    def value(self, layer: F) -> str:
+    def value(self, layer: Fold) -> str:
         """Combine a value of each operand."""
-        arrays, inputs, begin = [], 0, 0
+        function, arrays, inputs, begin = FUNCTIONS[layer.operator], [], 0, 0
         for term in layer.terms:
             arrays.append(f"x_{inputs}" if term is None else f"({layer.name}_terms + {begin})")
             inputs, begin = (inputs + 1, begin) if term is None else (inputs, begin + term.size)
         values = broadcast.values(layer.output.shape, arrays, layer.shapes)
-        return f"return {reduce(lambda first, second: f'{self.operation(layer)}({first}, {second})', values)};"
+        return f"return {reduce(lambda first, second: f'{function}({first}, {second})', values)};"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.gemm import Gemm
+from harness.operators.mat_mul import MatMul
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
 
@@ -10,7 +11,7 @@ from harness.targets.generated import Table
 class GemmLowering(VectorLowering[Gemm]):
     """Weights are stored as in the model: one row an input."""
 
-    operator = Gemm
+    operator = (Gemm, MatMul)
 
     def tables(self, layer: Gemm) -> tuple[Table, ...]:
         """Return weights and bias."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from harness.operators.move import Move, Span
+from harness.operators.pad import Pad
 from harness.targets.cuda.broadcast import place
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
 
-M = TypeVar("M", bound=Move)
 
-
-class MoveLowering(VectorLowering[M]):
+class MoveLowering(VectorLowering[Move]):
     """One copy per value, from the place that each axis of the output contributes to."""
 
-    def tables(self, layer: M) -> tuple[Table, ...]:
-        """Return the places if they follow no steps."""
+    operator = Move
+
+    def tables(self, layer: Move) -> tuple[Table, ...]:
+        """Return the constant of Pad, or the places if they follow no steps."""
+        if isinstance(layer, Pad):
+            return tables_of(layer, {} if layer.value is None else {"value": layer.value})
         return tables_of(layer, {"places": layer.places.reshape(-1)} if layer.table else {})
 
-    def value(self, layer: M) -> str:
+    def value(self, layer: Move) -> str:
         """Copy the value from its place; outputs without an input have the value of a table."""
         if layer.table:
             return f"return x_0[{layer.name}_places[n]];"

@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_mat_mul import QLinearMatMul
 from harness.targets.contraction import offset, origin_of_multiplier
 from harness.targets.cuda import tensor
 from harness.targets.cuda.code import FusedTask, LayerKernel, c_type, output, tile, words
@@ -20,7 +21,7 @@ STAGED = 512  # in fused.cuh, of 16 bytes each
 class QGemmLowering(ContractionLowering[QGemm]):
     """Weights are stored as in the model, or packed for fused kernels."""
 
-    operator = QGemm
+    operator = (QGemm, QLinearMatMul)
     shared_words = 4 * STAGED
 
     def unsupported(self, layer: QGemm, variant: str) -> str | None:

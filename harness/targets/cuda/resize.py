@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.operators.resize import Resize
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.cuda.code import VectorLowering, tables_of
-from harness.targets.cuda.move import MoveLowering
 from harness.targets.generated import Table
-
-
-class ResizeLowering(MoveLowering[Resize]):
-    """One copy per value."""
-
-    operator = Resize
 
 
 class ResizeLinearLowering(VectorLowering[ResizeLinear]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.operators.clip import Clip
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, order
 
 

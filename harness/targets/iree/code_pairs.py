@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from harness.operators.code_pairs import CodePairs
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
 
-P = TypeVar("P", bound=CodePairs)
 CODES = 256
 
 
-class CodePairsLowering(IreeLowering[P]):
+class CodePairsLowering(IreeLowering[CodePairs]):
     """The table is that of the specification: the formula of QLinearAdd has fused operations, which a CPU may lack."""
 
-    def emit(self, layer: P, function: Function, inputs: Sequence[Value]) -> Value:
+    operator = CodePairs
+
+    def emit(self, layer: CodePairs, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the accesses, by the code of the first activation, then by the other code."""
         table = function.constant("table", layer.by_activation(layer.table()).reshape(-1))
         operands = list(inputs)

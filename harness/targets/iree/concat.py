@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.operators.concat import Concat
-from harness.targets.iree.function import Function, Value
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from harness.operators.contraction import Contraction
 from harness.operators.obligations import StageKind
-from harness.targets.iree.function import Block, Body, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Body, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, Part, centred, quantised
 
 C = TypeVar("C", bound=Contraction)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.operators.conv import Conv
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.float_sums import bias_of, multiply_add
-from harness.targets.iree.function import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.windows import convolved, padded
 

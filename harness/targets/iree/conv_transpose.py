@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.operators.conv_transpose import ConvTranspose
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.float_sums import bias_of, multiply_add
-from harness.targets.iree.function import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.windows import convolved, spread
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.linear import Linear
-from harness.targets.iree.function import Body, Function, Value
+from harness.targets.iree.builder import Body, Function, Value
 
 
 def dense(

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from harness.operators import elementary as e
-from harness.targets.iree.function import Block, Scalar
+from harness.targets.iree.builder import Block, Scalar
 
 
 def exp(block: Block, x: Scalar) -> Scalar:

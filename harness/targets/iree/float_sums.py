@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.operators.float_contraction import FloatContraction
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 
 
 def bias_of(layer: FloatContraction, function: Function) -> Value:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TypeVar
 
+from harness.operators.extremum import Extremum
 from harness.operators.fold import Fold
-from harness.targets.iree.binary import operands
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.operators.sum import Sum
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
+from harness.targets.iree.terms import operands
 
 F = TypeVar("F", bound=Fold)
 
@@ -30,3 +32,23 @@ class FoldLowering(IreeLowering[F]):
     @abstractmethod
     def combine(self, layer: F, block: Block, first: Scalar, second: Scalar) -> Scalar:
         """Combine two values."""
+
+
+class SumLowering(FoldLowering[Sum]):
+    """Sum of the inputs from left to right."""
+
+    operator = Sum
+
+    def combine(self, layer: Sum, block: Block, first: Scalar, second: Scalar) -> Scalar:  # noqa: ARG002
+        """Add two values."""
+        return block("arith.addf", first, second, name="sum")
+
+
+class ExtremumLowering(FoldLowering[Extremum]):
+    """Greatest or least of the inputs, from left to right."""
+
+    operator = Extremum
+
+    def combine(self, layer: Extremum, block: Block, first: Scalar, second: Scalar) -> Scalar:
+        """Choose one of two values."""
+        return block.select(block.compare("ogt" if layer.largest else "olt", second, first), second, first)

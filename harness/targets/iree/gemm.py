@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from harness.operators.base import Layer
 from harness.operators.gemm import Gemm
+from harness.operators.mat_mul import MatMul
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.dense import dense
 from harness.targets.iree.float_sums import bias_of, multiply_add
-from harness.targets.iree.function import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 
 
 class GemmLowering(IreeLowering[Gemm]):
     """The inputs k are the innermost loop."""
 
-    operator: ClassVar[type[Layer]] = Gemm
+    operator = (Gemm, MatMul)
 
     def emit(self, layer: Gemm, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loops."""

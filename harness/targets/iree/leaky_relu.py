@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.operators.leaky_relu import LeakyRelu
-from harness.targets.iree.function import Block, Scalar
-from harness.targets.iree.function_of_number import FunctionLowering
+from harness.targets.iree.builder import Block, Scalar
+from harness.targets.iree.function import FunctionLowering
 
 
 class LeakyReluLowering(FunctionLowering[LeakyRelu]):

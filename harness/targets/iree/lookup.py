@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from harness.operators.lookup import Lookup
-from harness.targets.iree.function import Function, Value
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 
-K = TypeVar("K", bound=Lookup)
 
-
-class LookupLowering(IreeLowering[K]):
+class LookupLowering(IreeLowering[Lookup]):
     """The table is that of the specification."""
 
-    def emit(self, layer: K, function: Function, inputs: Sequence[Value]) -> Value:
+    operator = Lookup
+
+    def emit(self, layer: Lookup, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the accesses."""
         [x] = inputs
         table = function.constant("table", layer.table())

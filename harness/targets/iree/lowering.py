@@ -11,7 +11,7 @@ import numpy as np
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 from harness.targets.base import Lowering
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 
 L = TypeVar("L", bound=Layer)
 

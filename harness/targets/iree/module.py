@@ -14,7 +14,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.targets.iree.function import ZERO, Function, quoted
+from harness.targets.iree.builder import ZERO, Function, quoted
 from harness.targets.iree.lowering import IreeLowering
 
 Lowerings: TypeAlias = Mapping[type[Layer], IreeLowering[Any]]

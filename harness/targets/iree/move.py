@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from harness.operators.move import Move
-from harness.targets.iree.function import Function, Value
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 
-M = TypeVar("M", bound=Move)
 
-
-class MoveLowering(IreeLowering[M]):
+class MoveLowering(IreeLowering[Move]):
     """The places are a table."""
 
-    def emit(self, layer: M, function: Function, inputs: Sequence[Value]) -> Value:
+    operator = Move
+
+    def emit(self, layer: Move, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loop."""
         return function.gathered(inputs[0], layer.places, layer.filler)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_mat_mul import QLinearMatMul
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.contraction import ContractionLowering, product
 from harness.targets.iree.dense import dense
-from harness.targets.iree.function import Function, Value
 
 
 class QGemmLowering(ContractionLowering[QGemm]):
     """The weights are stored as (K, N)."""
 
-    operator: ClassVar[type[Layer]] = QGemm
+    operator = (QGemm, QLinearMatMul)
 
     def sums(self, layer: QGemm, function: Function, x: Value, bias: Value) -> Value:
         """Add the loops."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.operators.qlinear_average_pool import QLinearAveragePool
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, quantised
 from harness.targets.iree.windows import padded, pooled
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.operators.codes import Affine
 from harness.operators.qlinear_concat import QLinearConcat
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, centred, quantised
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.operators.base import Layer
 from harness.operators.qlinear_conv import QLinearConv
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.contraction import ContractionLowering, product
-from harness.targets.iree.function import Function, Value
 from harness.targets.iree.windows import convolved, padded
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.operators.base import Layer
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.contraction import ContractionLowering
-from harness.targets.iree.function import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import centred
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.operators.qlinear_softmax import QLinearSoftmax
 from harness.operators.tensor import FLOAT32
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, chosen, ends, quantised
 
 

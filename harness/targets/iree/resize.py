@@ -7,17 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.resize import Resize
 from harness.operators.resize_linear import ResizeLinear
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
-from harness.targets.iree.move import MoveLowering
-
-
-class ResizeLowering(MoveLowering[Resize]):
-    """Values at their places."""
-
-    operator = Resize
 
 
 class ResizeLinearLowering(IreeLowering[ResizeLinear]):

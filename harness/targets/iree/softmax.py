@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.operators.softmax import Softmax
 from harness.targets.iree import elementary
-from harness.targets.iree.function import Block, Function, Scalar, Value
+from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, chosen, ends
 
 

@@ -19,7 +19,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.targets.c import code
 from harness.targets.generated import ItemCode, Launch, LayerCode, Stage, Table, TaskView
-from harness.targets.iree.function import Function, Value
+from harness.targets.iree.builder import Function, Value
 from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.module import Lowerings, alias, comment, location_text
 

@@ -10,7 +10,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.convolution import Convolution
 from harness.operators.window import Window
-from harness.targets.iree.function import Body, Function, Value
+from harness.targets.iree.builder import Body, Function, Value
 
 
 def padded(function: Function, x: Value, window: Window, number: float) -> Value:

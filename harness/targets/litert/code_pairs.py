@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from harness.operators.base import Layer
 from harness.operators.code_pairs import CodePairs
+from harness.operators.qlinear_mul import QLinearMul
 from harness.targets.litert.graph import Graph, Value
 from harness.targets.litert.lookup import look_up, numbers
 from harness.targets.litert.lowering import LiteRtLowering
@@ -18,6 +20,8 @@ CODES = 256
 
 class CodePairsLowering(LiteRtLowering[P]):
     """The table is that of the specification: TFLite's own operator rounds some pairs in another way."""
+
+    operator: ClassVar[type[Layer]] = QLinearMul
 
     def emit(self, layer: P, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the numbers of the pairs and the operator."""

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
 
+from harness.operators.extremum import Extremum
 from harness.operators.fold import Fold
-from harness.targets.litert.binary import operands
+from harness.operators.sum import Sum
 from harness.targets.litert.graph import PLAIN, Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
+from harness.targets.litert.terms import operands
 
-F = TypeVar("F", bound=Fold)
+NAMES = {"Max": "MAXIMUM", "Min": "MINIMUM", "Sum": "ADD"}
+"""The operators of TFLite by those of ONNX."""
 
 
-class FoldLowering(LiteRtLowering[F]):
+class FoldLowering(LiteRtLowering[Fold]):
     """From the first operand on, as the node."""
 
-    names: ClassVar[dict[str, str]]
-    """The operator of TFLite by that of ONNX."""
+    operator = (Extremum, Sum)
 
-    def emit(self, layer: F, graph: Graph, inputs: Sequence[Value]) -> Value:
+    def emit(self, layer: Fold, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operators; a single operand is added to nothing."""
         found = operands(layer, layer.terms, graph, inputs)
-        operator = self.names[layer.operator]
+        operator = NAMES[layer.operator]
         options = PLAIN if operator == "ADD" else {}
         [first, *others] = found.numbers
         value = Value(first, found.shape, found.like.dtype, found.like.image)

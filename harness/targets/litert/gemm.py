@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from harness.operators.base import Layer
 from harness.operators.gemm import Gemm
+from harness.operators.mat_mul import MatMul
 from harness.targets.base import Claim
 from harness.targets.litert import dense
 from harness.targets.litert.graph import Graph, Value
@@ -17,7 +16,7 @@ from harness.targets.litert.sums import Sums
 class GemmLowering(LiteRtLowering[Gemm]):
     """The rows of the weights have the order of the stored input."""
 
-    operator: ClassVar[type[Layer]] = Gemm
+    operator = (Gemm, MatMul)
     claim = Claim.BOUNDED
 
     def emit(self, layer: Gemm, graph: Graph, inputs: Sequence[Value]) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -13,13 +12,13 @@ from harness.operators.lookup import Lookup
 from harness.targets.litert.graph import INT8, INT32, Graph, Value, of_affine
 from harness.targets.litert.lowering import LiteRtLowering
 
-K = TypeVar("K", bound=Lookup)
 
-
-class LookupLowering(LiteRtLowering[K]):
+class LookupLowering(LiteRtLowering[Lookup]):
     """The table is that of the specification."""
 
-    def emit(self, layer: K, graph: Graph, inputs: Sequence[Value]) -> Value:
+    operator = Lookup
+
+    def emit(self, layer: Lookup, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the numbers of the codes and the operator."""
         return look_up(graph, numbers(graph, inputs[0], layer.output.name), layer.table(), layer.y, layer.output.name)
 

@@ -31,17 +31,6 @@ class LiteRtLowering(Lowering[L]):
         """Add the layer to the graph and return its output, whose tensor has the name of the activation."""
 
 
-class ElementwiseLowering(LiteRtLowering[L]):
-    """One operator without constants for each value."""
-
-    tflite: ClassVar[str]
-
-    def emit(self, layer: L, graph: Graph, inputs: Sequence[Value]) -> Value:
-        """Add the operator."""
-        [x] = inputs
-        return graph.call(self.tflite, [x.tensor], layer.output.name, x)
-
-
 def broadcast(graph: Graph, constant: Array, layer: Layer, like: Value, name: str) -> int:
     """Add a constant that is repeated over the layer's output, in the order of `like`, without its repetitions."""
     rank = len(layer.output.shape)

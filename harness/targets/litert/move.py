@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -11,13 +10,13 @@ from harness.operators.move import Move
 from harness.targets.litert.graph import PLAIN, Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
 
-M = TypeVar("M", bound=Move)
 
-
-class MoveLowering(LiteRtLowering[M]):
+class MoveLowering(LiteRtLowering[Move]):
     """A value that no input gives lies behind those of the input; a change of the order alone is a RESHAPE."""
 
-    def emit(self, layer: M, graph: Graph, inputs: Sequence[Value]) -> Value:
+    operator = Move
+
+    def emit(self, layer: Move, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator."""
         [x] = inputs
         name, places = layer.output.name, layer.places.reshape(-1)
@@ -31,7 +30,7 @@ class MoveLowering(LiteRtLowering[M]):
         return graph.gather(x, stored, shape, name)
 
     @staticmethod
-    def _with_filler(layer: M, graph: Graph, x: Value) -> Value:
+    def _with_filler(layer: Move, graph: Graph, x: Value) -> Value:
         name, flat = layer.output.name, graph.reshape(x, (1, x.size))
         number = np.array([[layer.filler]], np.float32)
         if x.dtype == np.int8:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 
 from harness.operators.code_pairs import CodePairs
@@ -11,17 +9,17 @@ from harness.targets.generated import Table
 from harness.targets.tiovx.code import TiovxLowering
 from harness.targets.tiovx.constants import Constants, with_head
 
-P = TypeVar("P", bound=CodePairs)
 
-
-class CodePairsLowering(TiovxLowering[P]):
+class CodePairsLowering(TiovxLowering[CodePairs]):
     """One access per value (kernels/tiovx/target/code_pairs.c)."""
 
-    def kernel_of(self, layer: P) -> str:
+    operator = CodePairs
+
+    def kernel_of(self, layer: CodePairs) -> str:
         """Return the kernel for one or two activations."""
         return f"KERNEL_CODE_PAIRS_{len(layer.inputs)}"
 
-    def constants(self, layer: P) -> Constants:
+    def constants(self, layer: CodePairs) -> Constants:
         """Return the table, by the code of the first activation, then by the other code; and the constant operand."""
         codes = np.ascontiguousarray(layer.by_activation(layer.table())).view(np.uint8)
         parts = {"CODES": Table(f"{layer.name}_codes", codes, "outputs for all pairs of codes, from the lowest on")}

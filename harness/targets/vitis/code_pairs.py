@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
@@ -13,10 +12,8 @@ from harness.targets.generated import Table
 from harness.targets.vitis.circuit import Circuit, VitisLowering, channels_of, table
 from harness.targets.vitis.look_up import LookUpCircuit
 
-P = TypeVar("P", bound=CodePairs)
 
-
-class CodePairsCircuit(LookUpCircuit[P]):
+class CodePairsCircuit(LookUpCircuit[CodePairs]):
     """A table of two activations."""
 
     @cached_property
@@ -29,7 +26,7 @@ class CodePairsCircuit(LookUpCircuit[P]):
         return f"look_up_pairs<{self.name}_layer>({self.codes(number)}, values_{number}, asked, {self.name}_pairs)"
 
 
-class ConstantCircuit(LookUpCircuit[P]):
+class ConstantCircuit(LookUpCircuit[CodePairs]):
     """A table of an activation and a constant."""
 
     @cached_property
@@ -52,9 +49,11 @@ class ConstantCircuit(LookUpCircuit[P]):
         return f"look_up_beside<{self.name}_layer>({self.codes(number)}, values_{number}, asked, {constants})"
 
 
-class CodePairsLowering(VitisLowering[P]):
+class CodePairsLowering(VitisLowering[CodePairs]):
     """The rounding is that of the specification, for all pairs."""
 
-    def circuit(self, layer: P, fold: int) -> Circuit[P]:
+    operator = CodePairs
+
+    def circuit(self, layer: CodePairs, fold: int) -> Circuit[CodePairs]:
         """Return the layer with its table."""
         return CodePairsCircuit(layer, fold) if layer.operand is None else ConstantCircuit(layer, fold)

@@ -22,7 +22,7 @@ from harness.plan import plan
 from harness.reference.specification import SpecificationReference
 from harness.targets import codegen, toolchain
 from harness.targets.iree import build, calls, compiler, schedule
-from harness.targets.iree.function import Block, Scalar
+from harness.targets.iree.builder import Block, Scalar
 from harness.targets.iree.module import module_text
 from harness.targets.iree.objects import Object
 from harness.targets.iree.schedule import Copy, Dispatch, Place, Schedule

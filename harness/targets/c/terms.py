@@ -7,6 +7,10 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from harness.operators.add import Add
+from harness.operators.div import Div
+from harness.operators.mul import Mul
+from harness.operators.sub import Sub
 from harness.operators.terms import BinaryLayer
 from harness.targets.c import broadcast, code
 from harness.targets.c.code import CLowering
@@ -73,3 +77,40 @@ def _tables(layer: BinaryLayer) -> tuple[Table, ...]:
     """Return the table of the constant term, if there is one."""
     terms = layer.facts().items()
     return tuple(Table(f"{layer.name}_{role}", values) for role, values in terms if values is not None)
+
+
+class AddLowering(BinaryLowering[Add]):
+    """One addition per value (kernels/c/add.h)."""
+
+    operator = Add
+    kernel = "add_float32"
+    symbol = "+"
+
+
+class SubLowering(BinaryLowering[Sub]):
+    """One subtraction per value (kernels/c/sub.h)."""
+
+    operator = Sub
+    headers = ("sub.h",)
+    kernel = "sub_float32"
+    symbol = "-"
+    first = "minuend"
+
+
+class MulLowering(BinaryLowering[Mul]):
+    """One multiplication per value (kernels/c/mul.h)."""
+
+    operator = Mul
+    headers = ("mul.h",)
+    kernel = "mul_float32"
+    symbol = "*"
+
+
+class DivLowering(BinaryLowering[Div]):
+    """One division per value (kernels/c/div.h)."""
+
+    operator = Div
+    headers = ("div.h",)
+    kernel = "div_float32"
+    symbol = "/"
+    first = "dividend"

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
 
 from harness.core.arrays import Array
+from harness.operators.add import Add
 from harness.operators.base import Layer
+from harness.operators.div import Div
+from harness.operators.mul import Mul
+from harness.operators.sub import Sub
 from harness.operators.terms import BinaryLayer
 from harness.targets.litert.graph import PLAIN, Graph, Value, image_of
 from harness.targets.litert.lowering import LiteRtLowering, broadcast
 
-T = TypeVar("T", bound=BinaryLayer)
 IMAGE_AXES = 3
 
 
-class BinaryLowering(LiteRtLowering[T]):
-    """One IEEE 754 operation for each value."""
+class BinaryLowering(LiteRtLowering[BinaryLayer]):
+    """One IEEE 754 operation for each value, by the operator of TFLite with the name of ONNX's in capitals."""
 
-    tflite: ClassVar[str]
+    operator = (Add, Div, Mul, Sub)
 
-    def emit(self, layer: T, graph: Graph, inputs: Sequence[Value]) -> Value:
+    def emit(self, layer: BinaryLayer, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator."""
         found = operands(layer, layer.terms, graph, inputs)
         like = found.like
         return graph.call(
-            self.tflite,
+            layer.operator.upper(),
             found.numbers,
             layer.output.name,
             like,
