@@ -27,11 +27,12 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the tests
 
+from benchmarks import rtl_core
 from harness.boards import workspace
 from harness.model import load, parse
 from harness.operators.qgemm import QGemm
 from harness.operators.qlinear_conv import QLinearConv
-from harness.targets.vitis import fabric, qgemm, rtl
+from harness.targets.vitis import fabric, rtl
 from tests.support import builders
 
 LUTS_OF_A_MEMORY = {
@@ -74,16 +75,16 @@ def measure(layer: QGemm, family: str) -> Layer:
         layer.name,
         layer.input.size,
         layer.size,
-        area(cells(rtl.memories(layer), rtl.synthesis(layer, family))),
+        area(cells(rtl_core.memories(layer), rtl_core.synthesis(layer, family))),
         *cycles,
     )
 
 
 def measure_convolution(layer: QLinearConv, family: str) -> Layer:
     """Synthesise windows and sums of a convolution."""
-    files = rtl.memories(layer, layer.window) | {"convolution.sv": rtl.convolution(layer)}
-    script = rtl.synthesis_of_text("convolution.sv", "convolution", family)
-    return Layer(layer.name, *layer.weights.shape, area(cells(files, script)), *rtl.convolution_cycles(layer))
+    files = rtl_core.memories(layer, layer.window) | {"convolution.sv": rtl_core.convolution(layer)}
+    script = rtl_core.synthesis_of_text("convolution.sv", "convolution", family)
+    return Layer(layer.name, *layer.weights.shape, area(cells(files, script)), *rtl_core.convolution_cycles(layer))
 
 
 def cells(files: Mapping[str, str], script: str) -> dict[str, int]:
@@ -133,10 +134,10 @@ def total(layers: Sequence[Layer]) -> Area:
 def gemms(model: str, shape: str | None) -> tuple[QGemm, ...]:
     """Of a model of this repository, or of a random network with these widths and a uint8 output."""
     if shape is None:
-        return qgemm.gemms(load(workspace.ROOT / "models" / f"{model}.onnx"))
+        return rtl_core.gemms(load(workspace.ROOT / "models" / f"{model}.onnx"))
     widths = [int(width) for width in shape.split("-")]
     built = builders.random_network(np.random.default_rng(1), widths, per_column=True)
-    return qgemm.gemms(parse(built.SerializeToString(), shape))
+    return rtl_core.gemms(parse(built.SerializeToString(), shape))
 
 
 def convolution_of(model: str, name: str) -> QLinearConv:

@@ -1,5 +1,6 @@
 """Tables of a paper with the numbers of this installation beside its own.
 
+sizes     bytes of a program by kind of section
 builds    one network in one form of code on one board: sizes, checked outputs, times or counted instructions
 document  tables of cells, each with a source or with the reason why it is empty
 acetone   the tables of De Albuquerque Silva et al., ACETONE, ECRTS 2022

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.tables import sizes
+from benchmarks.tables.sizes import Sizes
 from harness import targets
 from harness.analysis import wcet
 from harness.analysis.compare import compare
 from harness.analysis.inspection import program as inspection
-from harness.analysis.inspection import sizes
-from harness.analysis.inspection.sizes import Sizes
 from harness.boards import tuning
 from harness.boards.connect import Connection
 from harness.boards.profile import ItemProfile, Profile

@@ -291,8 +291,8 @@ def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:
         if info.name in files:
             module = importlib.import_module(f"{package}.{info.name}")
             for _, lowering in inspect.getmembers(module, inspect.isclass):
-                is_own = lowering.__module__ == module.__name__ and issubclass(lowering, Lowering)
-                if is_own and hasattr(lowering, "operator"):
+                is_own = lowering.__module__ == module.__name__ and hasattr(lowering, "operator")
+                if is_own and issubclass(lowering, Lowering):
                     yield lowering
 
 

@@ -165,18 +165,10 @@ def _deviation(times: Times) -> float | NotGiven:
 
 @dataclass(frozen=True)
 class Histogram:
-    """`counts[i]` executions from `edges_ns[i]` on and below `edges_ns[i + 1]`; every execution is in one bin.
-
-    A logarithmic axis draws a count as log10(count) and leaves a bin of 0 empty: one execution must stay visible.
-    """
+    """`counts[i]` executions from `edges_ns[i]` on and below `edges_ns[i + 1]`; every execution is in one bin."""
 
     edges_ns: tuple[float, ...]
     counts: tuple[int, ...]
-
-    @property
-    def heights(self) -> tuple[float | None, ...]:
-        """log10 of the counts, None for an empty bin."""
-        return tuple(math.log10(count) if count else None for count in self.counts)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,5 @@ class BinaryLowering(VectorLowering[BinaryLayer]):
         """Combine a value of each term."""
         constants, vectors = (table.name for table in self.tables(layer)), iter(("x_0", "x_1"))
         arrays = [next(vectors if term is None else constants) for term in layer.terms]
-        return (
-            f"return {FUNCTIONS[type(layer)]}({', '.join(broadcast.values(layer.output.shape, arrays, layer.shapes))});"
-        )
+        values = broadcast.values(layer.output.shape, arrays, layer.shapes)
+        return f"return {FUNCTIONS[type(layer)]}({', '.join(values)});"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
-from harness.core.errors import RequestError
-from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.operators.window import Window
 from harness.targets.contraction import reaches_sentinel, too_deep
@@ -99,20 +96,3 @@ class QGemmLowering(VitisLowering[QGemm]):
     def unsupported(self, layer: QGemm, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
         """Refuse accumulators that reach the largest int32, and sums that could leave int32."""
         return reaches_sentinel(layer) or too_deep(layer)
-
-
-def gemms(network: Network) -> tuple[QGemm, ...]:
-    """Return the network's QGemms, each of which reads the one before.
-
-    RequestError if there is none, or if one reads something else: the core has no branches.
-    """
-    found = tuple(layer for layer in network.layers if isinstance(layer, QGemm))
-    if not found:
-        raise RequestError("the network has no QGemm", "take one that has")
-    for before, layer in itertools.pairwise(found):
-        if layer.sources != (before.output.name,):
-            raise RequestError(
-                f"layer {layer.name} does not read {before.name}",
-                "the RTL core takes QGemms in a row; take such a network",
-            )
-    return found

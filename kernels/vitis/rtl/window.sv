@@ -9,7 +9,7 @@
 //
 //     from an image to the next:  HEIGHT * COLUMNS * CHANNELS + HEIGHT_OUT * COLUMNS_OUT * DEPTH cycles
 //
-// where nothing waits for its neighbours; harness/targets/vitis/rtl.py has the same number.
+// where nothing waits for its neighbours; benchmarks/rtl_core.py has the same number.
 module window #(
     parameter HEIGHT = 1,
     parameter COLUMNS = 1,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import rtl_core
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
 from harness.operators.qlinear_conv import QLinearConv
-from harness.targets.vitis import rtl
 
 DRIVER = Path(__file__).with_name("rtl_driver.cpp")
 VERILATOR = ("verilator", "--cc", "--prefix", "Vdut", "-Wall", "--x-assign", "unique", "--x-initial", "unique")
@@ -62,7 +62,7 @@ class Simulated:
 
 def build_layer(folder: Path, layer: QGemm, changed: Mapping[str, tuple[str, str]] | None = None) -> Simulated:
     """Module `layer` with the parameters of this one, see `build`."""
-    chosen = [f"-G{name}={value}" for name, value in rtl.parameters(layer).items()]
+    chosen = [f"-G{name}={value}" for name, value in rtl_core.parameters(layer).items()]
     return build(folder, "layer", chosen, changed)
 
 
@@ -71,7 +71,7 @@ def build_convolution(
 ) -> Simulated:
     """Module `convolution` of the layer, and its constants, in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"convolution.sv": rtl.convolution(layer), **rtl.memories(layer, layer.window)}
+    texts = {"convolution.sv": rtl_core.convolution(layer), **rtl_core.memories(layer, layer.window)}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return build(folder, "convolution", [], changed)
@@ -80,7 +80,7 @@ def build_convolution(
 def build_chain(folder: Path, layers: Sequence[QGemm]) -> Simulated:
     """Module `chain` of the layers."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "chain.sv").write_text(rtl.chain(layers), encoding="utf-8")
+    (folder / "chain.sv").write_text(rtl_core.chain(layers), encoding="utf-8")
     return build(folder, "chain", [])
 
 
@@ -92,7 +92,7 @@ def build(
     AssertionError if a compiler says a word, or if the old text is not there once.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for source in rtl.SOURCES:
+    for source in rtl_core.SOURCES:
         text = source.read_text(encoding="utf-8")
         if changed and source.name in changed:
             old, new = changed[source.name]
@@ -108,7 +108,7 @@ def build(
 def build_netlist(folder: Path, layer: QGemm, family: str, *options: str) -> Simulated:
     """What yosys makes of the layer, constants included, from cells whose models come with it."""
     own = write_constants(folder, layer)
-    script = rtl.synthesis(layer, family, *options) + "write_verilog -noattr netlist.v\n"
+    script = rtl_core.synthesis(layer, family, *options) + "write_verilog -noattr netlist.v\n"
     (own / "netlist.ys").write_text(script, encoding="utf-8")
     subprocess.run(["yosys", "-q", "netlist.ys"], cwd=own, check=True, capture_output=True, timeout=TIMEOUT_S)
     models = yosys_data() / "xilinx" / "cells_sim.v"
@@ -162,6 +162,6 @@ def write_constants(folder: Path, layer: QGemm) -> Path:
     """The layer's memories in a folder of its name."""
     own = folder / layer.name
     own.mkdir(parents=True, exist_ok=True)
-    for name, text in rtl.memories(layer).items():
+    for name, text in rtl_core.memories(layer).items():
         (own / name).write_text(text, encoding="utf-8")
     return own

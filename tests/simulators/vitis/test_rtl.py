@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import rtl_core
 from harness import model
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.targets.vitis import qgemm, rtl
+from harness.targets.vitis import rtl
 from harness.targets.vitis.rtl import LayerGeometry
 from tests.integration.programs.test_operators import half_way_vectors
 from tests.simulators.vitis.rtl_simulation import (
@@ -70,7 +71,7 @@ def cases(net: Network, count: int = VECTORS) -> list[Case]:
     """All its QGemms with the activations of these many vectors."""
     vectors = half_way_vectors(net, count, 3)
     activations = dict(zip((layer.output.name for layer in net.layers), references(net, vectors), strict=True))
-    return [Case(each, activations[each.sources[0]], activations[each.output.name]) for each in qgemm.gemms(net)]
+    return [Case(each, activations[each.sources[0]], activations[each.output.name]) for each in rtl_core.gemms(net)]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def simulated(folder: Path) -> Callable[[QGemm], Simulated]:
     known: dict[str, Simulated] = {}
 
     def of(layer: QGemm) -> Simulated:
-        name = "_".join(map(str, rtl.parameters(layer).values()))
+        name = "_".join(map(str, rtl_core.parameters(layer).values()))
         if name not in known:
             known[name] = build_layer(folder / name, layer)
         return known[name]
@@ -197,7 +198,7 @@ def test_cycles(shapes: list[LayerGeometry], latency: int, interval: int) -> Non
 def test_a_branch_is_refused() -> None:
     net = parse(builders.random_network(np.random.default_rng(5), [3, 4, 2], residual=2))
     with pytest.raises(RequestError, match="layer layer_0_term_2 does not read layer_0_term_1"):
-        qgemm.gemms(net)
+        rtl_core.gemms(net)
 
 
 MUTANTS = {

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import rtl_core
 from harness import model
 from harness.core.arrays import Array
 from harness.core.installation import ROOT
 from harness.operators.qlinear_conv import QLinearConv
-from harness.targets.vitis import rtl
 from tests.simulators.vitis.rtl_simulation import Simulated, build_convolution
 from tests.simulators.vitis.test_image_layers import codes_of, streamed
 from tests.support.codes import layer_of, node
@@ -64,7 +64,7 @@ def test_the_core_is_the_reference_and_takes_the_predicted_cycles(name: str, tmp
     for rate in ("fast", "stalls"):
         assert np.array_equal(values_of(simulation, folder, layer, codes, rate), expected(layer, codes)), rate
     stream = streamed(codes, layer.input).astype(layer.input.dtype).view(np.uint8)
-    latency, interval = rtl.convolution_cycles(layer)
+    latency, interval = rtl_core.convolution_cycles(layer)
     assert simulation.run(folder, stream, layer.size, "alone").latencies == {latency}
     assert simulation.run(folder, stream, layer.size, "fast").intervals == {interval}
 

@@ -12,6 +12,8 @@ from harness.boards.profile import ItemProfile, Profile
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.add import Add
+from harness.operators.base import Layer
+from harness.operators.move import Move
 from harness.operators.resize_linear import ResizeLinear
 from harness.plan import plan
 from harness.targets import base
@@ -20,7 +22,7 @@ from tests.support.programs.board_program import parse
 
 AGAIN = """
 from harness.operators.add import Add
-from harness.targets.c.add import AddLowering
+from harness.targets.c.terms import AddLowering
 
 class Again(AddLowering):
     operator = Add
@@ -47,13 +49,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", targets.names())
-def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators(name: str) -> None:
+def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators_or_families(name: str) -> None:
     target = targets.find(name)
     for operator, lowering in target.lowerings.items():
+        files = {base.__module__.rpartition(".")[2] for base in operator.__mro__ if issubclass(base, Layer)}
         # A class without names of its own is in the file of the operator that reads its nodes.
-        file = "resize" if operator is ResizeLinear else operator.__module__.rpartition(".")[2]
-        assert type(lowering).__module__ == f"harness.targets.{target.name}.{file}"
+        files |= {"resize"} if operator is ResizeLinear else set()
+        if target.name == "cuda":
+            files |= {"function"}  # of all device functions of one value
+        assert type(lowering).__module__ in {f"harness.targets.{target.name}.{file}" for file in files}
         assert isinstance(lowering, target.lowering)
+
+
+def test_a_lowering_of_a_family_computes_each_of_its_operators_once() -> None:
+    moves = {operator for operator in operators.by_onnx_name().values() if issubclass(operator, Move)}
+    assert len(moves) >= 6
+    assert len({targets.find("c").lowerings[move] for move in moves}) == 1
 
 
 def test_the_processor_computes_every_operator() -> None:
@@ -64,7 +75,7 @@ def test_the_processor_computes_every_operator() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.add and again_c"),
+        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.terms and again_c"),
         (
             "c:add = again_c:Other",
             "lowering c:add: again_c:Other is not a subclass of harness.targets.c.code.C",

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from benchmarks import rtl_core
 from harness import model
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
@@ -21,7 +22,7 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.operators.qgemm import QGemm
 from harness.targets import TaskView
-from harness.targets.vitis import contraction, fabric, kernel, qgemm, records, rtl
+from harness.targets.vitis import contraction, fabric, kernel, records, rtl
 from harness.targets.vitis import resources as resources_of
 from harness.targets.vitis.build import COMPILER
 from harness.targets.vitis.resources import K26, Resources
@@ -34,7 +35,7 @@ from tests.unit.targets.vitis.test_records import launches
 
 
 def gemms(widths: Sequence[int], seed: int = 1, **options: object) -> tuple[QGemm, ...]:
-    return qgemm.gemms(parse(builders.random_network(np.random.default_rng(seed), widths, **options)))  # type: ignore[arg-type]
+    return rtl_core.gemms(parse(builders.random_network(np.random.default_rng(seed), widths, **options)))  # type: ignore[arg-type]
 
 
 def in_a_row(layers: Sequence[QGemm]) -> list[TaskView]:
@@ -189,7 +190,7 @@ def test_block_rams_have_at_least_the_bits_and_ports(words: int, bits: int, halv
 
 def test_no_layer_of_acas_takes_less_block_ram_than_counted() -> None:
     """What yosys takes is in docs/boards/kv260-rtl.md; it keeps copies of signs, else it saves what is counted here."""
-    layers = qgemm.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
+    layers = rtl_core.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
     counted = [resources([layer]).bram36 for layer in layers]
     page = (ROOT / "docs" / "boards" / "kv260-rtl.md").read_text(encoding="utf-8")
     taken = [float(row.split("|")[6]) for row in page.splitlines() if row.startswith("| dense_")]
@@ -311,7 +312,7 @@ def test_constants_that_no_folding_makes_fewer_are_named() -> None:
 
 def test_the_estimate_for_acas() -> None:
     """A shared fabric, and a line for each kernel under its name."""
-    layers = qgemm.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
+    layers = rtl_core.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
     launches = [in_a_row(layers[:8]), in_a_row(layers[8:])]
     area, first, second = fabric.estimate(launches, 300)
     assert area.startswith("fabric of the K26: at least 405 of 1,248 DSP (32 %), ")
