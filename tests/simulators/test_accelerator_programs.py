@@ -26,6 +26,7 @@ from tests.integration.programs.test_split import ITEMS
 from tests.simulators.tiovx.boards import PC, with_dsp, with_tiovx_of_a_pc
 from tests.simulators.vitis.boards import with_fabric, with_two_fabric_items
 from tests.support import builders, dags, images
+from tests.support.examples import ALL
 from tests.support.programs.board_program import (
     BoardProgram,
     Patch,
@@ -122,30 +123,13 @@ of_any_network = pytest.mark.parametrize(
     "device",
     [*(pytest.param(ACCELERATORS[name], id=name) for name in ("tiovx:c7x", "tiovx:mpu", "vitis")), TIOVX_OF_A_PC],
 )
-RANDOM = given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
 
 
 @pytest.mark.half_of_cases
 @of_any_network
-@settings(COMPILED, max_examples=2)
-@RANDOM
+@settings(COMPILED, max_examples=8 if ALL else 2)
+@given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_random_networks(
-    model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    compute_random(model, block, seed, device, host, objects, tmp_path)
-
-
-@pytest.mark.campaign
-@of_any_network
-@settings(COMPILED, max_examples=8)
-@RANDOM
-def test_more_random_networks(
-    model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    compute_random(model, block, seed, device, host, objects, tmp_path)
-
-
-def compute_random(
     model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     program = device.build(device.plan(model, host, block=block), host, tmp_path / "bundle", objects=objects)

@@ -17,6 +17,7 @@ from harness.model.network import Network
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets.contraction import DEPTH_LIMIT
 from tests.support import builders
+from tests.support.examples import ALL
 from tests.support.programs.board_program import assert_same, build, parse, references, uniform_vectors
 from tests.support.programs.chains import Node, chain, qgemm, quantize
 from tests.unit.operators.test_specification import CASES, IN_SCOPE, PAIRS, _entrance, sum_network
@@ -83,27 +84,11 @@ def searching(model: onnx.ModelProto, operator: str, *, last: bool) -> onnx.Mode
     return model
 
 
-RANDOM = given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
-
-
-@settings(COMPILED, max_examples=8)
-@RANDOM
+@settings(COMPILED, max_examples=25 if ALL else 8)
+@given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path
 ) -> None:
-    check_random(model, block, seed, host, cache, tmp_path)
-
-
-@pytest.mark.campaign
-@settings(COMPILED)
-@RANDOM
-def test_more_random_networks(
-    model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path
-) -> None:
-    check_random(model, block, seed, host, cache, tmp_path)
-
-
-def check_random(model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path) -> None:
     net = parse(model)
     check(net, half_way_vectors(net, VECTORS, seed), host, cache, tmp_path, block)
 

@@ -17,6 +17,7 @@ from tests.integration.programs.test_operators import COMPILED, half_way_vectors
 from tests.simulators.cuda import interpreted
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import builders, dags
+from tests.support.examples import ALL
 from tests.support.programs.board_program import (
     BoardProgram,
     assert_same,
@@ -71,29 +72,12 @@ def simulated(net: Network, board: Profile, targets: list[str], folder: Path, **
     return build_patched(made, board, folder / "bundle", flags=FLAGS)
 
 
-RANDOM = given(model=models() | wide_models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
-
-
 @pytest.mark.parametrize("target", TARGETS)
-@settings(COMPILED, max_examples=2)
-@RANDOM
+@settings(COMPILED, max_examples=5 if ALL else 2)
+@given(model=models() | wide_models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_the_simulation_computes_random_networks(
     model: onnx.ModelProto, block: int, seed: int, target: str, host: Profile, tmp_path: Path
 ) -> None:
-    compute_random(model, block, seed, target, host, tmp_path)
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("target", TARGETS)
-@settings(COMPILED, max_examples=5)
-@RANDOM
-def test_the_simulation_computes_more_random_networks(
-    model: onnx.ModelProto, block: int, seed: int, target: str, host: Profile, tmp_path: Path
-) -> None:
-    compute_random(model, block, seed, target, host, tmp_path)
-
-
-def compute_random(model: onnx.ModelProto, block: int, seed: int, target: str, host: Profile, tmp_path: Path) -> None:
     net = parse(model)
     vectors = half_way_vectors(net, 203, seed)
     program = simulated(net, host, [target, target], tmp_path, block=block)

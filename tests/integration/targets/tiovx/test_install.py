@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -16,10 +16,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from rich.console import Console as RichConsole
 
-from harness.boards.local import LocalBoard
 from harness.boards.locks import hold
 from harness.boards.profile import Address, BoardProfiles, Profile
-from harness.boards.session import Board, Completed, Fetch
+from harness.boards.session import Board, Completed
 from harness.boards.workspace import Workspace
 from harness.cli import _journal as journal
 from harness.cli import firmware as command
@@ -28,6 +27,7 @@ from harness.core.errors import BoardError, ConnectionFailed, RequestError, Tool
 from harness.targets.tiovx import install as steps
 from harness.targets.tiovx.install import IMAGE, LINK, REGISTER_LINES, find_sdk
 from harness.targets.tiovx.sources import kernels_digest
+from tests.support.boards.recorded import RecordedBoard, ThisMachine, said
 
 FOLDER = PurePosixPath("/usr/lib/firmware/vision_apps_evm")
 PLACE, COPY, BACKUP = FOLDER / IMAGE, FOLDER / f"{IMAGE}.harness", FOLDER / f"{IMAGE}.before-harness"
@@ -54,34 +54,20 @@ sed -n 's/.*KERNELS_SOURCES "\\(.*\\)"/\\1/p' "$folder/../vision_apps/kernels/ha
 
 
 @dataclass
-class FakeBoard(Board):
+class FakeBoard(RecordedBoard):
     """Files in a dictionary, the commands that the firmware step needs, and faults on demand."""
 
     files: dict[PurePosixPath, bytes] = field(default_factory=lambda: {PLACE: OLD})
-    calls: list[str] = field(default_factory=list)
-    faults: set[str] = field(default_factory=set)
     link: str = str(PLACE)
     boots: int = 0
     refusals: int = 0
     connected: int = 0
-
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:  # noqa: ARG002
-        self.calls.append(" ".join(argv))
-        name, *arguments = argv
-        answer: Completed = getattr(self, f"_{name}")(*arguments)
-        return answer
 
     def put(self, source: Path, destination: PurePosixPath) -> None:
         self.calls.append(f"put {destination}")
         if "full" in self.faults:
             raise BoardError(f"cannot write {destination}: No space left on device")
         self.files[destination] = source.read_bytes() + (b"?" if "corrupts" in self.faults else b"")
-
-    def get_many(self, files: Sequence[Fetch]) -> None:
-        raise AssertionError(files)
-
-    def close(self) -> None:
-        self.calls.append("close")
 
     def _readlink(self, _flag: str, path: str) -> Completed:
         assert path == str(LINK)
@@ -115,12 +101,6 @@ class FakeBoard(Board):
         self.files.pop(PurePosixPath(path), None)
         return said("")
 
-    def _chmod(self, *_arguments: str) -> Completed:
-        return said("")
-
-    def _sync(self) -> Completed:
-        return said("")
-
     def _cat(self, path: str) -> Completed:
         assert path == "/proc/sys/kernel/random/boot_id"
         return said(f"boot-{self.boots}")
@@ -132,10 +112,6 @@ class FakeBoard(Board):
             self.boots += 1
             self.refusals = 1_000_000 if "dead" in self.faults else 2
         raise ConnectionFailed("the connection is gone")
-
-
-def said(text: str) -> Completed:
-    return Completed(0, f"{text}\n".encode(), b"")
 
 
 @dataclass
@@ -576,13 +552,6 @@ def test_a_copy_that_fails_leaves_the_boards_image_in_its_place(fault: str, mess
     assert bench.board.files.get(BACKUP, OLD) == OLD
     assert (bench.board.boots, bench.verified) == (0, 0)
     assert "step 'deploy' failed" in bench.log
-
-
-class ThisMachine(LocalBoard):
-    """The real commands, but for the one that would wait for all disks of this machine."""
-
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        return said("") if argv[0] == "sync" else super().run(argv, timeout_s)
 
 
 def test_real_commands_do_what_is_expected_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from rich.console import Console as RichConsole
 
-from harness.boards.local import LocalBoard
 from harness.boards.locks import hold
 from harness.boards.profile import Address, BoardProfiles, Profile
-from harness.boards.session import Board, Completed, Fetch
+from harness.boards.session import Board, Completed
 from harness.boards.workspace import Workspace
 from harness.cli import _journal as journal
 from harness.cli import _overlay as command
@@ -27,6 +26,7 @@ from harness.targets.vitis import install as steps
 from harness.targets.vitis import vendor
 from harness.targets.vitis.install import APPLICATIONS, FIRMWARE, Listed
 from harness.targets.vitis.vendor import Package
+from tests.support.boards.recorded import RecordedBoard, ThisMachine, said
 from tests.support.vitis import vendor_tools
 from tests.support.vitis.vendor_tools import KERNELS, fabric
 
@@ -39,25 +39,13 @@ FILES = {f"{APP}.bit.bin", f"{APP}.dtbo", f"{APP}.xclbin", "shell.json"}
 HEADING = f"{'Accelerator':>32}          Accel_type                            Base           Base_type      #slots"
 
 
-def said(text: str, status: int = 0) -> Completed:
-    return Completed(status, f"{text}\n".encode() if text else b"", b"")
-
-
 @dataclass
-class Kria(Board):
+class Kria(RecordedBoard):
     """Files in a dictionary, Kria's manager, and faults on demand; a command that it does not know fails the test."""
 
     files: dict[PurePosixPath, bytes] = field(default_factory=lambda: {APPLICATIONS / STARTER / "shell.json": b"{}"})
     active: str | None = STARTER
-    calls: list[str] = field(default_factory=list)
-    faults: set[str] = field(default_factory=set)
     looks: int = 0
-
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:  # noqa: ARG002
-        self.calls.append(" ".join(argv))
-        name, *arguments = argv
-        answer: Completed = getattr(self, f"_{name}")(*arguments)
-        return answer
 
     def put(self, source: Path, destination: PurePosixPath) -> None:
         self.calls.append(f"put {destination}")
@@ -65,12 +53,6 @@ class Kria(Board):
         if "full" in self.faults and destination.suffix == ".xclbin":
             raise BoardError(f"cannot write {destination}: No space left on device")
         self.files[destination] = source.read_bytes() + (b"?" if "corrupts" in self.faults else b"")
-
-    def get_many(self, files: Sequence[Fetch]) -> None:
-        raise AssertionError(files)
-
-    def close(self) -> None:
-        self.calls.append("close")
 
     def is_folder(self, path: PurePosixPath) -> bool:
         return path in {FIRMWARE, APPLICATIONS} or any(path in file.parents for file in self.files)
@@ -169,12 +151,6 @@ class Kria(Board):
         gone = {PurePosixPath(path) for path in paths}
         assert all(path.parent == FIRMWARE and path.name.startswith(f".{APP}.") for path in gone)
         self.files = {path: content for path, content in self.files.items() if not gone & set(path.parents)}
-        return said("")
-
-    def _chmod(self, *_arguments: str) -> Completed:
-        return said("")
-
-    def _sync(self) -> Completed:
         return said("")
 
 
@@ -557,13 +533,6 @@ def test_the_lists_of_old_and_new_managers_are_read() -> None:
     assert steps.listed(NEW_LIST) == new
     assert steps.listed("                     Accelerator          Accel_type\n") == Listed((), ())
     assert steps.listed("command not found") is None
-
-
-class ThisMachine(LocalBoard):
-    """The real commands, but for the one that would wait for all disks of this machine."""
-
-    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        return said("") if argv[0] == "sync" else super().run(argv, timeout_s)
 
 
 def test_real_commands_do_what_is_expected_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
