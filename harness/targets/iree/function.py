@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +20,11 @@ from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
 
 L = TypeVar("L", bound=Layer)
+ELEMENTARY: Mapping[type[Layer], Callable[[Block, Scalar], Scalar]] = {
+    Exp: elementary.exp,
+    Sigmoid: elementary.logistic,
+    Tanh: elementary.tanh,
+}
 
 
 class FunctionLowering(IreeLowering[L]):
@@ -37,34 +42,14 @@ class FunctionLowering(IreeLowering[L]):
         """Add the operations on a value."""
 
 
-class ExpLowering(FunctionLowering[Exp]):
-    """One value at a time."""
+class ElementaryLowering(FunctionLowering[Layer]):
+    """The operations of elementary.py."""
 
-    operator = Exp
+    operator = tuple(ELEMENTARY)
 
-    def compute(self, layer: Exp, block: Block, x: Scalar) -> Scalar:  # noqa: ARG002 - it has no constants
+    def compute(self, layer: Layer, block: Block, x: Scalar) -> Scalar:
         """Add the operations on a value."""
-        return elementary.exp(block, x)
-
-
-class TanhLowering(FunctionLowering[Tanh]):
-    """One value at a time."""
-
-    operator = Tanh
-
-    def compute(self, layer: Tanh, block: Block, x: Scalar) -> Scalar:  # noqa: ARG002 - it has no constants
-        """Add the operations on a value."""
-        return elementary.tanh(block, x)
-
-
-class SigmoidLowering(FunctionLowering[Sigmoid]):
-    """One value at a time."""
-
-    operator = Sigmoid
-
-    def compute(self, layer: Sigmoid, block: Block, x: Scalar) -> Scalar:  # noqa: ARG002 - it has no constants
-        """Add the operations on a value."""
-        return elementary.logistic(block, x)
+        return ELEMENTARY[type(layer)](block, x)
 
 
 class EluLowering(FunctionLowering[Elu]):
