@@ -32,6 +32,7 @@ KNOWN_SHAPES = {
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
 
 WITHOUT_CONSTANTS = (
+    "Abs", "Ceil", "Erf", "Floor", "Gelu", "Mish", "Neg", "Reciprocal", "Round", "Sign", "Softplus", "Softsign",
     "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity",
     "MaxPool", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
     "Squeeze", "Tanh", "Transpose", "Unsqueeze",
@@ -661,7 +662,10 @@ READERS: dict[str, Reader] = {
     "Delay": _frames,
     "DequantizeLinear": _scaled,
     "Div": _of_two("dividend", "divisor"),
+    "Celu": _numbers(alpha=1.0),
     "Elu": _numbers(alpha=1.0),
+    "Selu": _numbers(alpha=1.6732632, gamma=1.050701),
+    "ThresholdedRelu": _numbers(alpha=1.0),
     "Gather": _gathered,
     "Gemm": _gemm,
     "GlobalAveragePool": _share,

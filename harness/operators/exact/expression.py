@@ -1,0 +1,334 @@
+"""Scalar expressions of the exact language: a typed graph in which each node is one IEEE 754 or integer operation.
+
+A definition is a Python function of expressions.  Its arguments are `argument` nodes; what it returns is the graph.
+There is no implicit conversion: a literal of Python takes the type of the other operand, and everything else of two
+types is an error that names the line of the definition.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+FLOAT32, UINT32, BOOL = (np.dtype(name) for name in ("float32", "uint32", "bool"))
+TYPES = (FLOAT32, UINT32, BOOL)
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+"""Of two float32 numbers, rounded half to even; of two uint32 numbers modulo 2^32, without divide."""
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
+"""Of two float32 numbers (false if one is NaN, -0 equals 0) or two uint32 numbers; the result is a bool."""
+BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
+"""Of two uint32 numbers; `and` and `or` of two bools, too.  A shift is by 0 to 31."""
+ROUNDINGS = ("floor", "ceiling", "truncate", "round_half_even")
+"""Of a float32 to an integer that is a float32; the sign of zero stays, also where a negative number becomes 0."""
+UNARY = ("negate", "absolute", "square_root", *ROUNDINGS)
+"""Of a float32; `negate` and `absolute` change the sign bit alone, also of NaN."""
+
+
+class DefinitionError(TypeError):
+    """A definition that breaks a rule of the language."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A named function of one float32, which a definition calls; its own definition is `root`, of `argument`.
+
+    `real` is the real function that it approximates, float64 to float64, and `ulp` the largest distance from it in
+    units in the last place of the result.  It `rises` or `falls` but for that distance.
+    """
+
+    name: str
+    argument: Expression
+    root: Expression
+    real: Callable[[Any], Any]
+    ulp: float
+    falls: bool = False
+
+    def __call__(self, x: Expression) -> Expression:
+        """Return the value of the function."""
+        return node("call", [x], FLOAT32, function=self)
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """An operation and its operands, or an `argument` with a name, or a `literal` with a value."""
+
+    operation: str
+    operands: tuple[Expression, ...]
+    dtype: np.dtype[Any]
+    value: np.generic | None = None
+    name: str = ""
+    function: Function | None = None
+
+    def __add__(self, other: Operand) -> Expression:
+        return _arithmetic("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expression:
+        return _arithmetic("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return _arithmetic("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return _arithmetic("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return _arithmetic("multiply", self, other)
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return _arithmetic("multiply", other, self)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return _arithmetic("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return _arithmetic("divide", other, self)
+
+    def __neg__(self) -> Expression:
+        return unary("negate", self)
+
+    def __abs__(self) -> Expression:
+        return unary("absolute", self)
+
+    def __lt__(self, other: Operand) -> Expression:
+        return _comparison("less", self, other)
+
+    def __le__(self, other: Operand) -> Expression:
+        return _comparison("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return _comparison("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Expression:
+        return _comparison("greater_equal", self, other)
+
+    def __and__(self, other: Operand) -> Expression:
+        return _bitwise("and", self, other)
+
+    def __or__(self, other: Operand) -> Expression:
+        return _bitwise("or", self, other)
+
+    def __xor__(self, other: Operand) -> Expression:
+        return _bitwise("xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Expression:
+        return _bitwise("shift_left", self, other)
+
+    def __rshift__(self, other: Operand) -> Expression:
+        return _bitwise("shift_right", self, other)
+
+    def __bool__(self) -> bool:
+        raise _error("a decision of Python about a value", "select(condition, a, b)")
+
+
+Operand: TypeAlias = "Expression | float | int | np.generic"
+
+
+def argument(name: str, dtype: np.dtype[Any] = FLOAT32) -> Expression:
+    """Return an argument of a definition."""
+    return Expression("argument", (), dtype, name=name)
+
+
+def literal(value: float | np.generic, dtype: np.dtype[Any] = FLOAT32) -> Expression:
+    """Return a number; it must be one of the type, but that a decimal fraction is rounded to float32."""
+    number = dtype.type(value)
+    if dtype.kind != "f" and int(number) != value:
+        raise _error(f"{value} as {dtype}", "a number of this type")
+    return Expression("literal", (), dtype, value=number)
+
+
+def named(name: str, value: Expression) -> Expression:
+    """Return the value with a name, under which texts show it."""
+    return replace(value, name=name)
+
+
+def select(condition: Expression, one: Operand, other: Operand) -> Expression:
+    """Return one value where the condition is true, else the other: bits are kept; numbers of Python are float32."""
+    _require(condition, BOOL)
+    are_numbers = not isinstance(one, Expression) and not isinstance(other, Expression)
+    a, b = _pair(literal(one) if are_numbers else one, other)  # type: ignore[arg-type]
+    return node("select", [condition, a, b], a.dtype)
+
+
+def equal(one: Expression, other: Operand) -> Expression:
+    """Return whether two numbers are equal; -0 equals 0, and no NaN equals anything."""
+    return _comparison("equal", one, other)
+
+
+def is_nan(x: Expression) -> Expression:
+    """Return whether a float32 is NaN."""
+    return (bits(x) & 0x7FFFFFFF) > 0x7F800000
+
+
+def bits(x: Expression) -> Expression:
+    """Return the bits of a float32 as uint32."""
+    _require(x, FLOAT32)
+    return node("bits", [x], UINT32)
+
+
+def from_bits(x: Expression) -> Expression:
+    """Return the float32 with these bits."""
+    _require(x, UINT32)
+    return node("from_bits", [x], FLOAT32)
+
+
+def smaller(one: Operand, other: Operand) -> Expression:
+    """Return `one` if it is less than `other`, else `other`: a NaN in `one` gives `other`."""
+    a, b = _pair(one, other)
+    return select(a < b, a, b)
+
+
+def larger(one: Operand, other: Operand) -> Expression:
+    """Return `one` if it is greater than `other`, else `other`: a NaN in `one` gives `other`."""
+    a, b = _pair(one, other)
+    return select(a > b, a, b)
+
+
+def unary(operation: str, x: Expression) -> Expression:
+    """Return an operation of UNARY."""
+    _require(x, FLOAT32)
+    return node(operation, [x], FLOAT32)
+
+
+def square_root(x: Expression) -> Expression:
+    """Return the square root, rounded half to even; NaN for a number below 0, -0 for -0."""
+    return unary("square_root", x)
+
+
+def floor(x: Expression) -> Expression:
+    """Return the greatest integer that is not above x."""
+    return unary("floor", x)
+
+
+def ceiling(x: Expression) -> Expression:
+    """Return the least integer that is not below x."""
+    return unary("ceiling", x)
+
+
+def round_half_even(x: Expression) -> Expression:
+    """Return the nearest integer, the even one of two."""
+    return unary("round_half_even", x)
+
+
+def function(real: Callable[[Any], Any], ulp: float, *, falls: bool = False) -> Callable[[Definition], Function]:
+    """Return the decorator of a definition of one float32 that others call; see `Function`."""
+
+    def decorated(definition: Definition) -> Function:
+        x = argument("x")
+        return Function(definition.__name__, x, definition(x), real, ulp, falls)
+
+    return decorated
+
+
+Definition: TypeAlias = Callable[..., Expression]
+
+
+def node(
+    operation: str, operands: Sequence[Expression], dtype: np.dtype[Any], function: Function | None = None
+) -> Expression:
+    """Return an operation whose operands have been checked."""
+    return Expression(operation, tuple(operands), dtype, function=function)
+
+
+def ordered(root: Expression) -> list[Expression]:
+    """Return all nodes of a graph, each once and behind its operands."""
+    nodes: dict[int, Expression] = {}
+    todo: list[tuple[Expression, bool]] = [(root, False)]
+    while todo:
+        expression, are_operands_done = todo.pop()
+        if id(expression) in nodes:
+            continue
+        if are_operands_done:
+            nodes[id(expression)] = expression
+            continue
+        todo.append((expression, True))
+        todo += [(operand, False) for operand in reversed(expression.operands)]
+    return list(nodes.values())
+
+
+def substituted(root: Expression, values: Mapping[int, Expression]) -> Expression:
+    """Return the graph with other nodes in the place of those with these identities; shared nodes stay shared."""
+    replaced: dict[int, Expression] = {}
+    for expression in ordered(root):
+        operands = tuple(replaced[id(operand)] for operand in expression.operands)
+        is_same = all(a is b for a, b in zip(operands, expression.operands, strict=True))
+        copy = expression if is_same else replace(expression, operands=operands)
+        replaced[id(expression)] = values.get(id(expression), copy)
+    return replaced[id(root)]
+
+
+def expanded(root: Expression) -> Expression:
+    """Return the graph with the definitions of the functions in the place of their calls."""
+    replaced: dict[int, Expression] = {}
+    for expression in ordered(root):
+        operands = tuple(replaced[id(operand)] for operand in expression.operands)
+        if expression.operation == "call" and expression.function is not None:
+            body = expanded(expression.function.root)
+            replaced[id(expression)] = substituted(body, {id(expression.function.argument): operands[0]})
+        else:
+            replaced[id(expression)] = replace(expression, operands=operands) if operands else expression
+    return replaced[id(root)]
+
+
+def calls(root: Expression) -> Iterator[Function]:
+    """Yield the functions that a graph calls, each behind those that it calls itself."""
+    known: set[int] = set()
+    for expression in ordered(root):
+        if expression.function is not None and id(expression.function) not in known:
+            for other in calls(expression.function.root):
+                if id(other) not in known:
+                    known.add(id(other))
+                    yield other
+            known.add(id(expression.function))
+            yield expression.function
+
+
+def _arithmetic(operation: str, one: Operand, other: Operand) -> Expression:
+    a, b = _pair(one, other)
+    if a.dtype == BOOL or (a.dtype == UINT32 and operation == "divide"):
+        raise _error(f"{operation} of {a.dtype}", "float32 numbers")
+    return node(operation, [a, b], a.dtype)
+
+
+def _comparison(operation: str, one: Operand, other: Operand) -> Expression:
+    a, b = _pair(one, other)
+    return node(operation, [a, b], BOOL)
+
+
+def _bitwise(operation: str, one: Operand, other: Operand) -> Expression:
+    a, b = _pair(one, other)
+    if a.dtype == FLOAT32 or (a.dtype == BOOL and operation not in {"and", "or"}):
+        raise _error(f"{operation} of {a.dtype}", "bits(x) of a float32")
+    if operation.startswith("shift") and not (b.value is not None and 0 <= int(b.value) < 32):
+        raise _error(f"{operation} by a computed number", "a literal from 0 to 31")
+    return node(operation, [a, b], a.dtype)
+
+
+def _pair(one: Operand, other: Operand) -> tuple[Expression, Expression]:
+    """Return two operands of one type; a number of Python takes the type of the other one."""
+    if isinstance(one, Expression):
+        a, b = one, other if isinstance(other, Expression) else literal(other, one.dtype)
+    elif isinstance(other, Expression):
+        a, b = literal(one, other.dtype), other
+    else:
+        raise _error("an operation of two numbers of Python", "literal(number) for one of them")
+    if a.dtype != b.dtype:
+        raise _error(f"an operation of {a.dtype} and {b.dtype}", "bits, from_bits or select, which name a conversion")
+    return a, b
+
+
+def _require(x: Expression, dtype: np.dtype[Any]) -> None:
+    if x.dtype != dtype:
+        raise _error(f"{x.dtype} in the place of {dtype}", "bits, from_bits or select, which name a conversion")
+
+
+def _error(what: str, instead: str) -> DefinitionError:
+    """Return the error with the place in the definition: the first frame outside of this module."""
+    frame = sys._getframe(1)  # noqa: SLF001 - there is no other way to the caller
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}, {frame.f_code.co_name}"
+    return DefinitionError(f"{place}: {what} is not in the language; use {instead}")

@@ -1,0 +1,90 @@
+"""The functions of definitions as fragments of NNEF, which has no bits: powers of two and comparisons replace them.
+
+A fragment whose function has no bits is derived; the others are written here and compared with the functions
+(tests/unit/plan/nnef/test_fragments.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from harness.operators import elementary
+from harness.operators.exact import functions
+from harness.operators.exact.expression import Function
+from harness.operators.exact.printing import statements
+from harness.operators.text import Fragment
+
+
+def _horner(x: str, coefficients: Sequence[float]) -> str:
+    """Return a polynomial as text, the highest power first."""
+    text = str(_float(coefficients[0]))
+    for number in coefficients[1:]:
+        sign = "-" if number < 0 else "+"
+        text = f"({text} * {x} {sign} {_float(abs(number))})"
+    return text.removeprefix("(").removesuffix(")")
+
+
+def _float(number: float) -> str:
+    return str(np.float32(number))
+
+
+def _fragment(function: Function, order: int, body: str, uses: tuple[Fragment, ...]) -> Fragment:
+    comment = f"# {function.name}(x) by IEEE float32 operations in this order."
+    head = f"fragment {function.name}(x: tensor<scalar>) -> (y: tensor<scalar>)"
+    return Fragment(function.name, order, f"{comment}\n{head}\n{{\n{body}}}\n", uses)
+
+
+def _derived(function: Function, order: int, uses: tuple[Fragment, ...]) -> Fragment:
+    lines = "".join(f"    {name} = {text};\n" for name, text in statements(function.root))
+    return _fragment(function, order, lines, uses)
+
+
+EXPONENTIAL = elementary.EXPONENTIAL
+MINUS_ONE = _fragment(functions.exponential_minus_one, 100, f"""\
+    v = select(x < -{functions.MINUS_ONE_BOUND}, -{functions.MINUS_ONE_BOUND}, x);
+    n = exp_power(v);
+    r = exp_reduced(v, n);
+    power = 2.0 ^ n;
+    y = (r + exp_rest(v, n, r)) * power + (power - 1.0);
+""", elementary.PARTS)  # fmt: skip
+TANGENT = _fragment(functions.hyperbolic_tangent, 101, f"""\
+    m = abs(x);
+    s = m * m;
+    small = m + (m * s) * ({_horner("s", functions.TANH)});
+    large = 1.0 - 2.0 / (exponential(m + m) + 1.0);
+    magnitude = select(m < 0.625, small, large);
+    y = select(x < 0.0, -magnitude, select(x > 0.0, magnitude, x));
+""", (EXPONENTIAL,))  # fmt: skip
+LOGISTIC = _derived(functions.logistic, 102, (EXPONENTIAL,))
+LOGARITHM = _fragment(functions.logarithm, 103, f"""\
+    scaled = select(x < 1.1754944e-38, x * 8388608.0, x);
+    near = floor(log2(scaled));
+    quotient = scaled * 2.0 ^ (-near);
+    e = near + select(quotient < 1.0, -1.0, select(quotient < 2.0, 0.0, 1.0));
+    m = scaled * 2.0 ^ (-e);
+    is_above = m >= 1.4142135;
+    k = e + select(is_above, 1.0, 0.0) - select(x < 1.1754944e-38, 23.0, 0.0);
+    f = select(is_above, m * 0.5, m) - 1.0;
+    s = f / (2.0 + f);
+    z = s * s;
+    square = (f * f) * 0.5;
+    rest = z * ({_horner("z", functions.LOGARITHM)});
+    y = k * {_float(functions.LN2_HIGH)} - ((square - (s * (square + rest) + k * {_float(functions.LN2_LOW)})) - f);
+""", ())  # fmt: skip
+ONE_PLUS = _derived(functions.logarithm_of_one_plus, 104, (LOGARITHM,))
+ERROR = _fragment(functions.error_function, 105, f"""\
+    m = abs(x);
+    s = m * m;
+    v = select(m > 4.0, 4.0, m);
+    small = m + m * ({_horner("s", functions.ERROR)});
+    large = 1.0 - exponential({_horner("v", functions.COMPLEMENT)});
+    magnitude = select(m < 0.921875, small, large);
+    y = select(x < 0.0, -magnitude, select(x > 0.0, magnitude, x));
+""", (EXPONENTIAL,))  # fmt: skip
+
+FUNCTIONS: Mapping[str, Fragment] = {
+    each.name: each for each in (EXPONENTIAL, MINUS_ONE, TANGENT, LOGISTIC, LOGARITHM, ONE_PLUS, ERROR)
+}
+"""The fragments by the names of the functions."""

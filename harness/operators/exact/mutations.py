@@ -1,0 +1,88 @@
+"""Fault models of a definition: graphs in which one operation is wrong, each with the fault in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from harness.operators.exact.expression import (
+    COMPARISONS,
+    ROUNDINGS,
+    Expression,
+    bits,
+    from_bits,
+    literal,
+    node,
+    ordered,
+    substituted,
+    unary,
+)
+from harness.operators.exact.printing import inline
+
+ROUNDING_NAMES = {
+    "floor": "down",
+    "ceiling": "up",
+    "truncate": "toward zero",
+    "round_half_even": "half to even",
+}
+
+
+def mutants(root: Expression) -> Iterator[tuple[str, Expression]]:
+    """Yield a fault in words and the graph that has it, for each operation and each fault of its kind."""
+    for place in ordered(root):
+        for cause, wrong in _wrong(place):
+            yield cause, substituted(root, {id(place): wrong})
+
+
+def _wrong(place: Expression) -> Iterator[tuple[str, Expression]]:
+    operation, text = place.operation, inline(place)
+    if operation == "argument" and place.dtype == np.float32:
+        yield f"the sign of {place.name} is changed", -place
+    elif operation in {"add", "subtract", "multiply", "divide"} and place.dtype == np.float32:
+        yield from _wrong_arithmetic(place, text)
+    elif operation in COMPARISONS and operation != "equal":
+        strict = operation.removesuffix("_equal")
+        inclusive = f"{strict}_equal"
+        words, wrong = ("includes", inclusive) if operation == strict else ("leaves out", strict)
+        yield f"the condition {text} {words} equality", node(wrong, place.operands, place.dtype)
+    elif operation == "select":
+        condition, if_true, if_false = place.operands
+        yield f"the condition {inline(condition)} is taken as true", if_true
+        yield f"the condition {inline(condition)} is taken as false", if_false
+    elif operation in ROUNDINGS:
+        yield from _wrong_roundings(place)
+    elif operation in {"negate", "absolute"}:
+        yield f"{text} is {inline(place.operands[0])}", place.operands[0]
+    elif place.function is not None:
+        yield f"{text} is the float32 nearest to it", node("nearest", place.operands, place.dtype, place.function)
+
+
+def _wrong_arithmetic(place: Expression, text: str) -> Iterator[tuple[str, Expression]]:
+    a, b = place.operands
+    one, other = inline(a), inline(b)
+    yield f"{other} is left out of {text}", a
+    if place.operation in {"add", "multiply"}:
+        yield f"{one} is left out of {text}", b
+    if place.operation == "add":
+        yield f"{other} is subtracted in {text}", a - b
+    if place.operation == "subtract":
+        yield f"{other} is added in {text}", a + b
+        yield f"the terms of {text} are exchanged", b - a
+    if place.operation == "multiply":
+        yield f"{one} is divided by 1 / {other} in {text}", a / (literal(1) / b)
+    if place.operation == "divide":
+        yield f"{one} is multiplied by 1 / {other} in {text}", a * (literal(1) / b)
+        yield f"the terms of {text} are exchanged", b / a
+
+
+def _wrong_roundings(place: Expression) -> Iterator[tuple[str, Expression]]:
+    [x] = place.operands
+    right = f"the rounding of {inline(x)} is"
+    for operation, words in ROUNDING_NAMES.items():
+        if operation != place.operation:
+            yield f"{right} {words}", unary(operation, x)
+    half = from_bits((bits(x) & 0x80000000) | bits(literal(0.5)))
+    yield f"{right} half away from zero", unary("truncate", x + half)
+    yield f"{right} half up by floor(x + 0.5)", unary("floor", x + 0.5)
+    yield f"{inline(x)} is not rounded", x

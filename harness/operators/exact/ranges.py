@@ -1,0 +1,204 @@
+"""Intervals of expressions: bounds of the value for arguments between bounds, over arrays.
+
+A rounded operation rises or falls with each operand as the exact one does, so its results at the ends of the operands
+are bounds of all its results (Moore, Interval Analysis).  Bits have no bounds here; functions have those of their ends,
+widened by their largest error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.operators.exact.evaluation import NUMPY, Evaluation
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, UNARY, Expression, Function, ordered
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+INFINITY = np.float32(np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Bounds of float32 values that are no NaN; `nan` is true where a value can be NaN, `minus_zero` where -0.
+
+    Where every value is NaN, `low` is above `high`.
+    """
+
+    low: Floats
+    high: Floats
+    nan: Bools
+    minus_zero: Bools
+
+    @classmethod
+    def between(cls, low: Floats, high: Floats, *, minus_zero: bool = True) -> Interval:
+        """Return the interval of numbers without NaN."""
+        none = np.zeros(np.shape(low), np.bool_)
+        return cls(low, high, none, none | minus_zero)
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """Whether a condition can be true and can be false."""
+
+    true: Bools
+    false: Bools
+
+
+def interval(root: Expression, arguments: Mapping[str, Interval]) -> Interval:
+    """Return the bounds of a float32 for those of its arguments, which have arrays of one shape."""
+    values: dict[int, Any] = {}
+    shape = next(iter(arguments.values())).low.shape
+    with np.errstate(all="ignore"):
+        for node in ordered(root):
+            operands = [values[id(operand)] for operand in node.operands]
+            if node.operation == "argument":
+                values[id(node)] = arguments[node.name]
+            elif node.value is not None and node.dtype == FLOAT32:
+                values[id(node)] = _literal(node.value, shape)
+            elif node.dtype != FLOAT32 and node.operation not in COMPARISONS:
+                values[id(node)] = _Truth(np.ones(shape, np.bool_), np.ones(shape, np.bool_))
+            else:
+                values[id(node)] = _value(node, operands, shape, values)
+    bounds: Interval = values[id(root)]
+    return bounds
+
+
+def _literal(value: np.generic, shape: tuple[int, ...]) -> Interval:
+    number = np.full(shape, value, np.float32)
+    is_nan = np.isnan(number)
+    return Interval(np.where(is_nan, INFINITY, number), np.where(is_nan, -INFINITY, number), is_nan,
+                    (number == 0) & np.signbit(number))  # fmt: skip
+
+
+def _value(node: Expression, operands: list[Any], shape: tuple[int, ...], values: Mapping[int, Any]) -> Any:
+    if node.operation in COMPARISONS:
+        return _comparison(node, operands)
+    if node.operation == "select":
+        return _selection(node, operands, values)
+    if node.function is not None:
+        return _call(node.function, operands[0])
+    if node.operation in FLOATS:
+        return FLOATS[node.operation](node.operation, *operands)
+    every = np.ones(shape, np.bool_)  # the bits of a float32 can be any
+    return Interval(np.full(shape, -INFINITY), np.full(shape, INFINITY), every, every)
+
+
+def _comparison(node: Expression, operands: list[Any]) -> _Truth:
+    a, b = operands
+    if not isinstance(a, Interval):  # of bits
+        return a  # type: ignore[no-any-return]
+    nan = a.nan | b.nan
+    if node.operation == "equal":
+        apart = (a.high < b.low) | (b.high < a.low)
+        same = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)
+        return _Truth(~apart, ~same | nan)
+    if node.operation.startswith("greater"):
+        a, b = b, a
+    compare = np.less_equal if node.operation.endswith("_equal") else np.less
+    return _Truth(compare(a.low, b.high), ~compare(a.high, b.low) | nan)
+
+
+def _selection(node: Expression, operands: list[Any], values: Mapping[int, Any]) -> Interval:
+    truth, *branches = operands
+    one = _refined(node, branches[0], values, holds=True)
+    other = _refined(node, branches[1], values, holds=False)
+    takes_one, takes_other = truth.true, truth.false
+    return Interval(
+        np.minimum(np.where(takes_one, one.low, INFINITY), np.where(takes_other, other.low, INFINITY)),
+        np.maximum(np.where(takes_one, one.high, -INFINITY), np.where(takes_other, other.high, -INFINITY)),
+        takes_one & one.nan | takes_other & other.nan,
+        takes_one & one.minus_zero | takes_other & other.minus_zero,
+    )
+
+
+def _refined(node: Expression, branch: Interval, values: Mapping[int, Any], *, holds: bool) -> Interval:
+    """Return a branch within what the condition says about it, if the condition compares that very value."""
+    condition, chosen = node.operands[0], node.operands[1 if holds else 2]
+    if condition.operation not in COMPARISONS or condition.operation == "equal":
+        return branch
+    left, right = condition.operands
+    if chosen not in (left, right) or left.dtype != FLOAT32:
+        return branch
+    other: Interval = values[id(right if chosen is left else left)]
+    is_upper = (condition.operation.startswith("less") == (chosen is left)) == holds
+    unordered = ~np.asarray(holds) & (branch.nan | other.nan)  # a condition is false, too, where a number is NaN
+    low, high = branch.low, branch.high
+    if is_upper:
+        high = np.where(unordered, high, np.minimum(high, other.high))
+    else:
+        low = np.where(unordered, low, np.maximum(low, other.low))
+    nan = branch.nan & ~np.asarray(holds)
+    return Interval(low, high, nan, branch.minus_zero)
+
+
+def _call(function: Function, x: Interval) -> Interval:
+    evaluate = Evaluation(function.root)
+    ends = [evaluate({function.argument.name: end}) for end in (x.low, x.high)]
+    low, high = reversed(ends) if function.falls else ends
+    nan = x.nan | np.isnan(low) | np.isnan(high)
+    return Interval(_moved(low, -function.ulp), _moved(high, function.ulp), nan, np.ones_like(nan))
+
+
+def _moved(value: Floats, ulp: float) -> Floats:
+    """Return a bound moved by some units in the last place, twice the error of the function at that end."""
+    for _ in range(int(np.ceil(2 * abs(ulp)))):
+        value = np.nextafter(value, np.float32(np.copysign(INFINITY, ulp)))
+    return value
+
+
+def _sum(operation: str, a: Interval, b: Interval) -> Interval:
+    low_of_b, high_of_b = (b.low, b.high) if operation == "add" else (-b.high, -b.low)
+    low, high = a.low + low_of_b, a.high + high_of_b
+    opposite = ((a.high == INFINITY) & (low_of_b == -INFINITY)) | ((a.low == -INFINITY) & (high_of_b == INFINITY))
+    nan = a.nan | b.nan | opposite
+    # An exact sum of zero is +0 unless both terms are -0; that of subnormal numbers is exact.
+    minus = a.minus_zero & (b.minus_zero if operation == "add" else (b.low <= 0) & (b.high >= 0))
+    return Interval(np.where(np.isnan(low), -INFINITY, low), np.where(np.isnan(high), INFINITY, high), nan, minus)
+
+
+def _product(operation: str, a: Interval, b: Interval) -> Interval:
+    function = NUMPY[operation]
+    corners = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    holds_zero = [(each.low <= 0) & (each.high >= 0) for each in (a, b)]
+    is_infinite = [np.isinf(each.low) | np.isinf(each.high) for each in (a, b)]
+    unbounded = np.logical_or.reduce([np.isnan(corner) for corner in corners])
+    if operation == "divide":
+        undefined = (holds_zero[0] & holds_zero[1]) | (is_infinite[0] & is_infinite[1])
+        unbounded = unbounded | holds_zero[1]
+    else:
+        undefined = (holds_zero[0] & is_infinite[1]) | (is_infinite[0] & holds_zero[1])
+        unbounded = unbounded | undefined
+    low = np.where(unbounded, -INFINITY, np.fmin.reduce(corners))
+    high = np.where(unbounded, INFINITY, np.fmax.reduce(corners))
+    is_positive = (a.low > 0) & (b.low > 0) | (a.high < 0) & (b.high < 0)
+    minus = ~is_positive & (low <= 0) & (high >= 0)
+    return Interval(low, high, a.nan | b.nan | undefined, minus)
+
+
+def _unary(operation: str, x: Interval) -> Interval:
+    function = NUMPY[operation]
+    if operation == "negate":
+        return Interval(-x.high, -x.low, x.nan, (x.low <= 0) & (x.high >= 0))
+    if operation == "absolute":
+        inside = (x.low <= 0) & (x.high >= 0)
+        ends = np.abs(x.low), np.abs(x.high)
+        return Interval(np.where(inside, np.float32(0), np.minimum(*ends)), np.maximum(*ends), x.nan,
+                        np.zeros_like(x.nan))  # fmt: skip
+    if operation == "square_root":
+        low = np.sqrt(np.maximum(x.low, np.float32(0)))
+        high = np.where(x.high < 0, -INFINITY, np.sqrt(np.maximum(x.high, np.float32(0))))
+        return Interval(low, high, x.nan | (x.low < 0), x.minus_zero)
+    low, high = function(x.low), function(x.high)
+    return Interval(low, high, x.nan, x.minus_zero | (x.low < 0) & (low <= 0) & (high >= 0))
+
+
+FLOATS: Mapping[str, Callable[..., Interval]] = {
+    **dict.fromkeys(("add", "subtract"), _sum),
+    **dict.fromkeys(("multiply", "divide"), _product),
+    **dict.fromkeys(UNARY, _unary),
+}

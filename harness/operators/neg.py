@@ -1,0 +1,20 @@
+"""Neg (ONNX), float32: -x[n]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.operators.exact.expression import Expression
+from harness.operators.pointwise import Pointwise
+
+
+@dataclass(frozen=True, eq=False)
+class Neg(Pointwise):
+    """y[n] = -x[n]."""
+
+    ONNX = (("", "Neg"),)
+
+    @staticmethod
+    def value(x: Expression) -> Expression:
+        """Return the definition."""
+        return -x

@@ -1,0 +1,145 @@
+"""Operators that are defined by one expression of one float32 value; all else is derived from the definition.
+
+y[n] = value(x[n])                         by the operations of the expression, each rounded half to even
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.exact import mutations, printing
+from harness.operators.exact.evaluation import Evaluation
+from harness.operators.exact.expression import COMPARISONS, Expression, argument, calls, expanded, ordered
+from harness.operators.exact.fragments import FUNCTIONS
+from harness.operators.exact.ranges import Interval, interval
+from harness.operators.fault_models import FaultModel, Single
+from harness.operators.float_errors import Perturbed
+from harness.operators.function import Function, Range, ulp_of
+from harness.operators.node import Node
+from harness.operators.tensor import LARGEST, Tensor
+from harness.operators.text import Fragment
+
+FRAGMENT_ORDER = 120
+"""Behind those of the functions that definitions call."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pointwise(Function):
+    """A layer with a value of one float32; an operator states `value`, and `defaults` if it has attributes.
+
+    ONNX Runtime gives the same bits, unless `largest_ulp` or `largest_difference` state how far it may be away: a
+    distance that was measured for all inputs, with a margin.
+    """
+
+    interval = (-10.0, 10.0)
+    places: ClassVar[tuple[float, ...]] = ()
+    value: ClassVar[Callable[..., Expression]]
+    """The definition: a static method from the expressions of x and of the attributes to that of the output."""
+    definition: ClassVar[Expression]
+    """The expression that `value` returns for arguments x and the attributes."""
+    largest_ulp: ClassVar[float] = 0
+    largest_difference: ClassVar[float] = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "ONNX"):  # a family of operators
+            return
+        x = argument("x")
+        cls.definition = cls.value(x, **{name: argument(name) for name in cls.defaults})
+        cls.places = cls.places or tuple(sorted(set(_places(cls.definition))))
+        text = f"y[n] = {printing.inline(cls.definition, {id(x): 'x[n]'})}"
+        standard = "".join(f"; {name} is {value:g} if not given" for name, value in cls.defaults.items())
+        cls.formula = f"{text:62} in float32{standard}"
+        cls.fragments = (cls._fragment(),)
+
+    @classmethod
+    def _fragment(cls) -> Fragment:
+        name = f"{cls.__name__.lower()}_float32"
+        comment = f"ONNX {cls.ONNX[0][1]}: IEEE float32 operations in this order."
+        attributes = dict.fromkeys(cls.defaults, "scalar")
+        used = tuple(FUNCTIONS[function.name] for function in calls(cls.definition))
+        return Fragment(name, FRAGMENT_ORDER, printing.nnef(cls.definition, name, attributes, comment), used)
+
+    @classmethod
+    def range_of(cls, node: Node, source: Tensor, numbers: Mapping[str, np.float32]) -> Range:
+        """Return the bounds of the definition's interval; refuse the node if a finite value can become NaN."""
+        bounds = cls._bounds(np.float32(-source.bound), np.float32(source.bound), numbers)
+        largest = np.float32(min(source.bound, LARGEST))
+        if cls._bounds(-largest, largest, numbers).nan.any():
+            raise node.refusal(
+                f"its result can be NaN for values of {source.name!r}, which are between -{source.bound:g} and "
+                f"{source.bound:g}",
+                "an input with other bounds: Clip it",
+            )
+        bound = float(max(abs(bounds.low[0]), abs(bounds.high[0])))
+        return Range(bound if bound <= LARGEST else math.inf, bool(bounds.minus_zero[0]))
+
+    @classmethod
+    def _bounds(cls, low: np.float32, high: np.float32, numbers: Mapping[str, np.float32]) -> Interval:
+        return cls._interval(np.atleast_1d(low), np.atleast_1d(high), numbers)
+
+    @classmethod
+    def _interval(cls, low: Array, high: Array, numbers: Mapping[str, Any]) -> Interval:
+        attributes = {name: np.full(low.shape, number, np.float32) for name, number in numbers.items()}
+        arguments = {name: Interval.between(number, number) for name, number in attributes.items()}
+        return interval(cls.definition, {"x": Interval.between(low, high)} | arguments)
+
+    def function(self, x: Single) -> Single:
+        """Return the value of the definition."""
+        return self._evaluated(self.definition, x)
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the ends of the definition's interval."""
+        bounds = self._interval(low[0], high[0], self.constants())
+        return np.where(bounds.nan, -np.float32(np.inf), bounds.low), np.where(
+            bounds.nan, np.float32(np.inf), bounds.high
+        )
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the distance of the output from the ends of the interval for inputs within `at`, with tolerances."""
+        low, high = at.ends()
+        bounds = self._interval(low, high, self.constants())
+        output = at.output.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            distance = np.maximum(bounds.high - output, output - bounds.low)
+        allowed = [self.tolerance([low], end) for end in (bounds.low, bounds.high)]
+        distance = distance + sum(each for each in allowed if each is not None)
+        return np.where(bounds.nan | np.isnan(distance), np.inf, distance)
+
+    def wrong_functions(self, x: Single) -> Iterator[FaultModel]:
+        """Yield the mutants of the definition."""
+        right = printing.inline(self.definition)
+        for cause, wrong in mutations.mutants(self.definition):
+            yield FaultModel(cause, right, self._evaluated(wrong, x))
+
+    def _evaluated(self, definition: Expression, x: Single) -> Single:
+        arguments: dict[str, Any] = {"x": x, **self.constants()}
+        return Evaluation(definition)(arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class Approximated(Pointwise):
+    """A function that ONNX fixes as a real number only, so that ONNX Runtime has other roundings."""
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
+        """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
+        allowed: Array = self.largest_ulp * ulp_of(output) + self.largest_difference
+        return allowed
+
+
+def _places(root: Expression) -> Iterator[float]:
+    """Yield the numbers with which a definition compares its argument, and their negations where it takes |x|."""
+    for node in ordered(expanded(root)):
+        if node.operation not in COMPARISONS or node.operands[0].dtype != np.float32:
+            continue
+        first, second = node.operands
+        if second.value is not None and np.isfinite(float(second.value)):
+            yield float(second.value)
+            if first.operation == "absolute":
+                yield -float(second.value)
