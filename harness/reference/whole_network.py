@@ -136,7 +136,7 @@ def bounds(
     """
     last_reader = {name: layer for layer in layers for name in layer.sources}
     none = np.zeros(written[input_name].shape)
-    forms, roundings = {input_name: Form(none[None, :0], none, none)}, {input_name: 0}
+    forms, roundings = {input_name: Form(none[None][:0], none, none)}, {input_name: 0}
     symbols = 0
     for layer in layers:
         name, sources = layer.output.name, layer.sources

@@ -37,6 +37,19 @@ def model_of(
     return parse(make_model(nodes, constants, outputs, width=width).SerializeToString(), "test")
 
 
+@pytest.mark.parametrize("vectors", [1, 20])
+def test_a_skip_from_the_input_has_bounds(vectors: int) -> None:
+    """The form of the input has no rows for any number of vectors."""
+    constants = {"w": np.eye(4, dtype=np.float32), "b": np.ones(4, np.float32)}
+    nodes = [node("Gemm", "x", "w", "b", output="fc"), node("Add", "fc", "x", output="z")]
+    network = model_of(nodes, constants, {"z": ("float32", 4)}, width=4)
+    x = np.random.default_rng(0).normal(size=(vectors, 4)).astype(np.float32)
+    written = {"x": x, "fc": x + 1, "z": x + 1 + x}
+    for _, bound in bounds(network.layers, "x", written):
+        assert bound.shape == (vectors, 4)
+        assert ((bound > 0) & (bound < 1e-4)).all()
+
+
 def deep(seed: int) -> Network:
     """Images through layers of every kind that passes errors on, with branches that join again."""
     rng = np.random.default_rng(seed)
