@@ -18,6 +18,7 @@ class Celu(Approximated):
     ONNX = (("", "Celu"),)
     largest_ulp = 4
     largest_difference = 2.0**-23  # 6.0e-8 was measured: ONNX Runtime subtracts 1 from exp(x)
+    factors = ("alpha",)
     defaults = {"alpha": 1.0}  # noqa: RUF012
 
     alpha: np.float32
@@ -25,4 +26,4 @@ class Celu(Approximated):
     @staticmethod
     def value(x: Expression, alpha: Expression) -> Expression:
         """Return the definition."""
-        return select(x < 0, alpha * exponential_minus_one(select(x < 0, x, 0) / alpha), x)
+        return select(x < 0, alpha * exponential_minus_one(select(x > 0, 0, x) / alpha), x)

@@ -45,6 +45,8 @@ class Pointwise(Function):
     """The expression that `value` returns for arguments x and the attributes."""
     largest_ulp: ClassVar[float] = 0
     largest_difference: ClassVar[float] = 0
+    factors: ClassVar[tuple[str, ...]] = ()
+    """The attributes with whose magnitudes `largest_difference` grows; it is measured for 1."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -63,7 +65,9 @@ class Pointwise(Function):
         name = f"{cls.__name__.lower()}_float32"
         comment = f"ONNX {cls.ONNX[0][1]}: IEEE float32 operations in this order."
         attributes = dict.fromkeys(cls.defaults, "scalar")
-        used = tuple(FUNCTIONS[function.name] for function in calls(cls.definition))
+        names = [function.name for function in calls(cls.definition)]
+        names += [printing.NAMES.get(node.operation, "") for node in ordered(cls.definition)]
+        used = tuple(FUNCTIONS[name] for name in dict.fromkeys(names) if name in FUNCTIONS)
         return Fragment(name, FRAGMENT_ORDER, printing.nnef(cls.definition, name, attributes, comment), used)
 
     @classmethod
@@ -129,7 +133,8 @@ class Approximated(Pointwise):
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
         """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
-        allowed: Array = self.largest_ulp * ulp_of(output) + self.largest_difference
+        difference = self.largest_difference * math.prod(abs(float(getattr(self, name))) for name in self.factors)
+        allowed: Array = self.largest_ulp * ulp_of(output) + difference
         return allowed
 
 

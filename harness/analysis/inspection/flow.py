@@ -40,7 +40,8 @@ from harness.analysis.inspection.instructions import (
 from harness.analysis.inspection.program import POINTER_BYTES, Program, Symbol
 
 MOST_ADDRESSES = 16
-STACK_ARGUMENTS = 4
+STACK_ARGUMENTS = 32
+UNKNOWN_STACK_ARGUMENTS = 4  # that a function of a library is taken to have
 BIT_TESTS = ("test ", "tst ")
 DEEPEST = 2  # pointers, one behind the other: to arrays of pointers to buffers
 FRAME, IMAGE = -1, -2  # beside numbers of arguments: what an address depends on
@@ -325,7 +326,7 @@ class Analysis:
         if self.is_pure(name):
             return {*range(PURE[str(name)])}
         if name not in self.by_name or name is None:
-            return {*range(len(self._decoder.convention.arguments) + STACK_ARGUMENTS)}
+            return {*range(len(self._decoder.convention.arguments) + UNKNOWN_STACK_ARGUMENTS)}
         facts = self.facts(name)
         values = [touch.value for touch in facts.touches]
         for call in facts.calls:

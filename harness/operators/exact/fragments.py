@@ -14,16 +14,23 @@ from harness.operators import elementary
 from harness.operators.exact import functions
 from harness.operators.exact.expression import Function
 from harness.operators.exact.printing import statements
-from harness.operators.text import Fragment
+from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 
 def _horner(x: str, coefficients: Sequence[float]) -> str:
-    """Return a polynomial as text, the highest power first."""
-    text = str(_float(coefficients[0]))
-    for number in coefficients[1:]:
-        sign = "-" if number < 0 else "+"
-        text = f"({text} * {x} {sign} {_float(abs(number))})"
-    return text.removeprefix("(").removesuffix(")")
+    """Return a polynomial as text, the highest power first; a text with a sign in front would be another one."""
+    highest, second, *others = coefficients
+    if highest < 0:
+        text = f"{_float(second)} - {_float(-highest)} * {x}"
+    else:
+        text = f"{_float(highest)} * {x} {_sign(second)} {_float(abs(second))}"
+    for number in others:
+        text = f"({text}) * {x} {_sign(number)} {_float(abs(number))}"
+    return text
+
+
+def _sign(number: float) -> str:
+    return "-" if number < 0 else "+"
 
 
 def _float(number: float) -> str:
@@ -41,6 +48,18 @@ def _derived(function: Function, order: int, uses: tuple[Fragment, ...]) -> Frag
     return _fragment(function, order, lines, uses)
 
 
+NEAREST_EVEN = Fragment(
+    "nearest_even",
+    99,
+    """\
+# The integer nearest to x, and of two the even one; the sign stays, also that of zero.
+fragment nearest_even(x: tensor<scalar>) -> (y: tensor<scalar>)
+{
+    y = select(x < 0.0, -round_half_even(-x), round_half_even(x));
+}
+""",
+    (ROUND_HALF_EVEN,),
+)
 EXPONENTIAL = elementary.EXPONENTIAL
 MINUS_ONE = _fragment(functions.exponential_minus_one, 100, f"""\
     v = select(x < -{functions.MINUS_ONE_BOUND}, -{functions.MINUS_ONE_BOUND}, x);
@@ -85,6 +104,6 @@ ERROR = _fragment(functions.error_function, 105, f"""\
 """, (EXPONENTIAL,))  # fmt: skip
 
 FUNCTIONS: Mapping[str, Fragment] = {
-    each.name: each for each in (EXPONENTIAL, MINUS_ONE, TANGENT, LOGISTIC, LOGARITHM, ONE_PLUS, ERROR)
+    each.name: each for each in (NEAREST_EVEN, EXPONENTIAL, MINUS_ONE, TANGENT, LOGISTIC, LOGARITHM, ONE_PLUS, ERROR)
 }
-"""The fragments by the names of the functions."""
+"""The fragments by the names of functions and operations that NNEF does not have."""

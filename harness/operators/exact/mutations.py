@@ -30,9 +30,12 @@ ROUNDING_NAMES = {
 
 def mutants(root: Expression) -> Iterator[tuple[str, Expression]]:
     """Yield a fault in words and the graph that has it, for each operation and each fault of its kind."""
+    counts: dict[str, int] = {}
     for place in ordered(root):
         for cause, wrong in _wrong(place):
-            yield cause, substituted(root, {id(place): wrong})
+            counts[cause] = counts.get(cause, 0) + 1
+            number = f", place {counts[cause]}" if counts[cause] > 1 else ""
+            yield f"{cause}{number}", substituted(root, {id(place): wrong})
 
 
 def _wrong(place: Expression) -> Iterator[tuple[str, Expression]]:

@@ -15,8 +15,14 @@ INFIX: Mapping[str, tuple[str, int]] = {
     "add": ("+", 7), "subtract": ("-", 7), "multiply": ("*", 8), "divide": ("/", 8),
 }  # fmt: skip
 """The sign of each operation of two operands, and how tightly it binds."""
-ATOM = 10
-NAMES = {"absolute": "abs", "square_root": "sqrt", "ceiling": "ceil", "from_bits": "float_of_bits"}
+ATOM, LOOSE = 10, 0  # in NNEF a sign in front binds more loosely than operations of two operands
+NAMES = {
+    "absolute": "abs",
+    "square_root": "sqrt",
+    "ceiling": "ceil",
+    "from_bits": "float_of_bits",
+    "round_half_even": "nearest_even",
+}
 SMALL = 2  # operations that are written again in each place instead of getting a name
 
 
@@ -63,14 +69,14 @@ def _text(node: Expression, names: Mapping[int, str]) -> tuple[str, int]:
         return node.name, ATOM
     if node.value is not None:
         text = number(node.value)
-        return text, ATOM - 1 if text.startswith("-") else ATOM
+        return text, LOOSE if text.startswith("-") else ATOM
     operands = [_text(operand, names) for operand in node.operands]
     if node.operation in INFIX:
         sign, binding = INFIX[node.operation]
         left, right = _within(operands[0], binding), _within(operands[1], binding + 1)
         return f"{left} {sign} {right}", binding
     if node.operation == "negate":
-        return f"-{_within(operands[0], ATOM - 1)}", ATOM - 1
+        return f"-{_within(operands[0], ATOM)}", LOOSE
     name = node.function.name if node.function else NAMES.get(node.operation, node.operation)
     return f"{name}({', '.join(text for text, _ in operands)})", ATOM
 

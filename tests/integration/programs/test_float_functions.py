@@ -12,7 +12,7 @@ from harness.boards.profile import Profile
 from harness.operators.softfloat import INFINITY_BITS
 from harness.reference import SpecificationReference
 from tests.support.examples import first_of_each
-from tests.support.functions import every_function, inputs, layer_of
+from tests.support.functions import every_definition, every_function, inputs, layer_of
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import EVERY, GNU, WARNINGS, ZIG, compile_network, disassembled, of_variant
@@ -30,10 +30,11 @@ BUILT = [
 def test_every_variant_has_the_bits_of_the_specification(
     target: str, flags: tuple[str, ...], host: Profile, objects: Path, tmp_path: Path
 ) -> None:
-    net = every_function()
-    trial = Workshop(with_flags(of_variant(host, target), *flags), objects, tmp_path).trial(net, block=7)
-    right = SpecificationReference(net).activations(inputs())
-    assert_same(trial.program.activations(inputs(), tmp_path / "run"), right)
+    for network in (every_function, every_definition):
+        net, folder = network(), tmp_path / network.__name__
+        trial = Workshop(with_flags(of_variant(host, target), *flags), objects, folder).trial(net, block=7)
+        right = SpecificationReference(net).activations(inputs())
+        assert_same(trial.program.activations(inputs(), folder / "run"), right)
 
 
 # The others are proved in the campaigns.
@@ -85,6 +86,22 @@ def test_a_wrong_function_is_refuted(wrong: str, host: Profile, objects: Path, t
     file, old, new, layer = WRONG[wrong]
     path = file if file == "network.c" else f"kernels/c/{file}"
     trial = Workshop(with_flags(host, "-O2"), objects, tmp_path).trial(every_function(), [Patch(path, old, new)])
+    assert trial.refuted(layer)
+
+
+WRONG_DEFINITIONS = {
+    "Floor toward zero": ("floorf(", "truncf(", "floor"),
+    "Round half away from zero": ("rintf(", "roundf(", "round"),
+    "Gelu with another factor": ("0x1.6a09e6p-1f", "0x1.6a09e8p-1f", "gelu"),
+    "Sign of zero": ("0u - (uint32_t)(x > 0x0p+0f)", "0u - (uint32_t)(x >= 0x0p+0f)", "sign"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_DEFINITIONS)
+def test_a_wrong_operation_of_a_definition_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    old, new, layer = WRONG_DEFINITIONS[wrong]
+    patches = [Patch("network.c", old, new)]
+    trial = Workshop(with_flags(host, "-O2"), objects, tmp_path).trial(every_definition(), patches)
     assert trial.refuted(layer)
 
 

@@ -35,12 +35,13 @@ MOVES = ("largest", "transposed", "part", "framed")
 NETWORKS: Mapping[str, Callable[[], Network]] = {
     "images": float_images.every_operator,
     "functions": functions.every_function,
+    "definitions": functions.every_definition,
     "terms": terms.every_operator,
     "uint8": lambda: images.every_operator("uint8", *MOVES),
     "int8": lambda: images.every_operator("int8", *MOVES),
     "windows": lambda: float_images.every_operator(*OF_WINDOWS.split(), "dilated", "most", "peak", "wider"),
 }
-CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in ("images", "functions", "terms", "int8")]
+CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in ("images", "functions", "definitions", "terms", "int8")]
 IN_TEST = [pytest.param(*case, marks=() if case == (FUSED, "images") else pytest.mark.campaign) for case in CASES]
 """The interpreter, which takes less time, has the others in `make test`."""
 

@@ -15,7 +15,9 @@ from onnx import helper
 from harness.core.arrays import Array
 from harness.model import parse
 from harness.model.network import Network
+from harness.operators import by_onnx_name
 from harness.operators.function import Function
+from harness.operators.pointwise import Pointwise
 from harness.operators.tensor import LARGEST
 from harness.targets.toolchain import EXACTNESS_FLAGS
 from tests.support.builders import make_model
@@ -91,6 +93,16 @@ def every_function(width: int = WIDTH) -> Network:
     model = make_model(nodes, {"shape": np.array([-1, 3, width // 3])}, outputs, width=width)
     model.graph.output.append(helper.make_tensor_value_info("soft_rows", 1, ["vectors", 3, width // 3]))
     return parse(model.SerializeToString(), "functions")
+
+
+def every_definition(width: int = WIDTH) -> Network:
+    """Return a network with all operators that are defined by an expression, with the attributes of the standard."""
+    names = sorted(
+        name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
+    )
+    nodes = [helper.make_node(name, ["x"], [name.lower()], name=name.lower()) for name in names]
+    outputs = {name.lower(): ("float32", width) for name in names}
+    return parse(make_model(nodes, {}, outputs, width=width).SerializeToString(), "definitions")
 
 
 def inputs(width: int = WIDTH, count: int = 300) -> Array:

@@ -45,8 +45,9 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "images": lambda: images.every_operator("int8"),
     "float images": float_images.every_operator,
     "functions": functions.every_function,
+    "definitions": functions.every_definition,
 }
-IN_TEST = ("dense", "float sums")
+IN_TEST = ("dense", "float sums", "definitions")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import nnef
@@ -23,7 +24,7 @@ from harness.plan.nnef.fragments import known
 from harness.reference import SpecificationReference
 from tests.support.builders import make_model
 from tests.support.codes import every_operator
-from tests.support.functions import every_function, inputs
+from tests.support.functions import every_definition, every_function, inputs
 from tests.support.nnef import plans
 from tests.support.programs.board_program import parse, uniform_vectors
 
@@ -171,9 +172,10 @@ def test_the_interpreter_does_not_fuse_the_multiply_adds_of_a_sum(tmp_path: Path
     assert differing["row_sum"] < COUNT * 7 / 100
 
 
-def test_the_interpreter_computes_functions_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", [every_function, every_definition])
+def test_the_interpreter_computes_functions_bit_for_bit(network: Callable[[], Network], tmp_path: Path) -> None:
     """Operations of NNEF take the place of bits: a power of two, and comparisons that keep the sign of zero."""
-    net, vectors = every_function(), inputs()
+    net, vectors = network(), inputs()
     expected = SpecificationReference(net).activations(vectors)
     for layer, found, right in zip(net.layers, interpreted(net, vectors, tmp_path), expected, strict=True):
         assert found.shape == right.shape

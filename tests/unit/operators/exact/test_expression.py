@@ -1,0 +1,268 @@
+"""The rules of the language of definitions (docs/definitions.md): types, operations, special values, errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.installation import ROOT
+from harness.operators.exact import functions, mutations, printing
+from harness.operators.exact.evaluation import Evaluation
+from harness.operators.exact.expression import (
+    UINT32,
+    DefinitionError,
+    Expression,
+    argument,
+    bits,
+    calls,
+    ceiling,
+    equal,
+    expanded,
+    floor,
+    from_bits,
+    function,
+    is_nan,
+    larger,
+    literal,
+    named,
+    ordered,
+    round_half_even,
+    select,
+    smaller,
+    square_root,
+    unary,
+)
+from harness.operators.exact.ranges import Interval, interval
+
+INF, NAN = np.inf, np.nan
+LEAST, LARGEST = np.float32(1e-45), np.finfo(np.float32).max
+
+
+def value(definition: Callable[..., Expression], *numbers: float, dtype: Any = np.float32) -> Any:
+    """Return the value of a definition for numbers."""
+    names = "xyz"[: len(numbers)]
+    root = definition(*(argument(name, np.dtype(dtype)) for name in names))
+    arrays = {name: np.array([number], dtype) for name, number in zip(names, numbers, strict=True)}
+    return Evaluation(root)(arrays)[0]
+
+
+def assert_bits(found: Any, right: float) -> None:
+    expected = np.asarray(right, found.dtype)
+    assert np.asarray(found).tobytes() == expected.tobytes(), (found, right)
+
+
+FLOATS: list[tuple[str, Callable[..., Expression], tuple[float, ...], float]] = [
+    ("a sum is rounded half to even", lambda x, y: x + y, (1, 2.0**-24), 1),
+    ("a sum is rounded half to even, up", lambda x, y: x + y, (1 + 2.0**-23, 2.0**-24), 1 + 2.0**-22),
+    ("opposite numbers", lambda x, y: x + y, (-1, 1), 0.0),
+    ("zeros of one sign", lambda x, y: x + y, (-0.0, -0.0), -0.0),
+    ("a difference of zeros", lambda x, y: x - y, (-0.0, 0.0), -0.0),
+    ("overflow", lambda x, y: x + y, (LARGEST, LARGEST), INF),
+    ("a subnormal product", lambda x, y: x * y, (2.0**-100, 2.0**-49), LEAST),
+    ("a product that is half of the least number", lambda x, y: x * y, (2.0**-100, 2.0**-50), 0),
+    ("a quotient by zero", lambda x, y: x / y, (-1, 0.0), -INF),
+    ("a quotient is no product with the reciprocal", lambda x, y: x / y, (5, 3), np.float32(5) / np.float32(3)),
+    ("the negative of zero", lambda x: -x, (0.0,), -0.0),
+    ("the magnitude of -0", abs, (-0.0,), 0.0),
+    ("a square root", square_root, (2,), np.sqrt(np.float32(2))),
+    ("the square root of -0", square_root, (-0.0,), -0.0),
+    ("floor", floor, (-0.5,), -1),
+    ("ceiling keeps the sign", ceiling, (-0.5,), -0.0),
+    ("truncation keeps the sign", lambda x: unary("truncate", x), (-0.9,), -0.0),
+    ("half to even", round_half_even, (2.5,), 2),
+    ("half to even of a negative number", round_half_even, (-0.5,), -0.0),
+    ("an infinity is no number to round", floor, (-INF,), -INF),
+    ("a choice keeps bits", lambda x, y: select(x < y, x, y), (-0.0, 0.0), 0.0),
+    ("of two zeros the second is the smaller one", smaller, (-0.0, 0.0), 0.0),
+    ("of two zeros the second is the larger one", larger, (0.0, -0.0), -0.0),
+    ("of a NaN and a number the second", smaller, (NAN, 3), 3),
+    ("of two numbers of Python", lambda x: select(is_nan(x), 1, 2), (NAN,), 1),
+    ("the bits of a float32", lambda x: from_bits(bits(x) ^ 0x80000000), (1.5,), -1.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("definition", "numbers", "right"), [case[1:] for case in FLOATS], ids=[c[0] for c in FLOATS])
+def test_an_operation_on_float32(definition: Any, numbers: tuple[float, ...], right: float) -> None:
+    assert_bits(value(definition, *numbers), right)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        lambda x: x < 1,
+        lambda x: x <= 1,
+        lambda x: x > 1,
+        lambda x: x >= 1,
+        lambda x: equal(x, x),
+        lambda x: (x < INF) | (x >= INF),
+    ],
+)
+def test_a_comparison_with_nan_is_false(definition: Any) -> None:
+    assert not value(definition, NAN)
+
+
+@pytest.mark.parametrize("definition", [lambda x: x - x, lambda x: x * 0, lambda x: x / x])
+def test_invalid_operations_of_infinities_give_nan(definition: Any) -> None:
+    assert np.isnan(value(definition, INF))
+
+
+def test_zeros_are_equal_and_nan_is_recognised_by_its_bits() -> None:
+    assert value(equal, -0.0, 0.0)
+    assert value(is_nan, NAN)
+    assert not value(is_nan, INF)
+
+
+@pytest.mark.parametrize(
+    ("definition", "number", "right"),
+    [
+        (lambda x: x + 1, 0xFFFFFFFF, 0),
+        (lambda x: x - 1, 0, 0xFFFFFFFF),
+        (lambda x: x * 0x10001, 0x10000, 0x10000),
+        (lambda x: x >> 31, 0x80000000, 1),
+        (lambda x: x << 31, 3, 0x80000000),
+        (lambda x: (x & 6) | 8, 5, 12),
+        (lambda x: x ^ 0xFFFFFFFF, 5, 0xFFFFFFFA),
+        (lambda x: select(x > 0x7FFFFFFF, x, literal(7, UINT32)), 0x80000000, 0x80000000),
+    ],
+)
+def test_an_operation_on_uint32_is_modulo_2_32(definition: Any, number: int, right: int) -> None:
+    assert_bits(value(definition, number, dtype=np.uint32), right)
+
+
+def _decides(x: Expression) -> Expression:
+    return x if x < 1 else -x
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        (lambda x: x + bits(x), "an operation of float32 and uint32"),
+        (lambda x: x & x, "and of float32"),
+        (lambda x: bits(x) / bits(x), "divide of uint32"),
+        (lambda x: bits(x) << bits(x), "shift_left by a computed number"),
+        (lambda x: bits(x) << 32, "shift_left by a computed number"),
+        (lambda x: bits(x) + 0.5, "0.5 as uint32"),
+        (lambda x: square_root(bits(x)), "uint32 in the place of float32"),
+        (lambda x: select(x, x, x), "float32 in the place of bool"),
+        (lambda x: (x < 1) + (x < 2), "add of bool"),
+        (_decides, "a decision of Python about a value"),
+    ],
+)
+def test_a_broken_rule_is_an_error_that_names_the_line(definition: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"test_expression\.py:\d+, .*: {re.escape(message)}"):
+        definition(argument("x"))
+
+
+def test_a_shared_value_is_computed_once_and_written_once() -> None:
+    x = argument("x")
+    square = named("square", x * x)
+    root = square + square
+    assert len(ordered(root)) == 3
+    assert list(printing.statements(root)) == [("square", "x * x"), ("y", "square + square")]
+
+
+def test_text_has_the_brackets_of_the_order() -> None:
+    x = argument("x")
+    assert printing.inline(x - (x - 1)) == "x - (x - 1.0)"
+    assert printing.inline((x * x) * -x) == "x * x * (-x)"
+    assert printing.inline(x * (x * x)) == "x * (x * x)"
+    assert printing.inline((x + 1) / (x - 0.1)) == "(x + 1.0) / (x - 0.1)"
+
+
+def test_a_call_is_the_definition_of_its_function() -> None:
+    x = argument("x")
+
+    @function(np.square, ulp=0.5)
+    def square(a: Expression) -> Expression:
+        return a * a
+
+    root = square(x + 1) + square(x)
+    assert [called.name for called in calls(root)] == ["square"]
+    assert printing.inline(root) == "square(x + 1.0) + square(x)"
+    assert printing.inline(expanded(root)) == "(x + 1.0) * (x + 1.0) + x * x"
+    assert value(lambda x: square(x + 1) + square(x), 2) == 13
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "low", "high"),
+    [
+        ("exponential", 0.78, -104, 88),
+        ("exponential_minus_one", 0.92, -30, 0),
+        ("hyperbolic_tangent", 1.35, -12, 12),
+        ("logistic", 1.68, -104, 20),
+        ("logarithm", 0.9, 0, 10),
+        ("logarithm_of_one_plus", 1.3, 0, 1),
+        ("error_function", 1.6, -4.2, 4.2),
+    ],
+)
+def test_a_function_is_within_its_stated_distance(name: str, limit: float, low: float, high: float) -> None:
+    definition = getattr(functions, name)
+    assert definition.ulp == limit
+    x = np.random.default_rng(2).uniform(low, high, 1 << 19).astype(np.float32)
+    exact = definition.real(x.astype(np.float64))
+    ulp = 2.0 ** np.maximum(np.frexp(exact)[1] - 24, -149)
+    errors = np.abs(Evaluation(definition.root)({"x": x}) - exact) / ulp
+    assert limit * 0.7 < errors.max() <= limit
+
+
+@pytest.mark.parametrize(
+    ("definition", "low", "high", "least", "most"),
+    [
+        (lambda x: x * x, -2, 3, -6, 9),
+        (lambda x: select(x < 0, 0, x), -2, 3, 0, 3),
+        (lambda x: smaller(larger(x, -1), 1), -5, 0.5, -1, 0.5),
+        (abs, -2, 1, 0, 2),
+        (lambda x: 1 / x, -1, 1, -INF, INF),
+        (lambda x: x / (1 + abs(x)), -1, 3, -1, 3),
+        (floor, -0.5, 2.5, -1, 2),
+        (square_root, 0, 4, 0, 2),
+    ],
+)
+def test_bounds_are_results_at_the_ends(definition: Any, low: float, high: float, least: float, most: float) -> None:
+    x = argument("x")
+    found = interval(definition(x), {"x": Interval.between(np.float32([low]), np.float32([high]))})
+    assert (found.low[0], found.high[0], found.nan[0]) == (least, most, False)
+
+
+@pytest.mark.parametrize(
+    ("definition", "low", "high"),
+    [
+        (lambda x: x - x, -INF, INF),
+        (lambda x: x * 0, 0, INF),
+        (lambda x: x / x, -1, 1),
+        (square_root, -1, 1),
+        (lambda x: floor(x) * (x - x), 0, INF),
+    ],
+)
+def test_a_possible_nan_is_known(definition: Any, low: float, high: float) -> None:
+    x = argument("x")
+    found = interval(definition(x), {"x": Interval.between(np.float32([low]), np.float32([high]))})
+    assert found.nan[0]
+
+
+@pytest.mark.parametrize("name", ["hard", "rounded", "quotient", "called"])
+def test_every_operation_has_faults_that_change_values(name: str) -> None:
+    x = argument("x")
+    root = {
+        "hard": smaller(larger(x * np.float32(1 / 6) + 0.5, 0), 1),
+        "rounded": round_half_even(x * 3.5),
+        "quotient": (x - 1) / (2 + abs(x)),
+        "called": 1 - functions.exponential(-x),
+    }[name]
+    samples = np.random.default_rng(1).choice(np.float32([-9, -3, -1, -0.6, 0, 0.2, 1, 3, 5, 2 / 7]), 4000)
+    right = Evaluation(root)({"x": samples})
+    wrong = {cause: Evaluation(mutant)({"x": samples}) for cause, mutant in mutations.mutants(root)}
+    operations = {place.operation for place in ordered(root)} - {"literal"}
+    assert len(wrong) >= len(operations)
+    different = [cause for cause, output in wrong.items() if output.tobytes() != right.tobytes()]
+    assert len(different) >= 0.7 * len(wrong), set(wrong) - set(different)
+
+
+def test_the_page_lists_every_operation_of_the_language() -> None:
+    text = (ROOT / "docs" / "definitions.md").read_text()
+    for word in ("square_root", "floor", "ceiling", "truncate", "round_half_even", "is_nan", "from_bits", "select"):
+        assert f"{word}(" in text or f'"{word}"' in text
