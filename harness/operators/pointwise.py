@@ -50,7 +50,7 @@ class Pointwise(Function):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if not hasattr(cls, "ONNX"):  # a family of operators
+        if not hasattr(cls, "value"):  # a family of operators
             return
         x = argument("x")
         cls.definition = cls.value(x, **{name: argument(name) for name in cls.defaults})
@@ -63,7 +63,7 @@ class Pointwise(Function):
     @classmethod
     def _fragment(cls) -> Fragment:
         name = f"{cls.__name__.lower()}_float32"
-        comment = f"ONNX {cls.ONNX[0][1]}: IEEE float32 operations in this order."
+        comment = f"ONNX {cls.__name__}: IEEE float32 operations in this order."
         attributes = dict.fromkeys(cls.defaults, "scalar")
         names = [function.name for function in calls(cls.definition)]
         names += [printing.NAMES.get(node.operation, "") for node in ordered(cls.definition)]

@@ -10,7 +10,7 @@ import fnmatch
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from harness.targets import bundle, codegen
 from tests.support import codes, float_images, images
 from tests.support.builders import random_network
 from tests.support.decide.hybrids import small
+from tests.support.functions import every_definition
 from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import of_variant
 from tests.support.programs.chains import Node, chain, quantize
@@ -43,7 +44,7 @@ FOUND = re.compile(r"(.+):(\d+):misra-c2012-(\d+\.\d+)")
 LONGEST_S = 1500.0
 FIRST = 4
 """Statements in a row that are checked of those that differ in their numbers only."""
-NETWORKS = ("dense", "codes", "images", "floats", "functions", "hybrid", "streams")
+NETWORKS = ("dense", "codes", "images", "floats", "functions", "definitions", "hybrid", "streams")
 FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
 
@@ -92,11 +93,14 @@ def network(name: str) -> Network:
         codes_of = {"scale": np.float32(0.1), "zero_point": np.uint8(7)}
         chained = [quantize(0.1, 7, "uint8"), Node("DequantizeLinear", codes_of), *map(Node, FUNCTIONS)]
         return chain([*chained, Node("ArgMin", attributes={"axis": 1})], ("int64", 1), 6)
-    if name == "hybrid":
-        return small().network
-    if name == "streams":
-        return stream(small_stream(), 2).network
-    return images.every_operator("int8") if name == "images" else float_images.every_operator()
+    networks: dict[str, Callable[[], Network]] = {
+        "definitions": lambda: every_definition(6),
+        "hybrid": lambda: small().network,
+        "streams": lambda: stream(small_stream(), 2).network,
+        "images": lambda: images.every_operator("int8"),
+        "floats": float_images.every_operator,
+    }
+    return networks[name]()
 
 
 def write(of: Network, target: str, host: Profile, folder: Path) -> None:

@@ -41,7 +41,8 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "int8": lambda: images.every_operator("int8", *MOVES),
     "windows": lambda: float_images.every_operator(*OF_WINDOWS.split(), "dilated", "most", "peak", "wider"),
 }
-CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in ("images", "functions", "definitions", "terms", "int8")]
+IN_BOTH = ("images", "functions", "definitions", "terms", "int8")
+CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in IN_BOTH]
 IN_TEST = [pytest.param(*case, marks=() if case == (FUSED, "images") else pytest.mark.campaign) for case in CASES]
 """The interpreter, which takes less time, has the others in `make test`."""
 

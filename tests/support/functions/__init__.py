@@ -101,7 +101,8 @@ def every_definition(width: int = WIDTH) -> Network:
         name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
     )
     nodes = [helper.make_node(name, ["x"], [name.lower()], name=name.lower()) for name in names]
-    outputs = {name.lower(): ("float32", width) for name in names}
+    nodes.append(helper.make_node("Gelu", ["x"], ["gelu_tanh"], name="gelu_tanh", approximate="tanh"))
+    outputs = {node.output[0]: ("float32", width) for node in nodes}
     return parse(make_model(nodes, {}, outputs, width=width).SerializeToString(), "definitions")
 
 

@@ -22,14 +22,16 @@ from harness.targets.iree.compiler import DEVICE, FEATURES, ORDER, STATIC, Proce
 from harness.targets.iree.module import module_text, symbol
 from harness.targets.iree.objects import Object
 from tests.support import images
-from tests.support.every_operator import NETWORKS
+from tests.support.every_operator import NETWORKS as OF_EVERY_TARGET
+from tests.support.functions import every_definition
 from tests.support.mlir import SMALL, computed, text_of
 from tests.support.programs.board_program import uniform_vectors
 from tests.support.programs.convolutions import random_convolutions
 
 compiler = pytest.importorskip("iree.compiler", reason="the extra iree is not installed")
 
-AT_ONCE = ("codes int8", "images uint8", "terms")
+AT_ONCE = ("codes int8", "images uint8", "terms", "definitions")
+NETWORKS = {**OF_EVERY_TARGET, "definitions": every_definition}
 MODELS = sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
 KINDS = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")]
 
