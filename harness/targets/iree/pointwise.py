@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression, expanded, ordered
 from harness.operators.pointwise import Pointwise
-from harness.targets.iree.function import Block, Scalar
-from harness.targets.iree.function_of_number import FunctionLowering
+from harness.targets.iree.builder import Block, Scalar
+from harness.targets.iree.function import FunctionLowering
 
 PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
 FLOATS = {
