@@ -211,8 +211,8 @@ class _Reader:
         return name
 
     def add(self, name: str, values: Array) -> str:
-        """Add a constant and return its name."""
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        """Add a constant, of the shape that it has, and return its name."""
+        self.initializers.append(numpy_helper.from_array(np.asarray(values, order="C"), name))
         return name
 
     def quantisation(self, name: str, scales: Scales, dtype: np.dtype[Any], role: str = "") -> list[str]:
