@@ -60,7 +60,7 @@ class Defect(enum.Enum):
 REMEDIES = {
     Defect.NONE: "",
     Defect.SATURATION: "leave --no-x64-quant-precision out, use a machine with VNNI, or quantise all activations to "
-    "uint8, the weights to uint8, or the weights to -64 to 63",
+    "uint8, the weights to uint8, or the weights to -64 to 64",
     Defect.RAGGED_COLUMNS: "install another ONNX Runtime than 1.21 to 1.24, or mask amx_int8 from the processor "
     "of a virtual machine",
     Defect.UNKNOWN: "the reference cannot be trusted here: use another machine or another version of ONNX Runtime, and "

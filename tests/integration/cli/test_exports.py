@@ -1,0 +1,169 @@
+"""`harness models import` and `harness run` of what PyTorch, tf2onnx, scikit-learn and ONNX Runtime export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import onnx
+import pytest
+from _pytest.mark import ParameterSet
+
+from harness.core.errors import RequestError
+from harness.core.installation import ROOT
+from harness.model import load
+from tests.support import exports
+from tests.support.cli.command import User
+
+QUANTISED = [
+    *(("lenet_flatten", mode) for mode in exports.MODES),
+    *((name, "qdq_u8s8") for name in ("mlp", "resnet", "mobilenet_v3", "unet", "batch_norm_first", "shufflenet")),
+    *((name, "qop_u8u8") for name in ("mobilenet_v2", "densenet", "squeezenet", "tcn", "inception", "efficientnet")),
+    *((name, "qdq_s8s8_per_channel") for name in ("keyword", "cnn_1d", "unet_resize", "mobilenet_v2")),
+]
+EXPORTS = [*exports.NAMES, *(f"{name}/{mode}" for name, mode in QUANTISED)]
+REFUSED: Mapping[str, str] = {
+    "sklearn/linear": "ai.onnx.ml.LinearRegressor",
+    "sklearn/logistic": "ai.onnx.ml.LinearClassifier",
+    "sklearn/minmax_mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
+    "sklearn/mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
+    "tf2onnx/upsample_11": "Tile",
+    "torch_dynamo/attention": "perm is [1, 0, 2]",
+    "torch_dynamo/gap_cnn": "LogSoftmax",
+    "torch_dynamo/lstm": "LSTM",
+    "torch_dynamo/mlp_gelu": "Gelu",
+    "torch_dynamo/two_inputs": "2 inputs",
+    "torch_legacy/gap_cnn": "LogSoftmax",
+}
+"""Exports that are refused, and the operator, or the number of inputs, that the message names."""
+NOT_YET = {
+    "batch_norm_first/qdq_u8s8",
+    "efficientnet/qop_u8u8",
+    "mobilenet_v3/qdq_u8s8",
+    "shufflenet/qdq_u8s8",
+    "tf2onnx/cnn1d_9",
+    "tf2onnx/cnn_11",
+    "tf2onnx/cnn_15",
+    "tf2onnx/cnn_9",
+    "tf2onnx/concat_11",
+    "tf2onnx/mobilenet_9",
+    "tf2onnx/resnet_11",
+    "tf2onnx/resnet_15",
+    "tf2onnx/se_11",
+    "tf2onnx/se_9",
+    "torch_dynamo/batch_norm_first",
+    "torch_dynamo/cnn_1d",
+    "torch_dynamo/efficientnet",
+    "torch_dynamo/inception",
+    "torch_dynamo/lenet_flatten",
+    "torch_dynamo/lenet_size",
+    "torch_dynamo/mixer",
+    "torch_dynamo/mlp_relu6",
+    "torch_dynamo/mlp_residual",
+    "torch_dynamo/mlp_silu",
+    "torch_dynamo/mobilenet_v2",
+    "torch_dynamo/mobilenet_v3",
+    "torch_dynamo/normalised",
+    "torch_dynamo/pads",
+    "torch_dynamo/prelu_elu",
+    "torch_dynamo/resnet",
+    "torch_dynamo/shufflenet",
+    "torch_dynamo/squeezenet",
+    "torch_dynamo/tcn",
+    "torch_dynamo/vgg",
+    "torch_dynamo/yolo",
+    "torch_legacy/efficientnet",
+    "torch_legacy/lenet_size",
+    "torch_legacy/mixer",
+    "torch_legacy/mlp_relu6",
+    "torch_legacy/mlp_residual",
+    "torch_legacy/mlp_silu",
+    "torch_legacy/mobilenet_v3",
+    "torch_legacy/pads",
+    "torch_legacy/shufflenet",
+    "torch_legacy/tcn",
+    "torch_legacy/wavenet",
+    "torch_legacy/yolo",
+    "unet/qdq_u8s8",
+}
+"""Exports that normalisation at import, products of finite values and further quantised forms are to admit."""
+IN_EVERY_SESSION = {
+    "sklearn/mlp_regressor",
+    "tf2onnx/mobilenet_11",
+    "tf2onnx/separable_11",
+    "torch_dynamo/densenet",
+    "torch_dynamo/lenet_view",
+    "torch_dynamo/tcn",
+    "torch_legacy/mobilenet_v2",
+    "torch_legacy/unet",
+    "lenet_flatten/qdq_u8s8_reduced",
+    "resnet/qdq_u8s8",
+    "tcn/qop_u8u8",
+    "keyword/qdq_s8s8_per_channel",
+}
+"""Exports that `make test` also runs: a program of each is compiled."""
+
+
+def marked(names: Iterable[str], *, campaigns: bool = False) -> list[ParameterSet]:
+    """Parameters: those of NOT_YET may fail; `campaigns` run those that are not IN_EVERY_SESSION."""
+    cases = []
+    for name in names:
+        marks = [pytest.mark.xfail(strict=False, reason="not yet imported")] if name in NOT_YET else []
+        if campaigns and name not in IN_EVERY_SESSION:
+            marks.append(pytest.mark.campaign)
+        cases.append(pytest.param(name, marks=marks))
+    return cases
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
+    """A lab whose host compiles without optimisations: that takes most of the time of a run of a small network."""
+    folder = tmp_path_factory.mktemp("exports")
+    boards = folder / "boards.yaml"
+    boards.write_text((ROOT / "boards.yaml").read_text().replace("[-O3, -march=native]", "[-O0]"))
+    return User(folder, cache, boards)
+
+
+def write(name: str, path: Path) -> None:
+    """Write an export, or the quantised form of one."""
+    exporter, _, mode = name.partition("/")
+    if mode in exports.MODES:
+        exports.write_quantised(f"torch_legacy/{exporter}", mode, path)
+    else:
+        onnx.save(exports.model(name), path)
+
+
+def imported(user: User, name: str) -> Path:
+    """Return the file that `harness models import` makes of an export; raise RequestError if it refuses."""
+    path = user.folder / f"{name.replace('/', '-')}.onnx"
+    if not path.exists():
+        write(name, path)
+    new = path.with_suffix(".imported.onnx")
+    user.here("models", "import", str(path), "-o", str(new), "--force")
+    return new
+
+
+@pytest.mark.parametrize("name", marked(name for name in EXPORTS if name not in REFUSED))
+def test_an_export_is_imported(user: User, name: str) -> None:
+    network = load(imported(user, name))
+    assert network.layers
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_export_is_refused_for_the_stated_reason(user: User, name: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        imported(user, name)
+    assert REFUSED[name] in refused.value.message + refused.value.hint
+
+
+def test_nine_of_ten_exports_are_imported() -> None:
+    assert len(EXPORTS) >= 60
+    assert len(REFUSED) <= len(EXPORTS) / 10
+
+
+@pytest.mark.parametrize("name", marked((name for name in EXPORTS if name not in REFUSED), campaigns=True))
+def test_an_imported_export_runs_identical(user: User, name: str) -> None:
+    new = imported(user, name)
+    ran = user.harness("run", "--board", "host", "--model", str(new), "--vectors", "5", "--trace", "0", "--json")
+    assert ran.document["verdict"] == "identical", ran.err
+    assert ran.code == 0
