@@ -22,6 +22,10 @@ LAB_VARIABLE = "HARNESS_LAB"
 COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - locks/folder.py: what others write there is not trusted
 
 
+READABLE = (".onnx", ".tflite")
+"""Suffixes of the files that `models analyse` and `models view` read."""
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The folders of one user; `cache` holds bundles, packages and keys and may be removed at any time.

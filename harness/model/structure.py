@@ -24,6 +24,7 @@ from onnx.checker import ValidationError
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.graph import decode, read_file
+from harness.model.importer.tflite import as_onnx
 from harness.operators.node import domain_of, element_type
 
 MOST_NODES = 20_000
@@ -127,14 +128,15 @@ class Structure:
 
 
 def read(path: Path) -> Structure:
-    """Return the structure of an ONNX file; RequestError if it is none, or has more than MOST_NODES nodes."""
-    onnx_bytes = read_file(path)
+    """Return the structure of an ONNX or TFLite file; RequestError if it is none, or has more than MOST_NODES nodes."""
+    content = read_file(path)
+    onnx_bytes = as_onnx(content, path)
     model = decode(onnx_bytes, path.stem)
     graphs = _Reader(model, path.parent).graphs
     if (count := sum(len(graph.vertices) for graph in graphs)) > MOST_NODES:
         raise RequestError(f"model {path.stem!r} has {count:,} nodes", f"at most {MOST_NODES:,} are shown")
-    sha256 = hashlib.sha256(onnx_bytes).hexdigest()
-    properties = (("File", path.name), ("Size", f"{len(onnx_bytes):,} bytes"), ("SHA-256", sha256), *_properties(model))
+    sha256 = hashlib.sha256(content).hexdigest()
+    properties = (("File", path.name), ("Size", f"{len(content):,} bytes"), ("SHA-256", sha256), *_properties(model))
     return Structure(path.stem, tuple(graphs), properties, sha256, onnx_bytes)
 
 

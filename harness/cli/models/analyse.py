@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from harness.boards.workspace import Workspace
+from harness.boards.workspace import READABLE, Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace, seed
 from harness.cli.models.show import plain_table
@@ -42,7 +42,7 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 def command(
     space: Workspace, /, as_json: bool, model: str, facts: tuple[str, ...], whole: bool, vectors: int, seed: int
 ) -> int:
-    """Analyse MODEL, a name under models/ or an ONNX file, before it runs: types, shapes, values, ranges, findings.
+    """Analyse MODEL, a name, an ONNX or a TFLite file, before it runs: types, shapes, values, ranges, findings.
 
     It need not be a model that harness can run.  Exit code 2 for a contradiction: no tensor has such a type or shape.
     """
@@ -52,10 +52,12 @@ def command(
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
+    from harness.model.importer.tflite import as_onnx
     from harness.reference.stimuli import random_stream
 
-    console, file = Console.open(as_json=as_json), space.model_file(model)
-    onnx_bytes = read_file(file)
+    console, file = Console.open(as_json=as_json), space.model_file(model, READABLE)
+    content = read_file(file)
+    onnx_bytes = as_onnx(content, file)
     graph = decode(onnx_bytes, file.stem)
     hints = [parse_hint(each, graph) for each in facts]
 
@@ -71,7 +73,7 @@ def command(
     if analysis.layers:
         console.show(Text(), _ranges(analysis), Text())
     console.show(*map(_line, analysis.findings), Text(_summary(analysis)))
-    request = {"model": file.stem, "file": str(file), "sha256": hashlib.sha256(onnx_bytes).hexdigest()}
+    request = {"model": file.stem, "file": str(file), "sha256": hashlib.sha256(content).hexdigest()}
     console.document(of_analysis(analysis, request | {"hints": facts, "vectors": vectors, "seed": seed}).to_json())
     if analysis.is_contradictory:
         return EXIT_REQUEST

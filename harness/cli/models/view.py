@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from harness.boards.workspace import Workspace, write_whole
+from harness.boards.workspace import READABLE, Workspace, write_whole
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.cli.open import launch
@@ -70,7 +70,7 @@ def command(
     from harness.report import viewer
 
     begun_s, console = time.monotonic(), Console.open(as_json=as_json)
-    file = space.model_file(model)
+    file = space.model_file(model, READABLE)
     path = output or Path(f"{file.stem}.html")
     if path.suffix.lower() not in {".html", ".htm"}:
         raise RequestError(f"--output {path}: a page is written to a file that ends in .html", "give such a file")

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.model.tflite.file import OperatorCall, Scales, TensorValue, TfliteFile
+from harness.model.tflite.file import OperatorCall, Scales, TensorValue, TfliteFile, decode
 
 OPSET, IR_VERSION = 21, 10
 MICROSOFT = "com.microsoft"
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3  # ActivationFunctionType
 SAME = 0  # Padding
 IMAGE_AXES = 4
+TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # orders of axes that move the channels of an image
 CODES = (np.dtype(np.int8), np.dtype(np.uint8))
-FLOAT = np.dtype(np.float32)
+FLOAT, INT16 = np.dtype(np.float32), np.dtype(np.int16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,46 @@ class Imported:
 
 def bring_in(file: TfliteFile, name: str) -> Imported:
     """Return the model; raise RequestError for an operator without an ONNX form here, with its place and the reason."""
-    return _Reader(_with_quantisers(file), name).model()
+    return _Reader(_without_shapes(_with_constants(_with_quantisers(file))), name).model()
+
+
+def as_onnx(content: bytes, path: Path) -> bytes:
+    """Return the bytes of an ONNX file, or the ONNX form of a TFLite file; RequestError if it has none."""
+    if path.suffix != ".tflite":
+        return content
+    return bytes(bring_in(decode(content, str(path)), path.stem).model.SerializeToString())
+
+
+def _with_constants(file: TfliteFile) -> TfliteFile:
+    """Return the file with the float32 values of DEQUANTIZE of constants, which LiteRT computes in the same way."""
+    tensors, calls = list(file.tensors), []
+    for call in file.operators:
+        source = file.tensors[call.inputs[0]] if call.name == "DEQUANTIZE" else None
+        if source is None or source.values is None:
+            calls.append(call)
+            continue
+        values, scales = source.values.astype(np.float32), source.scales
+        if scales is not None:
+            along = [1] * values.ndim
+            along[scales.axis] = -1
+            steps = scales.scale.reshape(along) if len(scales.scale) > 1 else scales.scale[0]
+            values = (values - np.float32(scales.zero_point)) * steps
+        [output] = call.outputs
+        tensors[output] = replace(tensors[output], values=values)
+    return replace(file, tensors=tuple(tensors), operators=tuple(calls))
+
+
+def _without_shapes(file: TfliteFile) -> TfliteFile:
+    """Return the file without SHAPE and what is computed from shapes alone: a RESHAPE states its output's shape."""
+    shapes: set[int] = set()
+    calls = []
+    for call in file.operators:
+        variables = [number for number in call.inputs if number >= 0 and file.tensors[number].values is None]
+        if call.name == "SHAPE" or (variables and shapes.issuperset(variables)):
+            shapes |= set(call.outputs)
+        else:
+            calls.append(call)
+    return replace(file, operators=tuple(calls))
 
 
 def _with_quantisers(file: TfliteFile) -> TfliteFile:
@@ -115,8 +156,6 @@ class _Reader:
     names: dict[int, str] = field(default_factory=dict)
     images: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-    softmax: set[int] = field(default_factory=set)
-    """Outputs of SOFTMAX of codes, which are float32 in the model."""
 
     def model(self) -> Imported:
         """Return the model of all operators."""
@@ -147,7 +186,7 @@ class _Reader:
     def _output(self, number: int) -> onnx.ValueInfoProto:
         tensor, name = self.file.tensors[number], self.names[number]
         kind = TensorProto.INT64 if tensor.dtype.kind == "i" and tensor.dtype not in CODES else TensorProto.FLOAT
-        if tensor.dtype in CODES and number not in self.softmax:
+        if tensor.dtype in CODES:
             if tensor.scales is None:
                 raise RequestError(f"output {tensor.name!r} has codes without a scale", "a quantised file with scales")
             name = self.node(
@@ -172,6 +211,8 @@ class _Reader:
             raise RequestError(f"operator {place} ({call.name}) has {len(call.outputs)} outputs", "one is supported")
         inputs = tuple(self.file.tensors[number] for number in call.inputs if number >= 0)
         at = _Call(place, call, inputs, self.file.tensors[call.outputs[0]])
+        if INT16 in (at.output.dtype, *(tensor.dtype for tensor in inputs)):
+            raise at.refusal("its activations are int16 codes", "convert it with int8 activations and weights")
         read = READERS.get(call.name)
         if read is None:
             raise at.refusal("it has no ONNX form here", f"operators that have one: {', '.join(sorted(READERS))}")
@@ -224,6 +265,11 @@ class _Reader:
             self.add(f"{name}{role}_zero_point", zero_points),
         ]
 
+    def both_quantisations(self, at: _Call, name: str) -> list[str]:
+        """Add scale and zero point of the first input and of the output."""
+        ends = ((at.inputs[0], "_x"), (at.output, "_y"))
+        return [part for end, role in ends for part in self.quantisation(name, at.scales(end), end.dtype, role)]
+
     def quantised(self, value: str, scales: Scales, dtype: np.dtype[Any], name: str) -> str:
         """Add QuantizeLinear."""
         return self.node("QuantizeLinear", [value, *self.quantisation(name, scales, dtype)], name)
@@ -244,7 +290,7 @@ class _Reader:
         _, height, width, channels = self.file.tensors[number].shape
         if height * width == 1 or channels == 1:
             return self.names[number]
-        return self.node("Transpose", [self.names[number]], f"{self.new_name(at)}_order", perm=[0, 2, 3, 1])
+        return self.node("Transpose", [self.names[number]], f"{self.new_name(at)}_order", perm=TO_LAST)
 
     def constant(self, at: _Call, position: int) -> Array | None:
         """Return the values of a constant input; None if it is left out."""
@@ -374,7 +420,7 @@ def _operand(reader: _Reader, at: _Call, position: int) -> str:
         raise at.refusal(f"input {position} is left out", "two operands")
     if any(number in reader.images for number in at.call.inputs) and values.ndim > 0 and values.size > 1:
         axes = values.reshape((1,) * (IMAGE_AXES - values.ndim) + values.shape)
-        values = axes.transpose(0, 3, 1, 2)
+        values = axes.transpose(TO_FIRST)
     return reader.add(f"{reader.new_name(at)}_term_{position}", values)
 
 
@@ -389,10 +435,7 @@ def _pool(reader: _Reader, at: _Call) -> str:
     x = reader.value(at, 0)
     if largest or at.output.dtype == FLOAT:
         return reader.node("MaxPool" if largest else "AveragePool", [x], name, **attributes)
-    both = (
-        *reader.quantisation(name, at.scales(at.inputs[0]), at.inputs[0].dtype, "_x"),
-        *reader.quantisation(name, at.scales(at.output), at.output.dtype, "_y"),
-    )
+    both = reader.both_quantisations(at, name)
     if kernel == list(at.inputs[0].shape[1:3]):
         return reader.node("QLinearGlobalAveragePool", [x, *both], name, MICROSOFT, channels_last=0)
     return reader.node("QLinearAveragePool", [x, *both], name, MICROSOFT, **attributes)
@@ -410,10 +453,7 @@ def _mean(reader: _Reader, at: _Call) -> str:
     if at.output.dtype == FLOAT:
         reader.node("GlobalAveragePool", [x], made)
     else:
-        both = (
-            *reader.quantisation(name, at.scales(at.inputs[0]), at.inputs[0].dtype, "_x"),
-            *reader.quantisation(name, at.scales(at.output), at.output.dtype, "_y"),
-        )
+        both = reader.both_quantisations(at, name)
         reader.node("QLinearGlobalAveragePool", [x, *both], made, MICROSOFT, channels_last=0)
     return made if kept else reader.node("Flatten", [made], name)
 
@@ -426,11 +466,11 @@ def _reshape(reader: _Reader, at: _Call) -> str:
         made = reader.node(
             "Reshape", [reader.value(at, 0), reader.add(f"{name}_shape", np.array(flat))], f"{name}_last"
         )
-        return reader.node("Transpose", [made], name, perm=[0, 3, 1, 2])
+        return reader.node("Transpose", [made], name, perm=TO_FIRST)
     x = reader.value(at, 0, image=False)
     asked = reader.add(f"{name}_shape", np.array([0, *shape[1:]], np.int64))
     made = reader.node("Reshape", [x, asked], name if len(shape) != IMAGE_AXES else f"{name}_last")
-    return made if len(shape) != IMAGE_AXES else reader.node("Transpose", [made], name, perm=[0, 3, 1, 2])
+    return made if len(shape) != IMAGE_AXES else reader.node("Transpose", [made], name, perm=TO_FIRST)
 
 
 def _softmax(reader: _Reader, at: _Call) -> str:
@@ -440,14 +480,8 @@ def _softmax(reader: _Reader, at: _Call) -> str:
     axis = 1 if at.call.inputs[0] in reader.images else -1
     if at.output.dtype == FLOAT:
         return reader.node("Softmax", [x], name, axis=axis)
-    number = at.call.outputs[0]
-    scales = reader.quantisation(name, at.scales(at.inputs[0]), at.inputs[0].dtype, "_x")
-    real = reader.node("DequantizeLinear", [x, *scales], f"{name}_scores")
-    if any(number in other.inputs for other in reader.file.operators):
-        raise at.refusal("it writes codes that others read", "a SOFTMAX at the end")
-    reader.softmax.add(number)
-    reader.notes.append(f"SOFTMAX of codes ({name}) becomes DequantizeLinear and Softmax of float32")
-    return reader.node("Softmax", [real], name, axis=axis)
+    scales = reader.both_quantisations(at, name)
+    return reader.node("QLinearSoftmax", [x, *scales], name, MICROSOFT, axis=axis, opset=OPSET)
 
 
 def _quantize(reader: _Reader, at: _Call) -> str:
@@ -464,13 +498,29 @@ def _dequantize(reader: _Reader, at: _Call) -> str:
     return reader.node("DequantizeLinear", [reader.value(at, 0), *scales], name)
 
 
-def _float_function(operator: str, **attributes: Any) -> Callable[[_Reader, _Call], str]:
+def _function(operator: str, quantised: str | None = None, **names: str) -> Callable[[_Reader, _Call], str]:
+    """Return the reader of a function of each value; `names` are those of its options by the ONNX attribute."""
+
     def read(reader: _Reader, at: _Call) -> str:
-        if at.output.dtype != FLOAT:
-            raise at.refusal(f"it reads {at.output.dtype} codes", "float32")
-        return reader.node(operator, [reader.value(at, 0)], reader.new_name(at), **attributes)
+        attributes: dict[str, Any] = {attribute: float(at.option(option)) for attribute, option in names.items()}
+        name, x = reader.new_name(at), reader.value(at, 0)
+        if at.output.dtype == FLOAT:
+            return reader.node(operator, [x], name, **attributes)
+        if quantised is None:
+            raise at.refusal(f"it reads {at.output.dtype} codes", "float32, or LOGISTIC or LEAKY_RELU of codes")
+        return reader.node(quantised, [x, *reader.both_quantisations(at, name)], name, MICROSOFT, **attributes)
 
     return read
+
+
+def _transpose(reader: _Reader, at: _Call) -> str:
+    order = reader.constant(at, 1)
+    axes = [] if order is None else [int(axis) for axis in order.reshape(-1)]
+    if axes[:1] != [0]:
+        raise at.refusal(f"its axes are {axes}", "the axis of the vectors first")
+    if len(axes) == IMAGE_AXES:  # the file has the channels last before and after, the model first
+        axes = [TO_LAST[axes[axis]] for axis in TO_FIRST]
+    return reader.node("Transpose", [reader.value(at, 0)], reader.new_name(at), perm=axes)
 
 
 def _relu(reader: _Reader, at: _Call) -> str:
@@ -482,17 +532,13 @@ def _relu(reader: _Reader, at: _Call) -> str:
     return reader.node("Identity", [made], reader.new_name(at)) if made == x else made
 
 
-def _leaky_relu(reader: _Reader, at: _Call) -> str:
-    return _float_function("LeakyRelu", alpha=float(at.option("alpha")))(reader, at)
-
-
 def _pad(reader: _Reader, at: _Call) -> str:
     name, widths = reader.new_name(at), reader.constant(at, 1)
     if widths is None:
         raise at.refusal("it has no widths", "constant widths")
     pairs = widths.tolist()
     if at.call.inputs[0] in reader.images:
-        pairs = [pairs[axis] for axis in (0, 3, 1, 2)]
+        pairs = [pairs[axis] for axis in TO_FIRST]
     pads = reader.add(f"{name}_pads", np.array(pairs, np.int64).T.reshape(-1))
     dtype = at.output.dtype
     given = reader.constant(at, 2) if at.name == "PADV2" else None
@@ -505,7 +551,7 @@ def _concatenation(reader: _Reader, at: _Call) -> str:
     rank, name = len(at.output.shape), reader.new_name(at)
     axis = at.option("axis") % rank
     if rank == IMAGE_AXES:
-        axis = (0, 2, 3, 1)[axis]
+        axis = TO_LAST[axis]
     values = [reader.value(at, position) for position in range(len(at.inputs))]
     if at.output.dtype not in CODES or all(_alike(at.scales(each), at.scales(at.output)) for each in at.inputs):
         return reader.node("Concat", values, name, axis=axis)
@@ -541,9 +587,11 @@ READERS: Mapping[str, Callable[[_Reader, _Call], str]] = {
     "DEPTHWISE_CONV_2D": _convolution,
     "DEQUANTIZE": _dequantize,
     "DIV": _binary("Div"),
+    "ELU": _function("Elu"),
     "FULLY_CONNECTED": _fully_connected,
-    "LEAKY_RELU": _leaky_relu,
-    "LOGISTIC": _float_function("Sigmoid"),
+    "HARD_SWISH": _function("HardSwish"),
+    "LEAKY_RELU": _function("LeakyRelu", "QLinearLeakyRelu", alpha="alpha"),
+    "LOGISTIC": _function("Sigmoid", "QLinearSigmoid"),
     "MAX_POOL_2D": _pool,
     "MEAN": _mean,
     "MUL": _binary("Mul", "QLinearMul"),
@@ -555,5 +603,6 @@ READERS: Mapping[str, Callable[[_Reader, _Call], str]] = {
     "RESHAPE": _reshape,
     "SOFTMAX": _softmax,
     "SUB": _binary("Sub"),
-    "TANH": _float_function("Tanh"),
+    "TANH": _function("Tanh"),
+    "TRANSPOSE": _transpose,
 }
