@@ -55,6 +55,7 @@ SPECIAL_VALUES = np.array(
 # Vectors per random stream; fewer for wide vectors, a multiple of SPECIAL_PERIOD.
 BLOCK = 4096
 BYTES_AN_INPUT = 16  # two float64 random numbers
+NUMBERS_OF_A_STEP = 4  # of Philox; a block has a multiple of SPECIAL_PERIOD vectors, so of these
 
 # Limits of the search for accumulators half way: activations, blocks of vectors, finds.
 SEARCHED_ACTIVATIONS = 12_000_000
@@ -166,7 +167,7 @@ class _Seeded(Stimuli):
     def chunk(self, start: int, stop: int) -> Vectors:
         stop, size = min(stop, self.count), self._block_size
         first = start // size
-        blocks = [self._block(index) for index in range(first, -(-stop // size))]
+        blocks = [self._block(index, min(size, stop - index * size)) for index in range(first, -(-stop // size))]
         empty = np.empty((0, self.width), np.float32)
         return np.concatenate([empty, *blocks])[start - first * size : stop - first * size]
 
@@ -190,14 +191,16 @@ class _Seeded(Stimuli):
         grids = {VectorKind.INPUT_TIE: self._ties, VectorKind.BOUNDARY: self._boundaries}
         return VectorKind.UNIFORM if kind in grids and not len(grids[kind]) else kind
 
-    def _block(self, block: int) -> Vectors:
-        """Return the vectors of a block, from one stream of float64 numbers."""
+    def _block(self, block: int, rows: int) -> Vectors:
+        """Return the first `rows` vectors of a block, from one stream: the numbers u of all vectors, then those v."""
         box = self._network.box
-        rng = random_stream(self._seed, block)
-        u, v = rng.random((2, self._block_size, self.width))
+        u = random_stream(self._seed, block).random((rows, self.width))
+        later = random_stream(self._seed, block)
+        later.bit_generator.advance(self._block_size * self.width // NUMBERS_OF_A_STEP)  # type: ignore[attr-defined]
+        v = later.random((rows, self.width))
         vectors = _uniform(box, u)
         kinds = (VectorKind.CORNER, VectorKind.BOUNDARY, VectorKind.INPUT_TIE, self._special_kind)
-        corner, boundary, tie, special = map(self._places, kinds)
+        corner, boundary, tie, special = (places[places < rows] for places in map(self._places, kinds))
         vectors[corner] = _corners(box, vectors[corner], v[corner])
         if len(boundary):
             vectors[boundary] = _from_grid(self._boundaries, box, v[boundary], vectors[boundary])
@@ -214,7 +217,9 @@ class _Seeded(Stimuli):
         """Place every vector of the bank once, at the places of ACCUMULATOR_TIE from the first block on."""
         places = self._places(VectorKind.ACCUMULATOR_TIE)
         ties = tie_bank(self._network)[block * len(places) : (block + 1) * len(places)]
-        vectors[places[: len(ties)]] = ties
+        places = places[: len(ties)]
+        inside = places < len(vectors)
+        vectors[places[inside]] = ties[inside]
 
     def _places(self, kind: VectorKind) -> Places:
         """Return the vectors of a block that are of this kind."""

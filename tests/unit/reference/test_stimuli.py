@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,16 @@ def test_any_slice_is_made_again_identically(whole: Array, one: int, other: int)
 
 def test_first_vectors_are_the_same_for_every_count(whole: Array) -> None:
     assert np.array_equal(stimuli(POWERS, 100, seed=7).chunk(0, 100), whole[:100])
+
+
+def test_few_vectors_take_no_memory_for_a_whole_block() -> None:
+    source = stimuli(ORDINARY, 5, seed=1)
+    source.chunk(0, 5)  # the bank of ties is searched once
+    tracemalloc.start()
+    vectors = source.chunk(0, 5)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < BLOCK * vectors.nbytes // 10
 
 
 def test_another_seed_gives_other_vectors(whole: Array) -> None:
