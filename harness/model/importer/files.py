@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections import Counter
@@ -13,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
-from onnx import external_data_helper, helper
+from onnx import helper
 
 from harness import model as networks
 from harness.core.errors import RequestError
-from harness.core.safe_io import open_input, read_input
+from harness.core.safe_io import read_input
+from harness.model import simplify
 from harness.model.float_network import DenseNetwork, Floats32
 from harness.model.importer import (
+    advice,
     changes,
     check,
     floating,
@@ -41,6 +41,7 @@ from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
+from harness.model.simplify import Simplified, named
 from harness.model.tflite.file import TfliteFile, decode
 
 NO_CHANGES = Changes()
@@ -86,41 +87,60 @@ class TfliteImport:
 
 
 def bring_in(
-    path: Path, source: Mapping[str, str] | None = None, asked: Changes = NO_CHANGES, *, dense: bool = False
+    path: Path,
+    source: Mapping[str, str] | None = None,
+    asked: Changes = NO_CHANGES,
+    *,
+    dense: bool = False,
+    with_advice: bool = True,
 ) -> FloatImport | NetworkImport | TfliteImport:
     """Read and check a network, float or quantised, from an .onnx, .nnet or .tflite file, with these changes.
 
-    Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the node or
-    line, the reason, and the accepted alternatives.  The metadata names the file, or what `source` says instead.
-    If `dense`, a float network with other operators than dense layers is refused too.
+    Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the steps
+    that were done, the node or line, the reason, the accepted alternatives, and, `with_advice`, a command that helps.
+    The metadata names the file, or what `source` says instead.  If `dense`, a float network with other operators than
+    dense layers is refused too.
     """
+    if path.suffix == ".onnx":
+        simplified, metadata = simplify.read(path)
+        metadata = metadata | dict(source or {})
+
+        def attempt(changed: Changes) -> FloatImport | NetworkImport:
+            return _from_onnx(simplified, path.stem, metadata, changed, dense=dense)
+
+        try:
+            return attempt(asked)
+        except RequestError as error:
+            if not with_advice:
+                raise
+            helps = advice.command(path, asked, attempt, dense=dense)
+            raise RequestError(error.message, f"{error.hint}; {helps}") from error
     try:
         data = read_input(path)
     except OSError as error:
         raise RequestError(
             f"file {path}: {error.strerror}", "give the path of an .onnx, .nnet or .tflite file"
         ) from error
-    source = dict(source or _named(path, data))
-    if path.suffix == ".nnet":
-        if asked != NO_CHANGES:
-            raise RequestError(f"file {path} has no nodes to change", "an .onnx file, or no option that changes it")
-        return _from_nnet(data, path.stem, source)
-    if path.suffix == ".tflite":
-        if asked != NO_CHANGES:
-            raise RequestError(
-                f"file {path} has no nodes of ONNX to change", "import it first, then change the new model"
-            )
-        return _from_tflite(data, path, source)
-    if path.suffix != ".onnx":
+    source = dict(source or named(path, data))
+    if path.suffix not in (".nnet", ".tflite"):
         raise RequestError(f"file {path} is neither .onnx, .nnet nor .tflite", _how_to_convert(path))
-    data, hashes = _with_data_inside(path, data)
-    source |= hashes
-    model = graph.decode(data, path.stem)
-    notes = changes.apply(model, path.stem, asked)
-    data = model.SerializeToString()
-    graph.fold_shapes(model, path.stem)
-    imported = _imported(model, data, path, source, dense=dense)
-    return replace(imported, notes=(*notes, *imported.notes))
+    if asked != NO_CHANGES:
+        raise RequestError(f"file {path} has no nodes of ONNX to change", "import it first, then change the new model")
+    return _from_nnet(data, path.stem, source) if path.suffix == ".nnet" else _from_tflite(data, path, source)
+
+
+def _from_onnx(
+    simplified: Simplified, name: str, source: dict[str, str], asked: Changes, *, dense: bool
+) -> FloatImport | NetworkImport:
+    model = onnx.ModelProto()
+    model.CopyFrom(simplified.model)
+    with simplified.explained():
+        notes = changes.apply(model, name, asked)
+        graph.remove_unread(model.graph)
+        unsupported.require_supported(model, name, dense=dense)
+        simplified.check()
+        imported = _imported(model, name, source, dense=dense)
+    return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
 
 
 def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteImport:
@@ -130,34 +150,35 @@ def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteIm
     return TfliteImport(networks.parse(imported.model.SerializeToString(), path.stem), file, imported)
 
 
-def _imported(
-    model: onnx.ModelProto, data: bytes, path: Path, source: dict[str, str], *, dense: bool
-) -> FloatImport | NetworkImport:
+def _imported(model: onnx.ModelProto, name: str, source: dict[str, str], *, dense: bool) -> FloatImport | NetworkImport:
     """Return a network of dense layers, a quantised one, or the file's own operators if all are supported."""
-    is_quantised = unsupported.is_quantised(model.graph)
+    data = model.SerializeToString()
+    if unsupported.is_quantised(model.graph):
+        return _from_quantised(graph.read(model, name), data, source)
+    if not (dense or unsupported.is_dense(model.graph)):
+        return _kept(graph.read(model, name), data, source)
+    found = graph.read(model, name)
     try:
-        unsupported.require_supported(model, path.stem, str(path))
+        return _from_float(found, data, source)
     except RequestError as refused:
-        if is_quantised or dense:
+        if dense:
             raise
         try:
-            return _kept(model, data, path.stem, source)
-        except RequestError as error:
-            raise RequestError(
-                refused.message, f"{refused.hint}; as it is, it is refused too: {error.message}"
-            ) from error
-    return (_from_quantised if is_quantised else _from_float)(graph.read(model, path.stem), data, source)
+            return _kept(found, data, source)
+        except RequestError:
+            raise refused from None
 
 
-def _kept(model: onnx.ModelProto, data: bytes, name: str, source: dict[str, str]) -> NetworkImport:
+def _kept(found: Graph, data: bytes, source: dict[str, str]) -> NetworkImport:
     """Return a float network with its own nodes; raise RequestError if not all of them are supported."""
-    found = graph.read(model, name)
     kept = _as_it_is(found)
     if kept is None:
-        networks.parse(model.SerializeToString(), name)  # names the node that is not supported
-        raise RequestError(f"model {name!r} computes more than one vector at a time", "a first size of 1 or a free one")
+        networks.parse(found.model.SerializeToString(), found.name)  # names the node that is not supported
+        raise RequestError(
+            f"model {found.name!r} computes more than one vector at a time", "a first size of 1 or a free one"
+        )
     helper.set_model_props(kept.model, found.metadata | source)
-    network = networks.parse(kept.model.SerializeToString(), name)
+    network = networks.parse(kept.model.SerializeToString(), found.name)
     return NetworkImport(network, kept.notes, check.bit_for_bit(found, data, kept, network))
 
 
@@ -171,7 +192,6 @@ CONVERTERS = {
     ".zip": "unzip {file}",
 }
 """Commands that convert other formats to one that can be read."""
-LARGEST_DATA = 1 << 30  # bytes; a serialised model is smaller than 2 GiB
 
 
 def _how_to_convert(path: Path) -> str:
@@ -179,63 +199,28 @@ def _how_to_convert(path: Path) -> str:
     return how.format(file=str(path), new=str(path.with_suffix(".onnx")))
 
 
-def _with_data_inside(path: Path, data: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return the model with the tensors that lie in other files of its folder, and the metadata of these files."""
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError:
-        return data, {}  # refused where it is read
-    held = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
-    tensors = [*model.graph.initializer, *held]
-    places = [entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"]
-    if not places:
-        return data, {}
-    hashes = {}
-    try:
-        if (size := sum((path.parent / place).stat().st_size for place in set(places))) > LARGEST_DATA:
-            raise RequestError(f"model {path.stem!r}: its data has {size:,} bytes", f"at most {LARGEST_DATA:,} bytes")
-        for place in set(places):
-            open_input(path.parent / place).close()
-        external_data_helper.load_external_data_for_model(model, str(path.parent))
-        for place in sorted(set(places)):
-            hashes[place] = hashlib.sha256((path.parent / place).read_bytes()).hexdigest()
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise RequestError(
-            f"model {path.stem!r}: its data in another file cannot be read: {error}",
-            f"put it next to {path.name}, or save the model with its data inside: onnx.save(onnx.load(path), new)",
-        ) from error
-    return model.SerializeToString(), {"source_data_sha256": json.dumps(hashes)}
-
-
-def _named(path: Path, data: bytes) -> dict[str, str]:
-    return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
-
-
 def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[str, str], tuple[str, ...]]:
     """Return a float model, with its data inside and with these changes, metadata that name the file, and notes.
 
-    Raises RequestError that lists all nodes that `harness.model.quantizer.with_data` cannot quantise.
+    Raises RequestError for a node that is not supported, and as `simplify.read` does.
     """
-    try:
-        given = read_input(path)
-    except OSError as error:
-        raise RequestError(f"file {path}: {error.strerror}", "give the path of a float .onnx file") from error
-    data, hashes = _with_data_inside(path, given)
-    model = graph.decode(data, path.stem)
-    notes = changes.apply(model, path.stem, asked)
-    graph.fold_shapes(model, path.stem)
-    if unsupported.is_quantised(model.graph):
-        raise RequestError(f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged")
-    also = (("", operator) for operator in ("BatchNormalization", "Slice", "Split"))
-    unsupported.require_supported(model, path.stem, str(path), also=(*fused.GROUPS, *also))
+    simplified, metadata = simplify.read(path)
+    model = simplified.model
+    with simplified.explained():
+        notes = changes.apply(model, path.stem, asked)
+        if unsupported.is_quantised(model.graph):
+            raise RequestError(
+                f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged"
+            )
+        unsupported.require_supported(model, path.stem)
+        simplified.check()
     found = graph.read(model, path.stem)
     if found.dtype != np.float32 or len(found.input_shape) < 2 or found.input_shape[0] != 1:
         raise RequestError(
             f"model {path.stem!r}: its input is {found.dtype} of shape {found.input_shape}",
             "float32 (vectors, ...), with a first size of 1 or a free one",
         )
-    return found, _named(path, given) | hashes, notes
+    return found, metadata, (*simplified.notes, *notes)
 
 
 def read(path: Path, asked: Changes = NO_CHANGES) -> FloatImport:

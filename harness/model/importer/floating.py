@@ -43,13 +43,13 @@ def _constant(graph: Graph, link: Link, position: int) -> Array:
     name = link.node.inputs[position]
     values = link.node.constant(position, "constant", [graph.dtype])
     with np.errstate(over="ignore"):
-        strange = ~np.isfinite(values) | (values.astype(np.float32) != values)
-    if strange.any():
-        found, count = values[strange].reshape(-1)[0], np.count_nonzero(strange)
-        raise link.node.refusal(
-            f"{count} values of {name!r} are no finite float32, the first {found!s}",
-            "constants that float32 has: round them before the import, and check the network then",
-        )
+        rounded = values.astype(np.float32)
+    for strange, reason in ((~np.isfinite(values), "are not finite"), (rounded != values, "are no float32 numbers")):
+        if strange.any():
+            raise link.node.refusal(
+                f"{np.count_nonzero(strange)} values of {name!r} {reason}, the first {values[strange].reshape(-1)[0]!r}",
+                "finite constants that float32 has: convert the network to float32 before the import, and check it then",
+            )
     return values.astype(np.float64)
 
 

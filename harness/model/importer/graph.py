@@ -12,7 +12,6 @@ import onnx
 import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
-import onnx.shape_inference
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
@@ -142,57 +141,38 @@ def opsets_of(model: onnx.ModelProto) -> Opsets:
     return {"" if entry.domain in DEFAULT_DOMAIN else entry.domain: entry.version for entry in model.opset_import}
 
 
-def fold_shapes(model: onnx.ModelProto, name: str) -> None:
-    """Replace Shape nodes by what they give for one vector, where the shapes inside follow from that of the input."""
-    if not any(node.op_type == "Shape" for node in model.graph.node):
-        return
-    fixed = onnx.ModelProto()
-    fixed.CopyFrom(model)
-    for value in fixed.graph.input:
-        for size in value.type.tensor_type.shape.dim[:1]:
-            size.dim_value = size.dim_value or 1
-    for value in fixed.graph.output:
-        value.type.tensor_type.ClearField("shape")  # it may name the size of the input
-    del fixed.graph.value_info[:]
-    try:
-        fixed = onnx.shape_inference.infer_shapes(fixed, data_prop=True)
-    except (onnx.shape_inference.InferenceError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise RequestError(f"model {name!r}: its shapes contradict each other: {reason}", "export it again") from error
-    shapes = {
-        value.name: [size.dim_value for size in value.type.tensor_type.shape.dim]
-        for value in (*fixed.graph.input, *fixed.graph.value_info)
-        if value.type.tensor_type.HasField("shape")
-    } | {tensor.name: list(tensor.dims) for tensor in fixed.graph.initializer}
-    for node in [node for node in model.graph.node if node.op_type == "Shape" and not domain_of(node)]:
-        shape = shapes.get(node.input[0], [0])
-        bounds = {entry.name: entry.i for entry in node.attribute}
-        asked = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
-        if 0 not in asked:
-            model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(asked, np.int64), node.output[0]))
-            model.graph.node.remove(node)
-
-
 def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
-    """Decode and check a model, and remove the nodes that no output needs.
+    """Decode and check a model, and remove the nodes that no output needs; see `require_valid`.
 
-    Raises RequestError for invalid ONNX, and for data in other files.
+    Raises RequestError for local functions, too.
     """
     model = models.decode(onnx_bytes, name)
-    if not model.graph.node:
-        raise RequestError(f"model {name!r} has no nodes", "give a complete .onnx file")
     if model.functions:
         raise RequestError(f"model {name!r} defines local functions", "inline them: onnx.inliner")
+    require_valid(model, name)
+    return model
+
+
+def require_valid(model: onnx.ModelProto, name: str) -> None:
+    """Check a model, and remove the nodes that no output needs; import the domains of all nodes.
+
+    Raises RequestError for invalid ONNX, and for data in other files.  A file without the import of a domain is not
+    refused for that: its reader wants to know which operator is not supported.
+    """
+    if not model.graph.node:
+        raise RequestError(f"model {name!r} has no nodes", "give a complete .onnx file")
     if model.graph.sparse_initializer:
         raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
     _require_inside(model.graph, name)
+    known = {entry.domain for entry in model.opset_import}
+    for domain in sorted({domain_of(node) for node in model.graph.node} - known - {""}):
+        model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
     remove_unread(model.graph)
-    return model
 
 
 def remove_unread(graph: onnx.GraphProto) -> None:

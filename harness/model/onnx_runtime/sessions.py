@@ -51,6 +51,7 @@ def session(
     options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_prepacking", "1")  # it changes bits of constant weights
     if int8_groups:
         options.add_session_config_entry("session.qdqisint8allowed", "1")
     if x64_quant_precision:

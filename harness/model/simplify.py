@@ -1,0 +1,361 @@
+"""Files as other tools write them -> the same networks in the form that the importers and `harness.model.parse` read.
+
+Each step below changes the model in place and returns a note of what it changed.  ONNX Runtime without optimisations
+then computes file and result for random inputs (`Simplified.check`).
+
+    functions   local functions are inlined
+    inputs      initializers are no inputs: a caller cannot replace them
+    opset       versions before 13 become 13 (onnx.version_converter)
+    folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
+    casts       a Cast to the same type, or to a wider one and back, is removed
+    batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.external_data_helper
+import onnx.helper
+import onnx.inliner
+import onnx.numpy_helper
+import onnx.version_converter
+
+from harness import operators
+from harness.core.errors import RequestError
+from harness.core.safe_io import open_input
+from harness.model.analysis.folding import fold
+from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
+from harness.model.graph import decode, read_file
+from harness.model.importer.graph import remove_unread, require_valid
+from harness.model.onnx_runtime.agreement import require_same
+from harness.model.transforms.edit import add_constant, bypass, writer
+from harness.operators.node import DEFAULT_DOMAIN, domain_of
+
+OPSET = 13
+INPUTS_ARE_NO_DEFAULTS = 4
+"""The first IR version in which an initializer need not be an input."""
+BATCH = "vectors"
+LARGEST_DATA = 1 << 30  # bytes of other files; a serialised model is smaller than 2 GiB
+SHOWN = 6  # names in a note
+QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
+
+
+@dataclass(frozen=True, eq=False)
+class Simplified:
+    """The model, what was changed, and the bytes of the file before."""
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...]
+    name: str
+    source: bytes
+    batch: int
+
+    def check(self) -> None:
+        """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""
+        if self.notes:
+            require_same(self.source, self.model.SerializeToString(), self.name, self.batch)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """State the steps that were done before the reason of a RequestError inside."""
+        try:
+            yield
+        except RequestError as error:
+            if not self.notes:
+                raise
+            steps = "".join(f"\n  {note}" for note in self.notes)
+            raise RequestError(f"after these steps:{steps}\n{error.message}", error.hint) from error
+
+
+def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simplified:
+    """Return the model in the form that `harness.model.parse` reads, which shares nothing with `model`.
+
+    Without `folds`, it has its functions inlined, its initializers are no inputs, and it is of opset 13 or later.
+    Raises RequestError where nodes contradict each other, and for an opset that cannot be converted.
+    """
+    source = model.SerializeToString()
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    notes = [note for step in STEPS for note in step(changed, name)]
+    batch = _batch_size(changed)
+    if folds:
+        found, more = _fold(changed, name)
+        notes += [*more, *_remove_casts(changed, found), *_free_batch(changed, found, batch, name)]
+    return Simplified(changed, tuple(notes), name, source, batch)
+
+
+def read(path: Path) -> tuple[Simplified, dict[str, str]]:
+    """Return the simplified model of an ONNX file, and metadata that name the file and those with its data.
+
+    Raises RequestError if it cannot be read or is no valid ONNX, and as `simplify` does.
+    """
+    data = read_file(path)
+    model = decode(data, path.stem)
+    hashes = _load_data(model, path)
+    require_valid(model, path.stem)
+    return simplify(model, path.stem), named(path, data) | hashes
+
+
+def named(path: Path, data: bytes) -> dict[str, str]:
+    """Return metadata that name the file with this content."""
+    return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
+
+
+def _load_data(model: onnx.ModelProto, path: Path) -> dict[str, str]:
+    """Load the tensors that lie in other files of the folder of `path`; return the metadata of these files."""
+    held = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
+    tensors = [*model.graph.initializer, *held]
+    places = sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
+    if not places:
+        return {}
+    hashes = {}
+    try:
+        if (size := sum((path.parent / place).stat().st_size for place in places)) > LARGEST_DATA:
+            raise RequestError(f"model {path.stem!r}: its data has {size:,} bytes", f"at most {LARGEST_DATA:,} bytes")
+        for place in places:
+            open_input(path.parent / place).close()
+        onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
+        for place in places:
+            hashes[place] = hashlib.sha256((path.parent / place).read_bytes()).hexdigest()
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise RequestError(
+            f"model {path.stem!r}: its data in another file cannot be read: {error}",
+            f"put it next to {path.name}, or save the model with its data inside: onnx.save(onnx.load(path), new)",
+        ) from error
+    return {"source_data_sha256": json.dumps(hashes)}
+
+
+def _inline(model: onnx.ModelProto, name: str) -> Iterator[str]:
+    names = [function.name for function in model.functions]
+    if all((function.domain, function.name) in operators.by_onnx_name() for function in model.functions):
+        return
+    try:
+        model.CopyFrom(onnx.inliner.inline_local_functions(model))
+    except Exception as error:  # it has no class of its own
+        raise RequestError(f"model {name!r}: its local functions cannot be inlined: {error}", "export it again") from error
+    yield f"inlined the local functions {_listed(names)}"
+
+
+def _remove_listed(model: onnx.ModelProto, _name: str) -> Iterator[str]:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    listed = [value for value in model.graph.input if value.name in constants]
+    if not listed:
+        return
+    for value in listed:
+        model.graph.input.remove(value)
+    model.ir_version = max(model.ir_version, INPUTS_ARE_NO_DEFAULTS)
+    yield f"{len(listed)} initializers that were also inputs are constants now"
+
+
+def _convert(model: onnx.ModelProto, name: str) -> Iterator[str]:
+    version = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=OPSET)
+    if version >= OPSET:
+        return
+    try:
+        converted = onnx.version_converter.convert_version(model, OPSET)
+    except Exception as error:  # it has no class of its own
+        reason = str(error).strip().splitlines()[0]
+        raise RequestError(
+            f"model {name!r} is of opset {version}, and onnx.version_converter fails: {reason}",
+            f"export it with opset {OPSET} or later",
+        ) from error
+    model.CopyFrom(converted)
+    yield f"converted from opset {version} to {OPSET} by onnx.version_converter"
+
+
+STEPS: tuple[Callable[[onnx.ModelProto, str], Iterator[str]], ...] = (_inline, _remove_listed, _convert)
+
+
+def _batch_size(model: onnx.ModelProto) -> int:
+    """Return the first size of the first input, 1 if it is free; negative sizes become free."""
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for size in value.type.tensor_type.shape.dim:
+            if size.dim_value < 0:
+                size.dim_param = f"{BATCH}_{value.name}"
+    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
+    return next((shape[0].dim_value or 1 for shape in shapes if len(shape)), 1)
+
+
+def _fold(model: onnx.ModelProto, name: str) -> tuple[Propagation | None, list[str]]:
+    """Fold until no If has a constant condition; return the facts of the result, None where nothing needs them."""
+    removed: dict[str, None] = {}
+    while _is_foldable(model.graph):
+        found = _facts(model, name)
+        for operator in _constant_nodes(found):
+            removed.setdefault(operator)
+        shapes = {value.name: _first_size(value) for value in (*model.graph.input, *model.graph.output)}
+        model.CopyFrom(fold(model, found, "sinks")[0])
+        for value in (*model.graph.input, *model.graph.output):
+            for size in value.type.tensor_type.shape.dim[:1]:
+                size.CopyFrom(shapes[value.name])
+        if not _inline_branches(model.graph, found):
+            break
+        removed.setdefault("If")
+    names = [operator for operator in removed if operator != "Constant"]
+    notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
+    needed = any(node.op_type in ("Cast", "Reshape") for node in model.graph.node)
+    return (_facts(model, name) if needed else None), notes
+
+
+def _is_foldable(graph: onnx.GraphProto) -> bool:
+    """Return whether a node reads constants only, a shape, or is a constant of another form than a tensor."""
+    known = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if domain_of(node) or node.op_type in QUANTISERS:
+            continue
+        if node.op_type in ("Shape", "Size", "Constant") or all(tensor in known for tensor in node.input if tensor):
+            return True
+    return False
+
+
+def _facts(model: onnx.ModelProto, name: str) -> Propagation:
+    """Return the facts for one vector; stated shapes of outputs do not count, which other tools leave behind."""
+    stated = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    free = [value.name for value in model.graph.input if not _first_size(value).dim_value]
+    found = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
+    del model.graph.output[:]
+    model.graph.output.extend(stated)
+    if found.contradictions:
+        error = found.contradictions[0]
+        raise RequestError(
+            f"model {name!r}: node {error.node!r}: {error.problem} ({error.second.rule}"
+            + (f"; {error.first})" if error.first else ")"),
+            "export it again, with shapes that fit each other",
+        )
+    return found
+
+
+def _first_size(value: onnx.ValueInfoProto) -> onnx.TensorShapeProto.Dimension:
+    sizes = value.type.tensor_type.shape.dim
+    size = onnx.TensorShapeProto.Dimension()
+    if len(sizes):
+        size.CopyFrom(sizes[0])
+    return size
+
+
+def _constant_nodes(found: Propagation) -> Iterator[str]:
+    """Yield the operators of the nodes whose outputs have known values."""
+    for node in found.nodes.values():
+        if any(node.output) and all(found.facts.of(tensor).concrete is not None for tensor in node.output if tensor):
+            yield node.op_type
+
+
+def _inline_branches(graph: onnx.GraphProto, found: Propagation) -> bool:
+    """Replace each If of a known condition by the nodes of its branch; return whether there was one."""
+    nodes = list(graph.node)
+    branches = {}
+    for place, node in enumerate(nodes):
+        value = found.facts.of(node.input[0]).concrete if node.op_type == "If" else None
+        if value is not None and value.size == 1:
+            wanted = "then_branch" if value.reshape(-1)[0] else "else_branch"
+            branches[place] = next(entry.g for entry in node.attribute if entry.name == wanted)
+    copies = [[node] if place not in branches else _nodes_of(graph, node, branches[place], place)
+              for place, node in enumerate(nodes)]  # fmt: skip
+    written = [onnx.NodeProto.FromString(node.SerializeToString()) for part in copies for node in part]
+    del graph.node[:]
+    graph.node.extend(written)
+    return bool(branches)
+
+
+def _nodes_of(graph: onnx.GraphProto, node: onnx.NodeProto, branch: onnx.GraphProto, place: int) -> list[onnx.NodeProto]:
+    """Return the nodes of a branch, with names of their own, that write the outputs of the If; store its constants."""
+    inner = [tensor.name for tensor in branch.initializer] + [name for each in branch.node for name in each.output]
+    names = {name: f"{node.name or 'If'}_{place}/{name}" for name in inner if name}
+    for tensor in branch.initializer:
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = names[tensor.name]
+    nodes = []
+    for each in branch.node:
+        nodes.append(onnx.NodeProto.FromString(each.SerializeToString()))
+        nodes[-1].name = f"{node.name or 'If'}_{place}/{each.name or len(nodes)}"
+        _rename(nodes[-1], names)
+    for value, output in zip(branch.output, node.output, strict=True):
+        source = names.get(value.name, value.name)
+        nodes.append(onnx.helper.make_node("Identity", [source], [output], f"{output}/Identity"))
+    return nodes
+
+
+def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, name) for name in node.output]
+    for inner in attribute_graphs(node):
+        for each in inner.node:
+            _rename(each, names)
+        for value in inner.output:
+            value.name = names.get(value.name, value.name)
+
+
+def _remove_casts(model: onnx.ModelProto, found: Propagation | None) -> list[str]:
+    """Remove a Cast to the type that its input has, or had before a Cast to a wider type."""
+    removed = []
+    for node in [node for node in model.graph.node if node.op_type == "Cast" and not domain_of(node)]:
+        before = writer(model.graph, node.input[0])
+        sources = [node.input[0]]
+        if before is not None and before.op_type == "Cast" and not domain_of(before):
+            sources.append(before.input[0])
+        types = [_type(found, name) for name in sources]
+        result = _type(found, node.output[0])
+        for source, dtype in zip(sources, types, strict=True):
+            keeps = dtype is not None and dtype == result and types[0] is not None and np.can_cast(dtype, types[0])
+            if keeps and bypass(model.graph, node, source):
+                removed.append(node.name or node.output[0])
+                break
+    remove_unread(model.graph)
+    return [f"removed {_listed(removed)}, Cast to a type that its input has"] if removed else []
+
+
+def _type(found: Propagation | None, tensor: str) -> np.dtype[Any] | None:
+    number = found.facts.of(tensor).type if found else None
+    return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
+
+
+def _free_batch(model: onnx.ModelProto, found: Propagation | None, batch: int, name: str) -> list[str]:
+    """Make the first axis, of `batch` vectors in the file, that of any number of vectors, also in Reshapes.
+
+    A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
+    """
+    before = model.SerializeToString() if batch > 1 else b""
+    reshaped = [node.name or node.output[0] for node in model.graph.node if _frees_reshape(model.graph, node, found, batch)]
+    if batch == 1:
+        return [f"{_listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
+    for value in (*model.graph.input, *model.graph.output):
+        for size in value.type.tensor_type.shape.dim[:1]:
+            size.dim_param = BATCH
+    try:
+        require_same(before, model.SerializeToString(), name, batch)
+    except RequestError:
+        model.ParseFromString(before)
+        return []
+    return [f"the first axis, {batch} in the file, is the number of vectors"]
+
+
+def _frees_reshape(graph: onnx.GraphProto, node: onnx.NodeProto, found: Propagation | None, batch: int) -> bool:
+    """Write 0, the size of the input, for the number of vectors; return whether the node is such a Reshape."""
+    if found is None or node.op_type != "Reshape" or domain_of(node):
+        return False
+    shape, first = found.facts.of(node.input[1]).concrete, found.facts.of(node.input[0]).sizes.get(0)
+    if shape is None or first is None or first.constant != batch or not shape.size or shape[0] != batch:
+        return False
+    if any(entry.name == "allowzero" and entry.i for entry in node.attribute) and 0 in shape:
+        return False
+    node.input[1] = add_constant(graph, np.array([0, *shape[1:]], np.int64), f"{node.output[0]}/shape")
+    del node.attribute[:]
+    return True
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
