@@ -151,6 +151,7 @@ def assessment_table(assessed: Assessment) -> Table:
 def plan_table(made: Plan, board: Profile) -> Table:
     """Return a table with one row per task and a line at each synchronisation of items."""
     from harness import targets
+    from harness.model.importer.changes import changes_of
     from harness.runs.document import kind
 
     way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
@@ -173,4 +174,6 @@ def plan_table(made: Plan, board: Profile) -> Table:
         cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
         stage = [str(task.stage), str(task.buffers)] if staged else []
         table.add_row(*cells, *stage, *claims[index : index + 1], end_section=task.name in handing_over)
+    if changes := changes_of(made.network.metadata):
+        table.caption, table.caption_justify = "\n".join(["the network of the file, after:", *changes]), "left"
     return table

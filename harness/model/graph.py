@@ -23,21 +23,27 @@ from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
-from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
+from harness.operators.tensor import FLOAT32, LARGEST, Tensor
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
 
-HOW_TO_QUANTISE = "harness models quantize FILE -o NAME computes it in 8-bit codes"
-HOW_TO_IMPORT = "harness models import FILE -o NAME writes it in these operators, if they can keep its value"
+HOW_TO_IMPORT = "harness models import FILE -o NAME names a command that helps, if there is one"
 
 
 def load(path: Path) -> Network:
     """Read a model from an ONNX file; the network's name is the file's stem.
 
-    Raises RequestError where the file cannot be read or the model cannot be reproduced bit for bit.
+    A file in another form than `parse` reads is rewritten first (`harness.model.importer.simplify`): the metadata of the network
+    then name the file, and state the steps.  Raises RequestError where the file cannot be read or the model cannot be
+    reproduced bit for bit.
     """
-    return parse(read_file(path), path.stem)
+    try:
+        return parse(read_file(path), path.stem)
+    except RequestError as refused:
+        from harness.model.importer import simplify  # here, because most files need none
+
+        return simplify.load(path, refused)
 
 
 def read_file(path: Path) -> bytes:
@@ -248,8 +254,7 @@ def _layers(
         node = Node(model_name, proto, name, constants, activations, opset=opset)
         operator = operators.of_node(proto)
         if operator is None:
-            types = [*(value.dtype for value in constants.values()), *(each.dtype for each in activations.values())]
-            raise _unsupported(node, HOW_TO_IMPORT if {*types} & {UINT8, INT8} else HOW_TO_QUANTISE)
+            raise _unsupported(node)
         for position in range(len(proto.output) if operator.layer_per_output else 1):
             part = replace(node, position=position)
             layer = operator.read(part)
@@ -267,9 +272,9 @@ def _behind(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
     return writer
 
 
-def _unsupported(node: Node, advice: str) -> RequestError:
+def _unsupported(node: Node) -> RequestError:
     operator = f"{node.proto.domain}.{node.operator}" if node.proto.domain else node.operator
-    return node.refusal(f"operator {operator} is not supported", f"{advice}; supported: {_supported()}")
+    return node.refusal(f"operator {operator} is not supported", f"{HOW_TO_IMPORT}; supported: {_supported()}")
 
 
 def _supported() -> str:

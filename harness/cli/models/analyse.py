@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace, seed
 from harness.cli.models.show import plain_table
 from harness.core.console import Console
-from harness.core.errors import EXIT_DONE, EXIT_REQUEST
+from harness.core.errors import EXIT_DONE, EXIT_REQUEST, RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def command(
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
+    from harness.model.importer.simplify import load_data
     from harness.model.importer.tflite import as_onnx
     from harness.reference.stimuli import random_stream
 
@@ -59,6 +61,8 @@ def command(
     content = read_file(file)
     onnx_bytes = as_onnx(content, file)
     graph = decode(onnx_bytes, file.stem)
+    with contextlib.suppress(RequestError):  # types and shapes are known without the data
+        load_data(graph, file)
     hints = [parse_hint(each, graph) for each in facts]
 
     def seeded(network: Network) -> Array | None:

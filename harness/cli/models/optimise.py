@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -58,14 +59,18 @@ def command(
     ONNX Runtime, and the specification where it supports the model, run both files on seeded inputs.
     """
     from harness.analysis.folded import verify
-    from harness.model.analysis import decode, parse_hint
+    from harness.model.analysis import parse_hint
     from harness.model.analysis.folding import fold
     from harness.model.analysis.propagation import propagate
-    from harness.model.graph import read_file
+    from harness.model.importer import simplify
 
     console, file = Console.open(as_json=as_json), space.model_file(model)
-    path, onnx_bytes = space.new_model(output, force=force), read_file(file)
-    before = decode(onnx_bytes, file.stem)
+    path = space.new_model(output, force=force)
+    simplified, source = simplify.read(file, folds=False)
+    before, onnx_bytes = simplified.model, simplified.source
+    simplified.check()
+    for note in simplified.notes:
+        console.note(note)
     found = propagate(before, [parse_hint(each, before) for each in facts])
     after, foldings = fold(before, found, prune)  # type: ignore[arg-type] # click checks the choice
     written = after.SerializeToString()
@@ -94,7 +99,8 @@ def command(
             "file": str(path),
             "sha256": hashlib.sha256(written).hexdigest(),
             "source_file": str(file),
-            "source_sha256": hashlib.sha256(onnx_bytes).hexdigest(),
+            "source_sha256": json.loads(source["source_sha256"]),
+            "notes": list(simplified.notes),
             "bytes_before": len(onnx_bytes),
             "bytes_after": len(written),
             "nodes_before": len(before.graph.node),

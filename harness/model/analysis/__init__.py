@@ -17,7 +17,7 @@ from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.analysis.ranges import Ranges, Tighter, ranges, text_of
 from harness.model.network import Network
 
-HOW_TO_RUN = "harness models import, or harness models quantize, can make a network that harness runs"
+HOW_TO_RUN = "harness models import FILE -o NAME names what stands in the way, and a command that helps"
 SEVERITIES = ("error", "warning", "note")
 __all__ = ["Analysis", "Edge", "Finding", "analyse", "decode", "parse_hint"]
 
@@ -58,16 +58,33 @@ def analyse(
     measured = Ranges()
     if with_ranges and all(each.severity != "error" for each in findings):
         try:
-            network = models.parse(graph.SerializeToString(), graph.graph.name or "model")
+            network, steps = _network(graph)
         except RequestError as error:
             reason = f"no ranges, as harness cannot run it as it is: {error.message}"
             findings.append(Finding("note", "no_ranges", "", "", reason, HOW_TO_RUN))
         else:
             measured = ranges(network, tighter(network), vectors(network))
             findings += measured.findings
+            reason = f"the ranges are those of the file after: {'; '.join(steps)}"
+            findings += [Finding("note", "rewritten", "", "", reason, "harness run makes the same changes")] if steps else []
     findings.sort(key=lambda each: SEVERITIES.index(each.severity))
     symbols = {name: str(found.facts.resolved(size)) for name, (size, _) in found.facts.bindings.items()}
     return Analysis(_edges(graph, found, measured), tuple(findings), symbols, found.passes, tuple(measured.layers))
+
+
+def _network(graph: onnx.ModelProto) -> tuple[Network, tuple[str, ...]]:
+    """Return the network of a file, and the steps that make the file one."""
+    name = graph.graph.name or "model"
+    try:
+        return models.parse(graph.SerializeToString(), name), ()
+    except RequestError:
+        from harness.model.importer import simplify  # here, because it imports this package
+
+        simplified = simplify.simplify(graph, name)
+        if not simplified.notes:
+            raise
+        with simplified.explained():
+            return models.parse(simplified.model.SerializeToString(), name), simplified.notes
 
 
 def _structure(nodes: Mapping[str, onnx.NodeProto], graph: onnx.GraphProto) -> Iterator[Finding]:

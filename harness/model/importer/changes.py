@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 
@@ -57,10 +57,20 @@ def apply(model: onnx.ModelProto, name: str, asked: Changes) -> tuple[str, ...]:
     notes = [_drop_final(model, name)] if asked.drop_final else []
     notes += [_join_inputs(model, name)] if asked.join_inputs else []
     notes += [_drop_first(model, name)] if asked.drop_first else []
-    if notes:
-        before = next((entry.value for entry in model.metadata_props if entry.key == CHANGES), "")
-        _set_metadata(model, {CHANGES: json.dumps([*(json.loads(before) if before else []), *notes])})
+    state(model, notes)
     return tuple(notes)
+
+
+def state(model: onnx.ModelProto, notes: Sequence[str]) -> None:
+    """Add notes to those that the metadata have."""
+    if notes:
+        before = changes_of({entry.key: entry.value for entry in model.metadata_props})
+        _set_metadata(model, {CHANGES: json.dumps([*before, *notes])})
+
+
+def changes_of(metadata: Mapping[str, str]) -> list[str]:
+    """Return the notes of changes that the metadata of a network state."""
+    return list(json.loads(metadata.get(CHANGES, "[]")))
 
 
 def _set_metadata(model: onnx.ModelProto, values: Mapping[str, str]) -> None:

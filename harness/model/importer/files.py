@@ -17,7 +17,6 @@ from onnx import helper
 from harness import model as networks
 from harness.core.errors import RequestError
 from harness.core.safe_io import read_input
-from harness.model import simplify
 from harness.model.float_network import DenseNetwork, Floats32
 from harness.model.importer import (
     advice,
@@ -29,6 +28,7 @@ from harness.model.importer import (
     lowering,
     nnet,
     quantised,
+    simplify,
     steps,
     tflite,
     unsupported,
@@ -38,10 +38,10 @@ from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
 from harness.model.importer.graph import MOVES, Graph
 from harness.model.importer.quantised import Canonical
+from harness.model.importer.simplify import Simplified, named
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
-from harness.model.simplify import Simplified, named
 from harness.model.tflite.file import TfliteFile, decode
 
 NO_CHANGES = Changes()
@@ -135,6 +135,7 @@ def _from_onnx(
     model = onnx.ModelProto()
     model.CopyFrom(simplified.model)
     with simplified.explained():
+        changes.state(model, simplified.notes)
         notes = changes.apply(model, name, asked)
         graph.remove_unread(model.graph)
         unsupported.require_supported(model, name, dense=dense)

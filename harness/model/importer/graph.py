@@ -170,7 +170,7 @@ def require_valid(model: onnx.ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = " ".join(str(error).split("\n")[:2]).strip()  # the node is in the second line
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
     remove_unread(model.graph)
 
@@ -198,7 +198,7 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
         names = ", ".join(repr(value.name) for value in inputs) or "none"
         raise RequestError(
             f"model {name!r} has {len(inputs)} inputs ({names})",
-            "exactly one, the vectors; `harness models import FILE --join-inputs -o NAME` makes one of several",
+            "exactly one, the vectors",
         )
     return inputs[0]
 

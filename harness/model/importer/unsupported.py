@@ -19,13 +19,20 @@ ADVICE = {
     **dict.fromkeys(("Shape", "Gather", "Where", "Expand", "Range", "ConstantOfShape"), FROM_SHAPES),
     **dict.fromkeys(("Selu", "Gelu", "Softplus", "Erf", "Mish", "ThresholdedRelu"), RETRAIN),
     **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "Scan"), UNROLL),
-    "If": "a condition that follows from shapes and constants; this one depends on the data",
+    "If": "a condition that follows from shapes and constants",
     **dict.fromkeys(
         ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"),
         "static scales: quantise the float network again, with vectors of its input",
     ),
 }
 """Operators that no network may have, and what can stand for them."""
+REASONS = {
+    "If": "has a condition that depends on the data",
+    **dict.fromkeys(
+        ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"),
+        "takes its scale from the data, so that no constant multiplier exists",
+    ),
+}
 OTHERWISE = "leave it out, or compute it before or after the network"
 QUANTISERS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "QGemm")
 
@@ -42,11 +49,12 @@ def require_supported(model: onnx.ModelProto, name: str, *, dense: bool = False)
             if node.op_type not in FOLDS and node.op_type != "DequantizeLinear":
                 raise RequestError(f"{text}: computes a constant whose bits ONNX does not fix", "store its value")
         elif (domain_of(node), node.op_type) not in accepted:
-            known = sorted(operator for _, operator in accepted)
-            reason = "is no dense layer" if dense and not is_quantised(graph) else "is not supported"
+            chain = dense and not is_quantised(graph)
+            reason = "is no dense layer" if chain else "is not supported"
+            accepts = floating.ACCEPTED if chain else "`harness models operators` lists the supported operators"
             raise RequestError(
-                f"{text}: operator {operator} {reason}",
-                f"{ADVICE.get(node.op_type, OTHERWISE)}; supported: {', '.join(dict.fromkeys(known))}",
+                f"{text}: operator {operator} {REASONS.get(node.op_type, reason)}",
+                f"{ADVICE.get(node.op_type, OTHERWISE)}; {accepts}",
             )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,10 @@ from harness.core.errors import RequestError
 from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
-from harness.model.graph import decode, read_file
+from harness.model.graph import decode, parse, read_file
+from harness.model.importer import changes
 from harness.model.importer.graph import remove_unread, require_valid
+from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.transforms.edit import add_constant, bypass, writer
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
@@ -94,16 +96,37 @@ def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simpli
     return Simplified(changed, tuple(notes), name, source, batch)
 
 
-def read(path: Path) -> tuple[Simplified, dict[str, str]]:
+def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]:
     """Return the simplified model of an ONNX file, and metadata that name the file and those with its data.
 
     Raises RequestError if it cannot be read or is no valid ONNX, and as `simplify` does.
     """
     data = read_file(path)
     model = decode(data, path.stem)
-    hashes = _load_data(model, path)
+    hashes = load_data(model, path)
     require_valid(model, path.stem)
-    return simplify(model, path.stem), named(path, data) | hashes
+    return simplify(model, path.stem, folds=folds), named(path, data) | hashes
+
+
+def load(path: Path, refused: RequestError) -> Network:
+    """Return the network of a file that `parse` has refused, with the steps in the metadata.
+
+    Raises `refused` if no step changes the file, and otherwise the RequestError for the simplified model.
+    """
+    simplified, metadata = read(path)
+    if not simplified.notes and "source_data_sha256" not in metadata:
+        raise refused
+    model = simplified.model
+    for value in (*model.graph.input, *model.graph.output):
+        for size in value.type.tensor_type.shape.dim[:1]:
+            size.dim_param = BATCH
+    known = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(model, metadata | known)
+    changes.state(model, simplified.notes)
+    with simplified.explained():
+        network = parse(model.SerializeToString(), path.stem)
+        simplified.check()
+    return network
 
 
 def named(path: Path, data: bytes) -> dict[str, str]:
@@ -111,8 +134,11 @@ def named(path: Path, data: bytes) -> dict[str, str]:
     return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
 
 
-def _load_data(model: onnx.ModelProto, path: Path) -> dict[str, str]:
-    """Load the tensors that lie in other files of the folder of `path`; return the metadata of these files."""
+def load_data(model: onnx.ModelProto, path: Path) -> dict[str, str]:
+    """Load the tensors that lie in other files of the folder of `path`; return the metadata of these files.
+
+    Raises RequestError where one cannot be read, or lies outside of the folder.
+    """
     held = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
     tensors = [*model.graph.initializer, *held]
     places = sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
