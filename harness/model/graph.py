@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import onnx
 import onnx.checker
@@ -29,6 +30,8 @@ NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
 
 HOW_TO_IMPORT = "harness models import FILE -o NAME names a command that helps, if there is one"
+
+Opsets: TypeAlias = Mapping[str, int]
 
 
 def load(path: Path) -> Network:
@@ -104,6 +107,11 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     if not model.graph.node:
         raise RequestError(f"model {name!r} has no nodes", f"give a network of {_supported()}")
     return model
+
+
+def opsets_of(model: onnx.ModelProto) -> Opsets:
+    """Return the version of each domain."""
+    return {"" if entry.domain in DEFAULT_DOMAIN else entry.domain: entry.version for entry in model.opset_import}
 
 
 def texts(message: Message) -> Iterator[str | bytes]:

@@ -16,7 +16,7 @@ import onnx.numpy_helper
 
 from harness import operators
 from harness.core.arrays import Array
-from harness.model.importer.graph import opsets_of
+from harness.model.graph import opsets_of
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, domain_of
 from harness.operators.rules import Rules, schema_of
 from harness.operators.rules_of_others import RULES

@@ -12,9 +12,13 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.importer.graph import MOVES, Graph, Link, chain, matrix
 from harness.model.importer.steps import Floats64, Product, Relu, Scaling, Shift, Step
+from harness.operators.batch_normalization import DEFAULT_EPSILON
 from harness.operators.node import element_type
 
-ACCEPTED = "accepted: MatMul, Gemm, Add, Sub, Mul, Div, Relu, Clip at 0, and what only renames axes (Reshape, Flatten)"
+ACCEPTED = (
+    "accepted: MatMul, Gemm, Add, Sub, Mul, Div, BatchNormalization, Relu, Clip at 0, and what only renames axes "
+    "(Reshape, Flatten)"
+)
 
 
 def steps_of(graph: Graph) -> list[Step]:
@@ -106,6 +110,24 @@ def _div(graph: Graph, link: Link) -> list[Step]:
     return [Scaling(link.node.name, 1 / operand)]
 
 
+def _batch_normalization(graph: Graph, link: Link) -> list[Step]:
+    """Return the steps of inference, ((x - mean) / deviation) * scale + B.
+
+    The mean is taken away twice and added once: the bound is then that of x * s + (B - mean * s), too, which ONNX
+    Runtime computes with s = scale / deviation (harness/operators/batch_normalization.py).
+    """
+    attributes = link.node.attributes({"epsilon": DEFAULT_EPSILON, "momentum": 0.9, "training_mode": 0})
+    shape = [1, -1, *[1] * (len(link.shape) - 2)]
+    scale, offset, mean, variance = (
+        _spread(link, _constant(graph, link, position).reshape(shape), link.output_shape) for position in range(1, 5)
+    )
+    if link.position or attributes["training_mode"] or not (variance + attributes["epsilon"] > 0).all():
+        raise link.node.refusal("is not that of inference with constants", "variances above -epsilon")
+    name, deviation = link.node.name, np.sqrt(variance + attributes["epsilon"])
+    means = [Shift(name, -mean), Shift(name, mean), Shift(name, -mean)]
+    return [*means, Scaling(name, 1 / deviation), Scaling(name, scale), Shift(name, offset)]
+
+
 def _relu(_graph: Graph, link: Link) -> list[Step]:
     return [Relu(link.node.name)]
 
@@ -136,6 +158,7 @@ READERS: dict[str, Callable[[Graph, Link], list[Step]]] = {
     "Sub": _sub,
     "Mul": _mul,
     "Div": _div,
+    "BatchNormalization": _batch_normalization,
     "Relu": _relu,
     "Clip": _clip,
     "Cast": _cast,

@@ -16,12 +16,11 @@ import onnx.numpy_helper
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import graph as models
-from harness.model.graph import require_inside, values_of
-from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
+from harness.model.graph import Opsets, opsets_of, require_inside, values_of
+from harness.operators.node import Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32
 
 Shape = tuple[int, ...]
-Opsets: TypeAlias = Mapping[str, int]
 FLOAT64 = np.dtype(np.float64)
 LARGEST = 1 << 30  # bytes of a constant that is computed
 
@@ -134,11 +133,6 @@ def read(model: onnx.ModelProto, name: str) -> Graph:
         dtype=_input_type(source, name),
         metadata={entry.key: entry.value for entry in model.metadata_props},
     )
-
-
-def opsets_of(model: onnx.ModelProto) -> Opsets:
-    """Return the version of each domain."""
-    return {"" if entry.domain in DEFAULT_DOMAIN else entry.domain: entry.version for entry in model.opset_import}
 
 
 def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:

@@ -37,10 +37,10 @@ from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
 from harness.model.graph import decode, parse, read_file
 from harness.model.importer import changes
-from harness.model.importer.graph import remove_unread, require_valid
+from harness.model.importer.graph import require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
-from harness.model.transforms.edit import add_constant, bypass, writer
+from harness.model.transforms.edit import add_constant, bypass, tidy, writer
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
 
 OPSET = 13
@@ -93,6 +93,8 @@ def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simpli
     if folds:
         found, more = _fold(changed, name)
         notes += [*more, *_remove_casts(changed, found), *_free_batch(changed, found, batch, name)]
+    if notes:
+        tidy(changed.graph)
     return Simplified(changed, tuple(notes), name, source, batch)
 
 
@@ -339,7 +341,6 @@ def _remove_casts(model: onnx.ModelProto, found: Propagation | None) -> list[str
             if keeps and bypass(model.graph, node, source):
                 removed.append(node.name or node.output[0])
                 break
-    remove_unread(model.graph)
     return [f"removed {_listed(removed)}, Cast to a type that its input has"] if removed else []
 
 

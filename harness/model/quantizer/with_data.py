@@ -115,6 +115,7 @@ def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoice
         try:
             quant_pre_process(given, prepared, skip_symbolic_shape=True)
             folded = _operators(given) - _operators(prepared)
+            _flatten_biases(prepared)
             quantize_static(
                 prepared,
                 made,
@@ -131,7 +132,7 @@ def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoice
             ) from error
         finally:
             logging.disable(disabled)
-        found = importer.bring_in(made, floats.source)
+        found = importer.bring_in(made, floats.source, with_advice=False)
     if not isinstance(found, NetworkImport):
         raise RequestError(f"model {graph.name!r} has nothing to quantise", "Conv, Gemm or MatMul")
     parts = ", ".join(f"{operator} x{count}" for operator, count in sorted(folded.items()))
@@ -142,6 +143,16 @@ def quantize_with_data(floats: FloatFile, vectors: Floats32, choices: DataChoice
 def _operators(path: Path) -> Counter[str]:
     """Return how often each operator occurs that stores no constant."""
     return Counter(node.op_type for node in onnx.load(path).graph.node if node.op_type != "Constant")
+
+
+def _flatten_biases(path: Path) -> None:
+    """Write the bias (1, N) of a Gemm as (N,): quantize_static fails on the other form, which a fused Add leaves."""
+    model = onnx.load(path)
+    biases = {node.input[2] for node in model.graph.node if node.op_type == "Gemm" and len(node.input) > 2}
+    for tensor in model.graph.initializer:
+        if tensor.name in biases and len(tensor.dims) == 2 and tensor.dims[0] == 1:
+            del tensor.dims[0]
+    onnx.save(model, path)
 
 
 def _with_metadata(model: onnx.ModelProto, choices: DataChoices, vectors: int) -> onnx.ModelProto:
