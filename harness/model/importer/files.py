@@ -139,8 +139,9 @@ def _from_onnx(
         notes = changes.apply(model, name, asked)
         graph.remove_unread(model.graph)
         unsupported.require_supported(model, name, dense=dense)
+        found = graph.read(model, name)  # refuses constants that no memory has
         simplified.check()
-        imported = _imported(model, name, source, dense=dense)
+        imported = _imported(found, source, dense=dense)
     return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
 
 
@@ -151,14 +152,13 @@ def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteIm
     return TfliteImport(networks.parse(imported.model.SerializeToString(), path.stem), file, imported)
 
 
-def _imported(model: onnx.ModelProto, name: str, source: dict[str, str], *, dense: bool) -> FloatImport | NetworkImport:
+def _imported(found: Graph, source: dict[str, str], *, dense: bool) -> FloatImport | NetworkImport:
     """Return a network of dense layers, a quantised one, or the file's own operators if all are supported."""
-    data = model.SerializeToString()
-    if unsupported.is_quantised(model.graph):
-        return _from_quantised(graph.read(model, name), data, source)
-    if not (dense or unsupported.is_dense(model.graph)):
-        return _kept(graph.read(model, name), data, source)
-    found = graph.read(model, name)
+    data = found.model.SerializeToString()
+    if unsupported.is_quantised(found.model.graph):
+        return _from_quantised(found, data, source)
+    if not (dense or unsupported.is_dense(found.model.graph)):
+        return _kept(found, data, source)
     try:
         return _from_float(found, data, source)
     except RequestError as refused:
@@ -214,8 +214,8 @@ def float_graph(path: Path, asked: Changes = NO_CHANGES) -> tuple[Graph, dict[st
                 f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged"
             )
         unsupported.require_supported(model, path.stem)
+        found = graph.read(model, path.stem)
         simplified.check()
-    found = graph.read(model, path.stem)
     if found.dtype != np.float32 or len(found.input_shape) < 2 or found.input_shape[0] != 1:
         raise RequestError(
             f"model {path.stem!r}: its input is {found.dtype} of shape {found.input_shape}",

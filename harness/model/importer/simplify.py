@@ -65,7 +65,7 @@ class Simplified:
     def check(self) -> None:
         """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""
         if self.notes:
-            require_same(self.source, self.model.SerializeToString(), self.name, self.batch)
+            require_same(self.source, self.model, self.name, self.batch)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -218,7 +218,8 @@ def _fold(model: onnx.ModelProto, name: str) -> tuple[Propagation | None, list[s
     """Fold until no If has a constant condition; return the facts of the result, None where nothing needs them."""
     removed: dict[str, None] = {}
     while _is_foldable(model.graph):
-        found = _facts(model, name)
+        found = _facts(model)
+        _require_consistent(found, name)
         for operator in _constant_nodes(found):
             removed.setdefault(operator)
         shapes = {value.name: _first_size(value) for value in (*model.graph.input, *model.graph.output)}
@@ -231,8 +232,10 @@ def _fold(model: onnx.ModelProto, name: str) -> tuple[Propagation | None, list[s
         removed.setdefault("If")
     names = [operator for operator in removed if operator != "Constant"]
     notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
-    needed = any(node.op_type in ("Cast", "Reshape") for node in model.graph.node)
-    return (_facts(model, name) if needed else None), notes
+    if not any(node.op_type in ("Cast", "Reshape") for node in model.graph.node):
+        return None, notes
+    found = _facts(model)
+    return (None if found.contradictions else found), notes  # another reader names what is wrong
 
 
 def _is_foldable(graph: onnx.GraphProto) -> bool:
@@ -246,7 +249,7 @@ def _is_foldable(graph: onnx.GraphProto) -> bool:
     return False
 
 
-def _facts(model: onnx.ModelProto, name: str) -> Propagation:
+def _facts(model: onnx.ModelProto) -> Propagation:
     """Return the facts for one vector; stated shapes of outputs do not count, which other tools leave behind."""
     stated = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
     del model.graph.value_info[:]
@@ -256,6 +259,11 @@ def _facts(model: onnx.ModelProto, name: str) -> Propagation:
     found = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
     del model.graph.output[:]
     model.graph.output.extend(stated)
+    return found
+
+
+def _require_consistent(found: Propagation, name: str) -> None:
+    """Refuse shapes and types that no tensor has."""
     if found.contradictions:
         error = found.contradictions[0]
         raise RequestError(
@@ -263,7 +271,6 @@ def _facts(model: onnx.ModelProto, name: str) -> Propagation:
             + (f"; {error.first})" if error.first else ")"),
             "export it again, with shapes that fit each other",
         )
-    return found
 
 
 def _first_size(value: onnx.ValueInfoProto) -> onnx.TensorShapeProto.Dimension:
@@ -362,7 +369,7 @@ def _free_batch(model: onnx.ModelProto, found: Propagation | None, batch: int, n
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = BATCH
     try:
-        require_same(before, model.SerializeToString(), name, batch)
+        require_same(before, model, name, batch)
     except RequestError:
         model.ParseFromString(before)
         return []

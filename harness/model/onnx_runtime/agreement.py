@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
@@ -17,23 +18,29 @@ if TYPE_CHECKING:
 VECTORS = 8
 BATCH_SHARE = 1e-4
 """Of the greatest value: float sums have another order if several vectors are computed at once."""
-TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": bool}
+TYPES: dict[str, np.dtype[Any]] = {
+    f"tensor({name})": np.dtype(kind)
+    for name, kind in {"float": "f4", "double": "f8", "float16": "f2", "bool": "?", "int32": "i4", "int8": "i1", "uint8": "u1"}.items()
+}
 
 
-def require_same(before: bytes, after: bytes, name: str, batch: int = 1) -> None:
+def require_same(before: bytes, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
     """Compare the outputs of two models for random inputs: bit for bit, or for `batch` vectors at once within a share.
 
     `before` takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where
     ONNX Runtime refuses or fails, and where outputs differ.
     """
     inputs, outputs = [], []
+    sizes = {
+        value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input
+    }
     loaded = _loaded(before, name)
     for number in range(VECTORS):
-        inputs.append(random_inputs(loaded, batch, number))
+        inputs.append(_random_inputs(loaded, sizes, batch, number))
         outputs.append(_run(loaded, inputs[-1], name))
     names = [value.name for value in loaded.get_outputs()]
     del loaded  # it holds the weights
-    loaded = _loaded(after, name)
+    loaded = _loaded(after.SerializeToString(), name)
     taken = {value.name for value in loaded.get_inputs()}
     for given, expected in zip(inputs, outputs, strict=True):
         rows = [{key: value[row : row + 1] if batch > 1 else value for key, value in given.items() if key in taken}
@@ -67,15 +74,19 @@ def same_bits(first: Array, second: Array) -> bool:
     return np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
 
 
-def random_inputs(loaded: onnxruntime.InferenceSession, batch: int, seed: int) -> dict[str, Array]:
-    """Return an input of each name; a free first size is `batch`, any other 1."""
+def _random_inputs(
+    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, list[int]], batch: int, seed: int
+) -> dict[str, Array]:
+    """Return a value of each input; a size that the session leaves free is that of `sizes`, else `batch` or 1."""
     random, inputs = np.random.default_rng(seed), {}
     for value in loaded.get_inputs():
+        known = sizes.get(value.name) or [0] * len(value.shape)
         free = [batch, *[1] * len(value.shape)]
-        shape = [size if isinstance(size, int) else free[axis] for axis, size in enumerate(value.shape)]
+        shape = [size if isinstance(size, int) and size > 0 else known[axis] or free[axis]
+                 for axis, size in enumerate(value.shape)]  # fmt: skip
         drawn = random.standard_normal(shape) * 2
-        dtype = TYPES.get(value.type, np.dtype(value.type.removeprefix("tensor(").removesuffix(")")))
-        inputs[value.name] = drawn.astype(dtype) if np.dtype(dtype).kind == "f" else (drawn > 0).astype(dtype)
+        dtype = TYPES.get(value.type, np.dtype(np.int64))
+        inputs[value.name] = drawn.astype(dtype) if dtype.kind == "f" else (drawn > 0).astype(dtype)
     return inputs
 
 

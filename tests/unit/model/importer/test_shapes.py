@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.importer import FloatImport, NetworkImport, graph
 from tests.support.codes import require_exact_products
@@ -126,15 +127,30 @@ def test_a_quantised_network_with_a_computed_shape(tmp_path: Path, form: str, op
     assert len(np.unique(ours)) > 9
 
 
-def test_shapes_that_do_not_follow_from_the_input_are_refused(tmp_path: Path) -> None:
+def test_a_size_that_follows_from_the_weights_need_not_be_stated(tmp_path: Path) -> None:
     tail = [*view(17), node("Reshape", "x to", "z"), node("MatMul", "z w", "y")]
     unknown = onnx.load_model_from_string(made(tail, WEIGHTS, 17, 1, TensorProto.FLOAT))
     unknown.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "m"
-    message, _ = refusal(tmp_path, unknown.SerializeToString())
-    assert "operator Shape is not supported" in message
-    assert "export with a fixed input shape" in message
-    unknown.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
-    assert "multiplies shapes (1, 20) and (12, 4)" in refusal(tmp_path, unknown.SerializeToString())[0]
+    found = importer.bring_in(saved(tmp_path, unknown.SerializeToString()))
+    assert isinstance(found, FloatImport)
+    assert len(found.network.layers[0].weight) == 12
+
+
+def test_wrong_shapes_behind_computed_ones_are_refused_with_the_node(tmp_path: Path) -> None:
+    tail = [*view(17), node("Reshape", "x to", "z"), node("MatMul", "z w", "y")]
+    wrong = onnx.load_model_from_string(made(tail, WEIGHTS, 17, 1, TensorProto.FLOAT))
+    wrong.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
+    message, _ = refusal(tmp_path, wrong.SerializeToString())
+    assert message.startswith("model 'network': node 'node_z': size")
+
+
+def test_shapes_that_do_not_follow_from_the_input_are_refused(tmp_path: Path) -> None:
+    tail = [*view(17), node("Reshape", "x to", "z"), node("Relu", "z", "y")]
+    unknown = onnx.load_model_from_string(made(tail, {}, 17, 1, TensorProto.FLOAT))
+    unknown.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "m"
+    with pytest.raises(RequestError) as refused:
+        importer.bring_in(saved(tmp_path, unknown.SerializeToString()), with_advice=False)
+    assert "'x' has shape" in refused.value.message
 
 
 def test_constants_that_are_computed_from_constants(tmp_path: Path) -> None:
