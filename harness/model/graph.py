@@ -37,9 +37,9 @@ Opsets: TypeAlias = Mapping[str, int]
 def load(path: Path) -> Network:
     """Read a model from an ONNX file; the network's name is the file's stem.
 
-    A file in another form than `parse` reads is rewritten first (`harness.model.importer.simplify`): the metadata of the network
-    then name the file, and state the steps.  Raises RequestError where the file cannot be read or the model cannot be
-    reproduced bit for bit.
+    A file in another form than `parse` reads is rewritten first (`harness.model.importer.simplify`): the metadata of
+    the network then name the file, and state the steps.  Raises RequestError where the file cannot be read or the model
+    cannot be reproduced bit for bit.
     """
     try:
         return parse(read_file(path), path.stem)

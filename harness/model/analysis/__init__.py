@@ -66,7 +66,9 @@ def analyse(
             measured = ranges(network, tighter(network), vectors(network))
             findings += measured.findings
             reason = f"the ranges are those of the file after: {'; '.join(steps)}"
-            findings += [Finding("note", "rewritten", "", "", reason, "harness run makes the same changes")] if steps else []
+            findings += (
+                [Finding("note", "rewritten", "", "", reason, "harness run makes the same changes")] if steps else []
+            )
     findings.sort(key=lambda each: SEVERITIES.index(each.severity))
     symbols = {name: str(found.facts.resolved(size)) for name, (size, _) in found.facts.bindings.items()}
     return Analysis(_edges(graph, found, measured), tuple(findings), symbols, found.passes, tuple(measured.layers))

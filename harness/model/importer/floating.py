@@ -50,9 +50,10 @@ def _constant(graph: Graph, link: Link, position: int) -> Array:
         rounded = values.astype(np.float32)
     for strange, reason in ((~np.isfinite(values), "are not finite"), (rounded != values, "are no float32 numbers")):
         if strange.any():
+            first = values[strange].reshape(-1)[0]
             raise link.node.refusal(
-                f"{np.count_nonzero(strange)} values of {name!r} {reason}, the first {values[strange].reshape(-1)[0]!s}",
-                "finite constants that float32 has: convert the network to float32 before the import, and check it then",
+                f"{np.count_nonzero(strange)} values of {name!r} {reason}, the first {first!s}",
+                "finite constants that float32 has: convert the network to float32 before, and check it then",
             )
     return values.astype(np.float64)
 

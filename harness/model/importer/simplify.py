@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +170,8 @@ def _inline(model: onnx.ModelProto, name: str) -> Iterator[str]:
     try:
         model.CopyFrom(onnx.inliner.inline_local_functions(model))
     except Exception as error:  # it has no class of its own
-        raise RequestError(f"model {name!r}: its local functions cannot be inlined: {error}", "export it again") from error
+        reason = f"its local functions cannot be inlined: {error}"
+        raise RequestError(f"model {name!r}: {reason}", "export it again") from error
     yield f"inlined the local functions {_listed(names)}"
 
 
@@ -305,7 +306,9 @@ def _inline_branches(graph: onnx.GraphProto, found: Propagation) -> bool:
     return bool(branches)
 
 
-def _nodes_of(graph: onnx.GraphProto, node: onnx.NodeProto, branch: onnx.GraphProto, place: int) -> list[onnx.NodeProto]:
+def _nodes_of(
+    graph: onnx.GraphProto, node: onnx.NodeProto, branch: onnx.GraphProto, place: int
+) -> list[onnx.NodeProto]:
     """Return the nodes of a branch, with names of their own, that write the outputs of the If; store its constants."""
     inner = [tensor.name for tensor in branch.initializer] + [name for each in branch.node for name in each.output]
     names = {name: f"{node.name or 'If'}_{place}/{name}" for name in inner if name}
@@ -362,7 +365,8 @@ def _free_batch(model: onnx.ModelProto, found: Propagation | None, batch: int, n
     A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
     """
     before = model.SerializeToString() if batch > 1 else b""
-    reshaped = [node.name or node.output[0] for node in model.graph.node if _frees_reshape(model.graph, node, found, batch)]
+    graph = model.graph
+    reshaped = [node.name or node.output[0] for node in graph.node if _frees_reshape(graph, node, found, batch)]
     if batch == 1:
         return [f"{_listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
     for value in (*model.graph.input, *model.graph.output):

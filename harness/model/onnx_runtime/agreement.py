@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 VECTORS = 8
 BATCH_SHARE = 1e-4
 """Of the greatest value: float sums have another order if several vectors are computed at once."""
-TYPES: dict[str, np.dtype[Any]] = {
-    f"tensor({name})": np.dtype(kind)
-    for name, kind in {"float": "f4", "double": "f8", "float16": "f2", "bool": "?", "int32": "i4", "int8": "i1", "uint8": "u1"}.items()
-}
+NAMES = {"float": "f4", "double": "f8", "float16": "f2", "bool": "?", "int32": "i4", "int8": "i1", "uint8": "u1"}
+TYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(kind) for name, kind in NAMES.items()}
 
 
 def require_same(before: bytes, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
@@ -31,9 +29,7 @@ def require_same(before: bytes, after: onnx.ModelProto, name: str, batch: int = 
     ONNX Runtime refuses or fails, and where outputs differ.
     """
     inputs, outputs = [], []
-    sizes = {
-        value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input
-    }
+    sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}
     loaded = _loaded(before, name)
     for number in range(VECTORS):
         inputs.append(_random_inputs(loaded, sizes, batch, number))

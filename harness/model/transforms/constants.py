@@ -10,8 +10,8 @@ import onnx
 from onnx import numpy_helper
 
 from harness.core.errors import RequestError
-from harness.model.graph import parse, values_of
-from harness.model.importer.graph import FOLDS, computed, opsets_of
+from harness.model.graph import opsets_of, parse, values_of
+from harness.model.importer.graph import FOLDS, computed
 from harness.model.network import Network
 from harness.model.transforms.edit import Applied, named
 from harness.operators.node import Node, domain_of

@@ -629,7 +629,7 @@ def test_float_network_is_told_what_is_supported_and_how_to_quantise() -> None:
     model = make_model([node], {}, {"y": ("float32", 2)}, width=2)
     with pytest.raises(RequestError, match="operator Softplus is not supported") as caught:
         parse(model)
-    assert "harness models quantize FILE" in caught.value.hint
+    assert "harness models import FILE" in caught.value.hint
     assert ", Softmax, " in caught.value.hint
 
 

@@ -74,9 +74,10 @@ def test_a_classifier_becomes_its_scores(tmp_path: Path) -> None:
     scores = run(to_onnx(found.network).SerializeToString(), VECTORS)[0]
     assert (labels == scores.argmax(axis=1) + 4).all()
     assert len(set(labels)) > 1
-    with pytest.raises(RequestError, match=r"ZipMap") as refused:
+    with pytest.raises(RequestError, match=r"ArrayFeatureExtractor") as refused:
         importer.bring_in(saved(tmp_path, classifier()))
-    assert "--drop-final" in refused.value.message
+    assert "this helps: harness models import" in refused.value.hint
+    assert "--drop-final" in refused.value.hint
 
 
 def test_a_quantised_network_loses_softmax_and_its_rounding(tmp_path: Path) -> None:
@@ -231,7 +232,6 @@ def test_two_inputs_become_one(tmp_path: Path, network: str) -> None:
     [
         (model(CHAIN, ROWS, shape=["n", 5]), "cannot join 'x' [0, 5]"),
         (two_inputs("sum", [["n", "m"], ["n", 3]]), "cannot join 'a' [0, 0], 'b' [0, 3]"),
-        (two_inputs("sum", [[2, 6], [2, 3]]), "cannot join 'a' [2, 6]"),
         (two_inputs("sum", [[6], [3]]), "cannot join 'a' [6]"),
         (two_inputs("sum", SHAPES["sum"], kind=TensorProto.FLOAT16), "cannot join"),
         (two_inputs("sum", [["n", 5], ["n", 3]]), "ONNX Runtime"),

@@ -271,7 +271,7 @@ def test_a_constant_that_does_not_fit_its_reshape_is_refused(tmp_path: Path) -> 
     nodes = [node("Reshape", "w shape", "w1"), *CHAIN]
     constants = {"w": W1, "shape": np.array([3, 5]), **{name: ROWS[name] for name in ("b1", "w2", "b2")}}
     message, _ = refusal(tmp_path, model(nodes, constants, shape=["n", 5]))
-    assert "node 'node_w1' (Reshape): does not fit its constant" in message
+    assert "node 'node_w1': number of values is 20 and 15" in message
 
 
 def test_constant_nodes_and_what_moves_constants_are_folded(tmp_path: Path) -> None:
@@ -312,8 +312,8 @@ def test_doubles_that_float32_has_not_are_refused(tmp_path: Path) -> None:
     constants = {name: value.astype(np.float64) for name, value in ROWS.items()}
     constants["w2"][1, 2] = 0.1
     message, hint = refusal(tmp_path, model(CHAIN, constants, shape=["n", 5], kind=TensorProto.DOUBLE))
-    assert "node 'node_p2' (MatMul): 1 values of 'w2' are no finite float32, the first 0.1" in message
-    assert hint == "constants that float32 has: round them before the import, and check the network then"
+    assert "node 'node_p2' (MatMul): 1 values of 'w2' are no float32 numbers, the first 0.1" in message
+    assert hint.startswith("finite constants that float32 has")
 
 
 def test_the_metadata_and_the_names_stay(tmp_path: Path) -> None:
@@ -347,24 +347,24 @@ def test_the_canonical_file_comes_in_again_unchanged(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
     "Tanh": (
         [*CHAIN, node("Tanh", "y", "t")], {},
-        "node 'node_t' (Tanh): operator Tanh has no exact quantised operator", "accepted: MatMul, Gemm, Add",
+        "node 'node_t' (Tanh): operator Tanh is no dense layer", "accepted: MatMul, Gemm, Add",
     ),
-    "Sigmoid": ([*CHAIN, node("Sigmoid", "y", "t")], {}, "Sigmoid is no dense layer", "quantise it with calibration"),
-    "Softmax": ([*CHAIN, node("Softmax", "y", "t")], {}, "Softmax is no dense layer", "--drop-final -o NAME"),
-    "LeakyRelu": ([*CHAIN, node("LeakyRelu", "y", "t")], {}, "LeakyRelu is no dense layer", "quantise it with"),
+    "Sigmoid": ([*CHAIN, node("Sigmoid", "y", "t")], {}, "Sigmoid is no dense layer", "accepted: MatMul"),
+    "Softmax": ([*CHAIN, node("Softmax", "y", "t")], {}, "Softmax is no dense layer", "accepted: MatMul"),
+    "LeakyRelu": ([*CHAIN, node("LeakyRelu", "y", "t")], {}, "LeakyRelu is no dense layer", "accepted: MatMul"),
     "Relu6": (
         [*CHAIN, node("Clip", "y low high", "t")], {"low": F(0), "high": F(6)},
         "node 'node_t' (Clip): clips to 0.0 .. 6.0", "a minimum of 0 and no maximum, which is Relu",
     ),
     "Clip at 1": ([*CHAIN, node("Clip", "y low", "t")], {"low": F(1)}, "clips to 1.0 .. inf", "a minimum of 0"),
     "BatchNormalization": (
-        [*CHAIN, node("BatchNormalization", "y b2 b2 b2 v", "t")], {"v": np.ones(3, F)},
-        "operator BatchNormalization is not folded", "its factors folded into the layer before it",
+        [*CHAIN, node("BatchNormalization", "y b2 b2 b2 v", "t")], {"v": -np.ones(3, F)},
+        "is not that of inference with constants", "variances above -epsilon",
     ),
-    "ArgMax": ([*CHAIN, node("ArgMax", "y", "t", axis=1)], {}, "operator ArgMax is no score", "--select argmax"),
+    "ArgMax": ([*CHAIN, node("ArgMax", "y", "t", axis=1)], {}, "operator ArgMax is no dense layer", "accepted: MatMul"),
     "an operator of another domain": (
         [*CHAIN, node("FastGelu", "y", "t", domain="com.microsoft")], {},
-        "operator com.microsoft.FastGelu is not supported", "accepted: MatMul",
+        "operator com.microsoft.FastGelu is no dense layer", "accepted: MatMul",
     ),
     "a branch": (
         [*CHAIN, node("Add", "y p2", "t")], {},
@@ -382,7 +382,7 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
     "division by 0": ([*CHAIN, node("Div", "y c", "t")], {"c": F([1, 0, 2])}, "divides by 0", "divisors other than 0"),
     "infinite weights": (
         [*CHAIN, node("Mul", "y c", "t")], {"c": F([1, np.inf, 2])},
-        "1 values of 'c' are no finite float32", "constants that float32 has",
+        "1 values of 'c' are not finite, the first inf", "constants that float32 has",
     ),
     "a bias that makes a matrix": (
         [*CHAIN, node("Add", "y c", "t")], {"c": np.ones((2, 1), F)},
@@ -401,7 +401,7 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
     ),
     "a computed constant": (
         [node("Exp", "b2", "power"), *CHAIN, node("Add", "y power", "t")], {},
-        "node 'node_power' (Exp): computes a constant", "fold it before",
+        "node 'node_power' (Exp): computes a constant", "store its value",
     ),
     "a Cast to another type": (
         [*CHAIN, node("Cast", "y", "t", to=TensorProto.DOUBLE)], {},
@@ -439,7 +439,6 @@ def test_a_transpose_that_moves_values_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "found", "accepted"),
     [
-        ([2, 5], "node 'node_p1' (MatMul): multiplies shapes (2, 5)", "x @ W with x (1, inputs)"),
         ([1, 5, 2], "node 'node_p1' (MatMul): multiplies shapes (1, 5, 2)", "x @ W with x (1, inputs)"),
         ([1, "k"], "input 'x' has shape (1, k)", "one is the width and the others are 1"),
         ([1, 1, 1, 1, 5], "input 'x' has shape (1, 1, 1, 1, 5)", "one is the width and the others are 1"),
@@ -460,7 +459,7 @@ def test_integers_several_inputs_and_several_outputs_are_refused(tmp_path: Path)
     both.graph.input.append(onnx.helper.make_tensor_value_info("other", TensorProto.FLOAT, [1]))
     message, hint = refusal(tmp_path, both.SerializeToString())
     assert "has 2 inputs ('x', 'other')" in message
-    assert hint.startswith("exactly one, the vectors; `harness models import FILE --join-inputs")
+    assert hint == "exactly one, the vectors"
 
 
 def test_a_maximum_that_is_no_number_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
+from harness.core.errors import RequestError
+from harness.model import importer
+from harness.model.importer import Changes, FloatImport, advice
 from tests.support.importer.graphs import Array, model, node, refusal, saved
 from tests.unit.model.importer.test_floating import CHAIN, ROWS, floats
 
@@ -22,19 +25,42 @@ def conv1d() -> bytes:
     return model(nodes, IMAGE, shape=["n", 1, 5])
 
 
-def test_all_unsupported_nodes_are_listed_each_with_a_way_around(tmp_path: Path) -> None:
+def test_the_first_unsupported_node_is_named(tmp_path: Path) -> None:
     message, hint = refusal(tmp_path, conv1d())
-    first, *lines = message.splitlines()
-    assert first == "model 'network': 5 nodes are not supported:"
-    convolutions, pool, softmax, tanh = lines
-    assert convolutions.startswith("  nodes 'node_c', 'node_c2': operator Conv is no dense layer; quantise it with")
-    assert "onnxruntime.quantization.quantize_static" in convolutions
-    assert f"harness models quantize {tmp_path}/network.onnx --data VECTORS.npy -o NAME" in pool
-    assert softmax.endswith(f"harness models import {tmp_path}/network.onnx --drop-final -o NAME")
-    assert tanh.startswith("  node 'node_t': operator Tanh has no exact quantised operator in the harness")
-    assert tanh.endswith("train the network with Relu")
-    assert "Gemm'" not in message
-    assert hint.startswith("accepted: MatMul, Gemm")
+    assert message == "model 'network': node 'node_c' (Conv): operator Conv is no dense layer"
+    assert "accepted: MatMul, Gemm" in hint
+
+
+def advised(tmp_path: Path, onnx_bytes: bytes) -> tuple[str, str]:
+    """Message and hint of an import."""
+    with pytest.raises(RequestError) as refused:
+        importer.bring_in(saved(tmp_path, onnx_bytes))
+    return refused.value.message, refused.value.hint
+
+
+def test_a_command_that_helps_is_named_and_works(tmp_path: Path) -> None:
+    onnx_bytes = model([*CHAIN, node("LogSoftmax", "y", "t")], ROWS, shape=["n", 5])
+    message, hint = advised(tmp_path, onnx_bytes)
+    assert message == "model 'network': node 'node_t' (LogSoftmax): operator LogSoftmax is not supported"
+    command = f"harness models import {tmp_path}/network.onnx --drop-final -o NAME"
+    assert hint.endswith(f"this helps: {command}")
+    found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=Changes(drop_final=True))
+    assert isinstance(found, FloatImport)
+    assert len(found.network.layers) == 2
+
+
+def test_where_no_command_helps_none_is_named(tmp_path: Path) -> None:
+    nodes = [*CHAIN, node("Softplus", "y", "t"), node("MatMul", "t w3", "u")]
+    message, hint = advised(tmp_path, model(nodes, ROWS | {"w3": np.ones((3, 3), np.float32)}, shape=["n", 5]))
+    assert message.endswith("node 'node_t' (Softplus): operator Softplus is not supported")
+    assert hint.endswith(advice.NONE)
+
+
+def test_an_operator_of_a_domain_without_import_is_named(tmp_path: Path) -> None:
+    foreign = onnx.load_model_from_string(model([*CHAIN, node("Relu", "y", "t")], ROWS, shape=["n", 5]))
+    foreign.graph.node[-1].domain, foreign.graph.node[-1].op_type = "qonnx.custom_op.general", "Quant"
+    message, _ = advised(tmp_path, foreign.SerializeToString())
+    assert message.endswith("node 'node_t' (Quant): operator qonnx.custom_op.general.Quant is not supported")
 
 
 @pytest.mark.parametrize(
@@ -63,15 +89,8 @@ def test_nodes_that_no_output_needs_are_ignored(tmp_path: Path) -> None:
     assert len(found.network.layers) == 2
 
 
-def test_the_command_for_a_computed_constant_makes_a_file_that_is_imported(tmp_path: Path) -> None:
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
+def test_a_constant_that_sqrt_computes_is_stored(tmp_path: Path) -> None:
     nodes = [node("Sqrt", "b2", "r"), *CHAIN, node("Add", "y r", "t")]
-    onnx_bytes = model(nodes, ROWS | {"b2": np.ones(3, np.float32)}, shape=["n", 5])
-    message, hint = refusal(tmp_path, onnx_bytes)
-    assert message == "model 'network': node 'node_r' (Sqrt): computes a constant"
-    assert "python -m onnxruntime.quantization.preprocess --skip_symbolic_shape true --input" in hint
-    new = tmp_path / "new.onnx"
-    quant_pre_process(str(saved(tmp_path, onnx_bytes)), str(new), skip_symbolic_shape=True)
-    assert "Sqrt" not in {each.op_type for each in onnx.load(new).graph.node}
-    assert len(floats(tmp_path, new.read_bytes()).network.layers) == 2
+    found = floats(tmp_path, model(nodes, ROWS | {"b2": np.full(3, 2, np.float32)}, shape=["n", 5]))
+    assert found.notes == ("computed what depends on shapes and constants only: 'Sqrt'",)
+    assert len(found.network.layers) == 2

@@ -1,0 +1,159 @@
+"""Files in the forms of other tools: what is rewritten, and that the outputs stay those of ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from harness.analysis.folded import verify
+from harness.core.errors import RequestError
+from harness.model import importer, load
+from harness.model.analysis.folding import fold
+from harness.model.analysis.propagation import propagate
+from harness.model.importer import Changes, NetworkImport
+from harness.model.importer.changes import changes_of
+from harness.model.importer.simplify import simplify
+from harness.model.onnx_runtime.agreement import require_same
+from harness.model.quantizer import with_data
+from tests.support.importer.graphs import Array, model, node, saved
+
+F = np.float32
+RANDOM = np.random.default_rng(3)
+IMAGE = {
+    "k": RANDOM.normal(size=(2, 1, 3, 3)).astype(F), "b": RANDOM.normal(size=(2, 1, 1)).astype(F),
+    "w": RANDOM.normal(size=(2, 2, 2, 3)).astype(F), "flat": np.array([1, 8]), "matrix": np.array([8, 3]),
+}  # fmt: skip
+CONVOLUTION = [
+    node("Reshape", "w matrix", "v"), node("Conv", "x k", "c", kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
+    node("Add", "c b", "s"), node("Relu", "s", "r"), node("MaxPool", "r", "m", kernel_shape=[2, 2], strides=[2, 2]),
+    node("Reshape", "m flat", "f"), node("MatMul", "f v", "y"),
+]  # fmt: skip
+
+
+def mnist(opset: int = 8, batch: int = 1) -> bytes:
+    """A network of the form of MNIST-8: old opset, initializers as inputs, weights that a Reshape makes a matrix."""
+    constants = IMAGE | {"flat": np.array([batch, 8])}
+    return model(CONVOLUTION, constants, shape=[batch, 1, 4, 4], opset=opset, listed=True)
+
+
+def outputs(onnx_bytes: bytes, vectors: Array, at_once: int) -> Array:
+    """The outputs of ONNX Runtime for so many vectors at once."""
+    session = onnxruntime.InferenceSession(onnx_bytes)
+    name = session.get_inputs()[0].name
+    return np.concatenate([session.run(None, {name: part})[0] for part in np.split(vectors, len(vectors) // at_once)])
+
+
+@pytest.mark.parametrize(("opset", "batch"), [(8, 1), (9, 4), (17, 1), (17, 4)])
+def test_a_network_of_the_form_of_mnist_is_imported_and_runs_as_it_is(tmp_path: Path, opset: int, batch: int) -> None:
+    onnx_bytes = mnist(opset, batch)
+    path = saved(tmp_path, onnx_bytes)
+    found = importer.bring_in(path)
+    assert isinstance(found, NetworkImport)
+    assert [layer.operator for layer in found.network.layers][-1] == "MatMul"
+    assert "5 initializers that were also inputs are constants now" in found.notes
+    assert (f"converted from opset {opset} to 13 by onnx.version_converter" in found.notes) == (opset < 13)
+    network = load(path)
+    assert changes_of(network.metadata) == list(found.notes)
+    vectors = RANDOM.normal(size=(8, 1, 4, 4)).astype(F)
+    theirs = outputs(onnx_bytes, vectors, batch)
+    for ours in (found.network, network):
+        assert ours.input.shape == (1, 4, 4)
+        np.testing.assert_allclose(outputs(ours.onnx_bytes, vectors, 8), theirs, rtol=1e-5, atol=1e-5)
+
+
+def branches(condition: Sequence[onnx.NodeProto], constants: dict[str, Array]) -> bytes:
+    """Relu, or Tanh of Relu, of a product: both branches name their tensors alike."""
+    kind = helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)
+    then = helper.make_graph([node("Relu", "p", "inner")], "then", [], [kind])
+    other = helper.make_graph([node("Relu", "p", "t"), node("Tanh", "t", "inner")], "else", [], [kind])
+    nodes = [node("MatMul", "x w", "p"), *condition, node("If", "c", "y", then_branch=then, else_branch=other)]
+    return model(nodes, {"w": np.eye(3, dtype=F), **constants}, shape=["n", 3])
+
+
+@pytest.mark.parametrize(("size", "operators"), [(3, ["MatMul", "Relu"]), (4, ["MatMul", "Relu", "Tanh"])])
+def test_the_branch_of_a_constant_condition_is_taken(tmp_path: Path, size: int, operators: list[str]) -> None:
+    condition = [node("Shape", "x", "s"), node("Gather", "s one", "g"), node("Equal", "g size", "c")]
+    onnx_bytes = branches(condition, {"one": np.array(1), "size": np.array(size)})
+    network = load(saved(tmp_path, onnx_bytes))
+    assert [layer.operator for layer in network.layers if layer.operator != "Identity"] == operators
+    vectors = RANDOM.normal(size=(4, 3)).astype(F)
+    assert (outputs(network.onnx_bytes, vectors, 4) == outputs(onnx_bytes, vectors, 4)).all()
+
+
+def test_a_condition_that_is_data_is_refused(tmp_path: Path) -> None:
+    condition = [node("ReduceMax", "p", "m", keepdims=0), node("Cast", "m", "c", to=TensorProto.BOOL)]
+    with pytest.raises(RequestError, match=r"node 'node_y' \(If\): operator If has a condition that depends on the"):
+        importer.bring_in(saved(tmp_path, branches(condition, {})), with_advice=False)
+
+
+@pytest.mark.parametrize(("wide", "is_removed"), [(TensorProto.DOUBLE, True), (TensorProto.FLOAT16, False)])
+def test_casts_to_a_wider_type_and_back_are_removed(wide: int, is_removed: bool) -> None:
+    nodes = [node("Cast", "x", "d", to=wide), node("Cast", "d", "f", to=TensorProto.FLOAT), node("Sigmoid", "f", "y")]
+    changed = simplify(onnx.load_model_from_string(model(nodes, {}, shape=["n", 3])), "net")
+    assert [each.op_type for each in changed.model.graph.node] == ["Cast", "Cast", "Sigmoid"][2 * is_removed :]
+    changed.check()
+
+
+def test_a_first_axis_that_is_no_batch_stays() -> None:
+    """W @ x of one column: its rows are the inputs of one vector."""
+    given = onnx.load_model_from_string(model([node("MatMul", "w x", "y")], {"w": np.ones((2, 5), F)}, shape=[5, 1]))
+    changed = simplify(given, "net")
+    assert changed.notes == ()
+    assert changed.model.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 5
+    mean = onnx.load_model_from_string(model([node("ReduceMean", "x", "y", axes=[0])], {}, shape=[4, 3]))
+    assert simplify(mean, "net").notes == ()
+
+
+def test_local_functions_are_inlined(tmp_path: Path) -> None:
+    made = onnx.load_model_from_string(model([node("MatMul", "x w", "p")], {"w": np.eye(3, dtype=F)}, shape=["n", 3]))
+    body = [helper.make_node("Sigmoid", ["a"], ["s"]), helper.make_node("Tanh", ["s"], ["b"])]
+    made.functions.append(helper.make_function("local", "Gate", ["a"], ["b"], body, [helper.make_opsetid("", 17)]))
+    made.opset_import.append(helper.make_opsetid("local", 1))
+    made.graph.node.append(helper.make_node("Gate", ["p"], ["y"], domain="local"))
+    made.graph.output[0].name = "y"
+    network = load(saved(tmp_path, made.SerializeToString()))
+    assert [layer.operator for layer in network.layers] == ["MatMul", "Sigmoid", "Tanh"]
+
+
+def test_another_value_of_a_rewritten_file_is_refused() -> None:
+    before, after = (
+        onnx.load_model_from_string(model([node("Mul", "x w", "y")], {"w": F([1, value])}, shape=["n", 2]))
+        for value in (2, np.nextafter(F(2), F(3)))
+    )
+    require_same(before.SerializeToString(), before, "net")
+    with pytest.raises(RequestError, match=r"output 'y' has other values after the changes at import"):
+        require_same(before.SerializeToString(), after, "net")
+
+
+def test_cyclic_graphs_are_refused_with_the_node(tmp_path: Path) -> None:
+    nodes = [node("Add", "x r", "a"), node("Relu", "a", "r"), node("Relu", "r", "y")]
+    with pytest.raises(RequestError, match=r"topologically sorted, .* name: node_a OpType: Add"):
+        load(saved(tmp_path, model(nodes, {}, shape=["n", 2])))
+
+
+def test_a_network_of_the_form_of_mnist_is_quantised(tmp_path: Path) -> None:
+    """ONNX Runtime makes a Gemm of its MatMul and Add, with a bias of shape (1, N)."""
+    nodes = [*CONVOLUTION, node("Add", "y o", "z")]
+    constants = IMAGE | {"o": RANDOM.normal(size=(1, 3)).astype(F)}
+    path = saved(tmp_path, model(nodes, constants, shape=[1, 1, 4, 4], opset=8, listed=True))
+    floats = with_data.read(path, Changes())
+    vectors = RANDOM.normal(size=(16, 1, 4, 4)).astype(F)
+    found = with_data.quantize_with_data(floats, vectors, with_data.DataChoices(), "q")
+    assert "QGemm" in [layer.operator for layer in found.network.layers]
+
+
+def test_folding_the_weights_of_a_product_keeps_all_bits() -> None:
+    """ONNX Runtime computes a product with constant weights that it packs before in another order."""
+    constants = {"w": RANDOM.normal(size=(4, 14, 14, 10)).astype(F), "matrix": np.array([784, 10])}
+    nodes = [node("Reshape", "w matrix", "v"), node("MatMul", "x v", "y")]
+    before = onnx.load_model_from_string(model(nodes, constants, shape=[1, 784]))
+    found = propagate(before)
+    after, _ = fold(before, found, "sinks")
+    assert [each.op_type for each in after.graph.node] == ["MatMul"]
+    assert verify(before, after, found, 16, 1).values == 160
