@@ -27,13 +27,13 @@ def command(path: Path, asked: Changes, attempt: Callable[[Changes], object], *,
         if changed != asked and _succeeds(lambda changed=changed: attempt(changed)):  # type: ignore[misc] # as above
             return f"this helps: {_text('quantize' if dense else 'import', path, changed)}"
     if _succeeds(lambda: _quantise(path, asked)):
-        return f"this helps: {_text('quantize', path, asked)} --data VECTORS.npy"
+        return f"this helps: {_text('quantize', path, asked, '--data', 'VECTORS.npy')}"
     return NONE
 
 
-def _text(subcommand: str, path: Path, changes: Changes) -> str:
+def _text(subcommand: str, path: Path, changes: Changes, *more: str) -> str:
     options = [f"--{name.replace('_', '-')}" for name, value in vars(changes).items() if value]
-    return shlex.join(["harness", "models", subcommand, str(path), *options, "-o", "NAME"])
+    return shlex.join(["harness", "models", subcommand, str(path), *options, *more, "-o", "NAME"])
 
 
 def _succeeds(action: Callable[[], object]) -> bool:
