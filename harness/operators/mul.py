@@ -27,7 +27,8 @@ from harness.operators.terms import BinaryLayer, fragment, fragment_of_axes
 class Mul(BinaryLayer):
     """y[n] = a[n] * b[n]; a is the first input, b the second, or the constant `factor`, float32.
 
-    No product is NaN for any input: an infinity times what can be 0 is refused.
+    A product that overflows is infinite.  An infinity times 0 gives a NaN, which has no specified bits: the reference
+    fails for such an input.
     """
 
     monotone = True
@@ -52,15 +53,10 @@ class Mul(BinaryLayer):
         """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         sources = terms.activations(node, "multiplies")
         factor = terms.constant(node, sources, "factor")
-        for source in sources:
-            if math.isinf(source.bound) and (factor is None or not factor.all()):
-                raise node.refusal(
-                    f"its product can be NaN: {source.name!r} can be infinite and the other factor 0",
-                    "finite factors: Clip them, or constants other than 0",
-                )
-        with np.errstate(over="ignore"):  # rounding changes no order, so the bound holds for rounded products too
-            largest = np.abs(factor).max() if factor is not None else np.float32(sources[1].bound)
-            bound = float(np.float32(sources[0].bound) * largest)
+        bounds = [np.float32(source.bound) for source in sources]
+        largest = bounds[1] if factor is None else np.abs(factor).max()
+        with np.errstate(over="ignore", invalid="ignore"):  # rounding changes no order: rounded products are bounded
+            bound = float(np.nan_to_num(bounds[0] * largest, nan=math.inf, posinf=math.inf))
         return cls(
             **fields(node, sources, terms.shape(sources, factor), FLOAT32, bound, negative_zero=True), factor=factor
         )

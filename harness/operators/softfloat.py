@@ -64,14 +64,21 @@ def multiply(a: Magnitude, b: Magnitude) -> Magnitude:
 
 
 def product(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
-    """Return the bits of float32(a * b), for the bits of binary32 numbers a and b that give no NaN (broadcast)."""
+    """Return the bits of float32(a * b), for the bits of binary32 numbers a and b (broadcast).
+
+    An infinity times 0 gives a NaN, whose bits IEEE 754 leaves open; so does a NaN.
+    """
     x, y = decode(a), decode(b)
     exact, exponent = x.significand * y.significand, x.exponent + y.exponent
     rounded = _round(exact, exponent, np.clip(LEAST_EXPONENT - exponent, 0, 62))
     negative = (a ^ b) & SIGN_BIT
-    infinite = np.maximum(a & ~SIGN_BIT, b & ~SIGN_BIT) == INFINITY_BITS
-    bits: npt.NDArray[np.uint32] = np.where(infinite, INFINITY_BITS | negative, encode(rounded, negative != 0))
-    return bits.astype(np.uint32)
+    magnitudes = a & ~SIGN_BIT, b & ~SIGN_BIT
+    larger = np.maximum(*magnitudes)
+    undefined = (larger > INFINITY_BITS) | ((larger == INFINITY_BITS) & (np.minimum(*magnitudes) == 0))
+    bits: npt.NDArray[np.uint32] = np.where(
+        larger == INFINITY_BITS, INFINITY_BITS | negative, encode(rounded, negative != 0)
+    )
+    return np.where(undefined, NAN_BITS, bits).astype(np.uint32)
 
 
 def divide(a: Magnitude, b: Magnitude) -> Magnitude:

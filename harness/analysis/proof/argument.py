@@ -17,6 +17,7 @@ from harness.analysis.proof import answers, composition, constants
 from harness.analysis.proof.claims import Claim, Question, Side, effort_of
 from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
+from harness.model.analysis.ranges import ranges
 from harness.model.network import Network
 from harness.operators import sum_orders
 from harness.operators.base import Layer
@@ -220,10 +221,15 @@ def assumptions(
         and any(tensor.dtype == FLOAT32 and math.isinf(tensor.bound) for tensor in layer.inputs)
     ]
     if overflowing:
+        bounds = ranges(network, {}, None).bounds
+        layers = [layer for layer in network.layers if layer.name in overflowing]
+        inside = all(np.isfinite(bounds[name]).all() for layer in layers for name in layer.sources)
         yield (
-            "Inputs with which float values overflow and a result is NaN, as of a sum of infinities of both signs, "
-            "have no specified result and were not tried; layers that read values which can overflow: "
-            f"{', '.join(overflowing)}."
+            "Inputs with which float values overflow and a result is NaN, as of a sum of infinities of both signs or of "
+            "a product of 0 and an infinity, have no specified result and were not tried; layers that read values which "
+            f"can overflow: {', '.join(overflowing)}. By intervals, "
+            f"{'no value that they read overflows' if inside else 'such a value can overflow'} for inputs in the box of "
+            "the network."
         )
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "

@@ -347,10 +347,13 @@ def test_grids_of_stimuli_lie_around_the_changes_of_the_formula() -> None:
     assert tanh.representable() == (-10.0, 10.0)
 
 
-@pytest.mark.parametrize(("operator", "value"), [("Softmax", 3e38), ("HardSwish", -3e38)])
+@pytest.mark.parametrize(("operator", "value"), [("Softmax", 3e38), ("HardSwish", -3e38), ("Mul", -3e38)])
 def test_a_result_that_is_nan_after_an_overflow_fails_the_reference(operator: str, value: float) -> None:
-    last = helper.make_node(operator, ["p"], ["y"], name="last")
-    model = make_model([*DOUBLED, last], {"two": FLOAT(2)}, {"y": ("float32", 2)}, width=2)
+    nodes = [*DOUBLED, helper.make_node(operator, ["p"], ["y"], name="last")]
+    if operator == "Mul":  # SiLU
+        nodes[-1].input.append("gate")
+        nodes.insert(-1, helper.make_node("Sigmoid", ["p"], ["gate"], name="gate"))
+    model = make_model(nodes, {"two": FLOAT(2)}, {"y": ("float32", 2)}, width=2)
     reference = Reference(networks.parse(model.SerializeToString(), "test"))
     found = reference.expected(FLOAT([[1, -1]])).activations[-1]
     assert np.isfinite(found).all()

@@ -287,7 +287,12 @@ def test_that_nothing_overflows_is_assumed_of_layers_that_read_what_can() -> Non
     outputs = {"b": ("float32", 2), "c": ("float32", 2)}
     network = parse(builders.make_model(nodes, {"two": np.float32(2)}, outputs, width=2))
     [stated] = [text for text in said(network) if "is NaN, as of a sum" in text]
-    assert stated.endswith("layers that read values which can overflow: b.")
+    assert "layers that read values which can overflow: b. " in stated
+    assert stated.endswith("no value that they read overflows for inputs in the box of the network.")
+    box = {"input_box_low": "[-4, -4]", "input_box_high": "[4, 4]"}
+    wide = parse(builders.make_model(nodes, {"two": np.float32(3e38)}, outputs, width=2, metadata=box))
+    [stated] = [text for text in said(wide) if "is NaN, as of a sum" in text]
+    assert stated.endswith("such a value can overflow for inputs in the box of the network.")
     assert not any(
         "is NaN, as" in text for text in said(parse(builders.random_network(np.random.default_rng(2), (3, 4))))
     )
