@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 import onnx.checker
 import onnx.numpy_helper
@@ -22,6 +23,7 @@ from harness.core.errors import RequestError
 from harness.core.safe_io import read_input
 from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
+from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32, LARGEST, Tensor
@@ -73,6 +75,8 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     nodes = _nodes(model.graph, constants, name)
     source = _input(model.graph, constants, name)
     layers = _layers(name, nodes, constants, source, opset)
+    if any(_is_dequantised(node, constants) for node in model.graph.node):
+        _require_unfused(model, name)
     _require_outputs(model.graph, layers, name)
     _require_checker(model, name)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
@@ -179,11 +183,46 @@ def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:
         if _is_constant(node) and attribute.name == "value"
     ]
     _require_unique("tensor", [key for key, _ in tensors], name)
-    return {key: values_of(tensor, key, name) for key, tensor in tensors}
+    constants = {key: values_of(tensor, key, name) for key, tensor in tensors}
+    for node in graph.node:
+        if _is_dequantised(node, constants):
+            _require_unique("tensor", [*constants, node.output[0]], name)
+            constants[node.output[0]] = _dequantised(Node(name, node, node.name or node.output[0], constants, {}))
+    return constants
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:
     return domain_of(node) == "" and node.op_type == "Constant" and len(node.output) == 1
+
+
+def _is_dequantised(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
+    """Return whether the node is a DequantizeLinear of constants."""
+    is_operator = domain_of(node) == "" and node.op_type == "DequantizeLinear"
+    return is_operator and len(node.output) == 1 and all(not name or name in constants for name in node.input)
+
+
+def _dequantised(node: Node) -> Array:
+    """Return float32(float32(code - zero_point) * scale), with one scale for the tensor or for each place of an axis.
+
+    ONNX Runtime 1.31 quantises float weights of Conv, ConvTranspose and Gemm between codes, but not these.
+    """
+    node.require_inputs(2, 3)
+    attributes = node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
+    node.require_per_tensor(attributes, (onnx.TensorProto.FLOAT,))
+    codes = node.constant(0, "integers", [UINT8, INT8, np.dtype(np.int32)])
+    scale = node.normal(node.constant(1, "scale", [FLOAT32]), "scale")
+    zero_point = node.constant(2, "zero point", [codes.dtype]) if node.has(2) else np.zeros((), codes.dtype)
+    axis, sizes = attributes["axis"], {scale.size, zero_point.size} - {1}
+    if sizes and not (-codes.ndim <= axis < codes.ndim and sizes == {codes.shape[axis]}):
+        raise node.refusal(
+            f"scale and zero point have shapes {scale.shape} and {zero_point.shape}, the integers {codes.shape}",
+            f"one for the tensor, or one for each place of axis {axis}",
+        )
+    along = (-1, *(1,) * (codes.ndim - 1 - axis % max(codes.ndim, 1)))
+    scale, zero_point = (values.reshape(() if values.size == 1 else along) for values in (scale, zero_point))
+    with np.errstate(over="ignore"):
+        product: Array = (codes.astype(np.int64) - zero_point).astype(np.float32) * scale
+    return product
 
 
 def require_inside(tensor: onnx.TensorProto, tensor_name: str, name: str) -> None:
@@ -206,9 +245,32 @@ def values_of(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
         ) from error
 
 
+def _require_unfused(model: onnx.ModelProto, name: str) -> None:
+    """Refuse groups with constants of DequantizeLinear that ONNX Runtime computes as quantised operators."""
+    operators_of_codes = fused_operators(model, name)
+    if operators_of_codes:
+        raise RequestError(
+            f"model {name!r}: ONNX Runtime computes its groups of DequantizeLinear, operator and QuantizeLinear as "
+            f"{', '.join(sorted(operators_of_codes))}",
+            HOW_TO_IMPORT,
+        )
+
+
+def fold_weights(model: onnx.ModelProto, name: str) -> None:
+    """Replace every DequantizeLinear of constants by its float32 values."""
+    constants = _constants(model.graph, name)
+    for node in [node for node in model.graph.node if _is_dequantised(node, constants)]:
+        model.graph.node.remove(node)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(constants[node.output[0]], node.output[0]))
+
+
 def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> dict[str, onnx.NodeProto]:
     """Return the nodes that compute, in order, by names that are unique."""
-    protos = [node for node in graph.node if not (_is_constant(node) and node.output[0] in constants)]
+    protos = [
+        node
+        for node in graph.node
+        if not (node.output and node.output[0] in constants and (_is_constant(node) or _is_dequantised(node, constants)))
+    ]
     if not protos:
         raise RequestError(f"model {name!r} has constants only", f"give a network of {_supported()}")
     names = [proto.name or f"{proto.op_type}_{index}" for index, proto in enumerate(protos)]

@@ -96,11 +96,6 @@ class DequantizeLinear(Layer):
     def read(cls, node: Node) -> Self:
         """Read a node of an activation, with one scale and one zero point."""
         node.require_inputs(2, 3)
-        if node.inputs[0] in node.constants:
-            raise node.refusal(
-                f"dequantises the constant {node.inputs[0]!r}, as models of the QDQ format do",
-                "harness models import FILE -o NAME writes it with QGemm, if that keeps its value",
-            )
         source = node.activation(0, [UINT8, INT8])
         attributes = node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
         node.require_per_tensor(attributes, [onnx.TensorProto.FLOAT])

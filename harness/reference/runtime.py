@@ -12,6 +12,7 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
+from harness.model.graph import fold_weights
 from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session, takes_precision
 from harness.operators.base import Layer
@@ -135,6 +136,7 @@ def with_all_activations(network: Network) -> bytes:
 def with_separate_layers(network: Network) -> bytes:
     """Return the model with an input in place of every activation that a node reads, and every activation an output."""
     model = with_free_batch(network)
+    fold_weights(model, network.name)  # a product that reads numbers beside codes is another operator: MatMulNBits
     written = {layer.output.name: layer.output for layer in network.layers}
     read = sorted({name for layer in network.layers for name in layer.sources} & written.keys())
     for node in model.graph.node:

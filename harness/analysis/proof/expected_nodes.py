@@ -179,6 +179,8 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
         stored = {entry.name: entry.t for entry in node.attribute}
         if node.op_type == "Constant" and "value" in stored:
             values[node.output[0]] = numpy_helper.to_array(stored["value"])
+        elif node.op_type == "DequantizeLinear" and node.input[0] in values:
+            values[node.output[0]] = _dequantised(node, values)
         else:
             operators.append(node)
     [given] = [value for value in graph.input if value.name not in values]
@@ -191,6 +193,16 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
+
+
+def _dequantised(proto: onnx.NodeProto, values: Mapping[str, Array]) -> Array:
+    """Return float32 weights that a model stores as integers, with a scale for each place of an axis, or one."""
+    codes, scale, *zero_points = (values[name] for name in proto.input if name)
+    axis = next((entry.i for entry in proto.attribute if entry.name == "axis"), 1)
+    last = np.moveaxis(codes, axis, -1) if scale.size > 1 else codes
+    centred = last.astype(np.int64) - (zero_points[0].reshape(-1).astype(np.int64) if zero_points else 0)
+    weights = centred.astype(np.float32) * scale.reshape(-1)
+    return (np.moveaxis(weights, -1, axis) if scale.size > 1 else weights).reshape(codes.shape)
 
 
 def _written(proto: onnx.NodeProto) -> list[str]:

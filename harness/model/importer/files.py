@@ -42,6 +42,7 @@ from harness.model.importer.simplify import Simplified, named
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
+from harness.model.onnx_runtime import products
 from harness.model.tflite.file import TfliteFile, decode
 
 NO_CHANGES = Changes()
@@ -313,12 +314,16 @@ def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> Networ
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
-    return NetworkImport(network, (*notes, *converted.notes), check.bit_for_bit(found, data, converted, network))
+    floats = [repr(layer.node) for layer in network.layers if layer.weighted and not layer.accumulates]
+    of_floats = [f"ONNX Runtime runs {', '.join(floats)} in float32"] if floats else []
+    return NetworkImport(network, (*notes, *converted.notes, *of_floats), check.bit_for_bit(found, data, converted, network))
 
 
 def _converted(found: Graph) -> Canonical:
     """Return the file unchanged if it can be read; converted, if it has operators that conversion leaves out."""
     as_it_is = _as_it_is(found)
+    if as_it_is and products.fused_operators(found.model, found.name):
+        return fused.convert(found)
     if as_it_is and not any(node.operator in LEFT_OUT for node in found.nodes):
         return as_it_is
     try:

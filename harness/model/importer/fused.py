@@ -52,6 +52,7 @@ def convert(graph: Graph) -> Canonical:
     model = products.optimised(graph.model.SerializeToString(), graph.name, fuse_only=True)
     _write_as_qgemm(model)
     _write_as_slices(model)
+    _separate_relus(model)
     _require_operators(graph, model)
     _clean(model, graph)
     network = networks.parse(model.SerializeToString(), graph.name)
@@ -66,24 +67,18 @@ def convert(graph: Graph) -> Canonical:
 
 
 def _require_operators(graph: Graph, model: onnx.ModelProto) -> None:
-    """Refuse what stays in float32, and operators that are unknown."""
-    stored = {tensor.name for tensor in model.graph.initializer}
-    weights = {
-        node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear" and node.input[0] in stored
-    }
-    unknown = [
-        node for node in model.graph.node if operators.of_node(node) is None or not weights.isdisjoint(node.input)
-    ]
-    left = [node for node in unknown if ("", node.op_type) in GROUPS] or unknown
+    """Refuse operators that are unknown, most of which ONNX Runtime makes of float operators between codes."""
+    unknown = [node for node in model.graph.node if operators.of_node(node) is None]
+    left = [node for node in unknown if ("", node.op_type.removeprefix("Fused")) in GROUPS] or unknown
     if left:
         names = ", ".join(f"{node.name!r} ({node.op_type})" for node in left)
-        is_float = ("", left[0].op_type) in GROUPS
+        is_float = ("", left[0].op_type.removeprefix("Fused")) in GROUPS
         raise RequestError(
             f"model {graph.name!r}: ONNX Runtime runs {names}, "
             + ("in float32" if is_float else "which the harness does not support"),
             "every operator between DequantizeLinear (with zero points) on all that it reads, and QuantizeLinear to "
-            "the same type; or quantise it in the operator format (QuantFormat.QOperator); --drop-final removes a "
-            "Softmax at the end"
+            "the same type, and a Relu only before the least code as zero point; or quantise it in the operator format "
+            "(QuantFormat.QOperator); --drop-final removes a Softmax at the end"
             if is_float
             else f"supported: {', '.join(name for _, name in operators.by_onnx_name())}",
         )
@@ -120,6 +115,22 @@ def _write_as_slices(model: onnx.ModelProto) -> None:
             model.graph.node.append(
                 onnx.helper.make_node("Slice", [node.input[0], *names], [output], f"{output}/Slice")
             )
+
+
+def _separate_relus(model: onnx.ModelProto) -> None:
+    """Replace every FusedConv with a Relu, which ONNX Runtime makes of these two nodes, by them again."""
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        model.graph.node.append(node)
+        activation = {entry.name: entry.s for entry in node.attribute}.get("activation")
+        if node.op_type == "FusedConv" and activation == b"Relu":
+            sum_node, output = model.graph.node[-1], node.output[0]
+            kept = [entry for entry in node.attribute if not entry.name.startswith("activation")]
+            del sum_node.attribute[:]
+            sum_node.attribute.extend(kept)
+            sum_node.op_type, sum_node.domain, sum_node.output[0] = "Conv", "", f"{output}/sums"
+            model.graph.node.append(onnx.helper.make_node("Relu", [f"{output}/sums"], [output], f"{output}/Relu"))
 
 
 def _clean(model: onnx.ModelProto, graph: Graph) -> None:

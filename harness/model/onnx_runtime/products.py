@@ -8,6 +8,7 @@ uint8 and int8.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,33 @@ def optimised(
         except Exception as error:  # as above
             raise refused(name, error) from error
         return onnx.load(options.optimized_model_filepath)
+
+
+NUMBERS_OF_CODES = ("QLinear", "QGemm", "MatMulInteger", "MatMulNBits")
+"""The beginnings of the names of operators that compute with codes; the last one rounds its vector to codes, too."""
+
+
+def fused_operators(model: onnx.ModelProto, name: str) -> Counter[str]:
+    """Return what ONNX Runtime makes of groups of DequantizeLinear, an operator and QuantizeLinear of a model.
+
+    These are quantised operators, and operators whose float weights it quantises; the model has more of neither.
+    """
+    if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
+        return Counter()
+    return _on_codes(optimised(model.SerializeToString(), name, fuse_only=True)) - _on_codes(model)
+
+
+def _on_codes(model: onnx.ModelProto) -> Counter[str]:
+    """Return how often each quantised operator occurs, and each operator that reads dequantised constants."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    stored |= {node.output[0] for node in model.graph.node if node.op_type == "Constant"}
+    nodes = [node for node in model.graph.node if node.op_type != "DequantizeLinear"]
+    weights = {
+        node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear" and node.input[0] in stored
+    }
+    names = [node.op_type for node in nodes if node.op_type.startswith(NUMBERS_OF_CODES)]
+    readers = (node.op_type.removeprefix("Fused") for node in nodes if not weights.isdisjoint(node.input))
+    return Counter([*names, *(f"{operator} with quantised weights" for operator in readers)])
 
 
 def products_of(model: onnx.ModelProto) -> dict[str, Product]:

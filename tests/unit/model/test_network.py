@@ -372,7 +372,7 @@ def test_a_sum_that_onnx_runtime_would_fuse_is_refused() -> None:
     ) as caught:
         parse(model)
     assert "QLinearAdd, with other roundings" in caught.value.message
-    assert caught.value.hint == "a sum of float32 results of QGemm"
+    assert caught.value.hint == "harness models import FILE -o NAME, which writes it as QLinearAdd"
 
 
 @pytest.mark.parametrize("read", ["a", "sum"])
@@ -641,15 +641,47 @@ def test_float_operator_between_quantisers_is_told_of_the_import() -> None:
     assert "harness models import FILE" in caught.value.hint
 
 
-def test_a_qdq_model_is_told_of_the_import() -> None:
+def qdq_product(weights: onnx.NodeProto, **constants: Any) -> onnx.ModelProto:
+    """A MatMul between codes; `weights` is the node that writes 'd'."""
     nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s"], ["q"]),
-        helper.make_node("DequantizeLinear", ["w", "s"], ["d"]),
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        weights,
+        helper.make_node("MatMul", ["a", "d"], ["p"]),
+        helper.make_node("QuantizeLinear", ["p", "s", "z"], ["y"]),
     ]
-    constants = {"s": np.float32(1), "w": np.ones((2, 2), np.int8)}
-    with pytest.raises(RequestError, match="dequantises the constant 'w', as models of the QDQ format do") as caught:
-        parse(make_model(nodes, constants, {"d": ("float32", 2)}, width=2))
+    values = {"s": np.float32(0.1), "z": np.uint8(3), "w": np.ones((2, 2), np.int8), "i": np.int8(0), **constants}
+    return make_model(nodes, values, {"y": ("uint8", 2)}, width=2)
+
+
+def test_a_qdq_model_is_told_of_the_import() -> None:
+    with pytest.raises(RequestError, match=r"ONNX Runtime computes its groups of .* as QLinearMatMul") as caught:
+        parse(qdq_product(helper.make_node("DequantizeLinear", ["w", "s", "i"], ["d"])))
     assert "harness models import FILE" in caught.value.hint
+
+
+@pytest.mark.parametrize("axis", [0, -2])
+def test_dequantised_constants_are_those_of_onnx_runtime(axis: int) -> None:
+    rng = np.random.default_rng(3)
+    codes, scales = rng.integers(-128, 128, (2, 3)).astype(np.int8), rng.random((2, 3)[axis]).astype(np.float32)
+    zero_points = rng.integers(-5, 5, scales.size).astype(np.int8)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=axis),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    model = make_model(nodes, {"w": codes, "s": scales, "z": zero_points}, {"y": ("float32", 3)}, width=2)
+    weights: Any = parse(model).layers[0]
+    assert weights.weights.tobytes() == output_of(model, np.eye(2, dtype=np.float32)).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("scales", "message"),
+    [(np.ones(3, np.float32), r"shapes \(3,\) and \(\)"), (np.float32([1, np.inf]), "scale is inf")],
+)
+def test_scales_of_constants_that_do_not_fit_are_refused(scales: Any, message: str) -> None:
+    weights = helper.make_node("DequantizeLinear", ["w", "scales", "i"], ["d"], "weights")
+    with pytest.raises(RequestError, match=f"node 'weights' .*{message}"):
+        parse(qdq_product(weights, scales=scales))
 
 
 def test_a_scale_with_which_codes_overflow_is_refused() -> None:

@@ -14,6 +14,7 @@ from onnx import TensorProto
 from harness.model import importer
 from harness.model.importer import NetworkImport
 from harness.operators.qgemm import QGemm
+from harness.reference import Reference
 from tests.support.examples import examples
 from tests.support.importer.graphs import Array, model, node, refusal, run, saved
 from tests.support.importer.quantised import (
@@ -332,18 +333,10 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         FLOAT, {"bf": np.ones(9, F)},
         "node 'node_pb1' (Add): the bias 'bf' is float32", "a bias stored as int32",
     ),
-    "float weights": (
-        lambda: [node("Gemm", "d1 wf bd1", "p1") if n.output[0] == "p1" else n for n in without(qdq(1), "wd1")],
-        UINT8, {"wf": np.ones((4, 9), F)},
-        "its weights 'wf' are not quantised: onnxruntime would compute it in float32", "weights stored as int8",
-    ),
     "Relu in front of another zero point": (
         lambda: qdq(1, relu=True) + qdq(2), UINT8, {"z1": np.uint8(3)},
         "node 'node_r1' (Relu): is not followed by a QuantizeLinear whose zero point is the least code",
         "zero point 0 for uint8 or -128 for int8",
-    ),
-    "another type out of QDQ": (
-        lambda: qdq(1), INT8, {"z1": np.int8(0)}, "node 'node_p1' (QGemm): the zero point of y is int8", "uint8",
     ),
     "DynamicQuantizeLinear": (
         lambda: [onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["dq", "ds", "dz"], name="dynamic")], UINT8, {},
@@ -453,25 +446,36 @@ def test_what_onnxruntime_does_not_fuse_is_refused(tmp_path: Path) -> None:
     assert "QuantFormat.QOperator" in hint
 
 
-def test_without_zero_points_nothing_is_fused(tmp_path: Path, constants: Constants) -> None:
-    nodes = [
-        node("QuantizeLinear", "x s0", "q0"),
-        node("DequantizeLinear", "q0 s0", "d"),
-        node("DequantizeLinear", "w1 ws1", "wd"),
-        node("Gemm", "d wd", "p"),
-        node("QuantizeLinear", "p s1", "q1"),
-    ]
-    values = {name: named(constants)[name] for name in ("s0", "w1", "ws1", "s1")}
-    message, _ = refusal(tmp_path, model(nodes, values, shape=["n", 4], outputs={"q1": UINT8}))
-    assert "does not fuse all of its QDQ groups" in message
+STAYS: dict[str, Callable[[], tuple[Nodes, int, dict[str, Any]]]] = {
+    "float weights": lambda: (
+        [node("MatMul", "d1 wf", "p1") if n.output[0] == "p1" else n for n in without(qdq(1, bias=False), "wd1")],
+        UINT8,
+        {"wf": np.random.default_rng(0).normal(0, 1, (4, 9)).astype(F)},
+    ),
+    "another type out of QDQ": lambda: (qdq(1), INT8, {"z1": np.int8(0)}),
+    "no zero points": lambda: (
+        [
+            onnx.helper.make_node(n.op_type, n.input[:2], n.output, n.name) if n.op_type != "Gemm" else n
+            for n in qdq(1, bias=False)
+        ],
+        UINT8,
+        {},
+    ),
+}
 
 
-def test_a_network_starts_with_quantize_linear(tmp_path: Path) -> None:
-    values = {"w": np.ones((4, 2), np.int8), "s": F(0.1), "z": np.int8(0)}
-    nodes = [node("DequantizeLinear", "w s z", "wd"), node("MatMul", "x wd", "y")]
-    message, hint = refusal(tmp_path, model(nodes, values, shape=["n", 4]))
-    assert "node 'node_y' (MatMul): reads the network's input" in message
-    assert hint == "a network starts with QuantizeLinear on its input"
+@pytest.mark.parametrize("case", STAYS)
+def test_a_product_that_onnx_runtime_does_not_fuse_stays_in_float32(
+    tmp_path: Path, case: str, constants: Constants
+) -> None:
+    nodes, end, more = STAYS[case]()
+    onnx_bytes = built(nodes, constants, end, more=more)
+    found = quantised(tmp_path, onnx_bytes)
+    assert found.notes[-1] == "ONNX Runtime runs 'node_p1' in float32"
+    require_same_bits(found, onnx_bytes)
+    vectors = np.random.default_rng(7).normal(size=(50, 4)).astype(np.float32)
+    expected = Reference(found.network).expected(vectors)  # ONNX Runtime and the specification agree
+    assert len(np.unique(expected.activations[-1])) > 5
 
 
 def test_an_accumulator_that_could_wrap_is_refused(tmp_path: Path, constants: Constants) -> None:
