@@ -26,7 +26,7 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
-from harness.operators.tensor import FLOAT32, LARGEST, Tensor
+from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
@@ -269,7 +269,9 @@ def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
     protos = [
         node
         for node in graph.node
-        if not (node.output and node.output[0] in constants and (_is_constant(node) or _is_dequantised(node, constants)))
+        if not (
+            node.output and node.output[0] in constants and (_is_constant(node) or _is_dequantised(node, constants))
+        )
     ]
     if not protos:
         raise RequestError(f"model {name!r} has constants only", f"give a network of {_supported()}")

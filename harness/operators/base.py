@@ -37,7 +37,7 @@ from harness.operators.obligations import (
     of_comparisons,
 )
 from harness.operators.product import Product
-from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces
+from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces, span
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sum_orders import OrderedSum
@@ -511,8 +511,10 @@ class Layer(ABC):
 
     def pieces(self, way: Way) -> Pieces | None:
         """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
-        alike = self.uniform and all(tensor.shape == self.output.shape for tensor in self.inputs)
-        return pieces(self.output.shape, way) if alike else None
+        shape, axis = self.output.shape, WAYS.index(way)
+        fits = self.uniform and all(len(tensor.shape) == len(shape) for tensor in self.inputs)
+        fits = fits and all(tensor.shape[axis : axis + 1] in (shape[axis : axis + 1], (1,)) for tensor in self.inputs)
+        return pieces(shape, way) if fits else None
 
     def divisible(self, region: Region) -> bool:
         """Return whether an item can compute this region of the output: all of it, or whole pieces."""
@@ -521,8 +523,16 @@ class Layer(ABC):
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         """Return the values of each input that a `divisible` region of the output is computed from."""
-        alike = self.uniform and region != Region(0, self.size)
-        return tuple(region if alike else Region(0, tensor.size) for tensor in self.inputs)
+        if not self.uniform or region == Region(0, self.size):
+            return tuple(Region(0, tensor.size) for tensor in self.inputs)
+        axis, first, last = span(self.output.shape, region)
+        alike = (pieces(tensor.shape, WAYS[axis]) for tensor in self.inputs)
+        return tuple(
+            of_input.region(first, last)
+            if of_input and of_input.count == self.output.shape[axis]
+            else Region(0, tensor.size)
+            for of_input, tensor in zip(alike, self.inputs, strict=True)
+        )
 
     def slice(self, region: Region, name: str) -> Self:
         """Return the layer `name` that computes a `divisible` region of the output from the values that it `needs`."""

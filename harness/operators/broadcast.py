@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,15 @@ from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, Tensor
 
 
-def activations(node: Node, verb: str) -> list[Tensor]:
-    """Return the float32 activations that the node reads, in order; refuse constants alone, and axes that differ."""
-    sources = [node.activation(i, [FLOAT32]) for i, name in enumerate(node.inputs) if name not in node.constants]
+def activations(
+    node: Node, verb: str, positions: Sequence[int] = (), dtypes: Sequence[np.dtype[Any]] = (FLOAT32,)
+) -> list[Tensor]:
+    """Return the activations that the node reads, in order; refuse constants alone, and axes that differ.
+
+    `positions` are those of the operands among the inputs, by default all.
+    """
+    places = positions or range(len(node.inputs))
+    sources = [node.activation(i, dtypes) for i in places if node.inputs[i] not in node.constants]
     if not sources:
         raise node.refusal(f"{verb} two constants", "the results of two nodes, or of one and a constant")
     shapes = [source.shape for source in sources]
@@ -24,9 +31,9 @@ def activations(node: Node, verb: str) -> list[Tensor]:
     return sources
 
 
-def constant(node: Node, position: int, sources: Sequence[Tensor], what: str) -> npt.NDArray[np.float32]:
-    """Return a finite constant operand without the axis of the vectors."""
-    value, shape = node.constant(position, what, [FLOAT32]), output_shape([source.shape for source in sources])
+def constant(node: Node, position: int, sources: Sequence[Tensor], what: str) -> Array:
+    """Return a finite constant operand, of the type of the activations, without the axis of the vectors."""
+    value, shape = node.constant(position, what, [sources[0].dtype]), output_shape([source.shape for source in sources])
     axes = value.shape[1:] if value.ndim == len(shape) + 1 and value.shape[0] == 1 else value.shape
     if len(axes) > len(shape) or not _fit([shape, axes]):
         one = f"{shape}" if len(shape) > 1 else f"({shape[0]},)"

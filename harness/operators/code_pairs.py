@@ -1,12 +1,12 @@
 """Base class of operators with a function of two codes: QLinearAdd and QLinearMul.
 
-A node reads two activations of one shape, or one and a constant; each has a quantisation.
+A node reads two activations, or one and a constant, with broadcasting; each has a quantisation.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
+from harness.operators import broadcast
 from harness.operators.base import Constants, fields, limits
 from harness.operators.codes import Affine, CodeFunction, rounded_classes
 from harness.operators.counters import VALUES
@@ -35,6 +36,7 @@ from harness.operators.obligations import (
 from harness.operators.region import Region
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
+from harness.operators.text import Fragment
 
 BYTES_AT_ONCE = 1 << 25
 """Pairs of codes for a proof that are in memory together."""
@@ -47,6 +49,24 @@ def two_activations() -> str:
     return """\
 a: tensor<scalar>,                      # codes (vectors, N)
     b: tensor<scalar>,                      # codes (vectors, N)"""
+
+
+WITH_AXES = """\
+a: tensor<scalar>,                      # codes (vectors, A): both are repeated along their axes of size 1
+    b: tensor<scalar>,                      # codes (vectors, B)
+    axes: tensor<integer>,                  # int32 (2, axes): the sizes of a and of b"""
+
+
+def fragment_of_axes(plain: Fragment, order: int) -> Fragment:
+    """Return the operation of two activations with broadcasting, of that without."""
+    name = f"{plain.name}_axes"
+    head = plain.text.partition("\n{")[0].replace(f"fragment {plain.name}(", f"fragment {name}(")
+    head = head.replace(two_activations(), WITH_AXES)
+    columns = (
+        "columns: integer[],                     # which N columns of its layer: the first, and the first behind them"
+    )
+    head = head.replace("    type: string)", f"    {columns}\n    type: string)")
+    return Fragment(name, order, f"{head};\n")
 
 
 def one_activation(activation: str, constant: str) -> tuple[str, str]:
@@ -92,31 +112,39 @@ class CodePairs(CodeFunction):
         """Return the fields of the layer that a node describes."""
         node.require_inputs(8, 8)
         node.attributes({})
-        positions = [position for position in (0, 3) if node.inputs[position] not in node.constants]
-        if not positions:
-            raise node.refusal("computes with two constants", "the results of two nodes, or of one and a constant")
-        sources = [node.activation(position, [UINT8, INT8]) for position in positions]
-        shape, dtype = sources[0].shape, sources[0].dtype
-        for source in sources[1:]:
-            if (source.shape, source.dtype) != (shape, dtype):
-                both = " and ".join(f"{source.dtype} {source.shape}" for source in sources)
-                raise node.refusal(f"its inputs are {both}", "the same type and shape twice")
-        operand = None
-        if len(sources) == 1:
-            operand = node.constant(3 - positions[0], "constant operand", [dtype])
-            if operand.shape not in ((), (1,), shape, (1, *shape)):
-                accepted = f"shape (), (1,), {shape} or {(1, *shape)}"
-                raise node.refusal(f"the constant operand has shape {operand.shape}", accepted)
+        sources = broadcast.activations(node, "computes with", (0, 3), [UINT8, INT8])
+        dtype = sources[0].dtype
+        if any(source.dtype != dtype for source in sources):
+            raise node.refusal(f"its inputs are {' and '.join(str(source.dtype) for source in sources)}", "one type")
+        first = node.inputs[0] in node.constants
+        operand = (
+            broadcast.constant(node, 0 if first else 3, sources, "constant operand") if len(sources) == 1 else None
+        )
+        shapes = [source.shape for source in sources]
+        if operand is not None:
+            shapes.insert(0 if first else 1, operand.shape)
+        shape = broadcast.output_shape(shapes)
+        if operand is not None and shape != sources[0].shape:
+            raise node.refusal(f"the constant operand has shape {operand.shape}", "axes of the activation")
         quantisations = {
             name: Affine.read(node, position, name, dtype) for name, position in (("a", 1), ("b", 4), ("y", 6))
         }
         read = fields(node, sources, shape, dtype) | quantisations
-        first = positions == [3]
-        if operand is not None and operand.size == 1 and first:  # ONNX Runtime exchanges the operands
-            read |= {"a": read["b"], "b": read["a"]}
+        if _repeats_first(shape, shapes):  # ONNX Runtime exchanges the operands
+            read |= {"a": read["b"], "b": read["a"], "inputs": tuple(reversed(sources))}
             first = False
-        row = None if operand is None else np.broadcast_to(operand.reshape(-1), sources[0].size).copy()
+        row = None if operand is None else np.broadcast_to(operand, shape).reshape(-1).copy()
         return read | {"operand": row, "constant_first": first}
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of a and b if both are activations."""
+        return broadcast.shapes(self.inputs, [None] * len(self.inputs))
+
+    @property
+    def broadcasts(self) -> bool:
+        """True if some value of an activation is used for several values of the output."""
+        return any(tensor.size != self.size for tensor in self.inputs)
 
     def by_activation(self, table: Array) -> Array:
         """Return a table of all pairs by the code of the first activation, then by the other code; or the reverse."""
@@ -156,6 +184,9 @@ class CodePairs(CodeFunction):
         """Return a and b, (vectors, size) or (size,)."""
         if self.operand is None:
             a, b = inputs
+            if self.broadcasts:
+                of_a, of_b = broadcast.places(self.output.shape, self.shapes)
+                return a[..., of_a], b[..., of_b]
             return a, b
         return (self.operand, inputs[0]) if self.constant_first else (inputs[0], self.operand)
 
@@ -171,6 +202,8 @@ class CodePairs(CodeFunction):
     def constants(self) -> Constants:
         """Return the constant operand, if there is one, and the numbers of the function."""
         operand = {} if self.operand is None else {self.operand_role: self.operand}
+        if self.broadcasts:
+            operand = {"axes": np.array(self.shapes, np.int32)}
         return {**operand, **self.numbers(), **limits(self.dtype)}
 
     def numbers(self) -> Constants:
@@ -190,8 +223,12 @@ class CodePairs(CodeFunction):
             return
         pairs, where = self._pairs_at_every_place, "every place, at each in an order of its own"
         vectors = VALUES * VALUES
-        if not extent.every_position and self.size > VALUES:
+        if self.broadcasts:
+            where = "every place, or one place at least of the places that share a value of b"
+            vectors = VALUES * len(range(0, VALUES, self._repeated()))
+        elif not extent.every_position and self.size > VALUES:
             pairs, where, vectors = self._pairs_at_some_places, "one place at least", VALUES
+        sizes = [tensor.size for tensor in self.inputs]
         yield Obligation(
             ProofStep.OTHERS,
             StageKind.COMPUTE,
@@ -199,8 +236,8 @@ class CodePairs(CodeFunction):
             f"all 65,536 pairs of codes pass through {where}; {MIXED}",
             (vectors + VECTORS) * self.size,
             Outputs(
-                lambda: itertools.chain(pairs(), mixed_parts(all_codes(self.dtype), 2 * self.size)),
-                lambda both: evaluate(*np.split(both, 2, axis=1)),
+                lambda: itertools.chain(pairs(), mixed_parts(all_codes(self.dtype), sum(sizes))),
+                lambda both: evaluate(*np.split(both, sizes[:1], axis=1)),
             ),
         )
 
@@ -213,11 +250,27 @@ class CodePairs(CodeFunction):
             halves = [half.astype(np.uint8) for half in (pairs // VALUES, pairs)]
             yield np.concatenate(halves, axis=1).view(self.dtype)
 
+    def _repeated(self) -> int:
+        """Return how many adjacent values of a are combined with one value of b; a is not the one that is repeated."""
+        length, steps = broadcast.axes(self.output.shape, self.shapes)[-1]
+        return length if steps == [1, 0] else 1
+
     def _pairs_at_every_place(self) -> Iterator[Array]:
-        """Yield vectors of a, then b, in which every place has every pair."""
-        second, places = every_byte(self.size, UINT8), np.arange(self.size)
-        count = max(BYTES_AT_ONCE // (2 * second.size), 1)
+        """Yield vectors of a, then b, in which every place has every pair; every run along which b is repeated, if any.
+
+        Vectors of the numbers n have the codes n, n + 1, ... in a, beside all codes of b.
+        """
+        (first_size, second_size), step = (tensor.size for tensor in self.inputs), self._repeated()
+        second, places = every_byte(second_size, UINT8), np.arange(first_size)
+        count = max(BYTES_AT_ONCE // (VALUES * (first_size + second_size)), 1) * step
         for start in range(0, VALUES, count):
-            numbers = np.arange(start, min(start + count, VALUES))
+            numbers = np.arange(start, min(start + count, VALUES), step)
             first = np.repeat((numbers[:, None] + places).astype(np.uint8), VALUES, axis=0)
             yield np.concatenate([first, np.tile(second, (len(numbers), 1))], axis=1).view(self.dtype)
+
+
+def _repeats_first(shape: tuple[int, ...], of_operands: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether the first operand alone is one value along the last axis that is longer than 1."""
+    aligned = [(*(1,) * (len(shape) - len(sizes)), *sizes) for sizes in of_operands]
+    first, second = broadcast.axes(shape, aligned)[-1][1]
+    return first == 0 < second

@@ -5,7 +5,8 @@ c = float32(y_zero_point - fma(ra, a_zero_point, float32(rb * b_zero_point)))
 v = fma(ra, a, fma(rb, b, c))                                     each fma rounded once
 y = saturate(round_half_even(v))
 
-This is what ONNX Runtime computes on x86-64 with AVX2, where a is the second input if the first is one constant number.
+This is what ONNX Runtime computes on x86-64 with AVX2, where a is the second input if the first alone is repeated
+along the last axis, such as one constant number.
 On Arm it computes integer products instead, and can give other codes.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from harness.operators import softfloat, text
 from harness.operators.base import Constants
-from harness.operators.code_pairs import CodePairs, one_activation, two_activations
+from harness.operators.code_pairs import CodePairs, fragment_of_axes, one_activation, two_activations
 from harness.operators.codes import Affine, rounded
 from harness.operators.exact import bits_of, fused
 from harness.operators.fault_models import FaultModel, Single
@@ -56,6 +57,7 @@ fragment {name}(
 
 ADD = _fragment("qlinear_add", 47, two_activations())
 ADD_CONSTANT = _fragment("qlinear_add_constant", 48, *one_activation("a", "b"))
+ADD_AXES = fragment_of_axes(ADD, 122)
 ADD_TO_CONSTANT = _fragment("qlinear_add_to_constant", 49, *one_activation("b", "a"))
 
 
@@ -79,14 +81,15 @@ class QLinearAdd(CodePairs):
     ONNX = (("com.microsoft", "QLinearAdd"),)
     formula = """\
 ra, rb, c = a_scale / y_scale, b_scale / y_scale, y_zero_point - fma(ra, a_zero_point, rb * b_zero_point)
-v = fma(ra, A, fma(rb, B, c))                                  in float32; A is B if A is a constant number
+v = fma(ra, A, fma(rb, B, c))                                  in float32; A and B are exchanged
+                                                               if A alone is repeated along the last axis
 y = round_half_even(v)                                         clamped to uint8 or int8"""
-    fragments = (ADD, ADD_CONSTANT, ADD_TO_CONSTANT)
+    fragments = (ADD, ADD_CONSTANT, ADD_TO_CONSTANT, ADD_AXES)
     operand_role = "addend"
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node whose inputs have the same shape, or one of which is a constant."""
+        """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         layer = cls(**cls.read_fields(node))
         for ratio, name in zip(layer.ratios, "ab", strict=False):
             node.normal(np.atleast_1d(ratio), f"ratio {name}_scale / y_scale")
@@ -103,7 +106,7 @@ y = round_half_even(v)                                         clamped to uint8 
     def fragment(self) -> Fragment:
         """The operation by which of the terms is constant."""
         if self.operand is None:
-            return ADD
+            return ADD_AXES if self.broadcasts else ADD
         return ADD_TO_CONSTANT if self.constant_first else ADD_CONSTANT
 
     @property

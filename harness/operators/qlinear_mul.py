@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.operators import softfloat, text
 from harness.operators.base import Constants
-from harness.operators.code_pairs import CodePairs, one_activation, two_activations
+from harness.operators.code_pairs import CodePairs, fragment_of_axes, one_activation, two_activations
 from harness.operators.counters import VALUES
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Single
@@ -51,6 +51,7 @@ fragment {name}(
 
 MUL = _fragment("qlinear_mul", 51, two_activations())
 MUL_CONSTANT = _fragment("qlinear_mul_constant", 52, *one_activation("a", "b"))
+MUL_AXES = fragment_of_axes(MUL, 121)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +67,12 @@ class QLinearMul(CodePairs):
 m = (a_scale * b_scale) / y_scale                              in float32
 v = ((A - a_zero_point) * (B - b_zero_point)) * m + y_zero_point        in float32, not fused
 y = round_half_even(v)                                         clamped to uint8 or int8"""
-    fragments = (MUL, MUL_CONSTANT)
+    fragments = (MUL, MUL_CONSTANT, MUL_AXES)
     operand_role = "factor"
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node whose inputs have the same shape, or one of which is a constant."""
+        """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         read = cls.read_fields(node)
         if read["constant_first"]:  # a product is the same in any order
             read |= {"a": read["b"], "b": read["a"], "constant_first": False}
@@ -88,7 +89,9 @@ y = round_half_even(v)                                         clamped to uint8 
 
     @property
     def fragment(self) -> Fragment:
-        """The operation by whether a factor is constant."""
+        """The operation by whether a factor is constant, or both are activations that are broadcast."""
+        if self.broadcasts:
+            return MUL_AXES
         return MUL if self.operand is None else MUL_CONSTANT
 
     def numbers(self) -> Constants:

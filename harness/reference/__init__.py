@@ -188,7 +188,7 @@ def require_numbers(layers: tuple[Layer, ...], specification: tuple[Array, ...],
             raise ReferenceFailed(
                 f"layer {layer.name!r} ({layer.operator}), vector {first + vector}, column {column}: the specified "
                 "value is no number (NaN), and IEEE 754 leaves its bits open",
-                "give vectors whose sums and products do not overflow, by an input box in the metadata or --vectors FILE",
+                "give vectors with which nothing overflows, by an input box in the metadata or --vectors FILE",
             )
 
 

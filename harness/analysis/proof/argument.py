@@ -225,11 +225,11 @@ def assumptions(
         layers = [layer for layer in network.layers if layer.name in overflowing]
         inside = all(np.isfinite(bounds[name]).all() for layer in layers for name in layer.sources)
         yield (
-            "Inputs with which float values overflow and a result is NaN, as of a sum of infinities of both signs or of "
-            "a product of 0 and an infinity, have no specified result and were not tried; layers that read values which "
-            f"can overflow: {', '.join(overflowing)}. By intervals, "
-            f"{'no value that they read overflows' if inside else 'such a value can overflow'} for inputs in the box of "
-            "the network."
+            "Inputs with which float values overflow and a result is NaN, as of a sum of infinities of both signs or "
+            "of a product of 0 and an infinity, have no specified result and were not tried; layers that read values "
+            f"which can overflow: {', '.join(overflowing)}. By intervals, "
+            f"{'no value that they read overflows' if inside else 'such a value can overflow'} for inputs in the box "
+            "of the network."
         )
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "

@@ -74,9 +74,9 @@ class Node:
     `second_ratio` and `fixed`, of QLinearMul `multiplier` and three zero points, both with `addend` or `factor` if they
     read one source; of QLinearLeakyRelu and QLinearSigmoid the `table` of all codes, of QLinearConcat one row for each
     input; of QLinearSoftmax `table`, `inverse` and `y_zero_point`; of AveragePool `count`, one a window.  Zero points
-    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.  `image` is the shape of the
-    first source, `shape` that of the output, `depth` the width of all sources.  `inputs` are the constants of the file
-    by their position, None for an activation and for an omitted input.
+    are int32.  `window` of QLinearConv has the channels and the kernel that a sum reads.  `images` are the shapes of
+    the sources, `image` that of the first, `shape` that of the output, `depth` the width of all sources.  `inputs` are
+    the constants of the file by their position, None for an activation and for an omitted input.
     """
 
     operator: str
@@ -91,13 +91,14 @@ class Node:
     window: tuple[int, ...] = ()
     image: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
+    images: tuple[tuple[int, ...], ...] = ()
     depth: int = 0
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def constant_first(self) -> bool:
-        """Return True if the first input is a constant of several values."""
-        return self.inputs[0] is not None and self.inputs[0].size > 1
+        """Return True if the first input is a constant, and ONNX Runtime does not exchange the inputs."""
+        return self.inputs[0] is not None and not _repeats_first(self)
 
     def columns(self, region: Region) -> Node:
         """Return the node with these columns alone: whole channels, or rows, which have all weights."""
@@ -231,6 +232,8 @@ def _shape(
         return (NUMBERS[proto.op_type],)
     elif proto.domain not in ("", "ai.onnx"):
         shape = list(tensors[sources[0]].shape)
+        if proto.op_type in ("QLinearAdd", "QLinearMul"):
+            return np.broadcast_shapes(*(tensors[name].shape for name in sources))
         if proto.op_type == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
             shape[attributes["axis"] - 1] += attributes["history"]
@@ -274,6 +277,7 @@ def _node(
         inputs,
         window=window,
         image=first.shape,
+        images=tuple(tensors[name].shape for name in sources),
         shape=shape,
         depth=sum(math.prod(tensors[name].shape) for name in sources),
         attributes=attributes,
@@ -579,24 +583,41 @@ def counts(attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[
 def _qlinear_add(node: Node) -> Constants:
     """Read com.microsoft QLinearAdd: a, its scale and zero point, b, its scale and zero point, those of y."""
     a, sa, za, b, sb, zb, sy, zy, *_ = node.inputs
-    if a is not None and a.size == 1:  # ONNX Runtime exchanges the terms
+    if _repeats_first(node):  # ONNX Runtime exchanges the terms
         a, sa, za, b, sb, zb = b, sb, zb, a, sa, za
     first, second = _row(sa) / _row(sy), _row(sb) / _row(sy)
     zero_points = [_row(each).astype(np.float32) for each in (za, zb, zy)]
     both = fused(first, zero_points[0], second * zero_points[1])
     constants: Constants = {"first_ratio": first, "second_ratio": second, "fixed": zero_points[2] - both}
     operand = b if a is None else a
-    return constants if operand is None else constants | {"addend": _row(operand, node.width)}
+    return constants if operand is None else constants | {"addend": _spread(operand, node)}
+
+
+def _spread(value: Array, node: Node) -> Array:
+    """Return a constant term as one value for each of the output."""
+    axes = value.shape[max(value.ndim - len(node.shape), 0) :]
+    return np.broadcast_to(value.reshape(axes), node.shape).reshape(-1).copy()
+
+
+def _repeats_first(node: Node) -> bool:
+    """Return whether the first term has one value along the last axis that is longer than 1, and the second several."""
+    rank, operands = len(node.shape), (node.inputs[0], node.inputs[3])
+    shapes = iter(node.images)
+    sizes = [next(shapes) if value is None else value.shape for value in operands]
+    first, second = ((*(1,) * (rank - len(each)), *each[max(len(each) - rank, 0) :]) for each in sizes)
+    longer = [axis for axis in range(rank) if node.shape[axis] > 1]
+    return bool(longer) and first[longer[-1]] == 1 < second[longer[-1]]
 
 
 def _qlinear_mul(node: Node) -> Constants:
     """Read com.microsoft QLinearMul; its inputs are those of QLinearAdd, a constant is the second factor."""
     a, sa, za, b, sb, zb, sy, zy, *_ = node.inputs
     operand = b if a is None else a
-    zero_points = (za, zb, zy) if a is None else (zb, za, zy)
+    exchanged = a is not None or _repeats_first(node)
+    zero_points = (zb, za, zy) if exchanged else (za, zb, zy)
     constants: Constants = {"multiplier": _row(sa) * _row(sb) / _row(sy)}
     constants |= {f"{name}_zero_point": _integers(each) for name, each in zip("aby", zero_points, strict=True)}
-    return constants if operand is None else constants | {"factor": _row(operand, node.width)}
+    return constants if operand is None else constants | {"factor": _spread(operand, node)}
 
 
 def _table(steps: Sequence[Array | None], dtype: np.dtype[Any], function: Callable[[Array], Array]) -> Array:

@@ -316,7 +316,9 @@ def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> Networ
     network = networks.parse(converted.model.SerializeToString(), found.name)
     floats = [repr(layer.node) for layer in network.layers if layer.weighted and not layer.accumulates]
     of_floats = [f"ONNX Runtime runs {', '.join(floats)} in float32"] if floats else []
-    return NetworkImport(network, (*notes, *converted.notes, *of_floats), check.bit_for_bit(found, data, converted, network))
+    return NetworkImport(
+        network, (*notes, *converted.notes, *of_floats), check.bit_for_bit(found, data, converted, network)
+    )
 
 
 def _converted(found: Graph) -> Canonical:

@@ -11,7 +11,7 @@ import numpy as np
 from harness.operators.code_pairs import CodePairs
 from harness.operators.qlinear_add import QLinearAdd
 from harness.operators.qlinear_mul import QLinearMul
-from harness.targets.c import code
+from harness.targets.c import broadcast, code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
@@ -30,12 +30,22 @@ class CodePairsLowering(CLowering[P]):
 
     def plain(self, layer: P, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call the function of the operator's header."""
+        if layer.broadcasts:
+            return self.inlined(layer, sources)
         numbers = ", ".join(f"{layer.name}_{role}[0]" for role in layer.numbers())
         call = f"{prefix}{self.kernel}_{layer.dtype}({layer.size}, {', '.join(_arrays(layer))}, {numbers}, out);"
         return code.elementwise(layer, sources, _tables(layer), call)
 
     def inlined(self, layer: P, sources: Sequence[str]) -> LayerCode:
-        """Loop over the values."""
+        """Loop over the values, or over the axes with broadcasting."""
+        if layer.broadcasts:
+            operands = list(zip(("in_0", "in_1"), layer.shapes, strict=True))
+            loops = broadcast.loops(
+                layer.output.shape,
+                operands,
+                lambda pair: self._rounded(layer, pair, lambda role: f"{layer.name}_{role}[0]"),
+            )
+            return code.of_inputs(layer, sources, f"{code.zero_point('0')}\n    {loops}", _tables(layer))
         a, b = (f"{array}[n]" for array in _arrays(layer))
         value = self.value(layer, a, b, lambda role: f"{layer.name}_{role}[0]")
         loop = code.loop(layer, f"out[n] = {code.rounded(layer.dtype, value)};")
@@ -44,12 +54,22 @@ class CodePairsLowering(CLowering[P]):
     def unrolled(self, layer: P, sources: Sequence[str]) -> LayerCode:
         """Write every value, with the constants as literals."""
         numbers = {role: literal(np.atleast_1d(number)[0]) for role, number in layer.numbers().items()}
+        if layer.broadcasts:
+            read = [[f"in_{number}[{n}]" for n in range(tensor.size)] for number, tensor in enumerate(layer.inputs)]
+            operands = list(zip(read, layer.shapes, strict=True))
+            values = broadcast.elements(
+                layer.output.shape, operands, lambda pair: self._rounded(layer, pair, numbers.__getitem__)
+            )
+            return code.of_inputs(layer, sources, f"{code.zero_point('0')}\n    {code.assigned(values)}")
         constant = [] if layer.operand is None else [str(value) for value in layer.operand]
-        read = {name: [f"{name}[{n}]" for n in range(layer.size)] for name in ("in", "other")}
-        terms = [read.get(array, constant) for array in _arrays(layer)]
-        values = (self.value(layer, a, b, numbers.__getitem__) for a, b in zip(*terms, strict=True))
-        body = code.assigned(code.rounded(layer.dtype, value) for value in values)
+        texts = {name: [f"{name}[{n}]" for n in range(layer.size)] for name in ("in", "other")}
+        terms = [texts.get(array, constant) for array in _arrays(layer)]
+        body = code.assigned(self._rounded(layer, pair, numbers.__getitem__) for pair in zip(*terms, strict=True))
         return code.elementwise(layer, sources, (), f"{code.zero_point('0')}\n    {body}")
+
+    def _rounded(self, layer: P, pair: Sequence[str], number: Callable[[str], str]) -> str:
+        a, b = pair
+        return code.rounded(layer.dtype, self.value(layer, a, b, number))
 
 
 def _arrays(layer: CodePairs) -> tuple[str, str]:

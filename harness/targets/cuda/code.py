@@ -292,7 +292,9 @@ def words(tensor: Tensor) -> int:
 
 
 def in_same_words(one: Tensor, other: Tensor) -> bool:
-    """Return whether the tiles of two tensors of one size have the same words."""
+    """Return whether the tiles of two tensors have the same words."""
+    if one.size != other.size:
+        return False
     codes = one.dtype.itemsize == 1
     return one.dtype.itemsize == other.dtype.itemsize and not (codes and positions_of(one) != positions_of(other))
 

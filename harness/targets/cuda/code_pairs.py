@@ -6,10 +6,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from harness.operators.broadcast import axes as axes_of
 from harness.operators.code_pairs import CodePairs
 from harness.operators.qlinear_add import QLinearAdd
 from harness.operators.qlinear_mul import QLinearMul
-from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, of_words, positions_of
+from harness.targets.cuda.broadcast import place
+from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, of_one_value, of_words, positions_of, values_of
 from harness.targets.generated import Table, TaskView
 
 P = TypeVar("P", bound=CodePairs)
@@ -34,22 +36,35 @@ class CodePairsLowering(CudaLowering[P]):
 
     def operands(self, task: TaskView) -> str:
         """Return both terms."""
-        terms = super().operands(task)
         layer: Any = task.layer
+        if layer.broadcasts:
+            places = enumerate(_places(layer, "at.n"))
+            return ", ".join(f"x_{number}[at.v * pitch_{number} + {place}]" for number, place in places)
+        terms = super().operands(task)
         return terms if layer.operand is None else _ordered(layer, terms, f"{_operand(layer)}[at.n]")
 
     def fused_function(self, layer: P) -> str:
-        """Compute the values of a word."""
+        """Compute the values of a word, or one value with broadcasting."""
+        if layer.broadcasts:
+            return self.function(layer)
         return of_words(layer, ("a", "b"), self._call(layer))
 
     def steps(self, task: FusedTask) -> list[str]:
         """Compute words of the output's tile."""
         layer: Any = task.layer
+        if layer.broadcasts:
+            return super().steps(task)
         terms = ", ".join(f"{operand}[w * STRIDE + v]" for operand in task.operands)
         if layer.operand is not None:
             kinds = f"{c_type(layer.dtype)}, {layer.size}, {positions_of(layer.output)}"
             terms = _ordered(layer, terms, f"word<{kinds}>(w, [&](unsigned n) {{ return {_operand(layer)}[n]; }})")
         return self.fill_words(task, terms)
+
+    def fused_operands(self, task: FusedTask) -> tuple[str, str]:
+        """Return the values that output n of vector v reads, with broadcasting, and the declaration of n."""
+        layer: Any = task.layer
+        values = (f"{values_of(task, number)}[{place}]" for number, place in enumerate(_places(layer, "n")))
+        return ", ".join(values), "unsigned n"
 
     def _call(self, layer: P) -> str:
         numbers = ", ".join(f"{layer.name}_{role}[0]" for role in layer.numbers())
@@ -65,6 +80,12 @@ class CodePairsLowering(CudaLowering[P]):
             )
             for role, number in layer.numbers().items()
         )
+
+
+def _places(layer: CodePairs, number: str) -> list[str]:
+    """Return the place of value `number` of the output in a and b."""
+    axes = axes_of(layer.output.shape, layer.shapes)
+    return [place([(size, steps[operand]) for size, steps in axes], number) for operand in range(2)]
 
 
 def _operand(layer: CodePairs) -> str:

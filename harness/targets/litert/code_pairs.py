@@ -23,6 +23,10 @@ class CodePairsLowering(LiteRtLowering[P]):
 
     operator: ClassVar[type[Layer]] = QLinearMul
 
+    def unsupported(self, layer: P, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
+        """Refuse activations that are repeated along an axis."""
+        return "it repeats an activation along an axis" if layer.broadcasts else None
+
     def emit(self, layer: P, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the numbers of the pairs and the operator."""
         name, first = layer.output.name, inputs[0]

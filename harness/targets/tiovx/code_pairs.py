@@ -19,6 +19,10 @@ class CodePairsLowering(TiovxLowering[CodePairs]):
         """Return the kernel for one or two activations."""
         return f"KERNEL_CODE_PAIRS_{len(layer.inputs)}"
 
+    def inexact(self, layer: CodePairs) -> str | None:
+        """Refuse activations that are repeated along an axis."""
+        return "it repeats an activation along an axis" if layer.broadcasts else None
+
     def constants(self, layer: CodePairs) -> Constants:
         """Return the table, by the code of the first activation, then by the other code; and the constant operand."""
         codes = np.ascontiguousarray(layer.by_activation(layer.table())).view(np.uint8)

@@ -54,6 +54,10 @@ class CodePairsLowering(VitisLowering[CodePairs]):
 
     operator = CodePairs
 
+    def unsupported(self, layer: CodePairs, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
+        """Refuse activations that are repeated along an axis."""
+        return "it repeats an activation along an axis" if layer.broadcasts else None
+
     def circuit(self, layer: CodePairs, fold: int) -> Circuit[CodePairs]:
         """Return the layer with its table."""
         return CodePairsCircuit(layer, fold) if layer.operand is None else ConstantCircuit(layer, fold)

@@ -148,10 +148,62 @@ def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
 
 def test_two_shapes_and_missing_zero_points_are_refused() -> None:
     inputs = {"a": np.zeros((2, 3), np.uint8), "b": np.zeros((2, 4), np.uint8)}
-    with pytest.raises(RequestError, match=r"inputs are uint8 \(3,\) and uint8 \(4,\)"):
+    with pytest.raises(RequestError, match="inputs have widths 3 and 4"):
         layer_of(node("QLinearAdd", *INPUTS), TIES["QLinearAdd"][0], inputs)
     with pytest.raises(RequestError, match="has 7 inputs"):
         layer_of(node("QLinearAdd", *INPUTS[:7]), TIES["QLinearAdd"][0], inputs)
+
+
+def order_matters(dtype: Any) -> dict[str, Any]:
+    """Quantisations of QLinearAdd with which the order of the terms changes many codes."""
+    return TIES["QLinearAdd"][1] if dtype == np.uint8 else constants([23 / 12, 1 / 6, 7 / 3], [-30, 30, 69], "int8")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(
+    ("of_a", "of_b"),
+    [
+        ((4, 3, 5), (4, 1, 1)),
+        ((4, 1, 1), (4, 3, 5)),
+        ((1, 3, 1), (4, 3, 1)),
+        ((4, 3, 5), (1, 3, 5)),
+        ((4, 1, 5), (1, 3, 1)),
+        ((1, 3, 1), (4, 1, 5)),
+        ((1,), (6,)),
+        ((6,), (1,)),
+    ],
+)
+@pytest.mark.parametrize("constant", ["", "a", "b"])
+def test_broadcast_operands_agree(
+    operator: str, dtype: str, of_a: tuple[int, ...], of_b: tuple[int, ...], constant: str
+) -> None:
+    rng, given = np.random.default_rng(len(of_a)), order_matters(np.dtype(dtype))
+    inputs = {name: random_codes(rng, np.dtype(dtype), 700, *shape) for name, shape in (("a", of_a), ("b", of_b))}
+    activation = of_b if constant == "a" else of_a
+    if constant and np.broadcast_shapes(of_a, of_b) != activation:
+        with pytest.raises(RequestError, match="the constant operand has shape"):
+            layer_of(node(operator, *INPUTS), given | {constant: inputs.pop(constant)[:1]}, inputs)
+        return
+    if constant:
+        given = given | {constant: inputs.pop(constant)[:1]}
+    for count in (1, 700):
+        vectors = {name: values[:count] for name, values in inputs.items()}
+        layer = assert_agree(node(operator, *INPUTS), given, vectors)
+        assert isinstance(layer, CodePairs)
+        assert layer.broadcasts == (not constant)
+
+
+def test_a_proof_of_broadcast_operands_passes_every_pair_through_every_repeated_value() -> None:
+    inputs = {"a": np.zeros((1, 3, 1, 1), np.int8), "b": np.zeros((1, 3, 10, 7), np.int8)}
+    layer = layer_of(node("QLinearMul", *INPUTS), constants([0.1, 0.2, 0.4], [3, -7, 12], "int8"), inputs)
+    [obligation] = layer.obligations(Extent(all_floats=False, random_vectors=0))
+    assert isinstance(obligation.shown, Outputs)
+    vectors = np.concatenate(list(obligation.shown.inputs())).view(np.uint8).astype(np.int64)
+    assert len(vectors) * layer.size == obligation.cases
+    large, small = vectors[:, :210].reshape(-1, 3, 70), vectors[:, 210:, None]
+    for channel in range(3):
+        assert len(np.unique(large[:, channel] * 256 + small[:, channel])) == 65_536
 
 
 def test_results_beyond_int32_become_the_lowest_code_in_onnx_runtime() -> None:
