@@ -61,6 +61,8 @@ def every_operator(dtype: str, *names: str) -> Network:
         node("Squeeze", "mean", "places", output="squeezed"),
         node("Unsqueeze", "squeezed", "places", output="unsqueezed"),
         node("Identity", "unsqueezed", output="same"),
+        node("QLinearMul", "q", *x, "mean", *y, "sc", "zy", output="gated"),
+        node("QLinearAdd", "mean", *y, "q", *x, *y, output="raised"),
         node("Flatten", "mean", output="vector"),
         node("QLinearMatMul", "vector", *y, "matrix", "sw", "zw", "sc", "zy", output="columns"),
         node("Reshape", "columns", "square", output="product"),

@@ -31,6 +31,9 @@ KNOWN_SHAPES = {
 }
 """The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
 
+PAIRS = ("QLinearAdd", "QLinearMul")
+"""The operators whose terms are broadcast; their layers read the terms in the order of `_repeats_first`."""
+
 WITHOUT_CONSTANTS = (
     "Abs", "Ceil", "Erf", "Floor", "Gelu", "Mish", "Neg", "Reciprocal", "Round", "Sign", "Softplus", "Softsign",
     "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity",
@@ -232,7 +235,7 @@ def _shape(
         return (NUMBERS[proto.op_type],)
     elif proto.domain not in ("", "ai.onnx"):
         shape = list(tensors[sources[0]].shape)
-        if proto.op_type in ("QLinearAdd", "QLinearMul"):
+        if proto.op_type in PAIRS:
             return np.broadcast_shapes(*(tensors[name].shape for name in sources))
         if proto.op_type == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
@@ -282,7 +285,11 @@ def _node(
         depth=sum(math.prod(tensors[name].shape) for name in sources),
         attributes=attributes,
     )
-    return replace(node, constants=READERS[proto.op_type](node))
+    node = replace(node, constants=READERS[proto.op_type](node))
+    if proto.op_type in PAIRS and len(sources) > 1 and _repeats_first(node):
+        image = node.images[1]
+        return replace(node, sources=sources[::-1], image=image, input_width=math.prod(image))
+    return node
 
 
 def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtype[Any]) -> np.dtype[Any]:
