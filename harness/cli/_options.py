@@ -57,12 +57,14 @@ def changes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that change an .onnx file before it is read; the command gets them as `changes`."""
 
     @functools.wraps(command)
-    def with_changes(*arguments: Any, drop_final: bool, drop_first: bool, join_inputs: bool, **options: Any) -> Any:
+    def with_changes(*arguments: Any, **options: Any) -> Any:
         from harness.model.importer import Changes
 
-        return command(*arguments, changes=Changes(drop_final, drop_first, join_inputs), **options)
+        asked = {name: options.pop(name) for name in Changes.__dataclass_fields__}
+        return command(*arguments, changes=Changes(**asked), **options)
 
     for name, text in (
+        ("--to-float32", "Compute a float16 network in float32: its values change."),
         ("--join-inputs", "Make one input of several: their values, one after the other."),
         ("--drop-first", "Remove Scaler, Add, Sub, Mul and Div at the start: the inputs are normalised outside."),
         ("--drop-final", "Remove Softmax, ArgMax, ZipMap and other nodes behind the scores at the end."),

@@ -3,6 +3,7 @@
 drop_final     remove Softmax and what selects or labels the class, at the end: the outputs are scores
 join_inputs    make one input of several: their values, one after the other
 drop_first     remove Add, Sub, Mul and Div with constants at the start: the inputs are normalised outside
+to_float32     compute a float16 network in float32
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Changes:
     drop_final: bool = False
     drop_first: bool = False
     join_inputs: bool = False
+    to_float32: bool = False
 
 
 def apply(model: onnx.ModelProto, name: str, asked: Changes) -> tuple[str, ...]:
@@ -57,6 +59,7 @@ def apply(model: onnx.ModelProto, name: str, asked: Changes) -> tuple[str, ...]:
     notes = [_drop_final(model, name)] if asked.drop_final else []
     notes += [_join_inputs(model, name)] if asked.join_inputs else []
     notes += [_drop_first(model, name)] if asked.drop_first else []
+    notes += _widened(model, name, asked)
     state(model, notes)
     return tuple(notes)
 
@@ -71,6 +74,19 @@ def state(model: onnx.ModelProto, notes: Sequence[str]) -> None:
 def changes_of(metadata: Mapping[str, str]) -> list[str]:
     """Return the notes of changes that the metadata of a network state."""
     return list(json.loads(metadata.get(CHANGES, "[]")))
+
+
+def _widened(model: onnx.ModelProto, name: str, asked: Changes) -> list[str]:
+    """Return the note of a float16 network that becomes a float32 one; refuse it if that was not requested."""
+    narrow = [value.name for value in model.graph.input if value.type.tensor_type.elem_type == TensorProto.FLOAT16]
+    if narrow and not asked.to_float32:
+        raise RequestError(
+            f"model {name!r}: its numbers are float16 (input {narrow[0]!r}), and the harness computes in float32",
+            "harness models import FILE --to-float32 -o NAME, whose values differ from those of the file",
+        )
+    if asked.to_float32 and not narrow:
+        raise RequestError(f"model {name!r}: --to-float32 finds no float16 input", "leave it out")
+    return ["float16 numbers become float32: the values differ from those of the file"] if narrow else []
 
 
 def _set_metadata(model: onnx.ModelProto, values: Mapping[str, str]) -> None:

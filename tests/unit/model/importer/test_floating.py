@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto
 
+from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.float_network import DenseNetwork, to_onnx
-from harness.model.importer import FloatImport
+from harness.model.importer import Changes, FloatImport
 from tests.support.examples import examples
 from tests.support.importer.graphs import Array, model, node, refusal, run, saved
 
@@ -303,7 +304,15 @@ def test_older_opsets(tmp_path: Path, opset: int) -> None:
 def test_other_float_types_whose_constants_float32_has(tmp_path: Path, kind: int, dtype: Any) -> None:
     constants = {name: value.astype(np.float16).astype(dtype) for name, value in ROWS.items()}
     onnx_bytes = model(CHAIN, constants, shape=["n", 5], kind=kind)
-    network = floats(tmp_path, onnx_bytes).network
+    if dtype == np.float16:
+        with pytest.raises(RequestError, match=r"its numbers are float16 \(input 'x'\)") as refused:
+            importer.bring_in(saved(tmp_path, onnx_bytes))
+        assert "--to-float32" in refused.value.hint
+    changes = Changes(to_float32=dtype == np.float16)
+    found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=changes)
+    assert isinstance(found, FloatImport)
+    assert any("float16 numbers become float32" in note for note in found.notes) == changes.to_float32
+    network = found.network
     assert network.layers[0].weight.tolist() == constants["w1"].tolist()
     assert greatest_difference(network, onnx_bytes, [1, 5], dtype) <= (1e-2 if dtype == np.float16 else 1e-5)
 

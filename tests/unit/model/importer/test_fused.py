@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness.analysis.proof import expected_nodes
 from harness.model import importer
-from harness.model.importer import NetworkImport
+from harness.model.importer import Changes, NetworkImport
+from harness.model.quantizer import with_data
 from harness.reference import Reference
 from harness.reference.stimuli import uniform
 
@@ -105,3 +106,48 @@ def test_a_group_is_what_onnx_runtime_runs(tmp_path: Path, form: str, kind: type
         for layer in found.network.layers:
             for name in {"weights"} & layer.constants().keys():
                 assert own[layer.output.name].constants[name].tobytes() == np.asarray(layer.constants()[name]).tobytes()
+
+
+def image_network(rng: np.random.Generator) -> onnx.ModelProto:
+    """Conv, Relu, Pad, ConvTranspose, Gather, Resize, a squeeze-and-excite product, ReduceMean and Gemm."""
+    constants = {
+        "w1": rng.standard_normal((4, 3, 3, 3)).astype(F) / 4,
+        "w2": rng.standard_normal((4, 3, 2, 2)).astype(F) / 4,
+        "w3": rng.standard_normal((3, 5)).astype(F),
+        "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        "places": np.array([2, 0, 1]),
+        "sizes": F([1, 1, 2, 2]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c"], "conv"),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("Pad", ["r", "pads"], ["p"], "pad"),
+        helper.make_node("ConvTranspose", ["p", "w2"], ["t"], "transposed", strides=[2, 2]),
+        helper.make_node("Gather", ["t", "places"], ["g"], "gather", axis=1),
+        helper.make_node("Resize", ["g", "", "sizes"], ["z"], "resize", mode="nearest"),
+        helper.make_node("GlobalAveragePool", ["z"], ["mean"], "mean"),
+        helper.make_node("Sigmoid", ["mean"], ["gate"], "gate"),
+        helper.make_node("Mul", ["z", "gate"], ["s"], "product"),
+        helper.make_node("ReduceMean", ["s"], ["m"], "reduce", axes=[2, 3], keepdims=0),
+        helper.make_node("Gemm", ["m", "w3"], ["y"], "dense"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "images",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_network_of_every_kind_of_operator_can_be_quantised(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    onnx.save(image_network(rng), tmp_path / "images.onnx")
+    floats = with_data.read(tmp_path / "images.onnx", Changes())
+    vectors = rng.standard_normal((20, 3, 6, 6)).astype(F)
+    found = with_data.quantize_with_data(floats, vectors, with_data.DataChoices(), "images")
+    operators = {layer.operator for layer in found.network.layers}
+    assert {"QLinearConv", "ConvTranspose", "Gather", "Resize", "QLinearMul", "ReduceMean", "QGemm"} <= operators
+    expected = Reference(found.network).expected(vectors.reshape(20, -1))
+    assert len(np.unique(expected.activations[-1])) > 5
