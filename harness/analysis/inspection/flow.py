@@ -728,7 +728,7 @@ class _Function:
                 yield Early(instruction.words, number, bytes_, before)
 
     def _left(self, start: int, sized: AbstractSet[int]) -> list[int]:
-        """Return where loops can go on that a block ends an iteration of, and whose iterations depend on sizes."""
+        """Return the starts behind loops that end with a block and whose number of iterations depends on sizes."""
         heads = [each for each in self._blocks[start][1] if each in sized and start in self._loops.get(each, ())]
         return [after for head in heads for after in self._blocks[head][1] if after not in self._loops[head]]
 

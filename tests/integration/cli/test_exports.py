@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 import pytest
-from _pytest.mark import ParameterSet
 
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
@@ -31,62 +30,12 @@ REFUSED: Mapping[str, str] = {
     "torch_dynamo/attention": "perm is [1, 0, 2]",
     "torch_dynamo/gap_cnn": "LogSoftmax",
     "torch_dynamo/lstm": "LSTM",
-    "torch_dynamo/mlp_gelu": "Gelu",
+    "torch_dynamo/mixer": "LayerNormalization",
     "torch_dynamo/two_inputs": "2 inputs",
     "torch_legacy/gap_cnn": "LogSoftmax",
+    "torch_legacy/mixer": "LayerNormalization",
 }
 """Exports that are refused, and the operator, or the number of inputs, that the message names."""
-NOT_YET = {
-    "batch_norm_first/qdq_u8s8",
-    "efficientnet/qop_u8u8",
-    "mobilenet_v3/qdq_u8s8",
-    "shufflenet/qdq_u8s8",
-    "tf2onnx/cnn1d_9",
-    "tf2onnx/cnn_11",
-    "tf2onnx/cnn_15",
-    "tf2onnx/cnn_9",
-    "tf2onnx/concat_11",
-    "tf2onnx/mobilenet_9",
-    "tf2onnx/resnet_11",
-    "tf2onnx/resnet_15",
-    "tf2onnx/se_11",
-    "tf2onnx/se_9",
-    "torch_dynamo/batch_norm_first",
-    "torch_dynamo/cnn_1d",
-    "torch_dynamo/efficientnet",
-    "torch_dynamo/inception",
-    "torch_dynamo/lenet_flatten",
-    "torch_dynamo/lenet_size",
-    "torch_dynamo/mixer",
-    "torch_dynamo/mlp_relu6",
-    "torch_dynamo/mlp_residual",
-    "torch_dynamo/mlp_silu",
-    "torch_dynamo/mobilenet_v2",
-    "torch_dynamo/mobilenet_v3",
-    "torch_dynamo/normalised",
-    "torch_dynamo/pads",
-    "torch_dynamo/prelu_elu",
-    "torch_dynamo/resnet",
-    "torch_dynamo/shufflenet",
-    "torch_dynamo/squeezenet",
-    "torch_dynamo/tcn",
-    "torch_dynamo/vgg",
-    "torch_dynamo/yolo",
-    "torch_legacy/efficientnet",
-    "torch_legacy/lenet_size",
-    "torch_legacy/mixer",
-    "torch_legacy/mlp_relu6",
-    "torch_legacy/mlp_residual",
-    "torch_legacy/mlp_silu",
-    "torch_legacy/mobilenet_v3",
-    "torch_legacy/pads",
-    "torch_legacy/shufflenet",
-    "torch_legacy/tcn",
-    "torch_legacy/wavenet",
-    "torch_legacy/yolo",
-    "unet/qdq_u8s8",
-}
-"""Exports that normalisation at import, products of finite values and further quantised forms are to admit."""
 IN_EVERY_SESSION = {
     "sklearn/mlp_regressor",
     "tf2onnx/mobilenet_11",
@@ -102,17 +51,6 @@ IN_EVERY_SESSION = {
     "keyword/qdq_s8s8_per_channel",
 }
 """Exports that `make test` also runs: a program of each is compiled."""
-
-
-def marked(names: Iterable[str], *, campaigns: bool = False) -> list[ParameterSet]:
-    """Parameters: those of NOT_YET may fail; `campaigns` run those that are not IN_EVERY_SESSION."""
-    cases = []
-    for name in names:
-        marks = [pytest.mark.xfail(strict=False, reason="not yet imported")] if name in NOT_YET else []
-        if campaigns and name not in IN_EVERY_SESSION:
-            marks.append(pytest.mark.campaign)
-        cases.append(pytest.param(name, marks=marks))
-    return cases
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +81,10 @@ def imported(user: User, name: str) -> Path:
     return new
 
 
-@pytest.mark.parametrize("name", marked(name for name in EXPORTS if name not in REFUSED))
+ACCEPTED = [name for name in EXPORTS if name not in REFUSED]
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
 def test_an_export_is_imported(user: User, name: str) -> None:
     network = load(imported(user, name))
     assert network.layers
@@ -161,7 +102,10 @@ def test_nine_of_ten_exports_are_imported() -> None:
     assert len(REFUSED) <= len(EXPORTS) / 10
 
 
-@pytest.mark.parametrize("name", marked((name for name in EXPORTS if name not in REFUSED), campaigns=True))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in IN_EVERY_SESSION else pytest.mark.campaign) for name in ACCEPTED],
+)
 def test_an_imported_export_runs_identical(user: User, name: str) -> None:
     new = imported(user, name)
     ran = user.harness("run", "--board", "host", "--model", str(new), "--vectors", "5", "--trace", "0", "--json")
