@@ -78,7 +78,7 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     if any(_is_dequantised(node, constants) for node in model.graph.node):
         _require_unfused(model, name)
     _require_outputs(model.graph, layers, name)
-    _require_checker(model, name)
+    _require_checker(model, onnx_bytes, name)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     return Network(
         name=name,
@@ -379,10 +379,10 @@ def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str)
         )
 
 
-def _require_checker(model: onnx.ModelProto, name: str) -> None:
+def _require_checker(model: onnx.ModelProto, onnx_bytes: bytes, name: str) -> None:
     """Refuse a model that ONNX's own checker rejects: types of attributes, missing opset imports, names."""
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(onnx_bytes)  # of a decoded model it would make these bytes again
     except onnx.checker.ValidationError as error:
         reason = str(error).strip().splitlines()[0]
         values = (*model.graph.input, *model.graph.output)

@@ -223,6 +223,8 @@ def _adversarial_vectors(network: Network) -> Floats32:
 
 def _with_outputs(onnx_bytes: bytes, kinds: Mapping[str, np.dtype[Any]]) -> bytes:
     """Return the model with these tensors, too, as outputs."""
+    if not kinds:
+        return onnx_bytes
     model = onnx.load_model_from_string(onnx_bytes)
     model.graph.output.extend(
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), None)

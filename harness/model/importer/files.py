@@ -107,10 +107,10 @@ def bring_in(
         metadata = metadata | dict(source or {})
 
         def attempt(changed: Changes) -> FloatImport | NetworkImport:
-            return _from_onnx(simplified, path.stem, metadata, changed, dense=dense)
+            return _from_onnx(simplify.read(path)[0], path.stem, metadata, changed, dense=dense)
 
         try:
-            return attempt(asked)
+            return _from_onnx(simplified, path.stem, metadata, asked, dense=dense)
         except RequestError as error:
             if not with_advice:
                 raise
@@ -133,8 +133,11 @@ def bring_in(
 def _from_onnx(
     simplified: Simplified, name: str, source: dict[str, str], asked: Changes, *, dense: bool
 ) -> FloatImport | NetworkImport:
-    model = onnx.ModelProto()
-    model.CopyFrom(simplified.model)
+    """Return the network of a simplified model; it is changed, and copied only where it is compared afterwards."""
+    model = simplified.model
+    if simplified.notes:
+        model = onnx.ModelProto()
+        model.CopyFrom(simplified.model)
     with simplified.explained():
         changes.state(model, simplified.notes)
         notes = changes.apply(model, name, asked)
@@ -352,12 +355,13 @@ def _as_it_is(found: Graph) -> Canonical | None:
         return None
     if network.input.size != math.prod(found.input_shape):  # more than one vector at a time
         return None
-    model = onnx.load_model_from_string(network.onnx_bytes)
-    source = next(value for value in model.graph.input if value.name == network.input.name)
+    codes = tuple(layer.output.name for layer in network.layers if layer.dtype in CODES)
+    model, input_name = onnx.load_model_from_string(network.onnx_bytes), network.input.name
+    del network  # it holds all weights
+    source = next(value for value in model.graph.input if value.name == input_name)
     del model.graph.input[:], model.graph.value_info[:]
     model.graph.input.append(source)
     for value in (*model.graph.input, *model.graph.output):
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = "vectors"
-    codes = tuple(layer.output.name for layer in network.layers if layer.dtype in CODES)
     return Canonical(model, codes, from_qdq=False, notes=())

@@ -12,12 +12,10 @@ from harness.model.importer import floating, fused, lowering, quantised
 from harness.model.importer.graph import FOLDS, MOVES
 from harness.operators.node import domain_of
 
-RETRAIN = "train the network with Relu"
 FROM_SHAPES = "a fixed input shape, for one vector: what depends on it only is computed then"
 UNROLL = "its steps as layers of their own"
 ADVICE = {
     **dict.fromkeys(("Shape", "Gather", "Where", "Expand", "Range", "ConstantOfShape"), FROM_SHAPES),
-    **dict.fromkeys(("Selu", "Gelu", "Softplus", "Erf", "Mish", "ThresholdedRelu"), RETRAIN),
     **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "Scan"), UNROLL),
     "If": "a condition that follows from shapes and constants",
     **dict.fromkeys(

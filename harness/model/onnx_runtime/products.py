@@ -53,7 +53,9 @@ def exact_session(
     defect, where this machine's products are wrong in that session, and RequestError where ONNX Runtime refuses the
     model `name`.
     """
-    products = products_of(optimised(onnx_bytes, name, fuse_only=int8_groups))
+    products = {}
+    if any(word in onnx_bytes for word in WORDS_OF_CODES):  # otherwise all numbers are floats
+        products = products_of(optimised(onnx_bytes, name, fuse_only=int8_groups))
     precise = bool(products) and all(product.input_dtype == "uint8" for product in products.values())
     try:
         session = sessions.session(onnx_bytes, threads, x64_quant_precision=precise, int8_groups=int8_groups)
@@ -94,6 +96,8 @@ def optimised(
         return onnx.load(options.optimized_model_filepath)
 
 
+WORDS_OF_CODES = (b"Quantize", b"QLinear", b"QGemm", b"Integer", b"NBits")
+"""Parts of the names of operators without which ONNX Runtime multiplies no codes."""
 NUMBERS_OF_CODES = ("QLinear", "QGemm", "MatMulInteger", "MatMulNBits")
 """The beginnings of the names of operators that compute with codes; the last one rounds its vector to codes, too."""
 

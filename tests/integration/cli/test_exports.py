@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnxruntime.quantization
 import pytest
 
 from harness.core.errors import RequestError
@@ -111,3 +114,23 @@ def test_an_imported_export_runs_identical(user: User, name: str) -> None:
     ran = user.harness("run", "--board", "host", "--model", str(new), "--vectors", "5", "--trace", "0", "--json")
     assert ran.document["verdict"] == "identical", ran.err
     assert ran.code == 0
+
+
+def test_the_first_lines_of_the_page_lead_to_a_verdict(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Execute the lines of docs/bring-a-network.md; the export is a stored one of PyTorch, which is not installed."""
+    page = (ROOT / "docs" / "bring-a-network.md").read_text()
+    block, after = page.partition("```python\n")[2].split("```\n", 1)
+    commands = after.strip().splitlines()[0]
+    first, *lines = block.splitlines()
+    assert first.startswith("torch.onnx.export(")
+    folder = user.folder / "page"
+    folder.mkdir()
+    (user.folder / "models").mkdir()
+    monkeypatch.chdir(folder)
+    onnx.save(exports.model("torch_dynamo/lenet_flatten"), "net.onnx")
+    images = np.random.default_rng(0).normal(0, 1, (8, 1, 16, 16)).astype(np.float32)
+    exec("\n".join(lines), {"images": images, "types": types, "onnxruntime": onnxruntime})  # noqa: S102 - of the page
+    importing, running = (command.split()[1:] for command in commands.split("&&"))
+    user.here(*importing)
+    ran = user.harness(*running, "--vectors", "5", "--trace", "0", "--json")
+    assert (ran.code, ran.document["verdict"]) == (0, "identical"), ran.err

@@ -132,10 +132,10 @@ def test_a_quantised_network_comes_in(user: User, tmp_path: Path) -> None:
 
 
 def test_what_is_refused_ends_with_2_and_leaves_nothing(user: User, tmp_path: Path) -> None:
-    path = saved(tmp_path, model([*CHAIN, node("Softplus", "y", "t")], CONSTANTS, shape=[1, 2]))
+    path = saved(tmp_path, model([*CHAIN, node("Det", "y", "t")], CONSTANTS, shape=[1, 2]))
     ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json")
     assert ended.code == 2
-    assert "node 'node_t' (Softplus): operator Softplus" in ended.document["error"]
+    assert "node 'node_t' (Det): operator Det" in ended.document["error"]
     assert "`harness models operators` lists the supported operators" in ended.document["hint"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["network.onnx"]
 

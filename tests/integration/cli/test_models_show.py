@@ -184,7 +184,7 @@ def test_a_changed_comment_is_noticed(space: Workspace, tmp_path: Path, capsys: 
 
 def float_model() -> onnx.ModelProto:
     graph = helper.make_graph(
-        [helper.make_node("Gemm", ["x", "w"], ["sum"]), helper.make_node("Softplus", ["sum"], ["y"], "end")],
+        [helper.make_node("Gemm", ["x", "w"], ["sum"]), helper.make_node("Det", ["sum"], ["y"], "end")],
         "float",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])],
@@ -207,7 +207,7 @@ def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsy
     assert entries["acas"]["parameters"] == parameter_count(acas)
     assert entries["acas"]["provenance"]["recipe_sha256"] == recipe
     assert entries["expanded"]["operators"] == {"QuantizeLinear": 3, "QGemm": 6, "Add": 3}
-    assert entries["floats"]["problem"] == "model 'floats': node 'end' (Softplus): operator Softplus is not supported"
+    assert entries["floats"]["problem"] == "model 'floats': node 'end' (Det): operator Det is not supported"
     assert "is not an ONNX model, or is cut short" in entries["damaged"]["problem"]
     assert entries["gone"]["problem"] == "No such file or directory"
     list_command.list_models(space, Console.open(as_json=False))
@@ -215,7 +215,7 @@ def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsy
     size = [short_widths(widths(acas)), f"{parameter_count(acas):,}"]
     assert lines["acas"].split()[1:] == [*size, "ArgMax", "recipe", recipe[:12], acas.sha256[:12]]
     assert "QuantizeLinear x2, Add x3" in lines["expanded"]
-    assert "(Softplus): operator Softplus is not" in lines["floats"]
+    assert "(Det): operator Det is not" in lines["floats"]
 
 
 def test_an_empty_folder_has_no_models(space: Workspace, capsys: pytest.CaptureFixture[str]) -> None:

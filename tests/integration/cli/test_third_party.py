@@ -1,4 +1,4 @@
-"""A package outside harness/ adds an operator, its code for target c, and a target with a section in a profile."""
+"""A package outside harness/ adds an operator by one definition, and a target with a section in a profile."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def user(tmp_path: Path, cache: Path) -> User:
 
 
 @pytest.fixture
-def negated(tmp_path: Path) -> Path:
-    """A network whose float32 result is negated."""
+def shrunk(tmp_path: Path) -> Path:
+    """A network of which small float32 results become 0."""
     model = builders.random_network(np.random.default_rng(3), (5, 6, 4), dequantize=True)
     [output] = model.graph.output
-    node = model.graph.node.add(op_type="Neg", name="negate", input=[output.name], output=["negated"])
+    node = model.graph.node.add(op_type="Shrink", name="shrink", input=[output.name], output=["shrunk"])
     output.name = node.output[0]
-    path = tmp_path / "negated.onnx"
+    path = tmp_path / "shrunk.onnx"
     path.write_bytes(model.SerializeToString())
     return path
 
@@ -46,36 +46,36 @@ def in_campaign(items: str) -> Any:
     return pytest.param(items, marks=pytest.mark.campaign)
 
 
-def test_without_the_package_the_operator_is_refused(user: User, negated: Path) -> None:
-    code, document = asked(user, negated, "--board", "host")
+def test_without_the_package_the_operator_is_refused(user: User, shrunk: Path) -> None:
+    code, document = asked(user, shrunk, "--board", "host")
     assert code == 2
-    assert "operator Neg is not supported" in str(document["error"])
+    assert "operator Shrink is not supported" in str(document["error"])
 
 
 @pytest.mark.parametrize("items", ["c:vector,c:inlined", *map(in_campaign, ("c,c", "c:generic,c:unrolled"))])
-def test_the_operator_runs_in_every_variant_of_target_c(user: User, negated: Path, items: str) -> None:
-    code, document = asked(user, negated, "--board", "host", "--items", items, PYTHONPATH=str(PACKAGE))
+def test_the_operator_runs_in_every_variant_of_target_c(user: User, shrunk: Path, items: str) -> None:
+    code, document = asked(user, shrunk, "--board", "host", "--items", items, PYTHONPATH=str(PACKAGE))
     assert (code, document["verdict"]) == (0, "identical")
     layers = document["layers"]
     assert isinstance(layers, list)
-    assert (layers[-1]["name"], layers[-1]["compared"]) == ("negate", 500 * 4)
+    assert (layers[-1]["name"], layers[-1]["compared"]) == ("shrink", 500 * 4)
 
 
-def test_a_proof_refuses_an_operator_whose_constants_it_does_not_know(user: User, negated: Path) -> None:
-    code, document = asked(user, negated, "--board", "host", command="prove", PYTHONPATH=str(PACKAGE))
-    assert (code, document["error"]) == (2, "node negate: a proof does not know the constants of Neg")
+def test_a_proof_refuses_an_operator_whose_constants_it_does_not_know(user: User, shrunk: Path) -> None:
+    code, document = asked(user, shrunk, "--board", "host", command="prove", PYTHONPATH=str(PACKAGE))
+    assert (code, document["error"]) == (2, "node shrink: a proof does not know the constants of Shrink")
     assert "harness run" in str(document["hint"])
 
 
-def test_the_target_has_a_section_in_a_profile(cache: Path, negated: Path, tmp_path: Path) -> None:
+def test_the_target_has_a_section_in_a_profile(cache: Path, shrunk: Path, tmp_path: Path) -> None:
     entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
     entry["items"]["network"]["target"] = "mine"
     user = User(tmp_path, cache, tmp_path / "boards.yaml")
     assert user.boards is not None
     user.boards.write_text(yaml.safe_dump({"host": entry | {"mine": {"label": "of a third party"}}}))
-    code, document = asked(user, negated, "--board", "host", PYTHONPATH=str(PACKAGE))
+    code, document = asked(user, shrunk, "--board", "host", PYTHONPATH=str(PACKAGE))
     assert (code, document["verdict"]) == (0, "identical")
     user.boards.write_text(yaml.safe_dump({"host": entry | {"mine": {"lable": "of a third party"}}}))
-    code, document = asked(user, negated, "--board", "host", PYTHONPATH=str(PACKAGE))
+    code, document = asked(user, shrunk, "--board", "host", PYTHONPATH=str(PACKAGE))
     assert code == 2
     assert "lable" in f"{document['error']}{document['hint']}"

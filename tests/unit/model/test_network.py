@@ -425,8 +425,8 @@ def output_of(model: onnx.ModelProto, x: Any) -> Any:
 
 REFUSALS: dict[str, tuple[Change, str, str]] = {
     "float operator": (
-        append("Softplus", ["layer_1_out"], ["y"]),
-        r"'added' \(Softplus\): operator Softplus is not",
+        append("Det", ["layer_1_out"], ["y"]),
+        r"'added' \(Det\): operator Det is not",
         "models import FILE",
     ),
     "unknown domain": (append("QGemm", ["layer_1_out"], ["y"]), "operator QGemm is not supported", "com.microsoft"),
@@ -625,18 +625,18 @@ def test_refusal_says_what_and_what_would_be_accepted(case: str) -> None:
 
 
 def test_float_network_is_told_what_is_supported_and_how_to_quantise() -> None:
-    node = helper.make_node("Softplus", ["x"], ["y"])
+    node = helper.make_node("Det", ["x"], ["y"])
     model = make_model([node], {}, {"y": ("float32", 2)}, width=2)
-    with pytest.raises(RequestError, match="operator Softplus is not supported") as caught:
+    with pytest.raises(RequestError, match="operator Det is not supported") as caught:
         parse(model)
     assert "harness models import FILE" in caught.value.hint
     assert ", Softmax, " in caught.value.hint
 
 
 def test_float_operator_between_quantisers_is_told_of_the_import() -> None:
-    nodes = [helper.make_node("QuantizeLinear", ["x", "s"], ["q"]), helper.make_node("Softplus", ["q"], ["y"])]
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s"], ["q"]), helper.make_node("Det", ["q"], ["y"])]
     constants = {"s": np.float32(1)}
-    with pytest.raises(RequestError, match="operator Softplus is not supported") as caught:
+    with pytest.raises(RequestError, match="operator Det is not supported") as caught:
         parse(make_model(nodes, constants, {"y": ("float32", 2)}, width=2))
     assert "harness models import FILE" in caught.value.hint
 

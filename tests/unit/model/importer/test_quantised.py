@@ -360,9 +360,9 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         {"w1": np.ones((3, 1), np.uint8), "wz1": np.uint8(0)},
         "multiplies shapes (3, 1) and (1, 4)", "x @ W",
     ),
-    "Softplus": (
-        lambda: last(qgemm(1), node("DequantizeLinear", "q1 s1 z1", "d"), node("Softplus", "d", "t")), FLOAT, {},
-        "operator Softplus is not supported", "train the network with Relu",
+    "Det": (
+        lambda: last(qgemm(1), node("DequantizeLinear", "q1 s1 z1", "d"), node("Det", "d", "t")), FLOAT, {},
+        "operator Det is not supported", "leave it out",
     ),
     "a layer behind ArgMax": (
         lambda: last(qlinear_matmul(1), node("ArgMax", "q1", "m", axis=1), node("ArgMax", "m", "n", axis=1)),

@@ -1,0 +1,1 @@
+"""A package of a third party: the operator Shrink, which is one definition, and two targets."""
