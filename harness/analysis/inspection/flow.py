@@ -55,6 +55,7 @@ EQUAL = re.compile(r"(j|set|cmov)n?e |b\.(eq|ne) |(csel|cset|csetm|csinc|cinc|cs
 # Stores of vectors that a caller needs, and accesses to elements and structures: some are set later.
 KEEPS_UNSET = re.compile(r"st[rp] d\d+, .*\[sp|st[1-4] \{.*, |ld[1-4] \{.*\}\[")
 PACKS = re.compile(r"mov v\d+\.d\[1\], ")  # gcc packs a value with unset bytes, and sets them one by one
+PACKS_TWO = re.compile(r"v?pinsrq xmm\d+, (xmm\d+, )?r\w+, 1$")  # LLVM stores two pointers as one vector
 NON_TEMPORAL = re.compile(r"v?movnt(dq|ps|pd|sd|ss) |stnp ")
 FENCE = re.compile(r"[sm]fence|d[ms]b (sy|ish|st|ishst)$")
 
@@ -947,6 +948,8 @@ class _Function:
         """
         rest = [value for value in values if isinstance(value, Computed) and not value.reported]
         text = instruction.text
+        if PACKS_TWO.match(text):  # a computation with the vector is a use of both
+            return Computed(frozenset().union(*(addresses(value)[0] for value in values)), reported=False)
         if rest and text.startswith("rep "):
             to = state.registers.get("rdi")
             if not isinstance(to, Rounded):
