@@ -113,7 +113,7 @@ class Pointwise(Function):
         with np.errstate(invalid="ignore"):
             distance = np.maximum(bounds.high - output, output - bounds.low)
         allowed = [self.tolerance([low], end) for end in (bounds.low, bounds.high)]
-        distance = distance + sum(each for each in allowed if each is not None)
+        distance = distance + sum(tolerance for tolerance in allowed if tolerance is not None)
         return np.where(bounds.nan | np.isnan(distance), np.inf, distance)
 
     def wrong_functions(self, x: Single) -> Iterator[FaultModel]:

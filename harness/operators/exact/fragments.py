@@ -104,6 +104,7 @@ ERROR = _fragment(functions.error_function, 105, f"""\
 """, (EXPONENTIAL,))  # fmt: skip
 
 FUNCTIONS: Mapping[str, Fragment] = {
-    each.name: each for each in (NEAREST_EVEN, EXPONENTIAL, MINUS_ONE, TANGENT, LOGISTIC, LOGARITHM, ONE_PLUS, ERROR)
+    fragment.name: fragment
+    for fragment in (NEAREST_EVEN, EXPONENTIAL, MINUS_ONE, TANGENT, LOGISTIC, LOGARITHM, ONE_PLUS, ERROR)
 }
 """The fragments by the names of functions and operations that NNEF does not have."""

@@ -33,7 +33,7 @@ LOG2E, LN2_HIGH, LN2_LOW = (float.fromhex(digits) for digits in ("0x1.715476p+0"
 
 def _coefficients(*digits: str) -> list[float]:
     """Return the coefficients of a polynomial, the highest power first."""
-    return [float.fromhex(each) for each in reversed(digits)]
+    return [float.fromhex(number) for number in reversed(digits)]
 
 
 EXPONENTIAL = _coefficients("0x1.fffffcp-2", "0x1.55548cp-3", "0x1.555858p-5", "0x1.123dep-7", "0x1.6ac74ep-10")
@@ -52,7 +52,7 @@ LEAST_NORMAL_BITS = 0x00800000
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """Return the polynomial by Horner's scheme, the highest power first."""
     first, second, *others = coefficients
-    return reduce(lambda total, each: total * x + each, others, first * x + second)
+    return reduce(lambda total, number: total * x + number, others, first * x + second)
 
 
 class _Parts(NamedTuple):

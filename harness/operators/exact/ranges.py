@@ -164,8 +164,8 @@ def _sum(operation: str, a: Interval, b: Interval) -> Interval:
 def _product(operation: str, a: Interval, b: Interval) -> Interval:
     function = NUMPY[operation]
     corners = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    holds_zero = [(each.low <= 0) & (each.high >= 0) for each in (a, b)]
-    is_infinite = [np.isinf(each.low) | np.isinf(each.high) for each in (a, b)]
+    holds_zero = [(factor.low <= 0) & (factor.high >= 0) for factor in (a, b)]
+    is_infinite = [np.isinf(factor.low) | np.isinf(factor.high) for factor in (a, b)]
     unbounded = np.logical_or.reduce([np.isnan(corner) for corner in corners])
     if operation == "divide":
         undefined = (holds_zero[0] & holds_zero[1]) | (is_infinite[0] & is_infinite[1])

@@ -42,8 +42,8 @@ def _with_function(
 ) -> LayerCode:
     arguments = dict.fromkeys(["x", *layer.constants()], "float")
     function = expression.function(f"{layer.name}_of", layer.definition, arguments, qualifiers)
-    made = code.elementwise(layer, sources, tables, body)
-    return dataclasses.replace(made, definitions=f"\n{function}\n{made.definitions}")
+    layer_code = code.elementwise(layer, sources, tables, body)
+    return dataclasses.replace(layer_code, definitions=f"\n{function}\n{layer_code.definitions}")
 
 
 def _tables(layer: Pointwise) -> tuple[Table, ...]:

@@ -92,8 +92,8 @@ def test_results_for_perturbed_inputs_are_within_the_propagated_bound(
     y = evaluated(layer, x)
     bound = layer.propagated(Perturbed([x], [errors], y))
     moved = (x + rng.uniform(-1, 1, x.shape) * errors * 0.99).astype(np.float32)
-    for found in (evaluated(layer, moved), by_runtime(model, moved)):
-        assert (np.abs(found.astype(np.float64) - y) <= bound).all()
+    for output in (evaluated(layer, moved), by_runtime(model, moved)):
+        assert (np.abs(output.astype(np.float64) - y) <= bound).all()
     steps = {"Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"}
     assert operator in steps | {"Reciprocal"} or np.median(bound) < 1e-2
 

@@ -50,9 +50,9 @@ def value(definition: Callable[..., Expression], *numbers: float, dtype: Any = n
     return Evaluation(root)(arrays)[0]
 
 
-def assert_bits(found: Any, right: float) -> None:
-    expected = np.asarray(right, found.dtype)
-    assert np.asarray(found).tobytes() == expected.tobytes(), (found, right)
+def assert_bits(output: Any, right: float) -> None:
+    expected = np.asarray(right, output.dtype)
+    assert np.asarray(output).tobytes() == expected.tobytes(), (output, right)
 
 
 FLOATS: list[tuple[str, Callable[..., Expression], tuple[float, ...], float]] = [
@@ -224,8 +224,8 @@ def test_a_function_is_within_its_stated_distance(name: str, limit: float, low: 
 )
 def test_bounds_are_results_at_the_ends(definition: Any, low: float, high: float, least: float, most: float) -> None:
     x = argument("x")
-    found = interval(definition(x), {"x": Interval.between(np.float32([low]), np.float32([high]))})
-    assert (found.low[0], found.high[0], found.nan[0]) == (least, most, False)
+    bounds = interval(definition(x), {"x": Interval.between(np.float32([low]), np.float32([high]))})
+    assert (bounds.low[0], bounds.high[0], bounds.nan[0]) == (least, most, False)
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_bounds_are_results_at_the_ends(definition: Any, low: float, high: float
 )
 def test_a_possible_nan_is_known(definition: Any, low: float, high: float) -> None:
     x = argument("x")
-    found = interval(definition(x), {"x": Interval.between(np.float32([low]), np.float32([high]))})
-    assert found.nan[0]
+    bounds = interval(definition(x), {"x": Interval.between(np.float32([low]), np.float32([high]))})
+    assert bounds.nan[0]
 
 
 @pytest.mark.parametrize("name", ["hard", "rounded", "quotient", "called"])
