@@ -31,7 +31,10 @@ pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed"
 from harness.model.tflite.interpreter import Interpreter
 
 NO_FORM = {"QLinearSoftmax", "Resize linear", "ConvTranspose"}
+REPEATED = dict.fromkeys(("gated", "raised"), "it repeats an activation along an axis")
 REFUSED = {
+    "images uint8": REPEATED,
+    "images int8": REPEATED,
     "codes uint8": {"softmax": "it has kernels for"},
     "codes int8": {"softmax": "it has kernels for"},
     "float images": {
