@@ -379,14 +379,19 @@ def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str)
         )
 
 
+def with_shapeless(model: onnx.ModelProto, reason: str) -> str:
+    """Return a reason of ONNX's checker with the names of inputs and outputs without a shape, if it is about these."""
+    if "'shape'" not in reason:
+        return reason
+    values = (*model.graph.input, *model.graph.output)
+    names = [repr(value.name) for value in values if not value.type.tensor_type.HasField("shape")]
+    return f"{reason.rstrip('.')}; these inputs and outputs have no shape: {', '.join(names)}"
+
+
 def _require_checker(model: onnx.ModelProto, onnx_bytes: bytes, name: str) -> None:
     """Refuse a model that ONNX's own checker rejects: types of attributes, missing opset imports, names."""
     try:
         onnx.checker.check_model(onnx_bytes)  # of a decoded model it would make these bytes again
     except onnx.checker.ValidationError as error:
-        reason = str(error).strip().splitlines()[0]
-        values = (*model.graph.input, *model.graph.output)
-        if "'shape'" in reason:
-            names = [repr(value.name) for value in values if not value.type.tensor_type.HasField("shape")]
-            reason = f"{reason.rstrip('.')}; these inputs and outputs have no shape: {', '.join(names)}"
+        reason = with_shapeless(model, str(error).strip().splitlines()[0])
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error

@@ -16,7 +16,7 @@ import onnx.numpy_helper
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import graph as models
-from harness.model.graph import Opsets, opsets_of, require_inside, values_of
+from harness.model.graph import Opsets, opsets_of, require_inside, values_of, with_shapeless
 from harness.operators.node import Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32
 
@@ -164,7 +164,7 @@ def require_valid(model: onnx.ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split("\n")[:2]).strip()  # the node is in the second line
+        reason = with_shapeless(model, " ".join(str(error).split("\n")[:2]).strip())  # the node is in the second line
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
     remove_unread(model.graph)
 

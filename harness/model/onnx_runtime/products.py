@@ -59,9 +59,9 @@ def exact_session(
     precise = bool(products) and all(product.input_dtype == "uint8" for product in products.values())
     try:
         session = sessions.session(onnx_bytes, threads, x64_quant_precision=precise, int8_groups=int8_groups)
-    except Exception:  # its exceptions have no common base of their own
+    except Exception as error:  # its exceptions have no common base of their own
         if not precise:
-            raise
+            raise refused(name, error) from error
         # It cannot convert weights that two products share through one DequantizeLinear.
         session, precise = sessions.session(onnx_bytes, threads, int8_groups=int8_groups), False
     if precise:  # it converts the weights of some operators only

@@ -47,11 +47,11 @@ _INTRODUCED = {
 # The same of every floating-point instruction that rounds once, to nearest even, or not at all, and keeps subnormals.
 _EXACT = {
     "1.0": """
-        {mul,add,sub}.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32
+        {mul,add,sub}.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32 cvt.{rni,rmi,rpi,rzi}.f32.f32
         {neg,abs,min,max,selp,mov}.f32 setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.f32
         {ld,st}.{global,shared,local,param}.f32 {ld,st}.{global,shared,local,param}.{v2,v4}.f32
     """,
-    "2.0": "{div,sqrt}.rn.f32 {ld,st}.f32 {ld,st}.{v2,v4}.f32",
+    "2.0": "{div,sqrt,rcp}.rn.f32 {ld,st}.f32 {ld,st}.{v2,v4}.f32",
     "3.1": "ld.global.nc.f32 ld.global.nc.{v2,v4}.f32",
 }
 

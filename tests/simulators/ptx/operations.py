@@ -252,6 +252,8 @@ def _conversions() -> Named:
             yield f"cvt.{to}.{source}", Operation(to, (source,), _converted(to), narrows=True)
     yield "cvt.rn.f32.s32", Operation("f32", ("s32",), lambda a: a.astype(np.float32))
     yield "cvt.rni.s32.f32", Operation("s32", ("f32",), _round)
+    for rounding, function in (("rni", np.rint), ("rmi", np.floor), ("rpi", np.ceil), ("rzi", np.trunc)):
+        yield f"cvt.{rounding}.f32.f32", Operation("f32", ("f32",), function)
     for kind in ["pred", "f32"] + [f"{sign}{bits}" for sign in "bsu" for bits in (16, 32, 64)]:
         yield f"mov.{kind}", Operation(kind, (kind,), lambda a: a)
 
@@ -274,6 +276,7 @@ def _floats() -> Named:
     yield "sub.rn.f32", Operation("f32", two, lambda a, b: _canonical(a - b))
     yield "div.rn.f32", Operation("f32", two, lambda a, b: _canonical(a / b))
     yield "sqrt.rn.f32", Operation("f32", ("f32",), lambda a: _canonical(np.sqrt(a)))
+    yield "rcp.rn.f32", Operation("f32", ("f32",), lambda a: _canonical(np.float32(1) / a))
     yield "fma.rn.f32", Operation("f32", (*two, "f32"), _fused)
     yield "neg.f32", Operation("u32", ("u32",), lambda a: a ^ SIGN)
     yield "abs.f32", Operation("u32", ("u32",), lambda a: a & ~SIGN)
