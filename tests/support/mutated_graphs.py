@@ -35,6 +35,8 @@ def correct_models() -> Iterator[onnx.ModelProto]:
     for name in MODELS:
         yield stated(onnx.load(ROOT / "models" / f"{name}.onnx"))
     for name in NETWORKS:
+        if name == "definitions":  # it has nothing that fixes a shape
+            continue
         yield stated(onnx.load_model_from_string(network(name).onnx_bytes))
 
 
