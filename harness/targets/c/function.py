@@ -1,7 +1,8 @@
-"""Functions of one float32 value in C: one expression per value, without branches, in all variants."""
+"""Functions of one float32 value in C, without branches, in all variants: calls of kernels, and definitions."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
@@ -12,9 +13,10 @@ from harness.operators.exp import Exp
 from harness.operators.function import Function
 from harness.operators.hard_sigmoid import HardSigmoid
 from harness.operators.hard_swish import HardSwish
+from harness.operators.pointwise import Pointwise
 from harness.operators.sigmoid import Sigmoid
 from harness.operators.tanh import Tanh
-from harness.targets.c import code
+from harness.targets.c import code, expression
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
@@ -114,3 +116,36 @@ class HardSwishLowering(FunctionLowering[HardSwish]):
     headers = ("hard_swish.h",)
     function = "hard_swish"
     variables = {"zero": "0.0f", "one": "1.0f"}  # noqa: RUF012
+
+
+class PointwiseLowering(CLowering[Pointwise]):
+    """One value at a time: out[n] = <layer>_of(in[n], constants)."""
+
+    operator = Pointwise
+    headers = ("elementary.h",)
+
+    def plain(self, layer: Pointwise, sources: Sequence[str], prefix: str = "") -> LayerCode:
+        """Loop over the values; the generic function is not inlined."""
+        qualifiers = "static __attribute__((noinline))" if prefix else "static inline"
+        tables = _tables(layer)
+        value = _call(layer, "n", [f"{table.name}[0]" for table in tables])
+        return _with_function(layer, sources, tables, code.loop(layer, f"out[n] = {value};"), qualifiers)
+
+    def unrolled(self, layer: Pointwise, sources: Sequence[str]) -> LayerCode:
+        """Write every call, with the constants as literals."""
+        constants = [literal(table.values[0]) for table in _tables(layer)]
+        values = (_call(layer, place, constants) for place in range(layer.size))
+        return _with_function(layer, sources, (), code.assigned(values), "static inline")
+
+
+def _call(layer: Pointwise, place: int | str, constants: Sequence[str]) -> str:
+    return f"{layer.name}_of({', '.join([f'in[{place}]', *constants])})"
+
+
+def _with_function(
+    layer: Pointwise, sources: Sequence[str], tables: tuple[Table, ...], body: str, qualifiers: str
+) -> LayerCode:
+    arguments = dict.fromkeys(["x", *layer.constants()], "float")
+    function = expression.function(f"{layer.name}_of", layer.definition, arguments, qualifiers)
+    layer_code = code.elementwise(layer, sources, tables, body)
+    return dataclasses.replace(layer_code, definitions=f"\n{function}\n{layer_code.definitions}")

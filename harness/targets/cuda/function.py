@@ -1,4 +1,4 @@
-"""Functions of one value in CUDA, with numbers of the layer."""
+"""Functions of one value in CUDA: device functions, and definitions as the statements of C."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from harness.operators.exp import Exp
 from harness.operators.hard_sigmoid import HardSigmoid
 from harness.operators.hard_swish import HardSwish
 from harness.operators.leaky_relu import LeakyRelu
+from harness.operators.pointwise import Pointwise
 from harness.operators.relu import Relu
 from harness.operators.sigmoid import Sigmoid
 from harness.operators.tanh import Tanh
+from harness.targets.c import expression
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
 
@@ -48,3 +50,16 @@ class FunctionLowering(VectorLowering[Layer]):
         function, *bound = FUNCTIONS[type(layer)]
         numbers = (f"{table.name}[0]" for table in self.tables(layer))
         return f"return {function}({', '.join(['x_0[n]', *numbers, *bound])});"
+
+
+class PointwiseLowering(FunctionLowering):
+    """One value at a time: the statements of a definition."""
+
+    operator = (Pointwise,)
+
+    def value(self, layer: Layer) -> str:
+        """Return the statements."""
+        assert isinstance(layer, Pointwise)  # noqa: S101 - by `operator`
+        constants = {role: f"{layer.name}_{role}[0]" for role in layer.constants()}
+        lines, result = expression.statements(layer.definition, {"x": "x", **constants})
+        return "\n".join(["const float x = x_0[n];", *lines, f"return {result};"])

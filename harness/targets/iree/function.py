@@ -10,9 +10,11 @@ import numpy as np
 
 from harness.operators.base import Layer
 from harness.operators.elu import Elu
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression, expanded, ordered
 from harness.operators.exp import Exp
 from harness.operators.hard_sigmoid import HardSigmoid
 from harness.operators.hard_swish import ALPHA, BETA, HardSwish
+from harness.operators.pointwise import Pointwise
 from harness.operators.sigmoid import Sigmoid
 from harness.operators.tanh import Tanh
 from harness.targets.iree import elementary
@@ -24,6 +26,23 @@ ELEMENTARY: Mapping[type[Layer], Callable[[Block, Scalar], Scalar]] = {
     Exp: elementary.exp,
     Sigmoid: elementary.logistic,
     Tanh: elementary.tanh,
+}
+
+PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
+FLOATS = {
+    "add": "arith.addf", "subtract": "arith.subf", "negate": "arith.negf", "absolute": "math.absf",
+    "square_root": "math.sqrt", "floor": "math.floor", "ceiling": "math.ceil", "truncate": "math.trunc",
+    "round_half_even": "math.roundeven",
+}  # fmt: skip
+INTEGERS = {
+    "add": "arith.addi", "subtract": "arith.subi", "multiply": "arith.muli", "and": "arith.andi", "or": "arith.ori",
+    "xor": "arith.xori", "shift_left": "arith.shli", "shift_right": "arith.shrui",
+}  # fmt: skip
+MADE_BY_BLOCK: Mapping[str, Callable[..., Scalar]] = {
+    "select": Block.select,
+    "multiply": Block.product,
+    "divide": Block.quotient,
+    "from_bits": lambda block, x: block("arith.bitcast", x, to="f32", name="float"),
 }
 
 
@@ -92,3 +111,35 @@ class HardSwishLowering(FunctionLowering[HardSwish]):
     def compute(self, layer: HardSwish, block: Block, x: Scalar) -> Scalar:  # noqa: ARG002 - it has no constants
         """Add the operations on a value."""
         return block.product(x, hard_sigmoid(block, x, ALPHA, BETA), name="y")
+
+
+class PointwiseLowering(FunctionLowering[Pointwise]):
+    """One value at a time."""
+
+    operator = Pointwise
+
+    def compute(self, layer: Pointwise, block: Block, x: Scalar) -> Scalar:
+        """Add the operations of the definition on a value."""
+        values: dict[int, Scalar] = {}
+        nodes = ordered(expanded(layer.definition))
+        for node in nodes:
+            operands = [values[id(operand)] for operand in node.operands]
+            if node.operation == "argument":
+                values[id(node)] = x if node.name == "x" else block.number(getattr(layer, node.name), name=node.name)
+            elif node.value is not None:
+                values[id(node)] = block.number(node.value, "f32" if node.dtype == FLOAT32 else "i32")
+            else:
+                values[id(node)] = _operation(block, node, operands)
+        return values[id(nodes[-1])]
+
+
+def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar:
+    name, operation = node.name or "v", node.operation
+    if operation in COMPARISONS:
+        order = {"f32": "o", "i32": "" if operation == "equal" else "u"}[operands[0].type]
+        return block.compare(order + PREDICATES[operation], *operands)
+    if operation == "bits":
+        return block("arith.bitcast", operands[0], to="i32", name="bits")
+    if operation in MADE_BY_BLOCK and (node.dtype == FLOAT32 or operation == "select"):
+        return MADE_BY_BLOCK[operation](block, *operands)
+    return block((FLOATS if node.dtype == FLOAT32 else INTEGERS)[operation], *operands, name=name)
