@@ -5,6 +5,7 @@ y[n] = value(x[n])                         by the operations of the expression, 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class Pointwise(Function):
 
     def _evaluated(self, definition: Expression, x: Single) -> Single:
         arguments: dict[str, Any] = {"x": x, **self.constants()}
-        return Evaluation(definition)(arguments)
+        return _evaluation(definition)(arguments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +137,12 @@ class Approximated(Pointwise):
         difference = self.largest_difference * math.prod(abs(float(getattr(self, name))) for name in self.factors)
         allowed: Array = self.largest_ulp * ulp_of(output) + difference
         return allowed
+
+
+@functools.lru_cache(maxsize=64)
+def _evaluation(definition: Expression) -> Evaluation:
+    """Return the prepared definition: a layer is evaluated for each chunk of vectors."""
+    return Evaluation(definition)
 
 
 def _places(root: Expression) -> Iterator[float]:
