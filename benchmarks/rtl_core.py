@@ -29,16 +29,16 @@ def gemms(network: Network) -> tuple[QGemm, ...]:
 
     RequestError if there is none, or if one reads something else: the core has no branches.
     """
-    found = tuple(layer for layer in network.layers if isinstance(layer, QGemm))
-    if not found:
+    layers = tuple(layer for layer in network.layers if isinstance(layer, QGemm))
+    if not layers:
         raise RequestError("the network has no QGemm", "take one that has")
-    for before, layer in itertools.pairwise(found):
+    for before, layer in itertools.pairwise(layers):
         if layer.sources != (before.output.name,):
             raise RequestError(
                 f"layer {layer.name} does not read {before.name}",
                 "the RTL core takes QGemms in a row; take such a network",
             )
-    return found
+    return layers
 
 
 def parameters(layer: Contraction) -> dict[str, int]:

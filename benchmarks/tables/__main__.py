@@ -108,7 +108,7 @@ def acetone(
     of_peers, started = peers.read(documents), f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
     forms = [Code(target, level) for target in codes for level in ecrts.LEVELS]
     with console.progress("measuring", len(models) * len(boards) * len(forms)) as bar:
-        found = []
+        examined = []
         for name in models:
             network = Examined(name, None)
             if name in known:
@@ -116,26 +116,26 @@ def acetone(
             else:
                 console.note(ecrts.absent(name))
                 bar.advance(len(boards) * len(forms))
-            found.append(dataclasses.replace(network, peers=of_peers.get(name, ())))
+            examined.append(dataclasses.replace(network, peers=of_peers.get(name, ())))
     sources = Sources()
-    document = _document(PAPER, ecrts.tables(found, profiles, sources), sources, started)
-    return _write(document, folder, list(ecrts.differing(found)), console)
+    document = _document(PAPER, ecrts.tables(examined, profiles, sources), sources, started)
+    return _write(document, folder, list(ecrts.differing(examined)), console)
 
 
 def tflite(names: Sequence[str], seconds: float, folder: Path, workspace: Workspace, console: Console) -> int:
     """Convert, compare, write all forms of the tables, and return the exit code: 1 if a layer differs."""
     models = _chosen("model", names, thesis.MODELS)
     known, started = {path.stem for path in workspace.model_files()}, f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ}"
-    found, sources = [], Sources()
+    compared, sources = [], Sources()
     with console.progress("comparing", len(models) * thesis.INPUTS) as bar:
         for name in models:
             if name in known:
-                found.append(thesis.compared(workspace.model(name), seconds, bar.advance))
+                compared.append(thesis.compared(workspace.model(name), seconds, bar.advance))
             else:
                 console.note(thesis.absent(name))
                 bar.advance(thesis.INPUTS)
-    document = _document(thesis.PAPER, thesis.tables(found, models, sources), sources, started)
-    return _write(document, folder, [each.model for each in found if each.wrong], console)
+    document = _document(thesis.PAPER, thesis.tables(compared, models, sources), sources, started)
+    return _write(document, folder, [network.model for network in compared if network.wrong], console)
 
 
 def _write(document: TablesDocument, folder: Path, wrong: Sequence[str], console: Console) -> int:
@@ -145,8 +145,8 @@ def _write(document: TablesDocument, folder: Path, wrong: Sequence[str], console
         write_whole(folder / name, text.encode())
     console.document(document.to_json() | {"wrong": list(wrong)})
     console.show(*writing.terminal(document), Text(f"{folder / writing.PAGE}"))
-    for each in wrong:
-        console.note(f"wrong outputs: {each}")
+    for name in wrong:
+        console.note(f"wrong outputs: {name}")
     return int(bool(wrong))
 
 
@@ -166,13 +166,13 @@ def _examined(
     console.note(f"{name}: computing the outputs of the specification and of ONNX Runtime")
     network = workspace.model(name)
     case = builds.checked(network) if seconds else builds.unchecked(network)
-    found = []
+    programs = []
     for profile in profiles:
         console.note(f"{name}: building and measuring {plural(len(forms), 'program')} for {profile.name}")
         for built in builds.examine(case, profile, forms, workspace.cache, reach, seconds):
-            found.append(built)
+            programs.append(built)
             advance(1)
-    return Examined(name, case, found)
+    return Examined(name, case, programs)
 
 
 def _document(title: str, made: Sequence[TableEntry], sources: Sources, started: str) -> TablesDocument:

@@ -71,14 +71,14 @@ def tables(networks: Sequence[Examined], boards: Sequence[str], sources: Sources
 
 def _networks(networks: Sequence[Examined], sources: Sources) -> TableEntry:
     rows = []
-    for each in networks:
-        origin, known = f"models/{each.model}.onnx", each.case.network if each.case else None
+    for examined in networks:
+        origin, known = f"models/{examined.model}.onnx", examined.case.network if examined.case else None
         rows.append({
-            "network": label(each.name),
-            "parameters": sources.cell(parameter_count(known) if known else None, origin, each.absent),
-            "parameters_paper": _paper(sources, "sections 4.1 and 5", numbers.PARAMETERS.get(each.name)),
-            "flop": sources.cell(known.operations if known else None, origin, each.absent),
-            "flop_paper": _paper(sources, "section 4.1", numbers.OPERATIONS.get(each.name)),
+            "network": label(examined.name),
+            "parameters": sources.cell(parameter_count(known) if known else None, origin, examined.absent),
+            "parameters_paper": _paper(sources, "sections 4.1 and 5", numbers.PARAMETERS.get(examined.name)),
+            "flop": sources.cell(known.operations if known else None, origin, examined.absent),
+            "flop_paper": _paper(sources, "section 4.1", numbers.OPERATIONS.get(examined.name)),
         })  # fmt: skip
     return _table(
         "networks",
@@ -93,22 +93,22 @@ def _networks(networks: Sequence[Examined], sources: Sources) -> TableEntry:
 
 def _semantics(networks: Sequence[Examined], sources: Sources) -> TableEntry:
     rows = []
-    for each in networks:
-        ran = [built.readings for built in each.builds if built.readings]
+    for examined in networks:
+        ran = [built.readings for built in examined.builds if built.readings]
         wrong = sum(readings.differing > 0 for readings in ran)
         verdict = f"{'differs' if wrong else 'identical'}: {wrong or len(ran)} of {len(ran)}"
         fewest = min((readings.vectors for readings in ran), default=0)
-        on = ", ".join(dict.fromkeys(built.board for built in each.builds))
+        on = ", ".join(dict.fromkeys(built.board for built in examined.builds))
         origin = f"programs of target c on {on}, {fewest:,} or more of the vectors each"
-        count = (len(each.case.vectors) or None) if each.case else None
-        error = each.case.largest_difference if each.case and ran and not wrong else None
+        count = (len(examined.case.vectors) or None) if examined.case else None
+        error = examined.case.largest_difference if examined.case and ran and not wrong else None
         compared = f"outputs of all of these vectors by the specification and by ONNX Runtime; {origin}"
         rows.append({
-            "network": label(each.name),
-            "verdict": sources.cell(verdict if ran else None, origin, each.absent),
-            "vectors": sources.cell(count, compared, each.absent),
-            "error": sources.cell(error, compared, each.absent),
-            **{f"paper_{key}": _paper(sources, "table 1: 1000 tests on x86", numbers.ERRORS.get((each.name, key)))
+            "network": label(examined.name),
+            "verdict": sources.cell(verdict if ran else None, origin, examined.absent),
+            "vectors": sources.cell(count, compared, examined.absent),
+            "error": sources.cell(error, compared, examined.absent),
+            **{f"paper_{key}": _paper(sources, "table 1: 1000 tests on x86", numbers.ERRORS.get((examined.name, key)))
                for key in ("V1", *OTHERS)},
         })  # fmt: skip
     return _table(
@@ -126,24 +126,28 @@ def _times(networks: Sequence[Examined], boards: Sequence[str], level: str, sour
     number = 2 + LEVELS.index(level)
     cycles, how = numbers.CYCLES[level], f"table {number}: {CORTEX_A15.format(level)}"
     rows: list[Cells] = []
-    for each in networks:
-        built = {(one.code.target, one.board): one for one in each.builds if one.code.level == level}
-        for target in dict.fromkeys(one.code.target for one in each.builds):
-            cells = {"network": label(each.name), "code": label(_title(target))}
+    for examined in networks:
+        built = {(one.code.target, one.board): one for one in examined.builds if one.code.level == level}
+        for target in dict.fromkeys(one.code.target for one in examined.builds):
+            cells = {"network": label(examined.name), "code": label(_title(target))}
             for board in boards:
                 cells |= _time_cells(built[target, board], sources) if (target, board) in built else {}
-            rows.append(cells | {"paper": _paper(sources, how, cycles.get((each.name, VERSIONS.get(target, ""))))})
-        if not each.case:
-            missing = CellEntry(missing=each.absent)
+            rows.append(cells | {"paper": _paper(sources, how, cycles.get((examined.name, VERSIONS.get(target, ""))))})
+        if not examined.case:
+            missing = CellEntry(missing=examined.absent)
             rows.append(
-                {"network": label(each.name)} | {f"{board}_{key}": missing for board in boards for key in READINGS}
+                {"network": label(examined.name)} | {f"{board}_{key}": missing for board in boards for key in READINGS}
             )
-        peers = each.peers if level == LEVELS[-1] else ()
-        rows += [_peer_cells(each, peer, boards[0], sources) for peer in peers]
+        peers = examined.peers if level == LEVELS[-1] else ()
+        rows += [_peer_cells(examined, peer, boards[0], sources) for peer in peers]
         rows += [
-            {"network": label(each.name), "code": label(name), "paper": _paper(sources, how, cycles[each.name, name])}
+            {
+                "network": label(examined.name),
+                "code": label(name),
+                "paper": _paper(sources, how, cycles[examined.name, name]),
+            }
             for name in OTHERS
-            if (each.name, name) in cycles
+            if (examined.name, name) in cycles
         ]
     heads = [f"{board}_{key}={board}, {title}" for board in boards for key, title in READINGS.items()]
     return _table(
@@ -170,32 +174,32 @@ def _time_cells(built: Built, sources: Sources) -> Cells:
     }
 
 
-def _peer_cells(each: Examined, peer: Peer, board: str, sources: Sources) -> Cells:
+def _peer_cells(examined: Examined, peer: Peer, board: str, sources: Sources) -> Cells:
     """Return the row of another tool; its document has no mean."""
     values = {"minimum": peer.minimum_ns, "executions": peer.calls}
     cells = {f"{board}_{key}": sources.cell(value, peer.origin, peer.failure) for key, value in values.items()}
     no_mean = CellEntry(missing=peer.failure or "run_peers.py reports minimum and median")
-    return {"network": label(each.name), "code": label(peer.name)} | cells | {f"{board}_mean": no_mean}
+    return {"network": label(examined.name), "code": label(peer.name)} | cells | {f"{board}_mean": no_mean}
 
 
 def _worst_cases(networks: Sequence[Examined], sources: Sources) -> TableEntry:
     rows: list[Cells] = []
-    for each in networks:
-        for built in each.builds:
+    for examined in networks:
+        for built in examined.builds:
             readings = built.readings if built.readings and built.readings.unit == "instructions" else None
             if not readings and not built.bound:
                 continue
             version = VERSIONS.get(built.code.target, "") if built.code.level == LEVELS[0] else ""
             rows.append(
-                _names(each, built)
+                _names(examined, built)
                 | _bound_cells(built, readings, sources)
-                | {"paper": _paper(sources, f"table 4: {OTAWA}", numbers.BOUNDS.get((each.name, version)))}
+                | {"paper": _paper(sources, f"table 4: {OTAWA}", numbers.BOUNDS.get((examined.name, version)))}
             )
         rows += [
-            {"network": label(each.name), "code": label(name), "level": label(_level(LEVELS[0]))}
-            | {"paper": _paper(sources, f"table 4: {OTAWA}", numbers.BOUNDS[each.name, name])}
+            {"network": label(examined.name), "code": label(name), "level": label(_level(LEVELS[0]))}
+            | {"paper": _paper(sources, f"table 4: {OTAWA}", numbers.BOUNDS[examined.name, name])}
             for name in OTHERS
-            if (each.name, name) in numbers.BOUNDS
+            if (examined.name, name) in numbers.BOUNDS
         ]
     return _table(
         "wcet",
@@ -218,8 +222,8 @@ def _worst_cases(networks: Sequence[Examined], sources: Sources) -> TableEntry:
 
 def _bound_cells(built: Built, readings: Readings | None, sources: Sources) -> Cells:
     bound, most = built.bound, int(readings.values.max()) if readings else None
-    each = bound.cost_of_reading(readings) if bound and readings else None
-    cost = each * len(bound.layers) if bound and each is not None else None
+    per_layer = bound.cost_of_reading(readings) if bound and readings else None
+    cost = per_layer * len(bound.layers) if bound and per_layer is not None else None
     ratio = bound.instructions / (most - cost) if bound and most and cost is not None else None
     reason = built.no_bound or built.missing or "no layer always executes as many instructions"
     return {
@@ -232,18 +236,18 @@ def _bound_cells(built: Built, readings: Readings | None, sources: Sources) -> C
 
 def _memory(networks: Sequence[Examined], sources: Sources) -> TableEntry:
     rows: list[Cells] = []
-    for each in networks:
-        for built in each.builds:
+    for examined in networks:
+        for built in examined.builds:
             version = VERSIONS.get(built.code.target, "") if built.code.level == LEVELS[0] else ""
             deepest = built.bound.stack if built.bound else None
             stack = {"stack": sources.cell(deepest, f"{built.origin}; harness wcet", built.no_bound)}
-            paper = _paper_memory(each.name, version, sources)
-            rows.append(_names(each, built) | stack | _size_cells(built, "network", sources) | paper)
+            paper = _paper_memory(examined.name, version, sources)
+            rows.append(_names(examined, built) | stack | _size_cells(built, "network", sources) | paper)
         rows += [
-            {"network": label(each.name), "code": label(name), "level": label(_level(LEVELS[0]))}
-            | _paper_memory(each.name, name, sources)
+            {"network": label(examined.name), "code": label(name), "level": label(_level(LEVELS[0]))}
+            | _paper_memory(examined.name, name, sources)
             for name in OTHERS
-            if (each.name, name) in numbers.MEMORY
+            if (examined.name, name) in numbers.MEMORY
         ]
     return _table(
         "memory",
@@ -256,7 +260,11 @@ def _memory(networks: Sequence[Examined], sources: Sources) -> TableEntry:
 
 
 def _whole_programs(networks: Sequence[Examined], sources: Sources) -> TableEntry:
-    rows = [_names(each, built) | _size_cells(built, "program", sources) for each in networks for built in each.builds]
+    rows = [
+        _names(examined, built) | _size_cells(built, "program", sources)
+        for examined in networks
+        for built in examined.builds
+    ]
     return _table(
         "programs",
         "Memory of the whole program",
@@ -269,15 +277,15 @@ def _whole_programs(networks: Sequence[Examined], sources: Sources) -> TableEntr
 NAMES_OF_A_BUILD = ("network", "code", "level", "board")
 
 
-def _names(each: Examined, built: Built) -> Cells:
-    names = (each.name, _title(built.code.target), _level(built.code.level), built.board)
+def _names(examined: Examined, built: Built) -> Cells:
+    names = (examined.name, _title(built.code.target), _level(built.code.level), built.board)
     return {key: label(name) for key, name in zip(NAMES_OF_A_BUILD, names, strict=True)}
 
 
 def _size_cells(built: Built, part: str, sources: Sources) -> Cells:
-    found = built.sizes.get(part)
+    section = built.sizes.get(part)
     origin = f"{built.origin}; symbols and sections of the ELF file"
-    return {key: sources.cell(getattr(found, key) if found else None, origin, built.missing) for key in SECTIONS}
+    return {key: sources.cell(getattr(section, key) if section else None, origin, built.missing) for key in SECTIONS}
 
 
 def _paper_memory(network: str, framework: str, sources: Sources) -> Cells:
@@ -309,7 +317,7 @@ def _table(
 
 def differing(networks: Sequence[Examined]) -> Iterator[str]:
     """Yield the programs whose outputs are wrong."""
-    for each in networks:
-        for built in each.builds:
+    for examined in networks:
+        for built in examined.builds:
             if built.readings and built.readings.differing:
-                yield f"{each.model}, {built.code.target} {built.code.level} on {built.board}"
+                yield f"{examined.model}, {built.code.target} {built.code.level} on {built.board}"

@@ -68,8 +68,8 @@ class Checked:
     @property
     def largest_difference(self) -> float | None:
         """The largest |exact - ONNX Runtime| of all outputs of all vectors; None without vectors."""
-        found = np.abs(self.exact.astype(np.float64) - self.other.astype(np.float64))
-        return float(found.max()) if found.size else None
+        difference = np.abs(self.exact.astype(np.float64) - self.other.astype(np.float64))
+        return float(difference.max()) if difference.size else None
 
 
 @dataclass(frozen=True)
@@ -184,35 +184,37 @@ def _examined(
 ) -> list[Built]:
     prepared = [_prepared(case, with_code(profile, code), code, folder) for code in codes]
     if not any(built for _, built in prepared):
-        return [found for found, _ in prepared]
+        return [outcome for outcome, _ in prepared]
     if not len(case.vectors):
-        return [replace(found, missing=found.missing or NOT_EXECUTED) for found, _ in prepared]
+        return [replace(outcome, missing=outcome.missing or NOT_EXECUTED) for outcome, _ in prepared]
     try:
         with reach(profile, folder if profile.local else cache) as connection:
             return [
-                _measured(case, with_code(profile, found.code), found, built, connection, seconds) if built else found
-                for found, built in prepared
+                _measured(case, with_code(profile, outcome.code), outcome, built, connection, seconds)
+                if built
+                else outcome
+                for outcome, built in prepared
             ]
     except HarnessError as error:
-        return [replace(found, missing=found.missing or _reason(error)) for found, _ in prepared]
+        return [replace(outcome, missing=outcome.missing or _reason(error)) for outcome, _ in prepared]
 
 
 def _prepared(case: Checked, board: Profile, code: Code, folder: Path) -> tuple[Built, Bundle | None]:
     """Build a program and analyse it; without the bundle if it cannot be built."""
-    found = Built(board.name, code)
+    outcome = Built(board.name, code)
     operations = case.network.operations
     if code.target == UNROLLED and code.level != "-O0" and operations > LARGEST_UNROLLED:
         reason = f"not built: gcc {code.level} takes minutes for unrolled code of {operations:,} FLOP"
-        return replace(found, missing=reason, no_bound=reason), None
+        return replace(outcome, missing=reason, no_bound=reason), None
     try:
         made = codegen.generate(plan.make(case.network, board, block=1, supports=targets.supports))
         built = bundle.build(made, board, folder)
-        found = replace(found, origin=_origin(board, built), sizes=_sizes(built))
+        outcome = replace(outcome, origin=_origin(board, built), sizes=_sizes(built))
         if len(case.network.onnx_bytes) >= LARGE_BYTES:
-            return replace(found, no_bound="not bounded: a large network takes minutes; try harness wcet"), built
-        return replace(found, **_bounded(made, built, found.sizes["network"])), built
+            return replace(outcome, no_bound="not bounded: a large network takes minutes; try harness wcet"), built
+        return replace(outcome, **_bounded(made, built, outcome.sizes["network"])), built
     except HarnessError as error:
-        return replace(found, missing=_reason(error), no_bound=_reason(error)), None
+        return replace(outcome, missing=_reason(error), no_bound=_reason(error)), None
 
 
 def _reason(error: HarnessError) -> str:
@@ -235,28 +237,28 @@ def _bounded(made: Program, built: Bundle, size: Sizes) -> dict[str, Any]:
     if size.text > BOUNDED_BYTES:
         return {"no_bound": f"not bounded: {size.text:,} bytes of code take long; harness wcet has no such limit"}
     try:
-        found = wcet.of_program(made, built.folder / PROGRAM)
+        outcome = wcet.of_program(made, built.folder / PROGRAM)
     except HarnessError as error:
         return {"no_bound": _reason(error).removeprefix(f"{built.folder / PROGRAM}: ")}
-    layers = [(each.instructions + each.library, not (each.decided_by_data or each.library)) for each in found.layers]
-    return {"bound": Bound(layers, max(each.stack for each in found.layers))}
+    layers = [(each.instructions + each.library, not (each.decided_by_data or each.library)) for each in outcome.layers]
+    return {"bound": Bound(layers, max(each.stack for each in outcome.layers))}
 
 
 def _measured(
-    case: Checked, board: Profile, found: Built, built: Bundle, connection: Connection, seconds: float
+    case: Checked, board: Profile, outcome: Built, built: Bundle, connection: Connection, seconds: float
 ) -> Built:
     """Return the build with the readings of its deployed program, or with the reason why it has none."""
     size = sum((built.folder / path).stat().st_size for path in built.files)
     if board.emulated and board.emulator and size > board.emulator.disk_mib << 18:
-        return replace(found, missing=f"not counted: {size >> 20:,} MiB on the emulated board's disk")
+        return replace(outcome, missing=f"not counted: {size >> 20:,} MiB on the emulated board's disk")
     try:
         deployed = program.deploy(connection.board, built, connection.work, f"tables-{built.sha256[:16]}")
         try:
-            return replace(found, readings=_readings(case, board, deployed, seconds))
+            return replace(outcome, readings=_readings(case, board, deployed, seconds))
         finally:
             program.clean(deployed)
     except HarnessError as error:
-        return replace(found, missing=_reason(error))
+        return replace(outcome, missing=_reason(error))
 
 
 def _readings(case: Checked, board: Profile, deployed: program.Deployed, seconds: float) -> Readings:

@@ -26,15 +26,15 @@ class Peer:
 
 def read(paths: Sequence[Path]) -> dict[str, list[Peer]]:
     """Return the peers by the name of the network; RequestError if a file is no such document."""
-    found: dict[str, list[Peer]] = {}
+    rows_by_shape: dict[str, list[Peer]] = {}
     for path in paths:
         try:
             document = read_document(path)
             rows = [_peer(row, document) for row in document["results"]]
-            found.setdefault(str(document["shape"]), []).extend(rows)
+            rows_by_shape.setdefault(str(document["shape"]), []).extend(rows)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RequestError(f"{path}: no document of run_peers.py: {error}", MAKE) from error
-    return found
+    return rows_by_shape
 
 
 def _peer(row: Mapping[str, Any], document: Mapping[str, Any]) -> Peer:

@@ -45,7 +45,7 @@ PURE = {"memcpy": 3, "memmove": 3, "memset": 3, "memcmp": 3, "rintf": 0, "fminf"
 Only an import has these properties by its name: a function of the program is read."""
 
 POINTERS = {"memcpy": 2, "memmove": 2, "memset": 1, "memcmp": 2}
-"""How many of these arguments, the first ones, are pointers."""
+"""Number of the first arguments that are pointers, for each of these functions."""
 
 NEVER_RETURN = frozenset({"exit", "_exit", "abort", "__assert_fail", "pthread_exit", "quick_exit", "__stack_chk_fail"})
 """Library functions that never return."""

@@ -509,7 +509,7 @@ class _Function:
         self._recording = True
         for start, state in states.items():
             self._run(blocks[start], state.copy())
-        executed = [each for start in states for each in blocks[start][0]]
+        executed = [instruction for start in states for instruction in blocks[start][0]]
         stores = self._stores(blocks, self._sized), self._stores(blocks, blocks.keys())
         return Facts(
             self._symbol,
@@ -700,18 +700,18 @@ class _Function:
             counted = [stored for by_size, stored, _ in ways if not by_size]
             state = _joined(counted or [way[1] for way in ways], operator.and_ if counted else operator.or_)
             written = functools.reduce(operator.and_, (way[2] for way in ways))
-            for each in blocks[start][0]:
-                missing = each.reads & ~written
-                if missing and not KEEPS_UNSET.match(each.text):
-                    self._unset.setdefault(each.words, set()).update(decoder.register_names(missing))
-                written |= each.writes
-                early += self._stored(each, state)
-                call = self._calls.get(each.address)
+            for instruction in blocks[start][0]:
+                missing = instruction.reads & ~written
+                if missing and not KEEPS_UNSET.match(instruction.text):
+                    self._unset.setdefault(instruction.words, set()).update(decoder.register_names(missing))
+                written |= instruction.writes
+                early += self._stored(instruction, state)
+                call = self._calls.get(instruction.address)
                 if call:
-                    early += self._called(each, call, state)
+                    early += self._called(instruction, call, state)
                     changed = 0 if call.name in self._analysis.by_name else vectors
                     written = written & ~changed | result
-                if each.flow == "return" or (call and call.tail):
+                if instruction.flow == "return" or (call and call.tail):
                     ends.append(dict(state))
             for following in blocks[start][1]:
                 into.setdefault(following, []).append((start in sized, state, written))
@@ -730,7 +730,7 @@ class _Function:
 
     def _left(self, start: int, sized: AbstractSet[int]) -> list[int]:
         """Return the starts behind loops that end with a block and whose number of iterations depends on sizes."""
-        heads = [each for each in self._blocks[start][1] if each in sized and start in self._loops.get(each, ())]
+        heads = [head for head in self._blocks[start][1] if head in sized and start in self._loops.get(head, ())]
         return [after for head in heads for after in self._blocks[head][1] if after not in self._loops[head]]
 
     def _called(self, instruction: Instruction, call: Call, state: dict[int, int]) -> Iterator[Early]:
@@ -767,10 +767,14 @@ class _Function:
             start = todo.pop()
             done.add(start)
             now = set(pending[start])
-            for each in blocks[start][0]:
-                now = set() if FENCE.match(each.text) else now
-                now |= {each.words} if NON_TEMPORAL.match(each.text) else set()
-                left |= now if each.flow == "return" or (each.flow == "jump" and not blocks[start][1]) else set()
+            for instruction in blocks[start][0]:
+                now = set() if FENCE.match(instruction.text) else now
+                now |= {instruction.words} if NON_TEMPORAL.match(instruction.text) else set()
+                left |= (
+                    now
+                    if instruction.flow == "return" or (instruction.flow == "jump" and not blocks[start][1])
+                    else set()
+                )
             for following in blocks[start][1]:
                 if following in blocks and (following not in done or not now <= pending[following]):
                     pending[following] |= now

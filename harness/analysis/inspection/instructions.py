@@ -203,8 +203,8 @@ class Decoder:
             known = next(self._capstone.disasm(similar, address + done, 1), None)
             if known is None:
                 return
-            found = self._translated(known)
-            yield found if similar[0] == 0xC4 or not _is_short(similar) else _with_units(found, 4, 2)
+            translated = self._translated(known)
+            yield translated if similar[0] == 0xC4 or not _is_short(similar) else _with_units(translated, 4, 2)
             done += known.size
 
     def whole(self, register: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VECTORS = 8
 BATCH_SHARE = 1e-4
-"""Of the greatest value: float sums have another order if several vectors are computed at once."""
+"""Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
 NAMES = {"float": "f4", "double": "f8", "float16": "f2", "bool": "?", "int32": "i4", "int8": "i1", "uint8": "u1"}
 TYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(kind) for name, kind in NAMES.items()}
 

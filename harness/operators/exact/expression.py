@@ -17,15 +17,15 @@ import numpy as np
 FLOAT32, UINT32, BOOL = (np.dtype(name) for name in ("float32", "uint32", "bool"))
 TYPES = (FLOAT32, UINT32, BOOL)
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
-"""Of two float32 numbers, rounded half to even; of two uint32 numbers modulo 2^32, without divide."""
+"""Operations of two float32 numbers, rounded half to even, or of two uint32 numbers modulo 2^32, without divide."""
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
-"""Of two float32 numbers (false if one is NaN, -0 equals 0) or two uint32 numbers; the result is a bool."""
+"""Operations of two float32 numbers (false if one is NaN, -0 equals 0) or two uint32 numbers; they give a bool."""
 BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
-"""Of two uint32 numbers; `and` and `or` of two bools, too.  A shift is by 0 to 31."""
+"""Operations of two uint32 numbers; `and` and `or` of two bools, too.  A shift is by 0 to 31."""
 ROUNDINGS = ("floor", "ceiling", "truncate", "round_half_even")
-"""Of a float32 to an integer that is a float32; the sign of zero stays, also where a negative number becomes 0."""
+"""Operations of a float32 that give an integer as float32; a negative number that becomes 0 gives -0."""
 UNARY = ("negate", "absolute", "square_root", *ROUNDINGS)
-"""Of a float32; `negate` and `absolute` change the sign bit alone, also of NaN."""
+"""Operations of a float32; `negate` and `absolute` change the sign bit alone, also of NaN."""
 
 
 class DefinitionError(TypeError):

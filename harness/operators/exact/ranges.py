@@ -43,7 +43,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """Whether a condition can be true and can be false."""
+    """Possible results of a condition: whether it can be true, and whether it can be false."""
 
     true: Bools
     false: Bools

@@ -1,4 +1,4 @@
-"""How many cycles the RTL core, kernels/vitis/rtl, takes for a layer, and its order of weights and thresholds."""
+"""Cycles that the RTL core, kernels/vitis/rtl, takes for a layer, and its order of weights and thresholds."""
 
 from __future__ import annotations
 

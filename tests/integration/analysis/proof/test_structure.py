@@ -197,7 +197,7 @@ def test_nothing_is_said_against_a_convolutional_network(
 
 SHIPPED = sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
 STREAMED = ("kws_stream_int8", "gcc", "c")
-"""As a stream of frames: gcc stores the zeros of a row in words, at addresses that it rounds."""
+"""Network that is tried as a stream of frames: gcc stores the zeros of a row in words, at rounded addresses."""
 
 
 @pytest.mark.parametrize(
