@@ -17,7 +17,7 @@ run: setup
 check test suite campaigns: export OPENBLAS_NUM_THREADS = 1
 check test suite campaigns: export PYTHONDONTWRITEBYTECODE =
 
-# Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: about a minute.
+# Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: two to four minutes.
 check: lint
 	.venv/bin/pytest -q -n 2 --dist loadfile -m 'not slow and not campaign' tests/unit
 

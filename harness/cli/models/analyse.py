@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -61,8 +60,10 @@ def command(
     content = read_file(file)
     onnx_bytes = as_onnx(content, file)
     graph = decode(onnx_bytes, file.stem)
-    with contextlib.suppress(RequestError):  # types and shapes are known without the data
+    try:
         load_data(graph, file)
+    except RequestError as error:  # types and shapes are known without the data
+        console.note(f"{error.message}; analysed without it")
     hints = [parse_hint(each, graph) for each in facts]
 
     def seeded(network: Network) -> Array | None:

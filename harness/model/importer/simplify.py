@@ -91,8 +91,8 @@ def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simpli
     notes = [note for step in STEPS for note in step(changed, name)]
     batch = _batch_size(changed)
     if folds:
-        found, more = _fold(changed, name)
-        notes += [*more, *_remove_casts(changed, found), *_free_batch(changed, found, batch, name)]
+        propagation, fold_notes = _fold(changed, name)
+        notes += [*fold_notes, *_remove_casts(changed, propagation), *_free_batch(changed, propagation, batch, name)]
     if notes:
         tidy(changed.graph)
     return Simplified(changed, tuple(notes), name, source, batch)
@@ -219,24 +219,24 @@ def _fold(model: onnx.ModelProto, name: str) -> tuple[Propagation | None, list[s
     """Fold until no If has a constant condition; return the facts of the result, None where nothing needs them."""
     removed: dict[str, None] = {}
     while _is_foldable(model.graph):
-        found = _facts(model)
-        _require_consistent(found, name)
-        for operator in _constant_nodes(found):
+        propagation = _facts(model)
+        _require_consistent(propagation, name)
+        for operator in _constant_nodes(propagation):
             removed.setdefault(operator)
         shapes = {value.name: _first_size(value) for value in (*model.graph.input, *model.graph.output)}
-        model.CopyFrom(fold(model, found, "sinks")[0])
+        model.CopyFrom(fold(model, propagation, "sinks")[0])
         for value in (*model.graph.input, *model.graph.output):
             for size in value.type.tensor_type.shape.dim[:1]:
                 size.CopyFrom(shapes[value.name])
-        if not _inline_branches(model.graph, found):
+        if not _inline_branches(model.graph, propagation):
             break
         removed.setdefault("If")
     names = [operator for operator in removed if operator != "Constant"]
     notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
     if not any(node.op_type in ("Cast", "Reshape") for node in model.graph.node):
         return None, notes
-    found = _facts(model)
-    return (None if found.contradictions else found), notes  # another reader names what is wrong
+    propagation = _facts(model)
+    return (None if propagation.contradictions else propagation), notes  # another reader names what is wrong
 
 
 def _is_foldable(graph: onnx.GraphProto) -> bool:
@@ -257,16 +257,16 @@ def _facts(model: onnx.ModelProto) -> Propagation:
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     free = [value.name for value in model.graph.input if not _first_size(value).dim_value]
-    found = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
+    propagation = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
     del model.graph.output[:]
     model.graph.output.extend(stated)
-    return found
+    return propagation
 
 
-def _require_consistent(found: Propagation, name: str) -> None:
+def _require_consistent(propagation: Propagation, name: str) -> None:
     """Refuse shapes and types that no tensor has."""
-    if found.contradictions:
-        error = found.contradictions[0]
+    if propagation.contradictions:
+        error = propagation.contradictions[0]
         raise RequestError(
             f"model {name!r}: node {error.node!r}: {error.problem} ({error.second.rule}"
             + (f"; {error.first})" if error.first else ")"),
@@ -282,22 +282,24 @@ def _first_size(value: onnx.ValueInfoProto) -> onnx.TensorShapeProto.Dimension:
     return size
 
 
-def _constant_nodes(found: Propagation) -> Iterator[str]:
+def _constant_nodes(propagation: Propagation) -> Iterator[str]:
     """Yield the operators of the nodes whose outputs have known values."""
-    for node in found.nodes.values():
-        if any(node.output) and all(found.facts.of(tensor).concrete is not None for tensor in node.output if tensor):
+    for node in propagation.nodes.values():
+        if any(node.output) and all(
+            propagation.facts.of(tensor).concrete is not None for tensor in node.output if tensor
+        ):
             yield node.op_type
 
 
-def _inline_branches(graph: onnx.GraphProto, found: Propagation) -> bool:
+def _inline_branches(graph: onnx.GraphProto, propagation: Propagation) -> bool:
     """Replace each If of a known condition by the nodes of its branch; return whether there was one."""
     nodes = list(graph.node)
     branches = {}
     for place, node in enumerate(nodes):
-        value = found.facts.of(node.input[0]).concrete if node.op_type == "If" else None
+        value = propagation.facts.of(node.input[0]).concrete if node.op_type == "If" else None
         if value is not None and value.size == 1:
-            wanted = "then_branch" if value.reshape(-1)[0] else "else_branch"
-            branches[place] = next(entry.g for entry in node.attribute if entry.name == wanted)
+            branch_name = "then_branch" if value.reshape(-1)[0] else "else_branch"
+            branches[place] = next(entry.g for entry in node.attribute if entry.name == branch_name)
     copies = [[node] if place not in branches else _nodes_of(graph, node, branches[place], place)
               for place, node in enumerate(nodes)]  # fmt: skip
     written = [onnx.NodeProto.FromString(node.SerializeToString()) for part in copies for node in part]
@@ -310,15 +312,15 @@ def _nodes_of(
     graph: onnx.GraphProto, node: onnx.NodeProto, branch: onnx.GraphProto, place: int
 ) -> list[onnx.NodeProto]:
     """Return the nodes of a branch, with names of their own, that write the outputs of the If; store its constants."""
-    inner = [tensor.name for tensor in branch.initializer] + [name for each in branch.node for name in each.output]
+    inner = [tensor.name for tensor in branch.initializer] + [name for part in branch.node for name in part.output]
     names = {name: f"{node.name or 'If'}_{place}/{name}" for name in inner if name}
     for tensor in branch.initializer:
         graph.initializer.add().CopyFrom(tensor)
         graph.initializer[-1].name = names[tensor.name]
     nodes = []
-    for each in branch.node:
-        nodes.append(onnx.NodeProto.FromString(each.SerializeToString()))
-        nodes[-1].name = f"{node.name or 'If'}_{place}/{each.name or len(nodes)}"
+    for part in branch.node:
+        nodes.append(onnx.NodeProto.FromString(part.SerializeToString()))
+        nodes[-1].name = f"{node.name or 'If'}_{place}/{part.name or len(nodes)}"
         _rename(nodes[-1], names)
     for value, output in zip(branch.output, node.output, strict=True):
         source = names.get(value.name, value.name)
@@ -330,13 +332,13 @@ def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
     for inner in attribute_graphs(node):
-        for each in inner.node:
-            _rename(each, names)
+        for part in inner.node:
+            _rename(part, names)
         for value in inner.output:
             value.name = names.get(value.name, value.name)
 
 
-def _remove_casts(model: onnx.ModelProto, found: Propagation | None) -> list[str]:
+def _remove_casts(model: onnx.ModelProto, propagation: Propagation | None) -> list[str]:
     """Remove a Cast to the type that its input has, or had before a Cast to a wider type."""
     removed = []
     for node in [node for node in model.graph.node if node.op_type == "Cast" and not domain_of(node)]:
@@ -344,8 +346,8 @@ def _remove_casts(model: onnx.ModelProto, found: Propagation | None) -> list[str
         sources = [node.input[0]]
         if before is not None and before.op_type == "Cast" and not domain_of(before):
             sources.append(before.input[0])
-        types = [_type(found, name) for name in sources]
-        result = _type(found, node.output[0])
+        types = [_type(propagation, name) for name in sources]
+        result = _type(propagation, node.output[0])
         for source, dtype in zip(sources, types, strict=True):
             keeps = dtype is not None and dtype == result and types[0] is not None and np.can_cast(dtype, types[0])
             if keeps and bypass(model.graph, node, source):
@@ -354,19 +356,19 @@ def _remove_casts(model: onnx.ModelProto, found: Propagation | None) -> list[str
     return [f"removed {_listed(removed)}, Cast to a type that its input has"] if removed else []
 
 
-def _type(found: Propagation | None, tensor: str) -> np.dtype[Any] | None:
-    number = found.facts.of(tensor).type if found else None
+def _type(propagation: Propagation | None, tensor: str) -> np.dtype[Any] | None:
+    number = propagation.facts.of(tensor).type if propagation else None
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 
 
-def _free_batch(model: onnx.ModelProto, found: Propagation | None, batch: int, name: str) -> list[str]:
+def _free_batch(model: onnx.ModelProto, propagation: Propagation | None, batch: int, name: str) -> list[str]:
     """Make the first axis, of `batch` vectors in the file, that of any number of vectors, also in Reshapes.
 
     A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
     """
     before = model.SerializeToString() if batch > 1 else b""
     graph = model.graph
-    reshaped = [node.name or node.output[0] for node in graph.node if _frees_reshape(graph, node, found, batch)]
+    reshaped = [node.name or node.output[0] for node in graph.node if _frees_reshape(graph, node, propagation, batch)]
     if batch == 1:
         return [f"{_listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
     for value in (*model.graph.input, *model.graph.output):
@@ -380,11 +382,11 @@ def _free_batch(model: onnx.ModelProto, found: Propagation | None, batch: int, n
     return [f"the first axis, {batch} in the file, is the number of vectors"]
 
 
-def _frees_reshape(graph: onnx.GraphProto, node: onnx.NodeProto, found: Propagation | None, batch: int) -> bool:
+def _frees_reshape(graph: onnx.GraphProto, node: onnx.NodeProto, propagation: Propagation | None, batch: int) -> bool:
     """Write 0, the size of the input, for the number of vectors; return whether the node is such a Reshape."""
-    if found is None or node.op_type != "Reshape" or domain_of(node):
+    if propagation is None or node.op_type != "Reshape" or domain_of(node):
         return False
-    shape, first = found.facts.of(node.input[1]).concrete, found.facts.of(node.input[0]).sizes.get(0)
+    shape, first = propagation.facts.of(node.input[1]).concrete, propagation.facts.of(node.input[0]).sizes.get(0)
     if shape is None or first is None or first.constant != batch or not shape.size or shape[0] != batch:
         return False
     if any(entry.name == "allowzero" and entry.i for entry in node.attribute) and 0 in shape:

@@ -38,8 +38,8 @@ def require_same(before: bytes, after: onnx.ModelProto, name: str, batch: int = 
     del loaded  # it holds the weights
     loaded = _loaded(after.SerializeToString(), name)
     taken = {value.name for value in loaded.get_inputs()}
-    for given, expected in zip(inputs, outputs, strict=True):
-        rows = [{key: value[row : row + 1] if batch > 1 else value for key, value in given.items() if key in taken}
+    for feed, expected in zip(inputs, outputs, strict=True):
+        rows = [{key: value[row : row + 1] if batch > 1 else value for key, value in feed.items() if key in taken}
                 for row in range(batch)]  # fmt: skip
         results = [_run(loaded, row, name) for row in rows]
         for output, values, *parts in zip(names, expected, *results, strict=True):
