@@ -35,7 +35,7 @@ class Pointwise(Function):
     """A layer with a value of one float32; an operator states `value`, and `defaults` if it has attributes.
 
     ONNX Runtime gives the same bits, unless `largest_ulp` or `largest_difference` state how far it may be away: a
-    distance that was measured for all inputs, with a margin.
+    distance that was measured, with a margin (tests/campaigns/functions/test_definitions.py).
     """
 
     interval = (-10.0, 10.0)

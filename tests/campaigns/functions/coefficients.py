@@ -1,4 +1,4 @@
-"""The polynomials of kernels/c/elementary.h: minimax in relative error, rounded to float32 one after the other.
+"""The polynomials of kernels/c/elementary.h and of the exact functions: minimax in relative error.
 
 Remez's exchange with 64-bit significands (x87 long double).  The first coefficient is rounded, the others are fitted to
 what remains, the next one is rounded, and so on.
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 Extended = npt.NDArray[Any]
 Function = Callable[[Extended], Extended]
@@ -49,6 +50,44 @@ def tanh_terms(count: int = 5, limit: float = 0.625) -> list[float]:
         return s * x / np.tanh(x) + L(1e-30)
 
     return rounded(rest, weight, count, 0.0, limit * limit)
+
+
+def log_terms(count: int = 4) -> list[float]:
+    """L0, L1, ... of log(1 + f) = f - (f^2 / 2 - s (f^2 / 2 + s^2 (L0 + L1 s^2 + ...))), s = f / (2 + f)."""
+    largest = float((np.sqrt(2) - 1) / (np.sqrt(2) + 1))  # of s, where 1 + f is the root of 2
+
+    def rest(z: Extended) -> Extended:
+        return _horner(z, [L(2) / (2 * power + 3) for power in range(14)])
+
+    return rounded(rest, lambda z: z + L(1e-9), count, 0.0, largest * largest * 1.0001)
+
+
+SMALLEST_LARGE = 0.921875
+"""The |x| from which erf(x) is 1 - exp(polynomial)."""
+
+
+def error_terms(count: int = 6) -> list[float]:
+    """R0, R1, ... of erf(x) = x + x (R0 + R1 x^2 + ...) below SMALLEST_LARGE."""
+    root = np.sqrt(np.arctan(L(1)) * 4)
+    series = [2 / root * (-1) ** power / _factorial(power) / (2 * power + 1) for power in range(25)]
+
+    def rest(s: Extended) -> Extended:
+        return _horner(s, [series[0] - 1, *series[1:]])
+
+    return rounded(rest, lambda s: 1 / (1 + rest(s)), count, 0.0, SMALLEST_LARGE**2)
+
+
+def complement_terms(count: int = 6) -> list[float]:
+    """C0, C1, ... of log(1 - erf(x)) = C0 + C1 x + ... from SMALLEST_LARGE to 4."""
+
+    def logarithm(x: Extended) -> Extended:
+        return (np.log(2) + special.log_ndtr(-np.asarray(x, np.float64) * np.sqrt(2))).astype(L)
+
+    def weight(x: Extended) -> Extended:
+        complement = np.exp(logarithm(x))
+        return complement / (1 - complement) + L(1e-12)
+
+    return rounded(logarithm, weight, count, SMALLEST_LARGE, 4.0)
 
 
 def rounded(function: Function, weight: Function, count: int, low: float, high: float) -> list[float]:

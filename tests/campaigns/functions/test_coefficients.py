@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from harness.operators import elementary
+from harness.operators.exact import functions
 from tests.campaigns.functions import coefficients
 
 pytestmark = [
@@ -17,3 +18,11 @@ def test_coefficients_are_those_of_the_specification() -> None:
     assert coefficients.exp_terms() == [float(term) for term in terms]
     terms = [elementary.T0, elementary.T1, elementary.T2, elementary.T3, elementary.T4]
     assert coefficients.tanh_terms() == [float(term) for term in terms]
+
+
+def test_coefficients_are_those_of_the_definitions() -> None:
+    assert coefficients.exp_terms() == functions.EXPONENTIAL[::-1]
+    assert coefficients.tanh_terms() == functions.TANH[::-1]
+    assert coefficients.log_terms() == functions.LOGARITHM[::-1]
+    assert coefficients.error_terms() == functions.ERROR[::-1]
+    assert coefficients.complement_terms() == functions.COMPLEMENT[::-1]
