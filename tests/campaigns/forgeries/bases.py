@@ -137,8 +137,8 @@ class Bases:
 
     @cached_property
     def other_decision(self) -> Path:
-        """Return a decision of the same property of a network with other weights."""
-        return self._of("decide", model=self._domain("other_domain", other_weights=True), code=1)
+        """Return a decision of the same property of a network with other weights, for which it holds."""
+        return self._of("decide", model=self._domain("other_domain", other_weights=True), code=0)
 
     @cached_property
     def bounds(self) -> Path:
