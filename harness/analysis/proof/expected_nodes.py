@@ -37,7 +37,8 @@ PAIRS = ("QLinearAdd", "QLinearMul")
 WITHOUT_CONSTANTS = (
     "Abs", "Ceil", "Erf", "Floor", "Gelu", "Mish", "Neg", "Reciprocal", "Round", "Sign", "Softplus", "Softsign",
     "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity",
-    "MaxPool", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
+    "LogSoftmax", "MaxPool", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
     "Squeeze", "Tanh", "Transpose", "Unsqueeze",
 )  # fmt: skip
 
@@ -479,6 +480,17 @@ def _share(node: Node) -> Constants:
     return {"count": np.array([math.prod(node.image) / node.width], np.float32)}
 
 
+def _scaled_rows(node: Node) -> Constants:
+    """Read LayerNormalization or InstanceNormalization: x, scale, bias."""
+    scale = np.asarray(node.inputs[1]).reshape(-1)
+    has_bias = len(node.inputs) > 2 and node.inputs[2] is not None
+    bias = np.asarray(node.inputs[2]).reshape(-1) if has_bias else np.zeros(scale.shape, np.float32)
+    is_layer = node.operator == "LayerNormalization"
+    count = scale.size if is_layer else math.prod(node.image[1:])
+    epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
+    return {"scale": scale, "bias": bias, "epsilon": np.array([epsilon]), "count": np.array([count], np.float32)}
+
+
 def _slope(node: Node) -> Constants:
     """Read PRelu: x, slope."""
     return {"slope": np.asarray(node.inputs[1]).reshape(-1)}
@@ -709,6 +721,8 @@ READERS: dict[str, Reader] = {
     "Gather": _gathered,
     "Gemm": _gemm,
     "GlobalAveragePool": _share,
+    "InstanceNormalization": _scaled_rows,
+    "LayerNormalization": _scaled_rows,
     "HardSigmoid": _numbers(alpha=0.2, beta=0.5),
     "LRN": _lrn,
     "LeakyRelu": _numbers(alpha=0.01),

@@ -68,7 +68,7 @@ class Evaluation:
     def _values(self, arguments: Mapping[str, Array | np.generic]) -> Any:
         values: dict[int, Any] = {}
         for node, dropped in zip(self._nodes, self._dropped, strict=True):
-            if node.operation == "argument":
+            if node.operation in {"argument", "load"}:
                 values[id(node)] = arguments[node.name]
             elif node.value is not None:
                 values[id(node)] = node.value

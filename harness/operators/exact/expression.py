@@ -28,6 +28,10 @@ UNARY = ("negate", "absolute", "square_root", *ROUNDINGS)
 """Operations of a float32; `negate` and `absolute` change the sign bit alone, also of NaN."""
 
 
+OTHERS = 4.0
+"""The units in the last place within which functions of other libraries are: more than ONNX Runtime's were measured."""
+
+
 class DefinitionError(TypeError):
     """A definition that breaks a rule of the language."""
 
@@ -37,7 +41,8 @@ class Function:
     """A named function of one float32, which a definition calls; its own definition is `root`, of `argument`.
 
     `real` is the real function that it approximates, float64 to float64, and `ulp` the largest distance from it in
-    units in the last place of the result.  It `rises` or `falls` but for that distance.
+    units in the last place of the result.  It rises, or `falls`, but for that distance.  Functions of other libraries
+    are within `others` of the real one.
     """
 
     name: str
@@ -46,6 +51,7 @@ class Function:
     real: Callable[[Any], Any]
     ulp: float
     falls: bool = False
+    others: float = OTHERS
 
     def __call__(self, x: Expression) -> Expression:
         """Return the value of the function."""
@@ -54,7 +60,7 @@ class Function:
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """An operation and its operands, or an `argument` with a name, or a `literal` with a value."""
+    """An operation and its operands, an `argument` with a name, a `literal` with a value, or a `load` (stages.py)."""
 
     operation: str
     operands: tuple[Expression, ...]
@@ -62,6 +68,7 @@ class Expression:
     value: np.generic | None = None
     name: str = ""
     function: Function | None = None
+    load: tuple[Any, Any] | None = None
 
     def __add__(self, other: Operand) -> Expression:
         return _arithmetic("add", self, other)

@@ -65,7 +65,7 @@ def _text(node: Expression, names: Mapping[int, str]) -> tuple[str, int]:
     """Return the text and how tightly its last operation binds."""
     if id(node) in names:
         return names[id(node)], ATOM
-    if node.operation == "argument":
+    if node.operation in {"argument", "load"}:
         return node.name, ATOM
     if node.value is not None:
         text = number(node.value)

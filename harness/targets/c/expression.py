@@ -39,15 +39,28 @@ def literal(value: np.generic) -> str:
     return f"{int(value):#x}u"
 
 
-def statements(root: Expression, arguments: Mapping[str, str]) -> tuple[list[str], str]:
-    """Return the statements that compute a value, and the name of the result; `arguments` are C expressions by name."""
+def statements(
+    root: Expression, arguments: Mapping[str, str], accumulator: Expression | None = None
+) -> tuple[list[str], str]:
+    """Return the statements that compute a value, and the name of the result; `arguments` are C expressions by name.
+
+    A load has its text as name (exact/stages.py).  A fold that keeps the larger or the smaller number has one
+    instruction for it on most processors, which compilers find in a conditional expression, not in a mask.
+    """
     names: dict[int, str] = {}
     lines: list[str] = []
     numbers = itertools.count()
     nodes = ordered(expanded(root))
+    if accumulator is not None and _is_extremum(root, accumulator):
+        condition, one, other = root.operands
+        lines, taken = statements(one if other is accumulator else other, arguments)
+        texts = {id(accumulator): arguments[accumulator.name], id(one if other is accumulator else other): taken}
+        first, second = (texts[id(operand)] for operand in condition.operands)
+        sign = "<" if condition.operation == "less" else ">"
+        return lines, f"(({first} {sign} {second}) ? {texts[id(one)]} : {texts[id(other)]})"
     for node in nodes:
         operands = [names[id(operand)] for operand in node.operands]
-        if node.operation == "argument":
+        if node.operation in {"argument", "load"}:
             names[id(node)] = arguments[node.name]
             continue
         if node.value is not None:
@@ -57,6 +70,14 @@ def statements(root: Expression, arguments: Mapping[str, str]) -> tuple[list[str
         lines.append(f"const {TYPES[node.dtype.name]} {name} = {_operation(node, operands)};")
         names[id(node)] = name
     return lines, names[id(nodes[-1])]
+
+
+def _is_extremum(root: Expression, accumulator: Expression) -> bool:
+    """Return whether an expression is the larger or the smaller one of the accumulator and another number."""
+    if root.operation != "select" or root.operands[0].operation not in {"less", "greater"}:
+        return False
+    branches = set(map(id, root.operands[1:]))
+    return id(accumulator) in branches and branches == set(map(id, root.operands[0].operands))
 
 
 def _operation(node: Expression, operands: list[str]) -> str:

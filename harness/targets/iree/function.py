@@ -120,17 +120,23 @@ class PointwiseLowering(FunctionLowering[Pointwise]):
 
     def compute(self, layer: Pointwise, block: Block, x: Scalar) -> Scalar:
         """Add the operations of the definition on a value."""
-        values: dict[int, Scalar] = {}
-        nodes = ordered(expanded(layer.definition))
-        for node in nodes:
-            operands = [values[id(operand)] for operand in node.operands]
-            if node.operation == "argument":
-                values[id(node)] = x if node.name == "x" else block.number(getattr(layer, node.name), name=node.name)
-            elif node.value is not None:
-                values[id(node)] = block.number(node.value, "f32" if node.dtype == FLOAT32 else "i32")
-            else:
-                values[id(node)] = _operation(block, node, operands)
-        return values[id(nodes[-1])]
+        numbers = {name: block.number(getattr(layer, name), name=name) for name in layer.constants()}
+        return computed(block, layer.definition, {"x": x, **numbers})
+
+
+def computed(block: Block, root: Expression, arguments: Mapping[str, Scalar]) -> Scalar:
+    """Add the operations of an expression on arguments and loads by name."""
+    values: dict[int, Scalar] = {}
+    nodes = ordered(expanded(root))
+    for node in nodes:
+        operands = [values[id(operand)] for operand in node.operands]
+        if node.operation in {"argument", "load"}:
+            values[id(node)] = arguments[node.name]
+        elif node.value is not None:
+            values[id(node)] = block.number(node.value, "f32" if node.dtype == FLOAT32 else "i32")
+        else:
+            values[id(node)] = _operation(block, node, operands)
+    return values[id(nodes[-1])]
 
 
 def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar:

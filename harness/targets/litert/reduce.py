@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.operators.reduce import Reduce
+from harness.operators.reduce import CHOOSING, Reduce
 from harness.targets.base import Claim
 from harness.targets.litert.graph import Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
@@ -16,6 +16,7 @@ OPERATORS: Mapping[str, str] = {
     "ReduceMean": "MEAN",
     "ReduceMax": "REDUCE_MAX",
     "ReduceMin": "REDUCE_MIN",
+    "ReduceProd": "REDUCE_PROD",
 }
 
 
@@ -26,7 +27,11 @@ class ReduceLowering(LiteRtLowering[Reduce]):
 
     def claim_of(self, layer: Reduce) -> Claim:
         """Return EXACT for an operator that chooses a value."""
-        return Claim.EXACT if layer.chooses else Claim.BOUNDED
+        return Claim.EXACT if layer.operator in CHOOSING else Claim.BOUNDED
+
+    def unsupported(self, layer: Reduce, variant: str) -> str | None:  # noqa: ARG002 - all variants
+        """Refuse an operator that TFLite does not have."""
+        return None if layer.operator in OPERATORS else f"TFLite has no {layer.operator}; it has {', '.join(OPERATORS)}"
 
     def emit(self, layer: Reduce, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator over the axes of ONNX."""

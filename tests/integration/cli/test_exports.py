@@ -31,12 +31,8 @@ REFUSED: Mapping[str, str] = {
     "sklearn/mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
     "tf2onnx/upsample_11": "Tile",
     "torch_dynamo/attention": "perm is [1, 0, 2]",
-    "torch_dynamo/gap_cnn": "LogSoftmax",
     "torch_dynamo/lstm": "LSTM",
-    "torch_dynamo/mixer": "LayerNormalization",
     "torch_dynamo/two_inputs": "2 inputs",
-    "torch_legacy/gap_cnn": "LogSoftmax",
-    "torch_legacy/mixer": "LayerNormalization",
 }
 """Exports that are refused, and the operator, or the number of inputs, that the message names."""
 IN_EVERY_SESSION = {

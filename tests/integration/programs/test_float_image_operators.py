@@ -115,11 +115,11 @@ WRONG = {
     ),
     "row before": ("c", "resize_linear.h", "at_row[s->rows + i]", "at_row[i]", "linear"),
     "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
-    "reversed sum of ReduceSum": ("c", "network.c", "in[i0 * 42", "in[(8 - i0) * 42", "sums"),
+    "reversed sum of ReduceSum": ("c", "network.c", "x[k * 42 + i * 6 + l];", "x[(8 - k) * 42 + i * 6 + l];", "sums"),
     "reciprocal of the count": (
-        "c", "network.c", "/= averages_count[0]", "*= 1.0f / averages_count[0]", "averages",
+        "c", "network.c", "/ averages_count[0]", "* (1.0f / averages_count[0])", "averages",
     ),
-    "last of equal values": ("c", "network.c", "] > out[i2", "] >= out[i2", "maxima"),
+    "last of equal values": ("c", "network.c", "+ l] > m_so_far)", "+ l] >= m_so_far)", "maxima"),
     "slope of another channel": ("c", "network.c", "sloped_slope[i0]", "sloped_slope[i0 ? i0 - 1 : 0]", "sloped"),
     "contracted squares": (
         "c", "lrn.h", "of_channel[p] += x[j * positions + p] * x[j * positions + p]",

@@ -110,9 +110,9 @@ Wrong = tuple[str, str, str, str]
 
 OF_VALUES: Sequence[Wrong] = (
     (FLOATS, "__fsub_rn(a, b)", "__fsub_rn(b, a)", "difference relative"),
-    (FLOATS, "__fdiv_rn(a, b)", "__fmul_rn(a, __fdiv_rn(1.0f, b))", "halved quotient ratio averages"),
-    (FLOATS, "return x > y", "return x >= y", "upper maxima"),
-    (FLOATS, "return x < y", "return x > y", "lower minima"),
+    (FLOATS, "__fdiv_rn(a, b)", "__fmul_rn(a, __fdiv_rn(1.0f, b))", "halved quotient ratio"),
+    (FLOATS, "return x > y", "return x >= y", "upper"),
+    (FLOATS, "return x < y", "return x > y", "lower"),
     (FLOATS, "x < low ? low : x", "x < low ? high : x", "positive"),
     (FLOATS, "x < 0.0f ? __fmul_rn(slope, x)", "x < -2.0f ? __fmul_rn(slope, x)", "sloped"),
     (FLOATS, "__fdiv_rn(__fsub_rn(x, mean), deviation)", "__fmul_rn(__fsub_rn(x, mean), __fdiv_rn(1.0f, deviation))",

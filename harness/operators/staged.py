@@ -1,0 +1,161 @@
+"""Operators that are defined by stages of the exact language; all else is derived from the definition."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.base import Evaluate, Layer
+from harness.operators.exact import mutations
+from harness.operators.exact.errors import stage_errors
+from harness.operators.exact.expression import literal
+from harness.operators.exact.printing import inline
+from harness.operators.exact.stage_values import Program, number_of
+from harness.operators.exact.stages import Axis, Stage, formula, program, replaced, sources, with_axis
+from harness.operators.fault_models import FaultModel
+from harness.operators.float_errors import Perturbed
+from harness.operators.float_samples import of_samples
+from harness.operators.obligations import Extent, Obligation
+from harness.operators.sum_orders import OrderedSum
+from harness.operators.text import Fragment
+
+FRAGMENT_ORDER = 130
+ROUNDED = "each operation is rounded to float32, half to even, in the order of the definition"
+
+
+@dataclass(frozen=True, eq=False)
+class Staged(Layer):
+    """A layer whose `definition` is a program of stages (exact/stages.py); `facts` has its constants by name.
+
+    ONNX Runtime may use other orders and roundings: each result lies within the error bounds of the stages.
+    """
+
+    elementwise = False
+
+    @abstractmethod
+    def definition(self) -> Stage:
+        """Return the last stage of the definition for the shapes of the layer; its input is `x`."""
+
+    @cached_property
+    def program(self) -> Program:
+        """The prepared definition."""
+        return Program(program(self.definition()), self.facts())
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return no constants."""
+        return {}
+
+    def prepare(self) -> Evaluate:
+        """Return the function of the program, whose float32 operations are numpy's."""
+        return self.program
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
+        """Return where the output is a number."""
+        return ~np.isnan(expected)
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
+        """Return the error bounds of the stages for exact inputs, float64 (vectors, size)."""
+        return self._errors(inputs, [np.zeros(x.shape) for x in inputs]).reshape(output.shape)
+
+    def distance(self, at: Perturbed) -> Array:
+        """Return the error bounds of the stages for inputs with errors, float64 (vectors, size)."""
+        return self._errors(at.values, at.errors).reshape(at.output.shape)
+
+    def _errors(self, inputs: Sequence[Array], errors_of_inputs: Sequence[Array]) -> Array:
+        values = self.program.values(inputs)
+        errors: dict[int, Array] = {}
+        for source in sources(self.program.stages):
+            zeros = np.zeros(values[id(source)].shape)
+            own = None if source.is_constant else errors_of_inputs[number_of(source)]
+            errors[id(source)] = zeros if own is None else np.ascontiguousarray(own, np.float64).reshape(zeros.shape)
+        for stage in self.program.stages:
+            errors[id(stage)] = stage_errors(stage, values, errors, len(inputs[0]))
+        return errors[id(self.program.stages[-1])]
+
+    def ordered_sum(self, *inputs: Array) -> OrderedSum | None:
+        """Return the sums of the last stage that adds terms."""
+        places = [number for number, stage in enumerate(self.program.stages) if stage.is_sum]
+        if not places:
+            return None
+        place, count = places[-1], len(inputs[0])
+        values = self.program.values(inputs)
+        stage, before = self.program.stages[place], self.program.stages[:place]
+        terms, start = self.program.terms(place, values, count), stage.start.value
+        known = {id(other): values[id(other)] for other in before}
+
+        def finish(sums: Array) -> Array:
+            added = np.asarray(sums + np.float32(0) if start == 0 else sums, np.float32).reshape(count, *stage.shape)
+            return self.program.from_stage(place + 1, {**known, id(stage): added}, *inputs)
+
+        # A sum from 0 on is one from the first term on, but for the sign of 0.
+        return OrderedSum(terms, finish, None if start == 0 else np.asarray(start))
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield other orders of the sum, steps that are left out, and the mutants of each stage."""
+        yield from self.sum_faults(*inputs)
+        for cause, right, wrong in self._mutants:
+            yield FaultModel(cause, right, wrong(*inputs))
+
+    @cached_property
+    def _mutants(self) -> list[tuple[str, str, Program]]:
+        stages, mutants = self.program.stages, []
+        for stage in stages:
+            right = f"{stage.name} is {inline(stage.root)}"
+            for cause, wrong in _wrong(stage):
+                mutants.append((cause, right, Program(replaced(stages, stage, wrong), self.facts())))
+        return mutants
+
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
+        """Yield samples."""
+        return of_samples(self, ROUNDED)
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield the assumption about orders and roundings."""
+        yield (
+            f"{self.operator} rounds each operation to float32, as IEEE 754 requires, in the order of its definition "
+            "for all inputs: random and special numbers were tried."
+        )
+
+
+def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
+    """Yield the faults of a stage in words, and the stage that has them."""
+    for axis in stage.over[:1]:
+        if axis.size > 1:
+            yield (
+                f"the last values along {axis.name} are left out of {stage.name}",
+                with_axis(stage, axis, Axis(axis.name, axis.size - 1)),
+            )
+    if stage.accumulator is not None and stage.root.operation == "select" and stage.start.value is not None:
+        condition, one, other = stage.root.operands
+        opposite = replace(condition, operands=condition.operands[::-1])
+        root = replace(stage.root, operands=(opposite, one, other))
+        yield "the value at the other end is taken", replace(stage, root=root, start=literal(-stage.start.value))
+    for cause, root in mutations.mutants(stage.root):
+        yield f"in {stage.name}: {cause}", replace(stage, root=root)
+
+
+def described(operator: str, example: Stage, constants: Mapping[str, str]) -> tuple[str, Fragment]:
+    """Return the formula and the fragment of an operator by a definition of any sizes.
+
+    `constants` has the roles of the constants with the comments of the fragment.
+    """
+    lines = formula(program(example))
+    comment = "".join(f"#     {line}\n" for line in lines)
+    numbers = [f"    {role}: tensor<scalar>,".ljust(44) + f"# {comment}\n" for role, comment in constants.items()]
+    name = f"{operator.lower()}_float32"
+    text = f"""\
+# ONNX {operator}: {ROUNDED}.
+{comment}fragment {name}(
+    x: tensor<scalar>,                      # float32 (vectors, N)
+{"".join(numbers)}    axes: tensor<integer>,                  # int32 (2, axes): sizes, and 1 for those that it folds
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
+    type: string)
+-> (y: tensor<scalar>);
+"""
+    return "\n".join(lines), Fragment(name, FRAGMENT_ORDER, text)

@@ -1,0 +1,114 @@
+"""Definitions of stages in CUDA: each thread computes what its output needs, folds in loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from harness.operators.exact.expression import Expression
+from harness.operators.exact.stages import Axis, Indexed, Place, Source, Stage, loads
+from harness.operators.staged import Staged
+from harness.targets.c import expression
+from harness.targets.c.staged import flat
+from harness.targets.cuda.code import VectorLowering, tables_of
+from harness.targets.generated import Table
+
+Point = Mapping[Axis, str]
+"""The texts of the places on axes."""
+
+
+class StagedLowering(VectorLowering[Staged]):
+    """The last stage at the place of the output, with all that it reads."""
+
+    operator = Staged
+
+    def tables(self, layer: Staged) -> tuple[Table, ...]:
+        """Return the constants."""
+        return tables_of(layer, {role: np.asarray(values).reshape(-1) for role, values in layer.facts().items()})
+
+    def value(self, layer: Staged) -> str:
+        """Return the statements."""
+        result = layer.program.stages[-1]
+        lines, point = [], dict[Axis, str]()
+        for axis, text in zip(result.axes, _places(result), strict=True):
+            if axis.size > 1:
+                lines.append(f"const unsigned {axis.name} = {text};")
+            point[axis] = axis.name if axis.size > 1 else "0"
+        scope = _Scope(layer.name, lines, {}, itertools.count())
+        value = scope.stage(result, point)
+        unused = [] if any(axis.size > 1 for axis in result.axes) else ["(void)n;"]
+        return "\n".join([*unused, *lines, f"return {value};"])
+
+
+def _places(stage: Stage) -> Iterator[str]:
+    """Yield the place on each axis of output n."""
+    sizes = stage.shape
+    for number, size in enumerate(sizes):
+        inner, outer = math.prod(sizes[number + 1 :]), math.prod(sizes[:number])
+        yield "n" + (f" / {inner}" if inner > 1 else "") + (f" % {size}" if outer > 1 else "")
+
+
+class _Scope:
+    """Statements of a block: values of stages that are computed there, or in a block around it, are not repeated."""
+
+    def __init__(
+        self, layer: str, lines: list[str], known: Mapping[tuple[int, str], str], numbers: Iterator[int]
+    ) -> None:
+        self._layer, self._lines, self._numbers = layer, lines, numbers
+        self._known = dict(known)
+
+    def stage(self, stage: Stage, point: Point) -> str:
+        """Add what computes a stage at a point, and return its name."""
+        key = (id(stage), str([point[axis] for axis in stage.axes]))
+        if key not in self._known:
+            self._known[key] = self._fold(stage, point) if stage.over else self.expression(stage.root, point)
+        return self._known[key]
+
+    def expression(
+        self, root: Expression, point: Point, accumulator: Expression | None = None, so_far: str = ""
+    ) -> str:
+        """Add the statements of an expression at a point, and return the name of its value."""
+        texts = {} if accumulator is None else {accumulator.name: so_far}
+        for node, source, places in loads(root):
+            texts[node.name] = self._load(source, places, point)
+        lines, result = expression.statements(root, texts, accumulator)
+        number = next(self._numbers)
+        name = f"value_{number}"
+        self._lines += [f"float {name};", "{", *(f"    {line}" for line in lines), f"    {name} = {result};", "}"]
+        return name
+
+    def _load(self, source: Indexed, places: Sequence[Place], point: Point) -> str:
+        texts = [at.text(lambda axis: point[axis]) for at in places]
+        if isinstance(source, Stage):
+            return self.stage(source, dict(zip(source.axes, (_grouped(text) for text in texts), strict=True)))
+        place = flat(source.axes, places, lambda axis: point[axis])
+        assert isinstance(source, Source)  # noqa: S101 - there are no others
+        name = f"{self._layer}_{source.name}" if source.is_constant else f"x_{source.name[1:] or 0}"
+        return f"{name}[{place}]"
+
+    def _fold(self, stage: Stage, point: Point) -> str:
+        """Add a loop; stages that do not depend on its axes are computed before it."""
+        assert stage.accumulator is not None  # noqa: S101 - by the caller
+        start = self.expression(stage.start, point)
+        for _, source, places in loads(stage.root):
+            axes = {axis for at in places for axis, _ in at.steps}
+            if isinstance(source, Stage) and not axes & set(stage.over):
+                self._load(source, places, point)
+        number = next(self._numbers)
+        total, names = f"total_{number}", {axis: f"{axis.name}_{number}" for axis in stage.over}
+        inner: list[str] = []
+        scope = _Scope(self._layer, inner, self._known, self._numbers)
+        here = {**point, **names}
+        step = scope.expression(stage.root, here, stage.accumulator, total)
+        heads = [f"for (unsigned {names[axis]} = 0; {names[axis]} < {axis.size}; ++{names[axis]})"
+                 for axis in stage.over]  # fmt: skip
+        self._lines += [f"float {total} = {start};", *heads, "{", *(f"    {line}" for line in inner)]
+        self._lines += [f"    {total} = {step};", "}"]
+        return total
+
+
+def _grouped(text: str) -> str:
+    return f"({text})" if " " in text else text

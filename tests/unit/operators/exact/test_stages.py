@@ -1,0 +1,188 @@
+"""Stages of the exact language: values, folds and places against an interpreter of single numbers, errors, refusals."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.arrays import Array
+from harness.operators.exact.errors import stage_errors
+from harness.operators.exact.evaluation import NUMPY
+from harness.operators.exact.expression import (
+    COMPARISONS,
+    DefinitionError,
+    Expression,
+    expanded,
+    larger,
+    ordered,
+    square_root,
+)
+from harness.operators.exact.functions import exponential, logarithm
+from harness.operators.exact.stage_values import Program
+from harness.operators.exact.stages import Axis, Source, Stage, array, fold, formula, program, replaced, with_axis
+
+O, K, I = Axis("o", 3), Axis("k", 4), Axis("i", 2)  # noqa: E741 - the names of the axes
+X = Source("x", (O, K, I))
+SCALE = Source("scale", (K,), is_constant=True)
+CONSTANTS = {"scale": np.float32([0.5, -2, 1 / 3, 7])}
+
+
+def softmax() -> Stage:
+    m = fold("m", (O, I), (K,), -np.inf, lambda m: larger(X[O, K, I], m))
+    e = array("e", (O, K, I), exponential(X[O, K, I] - m[O, I]))
+    s = fold("s", (O, I), (K,), 0, lambda s: s + e[O, K, I])
+    return array("y", (O, K, I), e[O, K, I] / s[O, I])
+
+
+def scaled_sum() -> Stage:
+    """It starts with a value, multiplies by a constant, and has two axes in the order k, o."""
+    return fold("s", (I,), (K, O), X[0, 1, I], lambda s: s + X[O, K, I] * SCALE[K])
+
+
+def products() -> Stage:
+    return fold("p", (O,), (K, I), 1, lambda p: p * X[O, K, I] + 0.25)
+
+
+def windows() -> Stage:
+    """Places are sums of axes times steps, and constants."""
+    at, part = Axis("at", 2), Axis("part", 2)
+    return fold("w", (O, at), (part,), 0.5, lambda w: w + square_root(abs(X[O, at * 2 + part, 1])) - X[2, 3, 0])
+
+
+def logarithm_of_sum() -> Stage:
+    s = fold("s", (), (O, K, I), 0, lambda s: s + abs(X[O, K, I]))
+    return array("y", (O,), logarithm(s[()] + 1) + X[O, 0, 0])
+
+
+STAGES = {f.__name__: f for f in (softmax, scaled_sum, products, windows, logarithm_of_sum)}
+
+
+class Interpreter:
+    """The value of an array at a point, by single numbers."""
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+
+    def at(self, stage: Stage, point: Mapping[Axis, int]) -> Any:
+        if stage.accumulator is None:
+            return self._value(stage.root, point, {})
+        total = self._value(stage.start, point, {})
+        for numbers in itertools.product(*(range(axis.size) for axis in stage.over)):
+            step = {**point, **dict(zip(stage.over, numbers, strict=True))}
+            total = self._value(stage.root, step, {stage.accumulator.name: total})
+        return total
+
+    def _value(self, root: Expression, point: Mapping[Axis, int], arguments: Mapping[str, Any]) -> Any:
+        values: dict[int, Any] = {}
+        nodes = ordered(expanded(root))
+        for node in nodes:
+            operands = [values[id(operand)] for operand in node.operands]
+            if node.load is not None:
+                values[id(node)] = self._load(*node.load, point)
+            elif node.operation == "argument":
+                values[id(node)] = arguments[node.name]
+            elif node.value is not None:
+                values[id(node)] = node.value
+            elif node.operation == "select":
+                values[id(node)] = operands[1] if operands[0] else operands[2]
+            else:
+                value = NUMPY[node.operation](*operands)
+                values[id(node)] = value if node.operation in COMPARISONS else node.dtype.type(value)
+        return values[id(nodes[-1])]
+
+    def _load(self, source: Any, places: Any, point: Mapping[Axis, int]) -> Any:
+        at = tuple(place.constant + sum(step * point[axis] for axis, step in place.steps) for place in places)
+        if isinstance(source, Stage):
+            return self.at(source, dict(zip(source.axes, at, strict=True)))
+        values = CONSTANTS[source.name] if source.is_constant else self._x
+        return values.reshape(source.shape)[at]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_values_are_those_of_single_numbers_in_the_order_of_the_steps(name: str) -> None:
+    result = STAGES[name]()
+    vectors = np.random.default_rng(0).normal(size=(5, X.size)).astype(np.float32)
+    values = Program(program(result), CONSTANTS)(vectors)
+    points = list(itertools.product(*(range(size) for size in result.shape)))
+    with np.errstate(all="ignore"):
+        expected = [
+            [Interpreter(x).at(result, dict(zip(result.axes, point, strict=True))) for point in points] for x in vectors
+        ]
+    assert values.tobytes() == np.float32(expected).tobytes()
+
+
+@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("error", [0.0, 1e-3])
+def test_results_in_double_precision_are_within_the_errors(name: str, error: float) -> None:
+    stages = program(STAGES[name]())
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(200, X.size)).astype(np.float32)
+    other = vectors + rng.uniform(-error, error, vectors.shape)
+    prepared = Program(stages, CONSTANTS)
+    values = prepared.values([vectors])
+    errors = {id(X): np.full((200, *X.shape), error), id(SCALE): np.zeros((1, 4))}
+    for stage in stages:
+        errors[id(stage)] = stage_errors(stage, values, errors, 200)
+    right = real_values(stages, other)
+    distance = np.abs(right - values[id(stages[-1])].reshape(200, -1))
+    bound = errors[id(stages[-1])].reshape(200, -1)
+    assert (distance <= bound).all()
+    assert np.median(bound) < (1e-4 if error == 0 else 2)
+
+
+def real_values(stages: tuple[Stage, ...], x: Array) -> Array:
+    """The results of real numbers, by the formulas of numpy."""
+    x = x.reshape(-1, *X.shape)
+    scale = CONSTANTS["scale"].astype(np.float64)[:, None]
+    if len(stages) == 4:
+        e = np.exp(x - x.max(axis=2, keepdims=True))
+        y = e / e.sum(axis=2, keepdims=True)
+    elif stages[-1].name == "s":
+        y = x[:, 0, 1] + (x * scale).sum(axis=(1, 2))
+    elif stages[-1].name == "p":
+        y = np.ones(x.shape[:2])
+        for k, i in itertools.product(range(4), range(2)):
+            y = y * x[:, :, k, i] + 0.25
+    elif stages[-1].name == "w":
+        terms = np.sqrt(np.abs(x[:, :, :, 1])) - x[:, 2, 3, 0][:, None, None]
+        y = 0.5 + terms.reshape(-1, 3, 2, 2).sum(axis=3)
+    else:
+        y = np.log(np.abs(x).sum(axis=(1, 2, 3)) + 1)[:, None] + x[:, :, 0, 0]
+    return np.asarray(y.reshape(len(x), -1))
+
+
+def test_the_error_bound_of_a_quotient_by_what_can_be_zero_is_infinite() -> None:
+    [stage] = program(array("y", (O, K, I), 1 / X[O, K, I]))
+    x = np.full((1, *X.shape), np.float32(0.5))
+    for error, is_finite in ((0.49, True), (0.5, False)):
+        errors = {id(X): np.full(x.shape, error)}
+        assert np.isfinite(stage_errors(stage, {id(X): x}, errors, 1)).all() == is_finite
+
+
+def test_the_text_names_each_stage_its_axes_and_the_order_of_its_steps() -> None:
+    assert formula(program(softmax())) == [
+        "m[o, i] = -inf, then select(x[o, k, i] > m, x[o, k, i], m) for k from 0 on",
+        "e[o, k, i] = exponential(x[o, k, i] - m[o, i])",
+        "s[o, i] = 0.0, then s + e[o, k, i] for k from 0 on",
+        "y[o, k, i] = e[o, k, i] / s[o, i]",
+    ]
+
+
+def test_a_stage_is_replaced_for_all_that_read_it() -> None:
+    stages = program(softmax())
+    others = replaced(stages, stages[2], with_axis(stages[2], K, Axis("k", 3)))
+    x = np.random.default_rng(2).normal(size=(4, X.size)).astype(np.float32)
+    e = np.exp(x.reshape(-1, *X.shape) - x.reshape(-1, *X.shape).max(axis=2, keepdims=True))
+    expected = e / e[:, :, :3].sum(axis=2, keepdims=True)
+    np.testing.assert_allclose(Program(others, {})(x).reshape(expected.shape), expected, rtol=1e-5)
+    assert others[:2] == stages[:2]
+
+
+@pytest.mark.parametrize("places", [(O, K), (O, K + 1, I), (O, K * 2, I), (O, K, 2), (-1, K, I)])
+def test_a_place_outside_is_refused(places: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"a value of x \(3, 4, 2\) .* is outside"):
+        X[places]
