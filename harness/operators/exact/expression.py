@@ -37,7 +37,8 @@ class Function:
     """A named function of one float32, which a definition calls; its own definition is `root`, of `argument`.
 
     `real` is the real function that it approximates, float64 to float64, and `ulp` the largest distance from it in
-    units in the last place of the result.  It `rises` or `falls` but for that distance.
+    units in the last place of the result.  It rises, or `falls`, but for that distance; without an exception, -0 below
+    0, if it `is_monotone`.  No result is outside of `limits`.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Function:
     real: Callable[[Any], Any]
     ulp: float
     falls: bool = False
+    is_monotone: bool = False
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     def __call__(self, x: Expression) -> Expression:
         """Return the value of the function."""
@@ -213,12 +216,17 @@ def round_half_even(x: Expression) -> Expression:
     return unary("round_half_even", x)
 
 
-def function(real: Callable[[Any], Any], ulp: float, *, falls: bool = False) -> Callable[[Definition], Function]:
-    """Return the decorator of a definition of one float32 that others call; see `Function`."""
+def nearest(real: Callable[[Any], Any], x: Expression) -> Expression:
+    """Return the float32 nearest to a real function, float64 to float64: for faults, as no code has it."""
+    return node("nearest", [x], FLOAT32, Function("nearest", x, x, real, 0.5))
+
+
+def function(real: Callable[[Any], Any], ulp: float, **facts: Any) -> Callable[[Definition], Function]:
+    """Return the decorator of a definition of one float32 that others call; see `Function` for the facts."""
 
     def decorated(definition: Definition) -> Function:
         x = argument("x")
-        return Function(definition.__name__, x, definition(x), real, ulp, falls)
+        return Function(definition.__name__, x, definition(x), real, ulp, **facts)
 
     return decorated
 

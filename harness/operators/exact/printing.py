@@ -38,11 +38,16 @@ def inline(root: Expression, names: Mapping[int, str] | None = None) -> str:
     return _text(root, names or {})[0]
 
 
-def statements(root: Expression, result: str = "y") -> Iterator[tuple[str, str]]:
-    """Yield names and expressions: what has a name or is used several times gets a statement, then the result."""
-    names: dict[int, str] = {}
-    for node in _separate(root):
-        name = node.name or f"t{len(names)}"
+def statements(
+    root: Expression, result: str = "y", arguments: Mapping[int, str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield names and expressions: what has a name or is used several times gets a statement, then the result.
+
+    `arguments` are names of arguments, by identity.
+    """
+    names: dict[int, str] = dict(arguments or {})
+    for number, node in enumerate(_separate(root)):
+        name = node.name or f"t{number}"
         yield name, inline(node, names)
         names[id(node)] = name
     yield result, inline(root, names)
