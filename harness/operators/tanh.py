@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.operators.exact.expression import Expression, select
-from harness.operators.exact.functions import exponential, hyperbolic_tangent, logistic, within
+from harness.operators.exact.expression import Expression, bits, from_bits
+from harness.operators.exact.functions import SIGN, exponential, hyperbolic_tangent, logistic, within
 from harness.operators.fault_models import Real
 from harness.operators.pointwise import Approximated
 
 
 def _without_polynomial(x: Expression) -> Expression:
     large = 1 - 2 / (exponential(abs(x + x)) + 1)
-    return select(x < 0, -large, large)
+    return from_bits(bits(large) | (bits(x) & SIGN))
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,17 +124,17 @@ def _is_limit(place: Expression) -> bool:
 
 
 def _unlimited(place: Expression) -> Expression | None:
-    """Return the value that is limited if no value of any arguments is beyond the limit."""
+    """Return the value that is limited if no value of any arguments is beyond the limit, and if a NaN stays."""
     condition, *choices = place.operands
     places = [number for number, choice in enumerate(choices) if choice.value is None]
     if len(places) != 1:
         return None
-    [at], value, number = places, choices[places[0]], choices[1 - places[0]].value
+    value, number = choices[places[0]], choices[1 - places[0]].value
     every = Interval.between(*(np.full(1, end, np.float32) for end in (-np.inf, np.inf)))
     bounds = interval(value, {x.name: every for x in ordered(value) if x.operation == "argument"})
     keeps_larger = (condition.operation == "greater") == (_key(choices[0]) == _key(condition.operands[0]))
     is_kept = bounds.low[0] > number if keeps_larger else bounds.high[0] < number
-    return value if is_kept and (at == 1 or not bounds.nan[0]) else None
+    return value if is_kept and places == [1] else None  # the second choice is that of NaN
 
 
 def _key(x: Expression) -> int | bytes:
