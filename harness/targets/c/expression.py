@@ -155,7 +155,7 @@ def _comparison(place: Expression, operands: list[Expression]) -> Expression:
     return node("between", [operands[0], number_of(end + 1, UINT32), number_of(infinity - end, UINT32)], BOOL)
 
 
-def function(name: str, root: Expression, arguments: Mapping[str, str], prefix: str = "static inline") -> str:
+def function(name: str, root: Expression, arguments: Mapping[str, str]) -> str:
     """Return the C function of a definition; its parameters are `arguments`, names and C types, and `limits`."""
     variables = limits(root)
     lines, result = statements(root, {argument: argument for argument in arguments}, variables)
@@ -163,4 +163,4 @@ def function(name: str, root: Expression, arguments: Mapping[str, str], prefix: 
     parameters = ", ".join(f"{kind} {argument}" for argument, kind in kinds.items())
     value = TYPES[root.dtype.name] if root.dtype != BOOL else "uint32_t"
     body = "\n".join(f"    {line}" for line in [*lines, f"return {result};"])
-    return f"{prefix} {value} {name}({parameters})\n{{\n{body}\n}}"
+    return f"static inline {value} {name}({parameters})\n{{\n{body}\n}}"
