@@ -1,12 +1,10 @@
-/* The functions of kernels/c/elementary.h and of libm, over arrays; see functions.py. */
+/* The functions of definitions and of libm, over arrays; see functions.py. */
 #include <math.h>
 #include <stddef.h>
 #include <time.h>
 
-#include "exp.h"
-#include "sigmoid.h"
+#include "definitions.h" /* made by functions.py */
 #include "softmax.h"
-#include "tanh.h"
 
 #define EACH(NAME, VALUE)                                                                              \
     static void NAME(size_t width, const float *restrict x, float *restrict y)                         \
@@ -36,8 +34,8 @@ static void libm_softmax(size_t width, const float *restrict x, float *restrict 
 }
 
 typedef void function(size_t width, const float *restrict x, float *restrict y);
-static function *const FUNCTIONS[] = {exp_float32, tanh_float32,  logistic_float32, one_softmax,
-                                      libm_exp,    libm_tanh,     libm_logistic,    libm_softmax};
+static function *const FUNCTIONS[] = {exponential_values, hyperbolic_tangent_values, logistic_values, one_softmax,
+                                      libm_exp,           libm_tanh,                 libm_logistic,   libm_softmax};
 
 /* The time in ns of one of `calls` calls of a function. */
 double time_of(int number, size_t calls, size_t width, const float *x, float *y)

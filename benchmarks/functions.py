@@ -27,7 +27,9 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.operators.exact.functions import exponential, hyperbolic_tangent, logistic
 from harness.targets.toolchain import EXACTNESS_FLAGS
+from tests.support.functions import definition
 
 FOLDER = Path(__file__).resolve().parent
 OPERATORS = ("Exp", "Tanh", "Sigmoid", "Softmax")
@@ -38,8 +40,11 @@ ROUNDS, CALLS = 200, 20
 
 def library(folder: Path) -> ctypes.CDLL:
     """Return the compiled functions."""
-    path = folder / "functions.so"
-    command = ["gcc", *FLAGS, "-shared", "-fPIC", f"-I{FOLDER.parent / 'kernels/c'}", str(FOLDER / "functions.c")]
+    path, functions = folder / "functions.so", (exponential, hyperbolic_tangent, logistic)
+    definitions = "\n".join(['#include "elementary.h"', *map(definition, functions)])
+    (folder / "definitions.h").write_text(definitions, encoding="utf-8")
+    includes = [f"-I{FOLDER.parent / 'kernels/c'}", f"-I{folder}"]
+    command = ["gcc", *FLAGS, "-shared", "-fPIC", *includes, str(FOLDER / "functions.c")]
     subprocess.run([*command, "-o", str(path), "-lm"], check=True)
     found = ctypes.CDLL(str(path))
     found.time_of.restype = ctypes.c_double

@@ -129,16 +129,10 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         yield FaultModel(cause, right, as_other_type(np.minimum(np.maximum(misread, low), high)))
 
     def prepare(self) -> Evaluate:
-        """Return the function that compares floats as integers; both zeros are equal there."""
+        """Return the comparisons; a number that equals a bound stays, and so does NaN."""
         if self.of_codes:
             return lambda x: np.clip(x, self.low, self.high)
-        low, high = ordered(np.array([self.low, self.high], np.float32))
-
-        def clip(x: Array) -> Array:
-            keys = ordered(x)
-            return np.where(keys < low, self.low, np.where(keys > high, self.high, x))
-
-        return clip
+        return lambda x: np.where(x < self.low, self.low, np.where(x > self.high, self.high, x))
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return the bounds and the adjacent numbers; nothing is rounded."""

@@ -1,4 +1,4 @@
-"""Base class of operators with a function of one float32 value: Exp, Tanh, Sigmoid, Elu, HardSigmoid and HardSwish.
+"""Base class of operators with a function of one float32 value.
 
 y[n] = f(x[n]), by float32 operations in a stated order, each rounded half to even
 """
@@ -14,11 +14,10 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, Real, Single, through_float16
-from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -96,13 +95,13 @@ class Function(Layer):
         """Return the function, whose float32 operations are numpy's."""
         return self.function
 
-    def constants(self) -> Constants:
+    def constants(self) -> Mapping[str, np.float32]:
         """Return the attributes."""
         return {name: getattr(self, name) for name in self.defaults}
 
     def summary(self) -> tuple[str, ...]:
         """Return the attributes."""
-        return tuple(f"{name} {text.floats(np.float32(number))}" for name, number in self.constants().items())
+        return tuple(f"{name} {text.floats(number)}" for name, number in self.constants().items())
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return 0 and the places at which the formula changes, with their neighbours; nothing is quantised."""
@@ -174,40 +173,6 @@ class Function(Layer):
             small = np.where(np.abs(x) < np.float32(LEAST_NORMAL), x * np.float32(0), x)
             yield FaultModel("a subnormal input is read as zero", "it is kept", self.function(small))
             yield FaultModel("the result is rounded to float16", "to float32", through_float16(y))
-
-
-@dataclass(frozen=True, eq=False)
-class Approximation(Function):
-    """A function that ONNX fixes as a real number only, so that ONNX Runtime has other roundings.
-
-    It may differ by `largest_ulp` times the ulp of the specified value, plus `largest_difference`: distances that were
-    measured for all inputs (docs/float-operators.md), with a margin.
-    """
-
-    largest_ulp: ClassVar[float] = 0
-    largest_difference: ClassVar[float] = 0
-
-    curvature: ClassVar[float] = np.inf
-    """The largest magnitude of the second derivative, if `slope` is known."""
-
-    def slope(self, y: Real) -> Real:
-        """Return the derivative where the function has the value y."""
-        return np.full(y.shape, np.nan)
-
-    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
-        """Return the tangent, and the distance of the function from it: at most half of its curvature times e^2.
-
-        Both results have errors within the tolerance, and the slope, by the rounded output, one of less than 1e-6.
-        """
-        if not np.isfinite(self.curvature):
-            return None
-        slope, [error], (_, allowed) = self.slope(at.output.astype(np.float64)), at.errors, self.between_ends(at)
-        return slope * rows[0], slope * rest[0] + (self.curvature / 2 * error + 1e-6) * error + 2 * allowed
-
-    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
-        """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
-        allowed: Array = self.largest_ulp * ulp_of(output) + self.largest_difference
-        return allowed
 
 
 def ulp_of(y: Single) -> Real:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,17 +16,26 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.exact import mutations, printing
-from harness.operators.exact.evaluation import Evaluation
-from harness.operators.exact.expression import COMPARISONS, Expression, argument, calls, expanded, ordered
+from harness.operators.exact.evaluation import Evaluation, is_integral
+from harness.operators.exact.expression import (
+    ARITHMETIC,
+    COMPARISONS,
+    Expression,
+    argument,
+    calls,
+    expanded,
+    ordered,
+)
 from harness.operators.exact.fragments import FUNCTIONS
 from harness.operators.exact.ranges import Interval, interval
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, Real, Single, toward_zero
 from harness.operators.float_errors import Perturbed
-from harness.operators.function import Function, Range, ulp_of
+from harness.operators.function import ORDER, Function, Range, ulp_of
 from harness.operators.node import Node
 from harness.operators.tensor import LARGEST, Tensor
 from harness.operators.text import Fragment
 
+ROUNDED = (*ARITHMETIC, "square_root", "call")
 FRAGMENT_ORDER = 120
 """Behind those of the functions that definitions call."""
 
@@ -48,6 +58,8 @@ class Pointwise(Function):
     largest_difference: ClassVar[float] = 0
     factors: ClassVar[tuple[str, ...]] = ()
     """The attributes with whose magnitudes `largest_difference` grows; it is measured for 1."""
+    alternatives: ClassVar[Mapping[str, Callable[..., Expression]]] = {}
+    """Other definitions with the arguments of `value`, by the fault in words: what no mutant of `value` is."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -56,14 +68,21 @@ class Pointwise(Function):
         x = argument("x")
         cls.definition = cls.value(x, **{name: argument(name) for name in cls.defaults})
         cls.places = cls.places or tuple(sorted(set(_places(cls.definition))))
-        text = f"y[n] = {printing.inline(cls.definition, {id(x): 'x[n]'})}"
+        *before, last = (
+            f"{name} = {text}" for name, text in printing.statements(cls.definition, "y[n]", {id(x): "x[n]"})
+        )
         standard = "".join(f"; {name} is {value:g} if not given" for name, value in cls.defaults.items())
-        cls.formula = f"{text:62} in float32{standard}"
+        cls.formula = "\n".join([*before, f"{last:62} in float32{standard}"])
         cls.fragments = (cls._fragment(),)
 
     @classmethod
+    def short_name(cls) -> str:
+        """Return the name of the operator in texts: hard_swish."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
     def _fragment(cls) -> Fragment:
-        name = f"{cls.__name__.lower()}_float32"
+        name = f"{cls.short_name()}_float32"
         comment = f"ONNX {cls.__name__}: IEEE float32 operations in this order."
         attributes = dict.fromkeys(cls.defaults, "scalar")
         names = [function.name for function in calls(cls.definition)]
@@ -92,7 +111,10 @@ class Pointwise(Function):
     @classmethod
     def _interval(cls, low: Array, high: Array, numbers: Mapping[str, Any]) -> Interval:
         attributes = {name: np.full(low.shape, number, np.float32) for name, number in numbers.items()}
-        arguments = {name: Interval.between(number, number) for name, number in attributes.items()}
+        arguments = {
+            name: Interval.between(number, number, minus_zero=(number == 0) & np.signbit(number))
+            for name, number in attributes.items()
+        }
         return interval(cls.definition, {"x": Interval.between(low, high)} | arguments)
 
     def function(self, x: Single) -> Single:
@@ -113,15 +135,44 @@ class Pointwise(Function):
         output = at.output.astype(np.float64)
         with np.errstate(invalid="ignore"):
             distance = np.maximum(bounds.high - output, output - bounds.low)
-        allowed = [self.tolerance([low], end) for end in (bounds.low, bounds.high)]
-        distance = distance + sum(tolerance for tolerance in allowed if tolerance is not None)
-        return np.where(bounds.nan | np.isnan(distance), np.inf, distance)
+        # A tolerance grows with |y|, and is that of inputs below the place from which it is 0.
+        allowed = (self.tolerance([low], end) for end in (bounds.low, bounds.high))
+        distance = distance + np.maximum.reduce([np.zeros(low.shape), *(one for one in allowed if one is not None)])
+        return np.where(bounds.nan | np.isnan(distance) | np.isinf(at.errors[0]), np.inf, distance)
 
     def wrong_functions(self, x: Single) -> Iterator[FaultModel]:
-        """Yield the mutants of the definition."""
-        right = printing.inline(self.definition)
-        for cause, wrong in mutations.mutants(self.definition):
+        """Yield alternatives and mutants of the definition, wrong attributes, and other roundings."""
+        right = "; ".join(f"{name} = {text}" for name, text in printing.statements(self.definition))
+        for cause, wrong in _faults(type(self)):
             yield FaultModel(cause, right, self._evaluated(wrong, x))
+        for cause, numbers in self._wrong_attributes():
+            yield FaultModel(cause, right, _evaluation(self.definition)({"x": x, **numbers}))
+        yield from self._wrong_roundings(x)
+
+    def _wrong_attributes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        numbers: dict[str, Any] = dict(self.constants())
+        if not numbers:
+            return
+        swapped = {name: number.byteswap() for name, number in numbers.items()}
+        yield f"the bytes of {' and '.join(numbers)} are in the other order", swapped
+        defaults = {name: np.float32(number) for name, number in self.defaults.items()}
+        for name in (name for name, number in numbers.items() if number != defaults[name]):
+            yield f"{name} is the default", numbers | {name: defaults[name]}
+        if len(numbers) > 1:
+            opposite = dict(zip(numbers, reversed(numbers.values()), strict=True))
+            yield f"{' and '.join(numbers)} are exchanged", opposite
+
+    def _wrong_roundings(self, x: Single) -> Iterator[FaultModel]:
+        """Yield the result of double precision, rounded once, and truncated."""
+        steps = [node for node in ordered(self.definition) if node.operation in ROUNDED]
+        if not steps or is_integral(self.definition):
+            return
+        real = _real_evaluation(self.definition)({"x": x.astype(np.float64), **self.constants()})
+        with np.errstate(all="ignore"):
+            if len(steps) > 1:
+                once = real.astype(np.float32)
+                yield FaultModel("it is computed in double precision, and rounded once", ORDER, once)
+            yield FaultModel("the result is truncated toward zero", "it is rounded half to even", toward_zero(real))
 
     def _evaluated(self, definition: Expression, x: Single) -> Single:
         arguments: dict[str, Any] = {"x": x, **self.constants()}
@@ -132,17 +183,57 @@ class Pointwise(Function):
 class Approximated(Pointwise):
     """A function that ONNX fixes as a real number only, so that ONNX Runtime has other roundings."""
 
-    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as of the base
+    same_from: ClassVar[float] = math.inf
+    """The input from which ONNX Runtime has the same bits."""
+    curvature: ClassVar[float] = math.inf
+    """The largest magnitude of the second derivative, if `slope` is known."""
+
+    def slope(self, y: Real) -> Real:
+        """Return the derivative where the function has the value y."""
+        return np.full(y.shape, np.nan)
+
+    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
+        """Return the tangent, and the distance of the function from it: at most half of its curvature times e^2.
+
+        Both results have errors within the tolerance, and the slope, by the rounded output, one of less than 1e-6.
+        """
+        if not np.isfinite(self.curvature):
+            return None
+        slope, [error], (_, allowed) = self.slope(at.output.astype(np.float64)), at.errors, self.between_ends(at)
+        return slope * rows[0], slope * rest[0] + (self.curvature / 2 * error + 1e-6) * error + 2 * allowed
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
         """Return the largest difference of ONNX Runtime, float64 (vectors, size)."""
         difference = self.largest_difference * math.prod(abs(float(getattr(self, name))) for name in self.factors)
-        allowed: Array = self.largest_ulp * ulp_of(output) + difference
-        return allowed
+        return np.where(inputs[0] >= self.same_from, 0, self.largest_ulp * ulp_of(output) + difference)
 
 
-@functools.lru_cache(maxsize=64)
+def refuse_zero_times_infinity(node: Node, source: Tensor, alpha: np.float32) -> None:
+    """Refuse a factor `alpha` of 0 for an input that can be infinite."""
+    if alpha == 0 and np.isinf(source.bound):
+        raise node.refusal(
+            f"its result can be NaN: {source.name!r} can be infinite and alpha is 0",
+            "another alpha, or Clip its input",
+        )
+
+
+@functools.cache
+def _faults(kind: type[Pointwise]) -> tuple[tuple[str, Expression], ...]:
+    """Return the alternatives and the mutants of an operator, once."""
+    x, attributes = argument("x"), {name: argument(name) for name in kind.defaults}
+    alternatives = ((cause, other(x, **attributes)) for cause, other in kind.alternatives.items())
+    return (*alternatives, *mutations.mutants(kind.definition))
+
+
+@functools.lru_cache(maxsize=4096)
 def _evaluation(definition: Expression) -> Evaluation:
     """Return the prepared definition: a layer is evaluated for each chunk of vectors."""
     return Evaluation(definition)
+
+
+@functools.cache
+def _real_evaluation(definition: Expression) -> Evaluation:
+    return Evaluation(definition, is_real=True)
 
 
 def _places(root: Expression) -> Iterator[float]:

@@ -17,7 +17,7 @@ from harness.operators import softfloat, text
 from harness.operators.base import Constants
 from harness.operators.exact import bits_of, ordered
 from harness.operators.fault_models import FaultModel, Single
-from harness.operators.leaky_relu import DEFAULT_ALPHA
+from harness.operators.leaky_relu import LeakyRelu
 from harness.operators.lookup import Lookup, fragment
 from harness.operators.node import Node
 
@@ -54,7 +54,7 @@ y = round_half_even(v) + y_zero_point                          clamped to uint8 
     def read(cls, node: Node) -> Self:
         """Read a node of codes of any shape."""
         read = cls.read_fields(node)
-        alpha = np.float32(node.attributes({"alpha": DEFAULT_ALPHA})["alpha"])
+        alpha = np.float32(node.attributes({"alpha": LeakyRelu.defaults["alpha"]})["alpha"])
         if not np.isfinite(alpha):
             raise node.refusal(f"alpha is {alpha}", "a finite number")
         return cls(**read, alpha=alpha)
@@ -79,7 +79,11 @@ y = round_half_even(v) + y_zero_point                          clamped to uint8 
         yield "negative numbers become 0", SELECTED, np.where(below, np.float32(0), values)
         yield "positive numbers are multiplied instead", SELECTED, np.where(below, values, product)
         yield "all numbers are multiplied", SELECTED, product
-        yield "alpha is the default", SELECTED, np.where(below, values * np.float32(DEFAULT_ALPHA), values)
+        yield (
+            "alpha is the default",
+            SELECTED,
+            np.where(below, values * np.float32(LeakyRelu.defaults["alpha"]), values),
+        )
 
     def wrong_tables(self) -> Iterator[FaultModel]:
         """Yield those of the base class, and a product with the ratio of the scales."""

@@ -83,14 +83,10 @@ class Relu(Comparison):
         yield FaultModel("negative numbers become -0", right, np.where(ordered(x) < 0, np.float32(-0.0), x))
 
     def prepare(self) -> Evaluate:
-        """Return the function that compares floats as integers; both zeros are 0 there."""
+        """Return the comparison; -0 and NaN stay."""
         if self.of_codes:
             return lambda x: np.maximum(x, 0)
-
-        def rectify(x: Array) -> Array:
-            return np.where(ordered(x) < 0, np.float32(0), x)
-
-        return rectify
+        return lambda x: np.where(x < 0, np.float32(0), x)
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return 0 and the adjacent numbers; nothing is rounded."""

@@ -1,6 +1,6 @@
 """Softmax (ONNX), float32, along one axis; before opset 13 along this axis and all after it, as one.
 
-m = max(x);  e[n] = exp(x[n] - m), by the operations of elementary.py;  s = ((e[0] + e[1]) + e[2]) + ...
+m = max(x);  e[n] = exp(x[n] - m), by the definition of exponential;  s = ((e[0] + e[1]) + e[2]) + ...
 y[n] = e[n] / s                            each operation is rounded to float32, half to even
 """
 
@@ -14,9 +14,11 @@ from typing import Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import elementary
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
+from harness.operators.exact.evaluation import numpy_function
+from harness.operators.exact.fragments import EXPONENTIAL
+from harness.operators.exact.functions import exponential
 from harness.operators.exp import Exp
 from harness.operators.fault_models import FaultModel, Single, through_float16
 from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed, gamma
@@ -40,6 +42,7 @@ from harness.operators.text import Fragment
 
 SINGLE_AXIS_OPSET = 13
 ORDER = "exponentials of x - max(x), summed in the order of the columns, then a quotient"
+EXP = numpy_function(exponential)
 FLUSHED = 2.0**-125
 """Largest difference of ONNX Runtime where exponentials or results are subnormal."""
 FRAGMENT = Fragment(
@@ -58,7 +61,7 @@ fragment softmax_float32(
     y = reshape(e / sum_reduce(e, axes = [2]), shape = [0, -1]);
 }
 """,
-    (elementary.EXPONENTIAL,),
+    (EXPONENTIAL,),
 )
 OF_AXIS = Fragment(
     "softmax_axis_float32",
@@ -92,7 +95,7 @@ class Softmax(Layer):
     operations_of_value = 5
     fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1
     formula = """\
-e[n] = exp(x[n] - max(x))                                      in float32, by the operations of kernels/c/elementary.h
+e[n] = exp(x[n] - max(x))                                      in float32, by the definition of exponential
 y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along one axis"""
     roles = ("x",)
     fragments = (FRAGMENT, OF_AXIS)
@@ -136,7 +139,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         """Return the function, whose float32 operations are numpy's."""
         return self._computed
 
-    def _computed(self, x: Single, exp: Callable[[Single], Single] = elementary.exp) -> Single:
+    def _computed(self, x: Single, exp: Callable[[Single], Single] = EXP) -> Single:
         e = self._exponentials(x, exp)
         with np.errstate(under="ignore", invalid="ignore"):
             return self._flat(e / ordered_sum(e))
@@ -225,7 +228,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
 
     def ordered_sum(self, *inputs: Array) -> OrderedSum:
         """Return the sums of exponentials."""
-        e = self._exponentials(inputs[0], elementary.exp)
+        e = self._exponentials(inputs[0], EXP)
         return OrderedSum(np.moveaxis(e, 2, 0), lambda sums: self._flat(e / sums[..., None]))
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
@@ -233,9 +236,9 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
         [x] = inputs
         yield from self.sum_faults(x)
         with np.errstate(all="ignore"):
-            e = self._exponentials(x, elementary.exp)
+            e = self._exponentials(x, EXP)
             s = ordered_sum(e)
-            unshifted = elementary.exp(x).reshape(e.shape)
+            unshifted = EXP(x).reshape(e.shape)
             outputs = {
                 "the last column is left out of the sum": e / ordered_sum(e[..., :-1] if self.length > 1 else e),
                 "multiplication by 1 / sum instead of division": e * (np.float32(1) / s),
@@ -247,7 +250,7 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
             exponentials: dict[str, Callable[[Single], Single]] = {
                 "the exponentials are rounded correctly": lambda d: np.exp(d.astype(np.float64)).astype(np.float32),
                 "the base is 2": lambda d: np.exp2(d.astype(np.float64)).astype(np.float32),
-                CONTRACTED: lambda d: contracted(elementary.exp, d),
+                CONTRACTED: lambda d: contracted(EXP, d),
             }
             for cause, exp in exponentials.items():
                 yield FaultModel(cause, ORDER, self._computed(x, exp))

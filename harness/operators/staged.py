@@ -135,7 +135,7 @@ def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
         condition, one, other = stage.root.operands
         opposite = replace(condition, operands=condition.operands[::-1])
         root = replace(stage.root, operands=(opposite, one, other))
-        yield "the value at the other end is taken", replace(stage, root=root, start=literal(-stage.start.value))
+        yield "the value at the other end is taken", replace(stage, root=root, start=literal(-float(stage.start.value)))
     for cause, root in mutations.mutants(stage.root):
         yield f"in {stage.name}: {cause}", replace(stage, root=root)
 

@@ -15,13 +15,8 @@
 #include "conv_transpose.h"
 #include "dequantize_linear.h"
 #include "div.h"
-#include "elu.h"
-#include "exp.h"
 #include "extremum.h"
 #include "gemm.h"
-#include "hard_sigmoid.h"
-#include "hard_swish.h"
-#include "leaky_relu.h"
 #include "lookup.h"
 #include "lrn.h"
 #include "max_pool.h"
@@ -37,10 +32,8 @@
 #include "quantize_linear.h"
 #include "relu.h"
 #include "resize_linear.h"
-#include "sigmoid.h"
 #include "softmax.h"
 #include "sub.h"
-#include "tanh.h"
 
 /* A network need not have every operator. */
 #define GENERIC static ONE_CODE __attribute__((unused))
@@ -204,41 +197,6 @@ GENERIC void generic_relu_float32(size_t width, const float *x, float *y)
 GENERIC void generic_relu_int8(size_t width, const int8_t *x, int8_t *y)
 {
     relu_int8(width, x, y);
-}
-
-GENERIC void generic_leaky_relu_float32(size_t width, const float *x, float alpha, float *y)
-{
-    leaky_relu_float32(width, x, alpha, y);
-}
-
-GENERIC void generic_tanh_float32(size_t width, const float *x, float *y)
-{
-    tanh_float32(width, x, y);
-}
-
-GENERIC void generic_exp_float32(size_t width, const float *x, float *y)
-{
-    exp_float32(width, x, y);
-}
-
-GENERIC void generic_logistic_float32(size_t width, const float *x, float *y)
-{
-    logistic_float32(width, x, y);
-}
-
-GENERIC void generic_hard_swish_float32(size_t width, const float *x, float *y)
-{
-    hard_swish_float32(width, x, y);
-}
-
-GENERIC void generic_elu_float32(size_t width, const float *x, float alpha, float *y)
-{
-    elu_float32(width, x, alpha, y);
-}
-
-GENERIC void generic_hard_sigmoid_float32(size_t width, const float *x, float alpha, float beta, float *y)
-{
-    hard_sigmoid_float32(width, x, alpha, beta, y);
 }
 
 GENERIC void generic_softmax_axis_float32(size_t outer, size_t width, size_t inner, const float *x, float *y)

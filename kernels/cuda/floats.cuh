@@ -48,27 +48,10 @@ template <typename T> __device__ inline T clip(T x, T low, T high)
     return v > high ? high : v;
 }
 
-/* LeakyRelu and PRelu */
+/* PRelu */
 __device__ inline float leaky_relu(float x, float slope)
 {
     return x < 0.0f ? __fmul_rn(slope, x) : x;
-}
-
-__device__ inline float elu(float x, float alpha)
-{
-    return x < 0.0f ? __fmul_rn(alpha, exp_minus_one_of(x, EXP_MINUS_ONE_BOUND)) : x;
-}
-
-__device__ inline float hard_sigmoid(float x, float alpha, float beta)
-{
-    const float v = __fadd_rn(__fmul_rn(alpha, x), beta);
-    const float w = v > 1.0f ? 1.0f : v;
-    return w < 0.0f ? 0.0f : w;
-}
-
-__device__ inline float hard_swish(float x)
-{
-    return __fmul_rn(x, hard_sigmoid(x, 0x1.555556p-3f, 0.5f));
 }
 
 /* ((x - mean) / deviation) * scale + offset */

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression, Function, ordered
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, LEAVES, Expression, Function, ordered
 from harness.operators.exact.stage_values import view
 from harness.operators.exact.stages import Stage, loads
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, gamma
@@ -89,7 +89,7 @@ def _perturbed(root: Expression, arguments: Mapping[str, Perturbed]) -> Perturbe
     results: dict[int, Any] = {}
     for node in ordered(root):
         operands = [results[id(operand)] for operand in node.operands]
-        if node.operation in {"argument", "load"}:
+        if node.operation in LEAVES:
             results[id(node)] = arguments[node.name]
         elif node.value is not None:
             results[id(node)] = Perturbed(np.asarray(node.value), np.zeros(()))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.exact.expression import UINT32, Expression, expanded, ordered
+from harness.operators.exact.expression import LEAVES, UINT32, Expression, Function, expanded, ordered
 
 BLOCK = 1 << 14
 """Values that are computed together: few enough for the second-level cache."""
@@ -42,15 +42,32 @@ NUMPY: Mapping[str, Callable[..., Any]] = {
 
 
 class Evaluation:
-    """A graph that is prepared for arrays: calls are expanded, and values are forgotten behind their last use."""
+    """A graph that is prepared for arrays: calls are expanded, and values are forgotten behind their last use.
 
-    def __init__(self, root: Expression) -> None:
-        self._root = expanded(root)
-        self._nodes = ordered(self._root)
-        last = {id(operand): place for place, node in enumerate(self._nodes) for operand in node.operands}
-        self._dropped: list[list[int]] = [[] for _ in self._nodes]
-        for identity, place in last.items():
-            self._dropped[place].append(identity)
+    One that `is_real` takes and returns float64: its operations are in double precision, and its calls those of the
+    real functions.  That is another result, for faults.
+    """
+
+    def __init__(self, root: Expression, *, is_real: bool = False) -> None:
+        self._root = root if is_real else expanded(root)
+        self._dtype = np.dtype(np.float64) if is_real else self._root.dtype
+        nodes = ordered(self._root)
+        places = {id(node): place for place, node in enumerate(nodes)}
+        last = {places[id(operand)]: place for place, node in enumerate(nodes) for operand in node.operands}
+        self._constants = [node.value for node in nodes]
+        self._arguments = [(place, node.name) for place, node in enumerate(nodes) if node.operation in LEAVES]
+        self._steps: list[tuple[int, Callable[..., Any], list[int], list[int]]] = []
+        for place, node in enumerate(nodes):
+            operands = [places[id(operand)] for operand in node.operands]
+            forgotten = [operand for operand in dict.fromkeys(operands) if last[operand] == place]
+            if operands:
+                self._steps.append((place, self._operation(node), operands, forgotten))
+
+    def _operation(self, node: Expression) -> Callable[..., Any]:
+        if node.function is None:
+            return NUMPY[node.operation]
+        real = node.function.real  # nearest, or a call of a real function
+        return lambda x: np.asarray(real(x.astype(np.float64)), self._dtype)
 
     def __call__(self, arguments: Mapping[str, Array | np.generic]) -> Array:
         """Return the values for arguments by name; arrays have one shape, which the result has, too."""
@@ -58,7 +75,7 @@ class Evaluation:
         shape = next(iter(arrays.values())).shape
         flat = {name: value.reshape(-1) for name, value in arrays.items()}
         size = next(iter(flat.values())).size
-        result = np.empty(size, self._root.dtype)
+        result = np.empty(size, self._dtype)
         with np.errstate(all="ignore"):
             for start in range(0, size, BLOCK):
                 part = {name: value[start : start + BLOCK] for name, value in flat.items()}
@@ -66,21 +83,20 @@ class Evaluation:
         return result.reshape(shape)
 
     def _values(self, arguments: Mapping[str, Array | np.generic]) -> Any:
-        values: dict[int, Any] = {}
-        for node, dropped in zip(self._nodes, self._dropped, strict=True):
-            if node.operation in {"argument", "load"}:
-                values[id(node)] = arguments[node.name]
-            elif node.value is not None:
-                values[id(node)] = node.value
-            elif node.operation == "nearest" and node.function is not None:
-                real = node.function.real(values[id(node.operands[0])].astype(np.float64))
-                values[id(node)] = np.asarray(real, np.float32)
-            else:
-                operands = [values[id(operand)] for operand in node.operands]
-                values[id(node)] = NUMPY[node.operation](*operands)
-            for identity in dropped:
-                values.pop(identity, None)
-        return values[id(self._root)]
+        values: list[Any] = list(self._constants)
+        for place, name in self._arguments:
+            values[place] = arguments[name]
+        for place, operation, operands, forgotten in self._steps:
+            values[place] = operation(*[values[operand] for operand in operands])
+            for operand in forgotten:
+                values[operand] = None
+        return values[-1]
+
+
+def numpy_function(function: Function) -> Callable[[Array], Array]:
+    """Return a function of definitions as one of float32 arrays of any shape."""
+    evaluation = Evaluation(function.root)
+    return lambda x: evaluation({function.argument.name: x})
 
 
 def is_integral(root: Expression) -> bool:

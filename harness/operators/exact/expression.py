@@ -28,6 +28,8 @@ UNARY = ("negate", "absolute", "square_root", *ROUNDINGS)
 """Operations of a float32; `negate` and `absolute` change the sign bit alone, also of NaN."""
 
 
+LEAVES = ("argument", "load")
+"""Operations without operands whose values are given by name."""
 OTHERS = 4.0
 """The units in the last place within which functions of other libraries are: more than ONNX Runtime's were measured."""
 
@@ -41,8 +43,9 @@ class Function:
     """A named function of one float32, which a definition calls; its own definition is `root`, of `argument`.
 
     `real` is the real function that it approximates, float64 to float64, and `ulp` the largest distance from it in
-    units in the last place of the result.  It rises, or `falls`, but for that distance.  Functions of other libraries
-    are within `others` of the real one.
+    units in the last place of the result.  It rises, or `falls`, but for that distance; without an exception, -0 below
+    0, if it `is_monotone`.  No result is outside of `limits`.  Functions of other libraries are
+    within `others` of the real one.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Function:
     real: Callable[[Any], Any]
     ulp: float
     falls: bool = False
+    is_monotone: bool = False
+    limits: tuple[float, float] = (-np.inf, np.inf)
     others: float = OTHERS
 
     def __call__(self, x: Expression) -> Expression:
@@ -220,12 +225,17 @@ def round_half_even(x: Expression) -> Expression:
     return unary("round_half_even", x)
 
 
-def function(real: Callable[[Any], Any], ulp: float, *, falls: bool = False) -> Callable[[Definition], Function]:
-    """Return the decorator of a definition of one float32 that others call; see `Function`."""
+def nearest(real: Callable[[Any], Any], x: Expression) -> Expression:
+    """Return the float32 nearest to a real function, float64 to float64: for faults, as no code has it."""
+    return node("nearest", [x], FLOAT32, Function("nearest", x, x, real, 0.5))
+
+
+def function(real: Callable[[Any], Any], ulp: float, **facts: Any) -> Callable[[Definition], Function]:
+    """Return the decorator of a definition of one float32 that others call; see `Function` for the facts."""
 
     def decorated(definition: Definition) -> Function:
         x = argument("x")
-        return Function(definition.__name__, x, definition(x), real, ulp, falls)
+        return Function(definition.__name__, x, definition(x), real, ulp, **facts)
 
     return decorated
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.operators import elementary
 from harness.operators.exact import functions
 from harness.operators.exact.expression import Function
 from harness.operators.exact.printing import statements
@@ -60,14 +59,69 @@ fragment nearest_even(x: tensor<scalar>) -> (y: tensor<scalar>)
 """,
     (ROUND_HALF_EVEN,),
 )
-EXPONENTIAL = elementary.EXPONENTIAL
+POWER = Fragment(
+    "exp_power",
+    78,
+    f"""\
+# The n of exp(v) = 2 ^ n * (1 + r + q), for |v| of at most {functions.BOUND}.
+fragment exp_power(v: tensor<scalar>) -> (n: tensor<scalar>)
+{{
+    n = (v * {_float(functions.LOG2E)} + {functions.ROUNDER}) - {functions.ROUNDER};
+}}
+""",
+)
+REDUCED = Fragment(
+    "exp_reduced",
+    79,
+    f"""\
+# The r of exp(v) = 2 ^ n * (1 + r + q).
+fragment exp_reduced(v: tensor<scalar>, n: tensor<scalar>) -> (r: tensor<scalar>)
+{{
+    r = (v - n * {_float(functions.LN2_HIGH)}) - n * {_float(functions.LN2_LOW)};
+}}
+""",
+)
+REST = Fragment(
+    "exp_rest",
+    80,
+    f"""\
+# The q of exp(v) = 2 ^ n * (1 + r + q).
+fragment exp_rest(v: tensor<scalar>, n: tensor<scalar>, r: tensor<scalar>) -> (q: tensor<scalar>)
+{{
+    c = ((v - n * {_float(functions.LN2_HIGH)}) - r) - n * {_float(functions.LN2_LOW)};
+    p = {_horner("r", functions.EXPONENTIAL)};
+    q = c + (r * r) * p;
+}}
+""",
+)
+PARTS = (POWER, REDUCED, REST)
+EXPONENTIAL = Fragment(
+    "exponential",
+    81,
+    f"""\
+# exp(x) by IEEE float32 operations in this order.
+fragment exponential(x: tensor<scalar>) -> (y: tensor<scalar>)
+{{
+    above = select(x < -{functions.BOUND}, -{functions.BOUND}, x);
+    v = select(above > {functions.BOUND}, {functions.BOUND}, above);
+    n = exp_power(v);
+    r = exp_reduced(v, n);
+    q = exp_rest(v, n, r);
+    s = 1.0 + r;
+    d = (1.0 - s) + r;
+    h = floor(n * 0.5);
+    y = ((s + (d + q)) * 2.0 ^ h) * 2.0 ^ (n - h);
+}}
+""",
+    PARTS,
+)
 MINUS_ONE = _fragment(functions.exponential_minus_one, 100, f"""\
     v = select(x < -{functions.MINUS_ONE_BOUND}, -{functions.MINUS_ONE_BOUND}, x);
     n = exp_power(v);
     r = exp_reduced(v, n);
     power = 2.0 ^ n;
     y = (r + exp_rest(v, n, r)) * power + (power - 1.0);
-""", elementary.PARTS)  # fmt: skip
+""", PARTS)  # fmt: skip
 TANGENT = _fragment(functions.hyperbolic_tangent, 101, f"""\
     m = abs(x);
     s = m * m;

@@ -75,13 +75,18 @@ def _parts(v: Expression) -> _Parts:
     return _Parts(r, q, named("biased", bits(t) - (ROUNDER_BITS - 254)))
 
 
+def clamped(x: Expression, low: float, high: float) -> Expression:
+    """Return x between two bounds; NaN stays."""
+    above = select(x < low, low, x)
+    return select(above > high, high, above)
+
+
 def within(x: Expression, bound: float) -> Expression:
     """Return x between -bound and bound; NaN stays."""
-    above = select(x < -bound, -bound, x)
-    return select(above > bound, bound, above)
+    return clamped(x, -bound, bound)
 
 
-@function(np.exp, ulp=0.78)
+@function(np.exp, ulp=0.78, is_monotone=True)
 def exponential(x: Expression) -> Expression:
     """Return exp(x): two factors, as 2^n itself need not be a float32; only the second product can be rounded."""
     v = named("v", within(x, BOUND))
@@ -92,7 +97,7 @@ def exponential(x: Expression) -> Expression:
     return ((s + (d + q)) * from_bits(half << 23)) * from_bits((biased - half) << 23)
 
 
-@function(np.expm1, ulp=0.92)
+@function(np.expm1, ulp=0.92, is_monotone=True)
 def exponential_minus_one(x: Expression) -> Expression:
     """Return exp(x) - 1 for x of at most 0: (r + q) 2^n + (2^n - 1), without cancellation."""
     v = named("v", select(x < -MINUS_ONE_BOUND, -MINUS_ONE_BOUND, x))
@@ -101,7 +106,7 @@ def exponential_minus_one(x: Expression) -> Expression:
     return (r + q) * power + (power - 1)
 
 
-@function(np.tanh, ulp=1.35)
+@function(np.tanh, ulp=1.35, is_monotone=True)
 def hyperbolic_tangent(x: Expression) -> Expression:
     """Return tanh(x), of which the sign is that of x: a polynomial below 0.625, and 1 - 2 / (exp(2x) + 1)."""
     m = named("m", abs(x))
@@ -111,7 +116,7 @@ def hyperbolic_tangent(x: Expression) -> Expression:
     return from_bits(bits(select(m < 0.625, small, large)) | (bits(x) & SIGN))
 
 
-@function(lambda x: 1 / (1 + np.exp(-x)), ulp=1.68)
+@function(lambda x: 1 / (1 + np.exp(-x)), ulp=1.68, limits=(0.0, 1.0))
 def logistic(x: Expression) -> Expression:
     """Return 1 / (1 + exp(-x)) by e = exp(-|x|); the quotient is corrected where 1 + e is rounded."""
     e = named("e", exponential(-abs(x)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -31,19 +31,22 @@ ROUNDING_NAMES = {
 def mutants(root: Expression) -> Iterator[tuple[str, Expression]]:
     """Yield a fault in words and the graph that has it, for each operation and each fault of its kind."""
     counts: dict[str, int] = {}
+    names = {id(place): place.name for place in ordered(root) if place.name}
     for place in ordered(root):
-        for cause, wrong in _wrong(place):
+        for cause, wrong in _wrong(place, names):
             counts[cause] = counts.get(cause, 0) + 1
             number = f", place {counts[cause]}" if counts[cause] > 1 else ""
             yield f"{cause}{number}", substituted(root, {id(place): wrong})
 
 
-def _wrong(place: Expression) -> Iterator[tuple[str, Expression]]:
-    operation, text = place.operation, inline(place)
+def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, Expression]]:
+    operation = place.operation
+    operands = [inline(operand, names) for operand in place.operands]
+    text = inline(place, {identity: name for identity, name in names.items() if identity != id(place)})
     if operation == "argument" and place.dtype == np.float32:
         yield f"the sign of {place.name} is changed", -place
     elif operation in {"add", "subtract", "multiply", "divide"} and place.dtype == np.float32:
-        yield from _wrong_arithmetic(place, text)
+        yield from _wrong_arithmetic(place, text, *operands)
     elif operation in COMPARISONS and operation != "equal":
         strict = operation.removesuffix("_equal")
         inclusive = f"{strict}_equal"
@@ -51,19 +54,20 @@ def _wrong(place: Expression) -> Iterator[tuple[str, Expression]]:
         yield f"the condition {text} {words} equality", node(wrong, place.operands, place.dtype)
     elif operation == "select":
         condition, if_true, if_false = place.operands
-        yield f"the condition {inline(condition)} is taken as true", if_true
-        yield f"the condition {inline(condition)} is taken as false", if_false
+        yield f"the condition {operands[0]} is taken as true", if_true
+        yield f"the condition {operands[0]} is taken as false", if_false
+        exchanged = node("select", [condition, if_false, if_true], place.dtype)
+        yield f"the choices by {operands[0]} are exchanged", exchanged
     elif operation in ROUNDINGS:
-        yield from _wrong_roundings(place)
+        yield from _wrong_roundings(place, operands[0])
     elif operation in {"negate", "absolute"}:
-        yield f"{text} is {inline(place.operands[0])}", place.operands[0]
+        yield f"{text} is {operands[0]}", place.operands[0]
     elif place.function is not None:
         yield f"{text} is the float32 nearest to it", node("nearest", place.operands, place.dtype, place.function)
 
 
-def _wrong_arithmetic(place: Expression, text: str) -> Iterator[tuple[str, Expression]]:
+def _wrong_arithmetic(place: Expression, text: str, one: str, other: str) -> Iterator[tuple[str, Expression]]:
     a, b = place.operands
-    one, other = inline(a), inline(b)
     yield f"{other} is left out of {text}", a
     if place.operation in {"add", "multiply"}:
         yield f"{one} is left out of {text}", b
@@ -79,13 +83,13 @@ def _wrong_arithmetic(place: Expression, text: str) -> Iterator[tuple[str, Expre
         yield f"the terms of {text} are exchanged", b / a
 
 
-def _wrong_roundings(place: Expression) -> Iterator[tuple[str, Expression]]:
+def _wrong_roundings(place: Expression, operand: str) -> Iterator[tuple[str, Expression]]:
     [x] = place.operands
-    right = f"the rounding of {inline(x)} is"
+    right = f"the rounding of {operand} is"
     for operation, words in ROUNDING_NAMES.items():
         if operation != place.operation:
             yield f"{right} {words}", unary(operation, x)
     half = from_bits((bits(x) & 0x80000000) | bits(literal(0.5)))
     yield f"{right} half away from zero", unary("truncate", x + half)
     yield f"{right} half up by floor(x + 0.5)", unary("floor", x + 0.5)
-    yield f"{inline(x)} is not rounded", x
+    yield f"{operand} is not rounded", x

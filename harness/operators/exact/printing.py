@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from harness.operators.exact.expression import ROUNDINGS, Expression, ordered
+from harness.operators.exact.expression import LEAVES, ROUNDINGS, Expression, ordered
 
 INFIX: Mapping[str, tuple[str, int]] = {
     "or": ("|", 1), "xor": ("^", 2), "and": ("&", 3), "equal": ("==", 4),
@@ -38,11 +38,16 @@ def inline(root: Expression, names: Mapping[int, str] | None = None) -> str:
     return _text(root, names or {})[0]
 
 
-def statements(root: Expression, result: str = "y") -> Iterator[tuple[str, str]]:
-    """Yield names and expressions: what has a name or is used several times gets a statement, then the result."""
-    names: dict[int, str] = {}
-    for node in _separate(root):
-        name = node.name or f"t{len(names)}"
+def statements(
+    root: Expression, result: str = "y", arguments: Mapping[int, str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield names and expressions: what has a name or is used several times gets a statement, then the result.
+
+    `arguments` are names of arguments, by identity.
+    """
+    names: dict[int, str] = dict(arguments or {})
+    for number, node in enumerate(_separate(root)):
+        name = node.name or f"t{number}"
         yield name, inline(node, names)
         names[id(node)] = name
     yield result, inline(root, names)
@@ -65,7 +70,7 @@ def _text(node: Expression, names: Mapping[int, str]) -> tuple[str, int]:
     """Return the text and how tightly its last operation binds."""
     if id(node) in names:
         return names[id(node)], ATOM
-    if node.operation in {"argument", "load"}:
+    if node.operation in LEAVES:
         return node.name, ATOM
     if node.value is not None:
         text = number(node.value)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, UNARY, Expression, Function, ordered
+from harness.operators.exact.evaluation import NUMPY, numpy_function
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, LEAVES, UNARY, Expression, Function, ordered
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
-INFINITY = np.float32(np.inf)
+INFINITY, LEAST = np.float32(np.inf), np.float32(2.0**-149)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Interval:
     minus_zero: Bools
 
     @classmethod
-    def between(cls, low: Floats, high: Floats, *, minus_zero: bool = True) -> Interval:
+    def between(cls, low: Floats, high: Floats, *, minus_zero: Bools | bool = True) -> Interval:
         """Return the interval of numbers without NaN."""
         none = np.zeros(np.shape(low), np.bool_)
         return cls(low, high, none, none | minus_zero)
@@ -49,21 +49,30 @@ class _Truth:
     false: Bools
 
 
-def interval(root: Expression, arguments: Mapping[str, Interval]) -> Interval:
-    """Return the bounds of a float32 for those of its arguments, which have arrays of one shape."""
-    values: dict[int, Any] = {}
+def interval(
+    root: Expression, arguments: Mapping[str, Interval], known: Mapping[int, Interval] | None = None
+) -> Interval:
+    """Return the bounds of a float32 for those of its arguments, which have arrays of one shape.
+
+    `known` are bounds of nodes within, by identity.
+    """
+    values: dict[int, Any] = dict(known or {})
     shape = next(iter(arguments.values())).low.shape
     with np.errstate(all="ignore"):
         for node in ordered(root):
+            if id(node) in values:
+                continue
             operands = [values[id(operand)] for operand in node.operands]
-            if node.operation == "argument":
+            if node.operation in LEAVES:
                 values[id(node)] = arguments[node.name]
             elif node.value is not None and node.dtype == FLOAT32:
                 values[id(node)] = _literal(node.value, shape)
             elif node.dtype != FLOAT32 and node.operation not in COMPARISONS:
                 values[id(node)] = _Truth(np.ones(shape, np.bool_), np.ones(shape, np.bool_))
+            elif node.operation == "select":
+                values[id(node)] = _selection(node, values, arguments)
             else:
-                values[id(node)] = _value(node, operands, shape, values)
+                values[id(node)] = _value(node, operands, shape)
     bounds: Interval = values[id(root)]
     return bounds
 
@@ -72,14 +81,12 @@ def _literal(value: np.generic, shape: tuple[int, ...]) -> Interval:
     number = np.full(shape, value, np.float32)
     is_nan = np.isnan(number)
     return Interval(np.where(is_nan, INFINITY, number), np.where(is_nan, -INFINITY, number), is_nan,
-                    (number == 0) & np.signbit(number))  # fmt: skip
+                    _is_minus_zero(number))  # fmt: skip
 
 
-def _value(node: Expression, operands: list[Any], shape: tuple[int, ...], values: Mapping[int, Any]) -> Any:
+def _value(node: Expression, operands: list[Any], shape: tuple[int, ...]) -> Any:
     if node.operation in COMPARISONS:
         return _comparison(node, operands)
-    if node.operation == "select":
-        return _selection(node, operands, values)
     if node.function is not None:
         return _call(node.function, operands[0])
     if node.operation in FLOATS:
@@ -103,10 +110,10 @@ def _comparison(node: Expression, operands: list[Any]) -> _Truth:
     return _Truth(compare(a.low, b.high), ~compare(a.high, b.low) | nan)
 
 
-def _selection(node: Expression, operands: list[Any], values: Mapping[int, Any]) -> Interval:
-    truth, *branches = operands
-    one = _refined(node, branches[0], values, holds=True)
-    other = _refined(node, branches[1], values, holds=False)
+def _selection(node: Expression, values: Mapping[int, Any], arguments: Mapping[str, Interval]) -> Interval:
+    truth = values[id(node.operands[0])]
+    one = _branch(node, values, arguments, holds=True)
+    other = _branch(node, values, arguments, holds=False)
     takes_one, takes_other = truth.true, truth.false
     return Interval(
         np.minimum(np.where(takes_one, one.low, INFINITY), np.where(takes_other, other.low, INFINITY)),
@@ -116,32 +123,52 @@ def _selection(node: Expression, operands: list[Any], values: Mapping[int, Any])
     )
 
 
-def _refined(node: Expression, branch: Interval, values: Mapping[int, Any], *, holds: bool) -> Interval:
-    """Return a branch within what the condition says about it, if the condition compares that very value."""
+def _branch(node: Expression, values: Mapping[int, Any], arguments: Mapping[str, Interval], *, holds: bool) -> Interval:
+    """Return a branch for what its condition says about the values that it compares."""
     condition, chosen = node.operands[0], node.operands[1 if holds else 2]
+    bounds: Interval = values[id(chosen)]
     if condition.operation not in COMPARISONS or condition.operation == "equal":
-        return branch
+        return bounds
+    inner = {id(place) for place in ordered(chosen)}
     left, right = condition.operands
-    if chosen not in (left, right) or left.dtype != FLOAT32:
-        return branch
-    other: Interval = values[id(right if chosen is left else left)]
-    is_upper = (condition.operation.startswith("less") == (chosen is left)) == holds
-    unordered = ~np.asarray(holds) & (branch.nan | other.nan)  # a condition is false, too, where a number is NaN
-    low, high = branch.low, branch.high
+    known = {
+        id(place): _narrowed(values[id(place)], values[id(other)], holds=holds, is_upper=is_upper == holds)
+        for place, other, is_upper in (
+            (left, right, condition.operation.startswith("less")),
+            (right, left, condition.operation.startswith("greater")),
+        )
+        if id(place) in inner and place.value is None and place.dtype == FLOAT32
+    }
+    return interval(chosen, arguments, known) if known else bounds
+
+
+def _narrowed(bounds: Interval, other: Interval, *, holds: bool, is_upper: bool) -> Interval:
+    """Return the bounds of a value that another one limits; it may be empty where the condition cannot be so."""
+    unordered = ~np.asarray(holds) & (bounds.nan | other.nan)  # a condition is false, too, where a number is NaN
+    low, high = bounds.low, bounds.high
     if is_upper:
         high = np.where(unordered, high, np.minimum(high, other.high))
     else:
         low = np.where(unordered, low, np.maximum(low, other.low))
-    nan = branch.nan & ~np.asarray(holds)
-    return Interval(low, high, nan, branch.minus_zero)
+    return Interval(low, high, bounds.nan & ~np.asarray(holds), bounds.minus_zero)
 
 
 def _call(function: Function, x: Interval) -> Interval:
-    evaluate = Evaluation(function.root)
-    ends = [evaluate({function.argument.name: end}) for end in (x.low, x.high)]
+    evaluate = numpy_function(function)
+    ends = [evaluate(end) for end in (x.low, x.high)]
     low, high = reversed(ends) if function.falls else ends
     nan = x.nan | np.isnan(low) | np.isnan(high)
-    return Interval(_moved(low, -function.ulp), _moved(high, function.ulp), nan, np.ones_like(nan))
+    least, most = (np.float32(limit) for limit in function.limits)
+    if function.is_monotone:
+        at_zero, below_zero = evaluate(np.array([-0.0, -LEAST], np.float32))
+        minus = x.minus_zero & _is_minus_zero(at_zero) | _is_minus_zero(below_zero)
+        return Interval(low, high, nan, minus & (low <= 0) & (high >= 0))
+    low, high = np.maximum(_moved(low, -function.ulp), least), np.minimum(_moved(high, function.ulp), most)
+    return Interval(low, high, nan, np.full_like(nan, least < 0))
+
+
+def _is_minus_zero(value: Any) -> Any:
+    return (value == 0) & np.signbit(value)
 
 
 def _moved(value: Floats, ulp: float) -> Floats:

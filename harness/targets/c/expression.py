@@ -1,16 +1,24 @@
 """Definitions as C: one statement for each operation, without branches; CUDA C++ has the same statements.
 
 A choice is made among bits, by a mask of all bits or none (elementary.h): of other choices compilers make branches.
+The smaller or larger one of two numbers is written as a comparison, for which processors have an instruction; compilers
+take it unless they know a number, so that a number of a definition is a variable there (see `limits`).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
-from harness.operators.exact.expression import BOOL, FLOAT32, Expression, expanded, ordered
+from harness.operators.exact.expression import BOOL, FLOAT32, LEAVES, UINT32, Expression, expanded, node, ordered
+from harness.operators.exact.expression import literal as number_of
+from harness.operators.exact.ranges import Interval, interval
 
 TYPES = {"float32": "float", "uint32": "uint32_t", "bool": "uint32_t"}
 OPERATIONS: Mapping[str, str] = {
@@ -18,6 +26,9 @@ OPERATIONS: Mapping[str, str] = {
     "less": "0u - (uint32_t)({0} < {1})", "less_equal": "0u - (uint32_t)({0} <= {1})",
     "greater": "0u - (uint32_t)({0} > {1})", "greater_equal": "0u - (uint32_t)({0} >= {1})",
     "equal": "0u - (uint32_t)({0} == {1})",
+    "between": "0u - (uint32_t)(bits_of_float({0}) - {1} < {2})",
+    "less_of_magnitude": "mask_of_highest(bits_of_float({0}) - bits_of_float({1}))",
+    "limit_less": "({0} < {1}) ? {2} : {3}", "limit_greater": "({0} > {1}) ? {2} : {3}",
     "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}",
     "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}",
     "negate": "float_of_bits(bits_of_float({0}) ^ 0x80000000u)",
@@ -26,7 +37,7 @@ OPERATIONS: Mapping[str, str] = {
     "round_half_even": "rintf({0})",
     "bits": "bits_of_float({0})", "from_bits": "float_of_bits({0})",
 }  # fmt: skip
-"""The statement of each operation; a bool is a mask of all bits or none."""
+"""The statement of each operation, and of those of `_lowered`; a bool is a mask of all bits or none."""
 
 
 def literal(value: np.generic) -> str:
@@ -39,60 +50,118 @@ def literal(value: np.generic) -> str:
     return f"{int(value):#x}u"
 
 
-def statements(
-    root: Expression, arguments: Mapping[str, str], accumulator: Expression | None = None
-) -> tuple[list[str], str]:
-    """Return the statements that compute a value, and the name of the result; `arguments` are C expressions by name.
+def limits(root: Expression) -> dict[str, str]:
+    """Return names of variables for the numbers of which a definition takes the smaller or larger one, by literal."""
+    taken = [x for place in ordered(_lowered(root)) if place.operation.startswith("limit") for x in place.operands]
+    numbers = dict.fromkeys(literal(x.value) for x in taken if x.value is not None)
+    return {number: f"limit_{place}" for place, number in enumerate(numbers)}
 
-    A load has its text as name (exact/stages.py).  A fold that keeps the larger or the smaller number has one
-    instruction for it on most processors, which compilers find in a conditional expression, not in a mask.
+
+def statements(
+    root: Expression, arguments: Mapping[str, str], variables: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[str], str]:
+    """Return the statements that compute a value, and the name of the result.
+
+    `arguments` are C expressions by name, of loads too, and `variables` the names of those that have the values of
+    `limits`.
     """
     names: dict[int, str] = {}
     lines: list[str] = []
     numbers = itertools.count()
-    nodes = ordered(expanded(root))
-    if accumulator is not None and _is_extremum(root, accumulator):
-        condition, one, other = root.operands
-        lines, taken = statements(one if other is accumulator else other, arguments)
-        texts = {id(accumulator): arguments[accumulator.name], id(one if other is accumulator else other): taken}
-        first, second = (texts[id(operand)] for operand in condition.operands)
-        sign = "<" if condition.operation == "less" else ">"
-        return lines, f"(({first} {sign} {second}) ? {texts[id(one)]} : {texts[id(other)]})"
-    for node in nodes:
-        operands = [names[id(operand)] for operand in node.operands]
-        if node.operation in {"argument", "load"}:
-            names[id(node)] = arguments[node.name]
+    nodes = ordered(_lowered(root))
+    for place in nodes:
+        operands = [names[id(operand)] for operand in place.operands]
+        if place.operation in LEAVES:
+            names[id(place)] = arguments[place.name]
             continue
-        if node.value is not None:
-            names[id(node)] = literal(node.value)
+        if place.value is not None:
+            names[id(place)] = literal(place.value)
             continue
-        name = f"{node.name or 'v'}_{next(numbers)}"
-        lines.append(f"const {TYPES[node.dtype.name]} {name} = {_operation(node, operands)};")
-        names[id(node)] = name
+        if place.operation.startswith("limit"):
+            operands = [variables.get(text, text) for text in operands]
+        name = f"{place.name or 'v'}_{next(numbers)}"
+        lines.append(f"const {TYPES[place.dtype.name]} {name} = {_operation(place, operands)};")
+        names[id(place)] = name
     return lines, names[id(nodes[-1])]
 
 
-def _is_extremum(root: Expression, accumulator: Expression) -> bool:
-    """Return whether an expression is the larger or the smaller one of the accumulator and another number."""
-    if root.operation != "select" or root.operands[0].operation not in {"less", "greater"}:
-        return False
-    branches = set(map(id, root.operands[1:]))
-    return id(accumulator) in branches and branches == set(map(id, root.operands[0].operands))
-
-
-def _operation(node: Expression, operands: list[str]) -> str:
-    if node.operation != "select":
-        return OPERATIONS[node.operation].format(*operands)
+def _operation(place: Expression, operands: list[str]) -> str:
+    if place.operation != "select":
+        return OPERATIONS[place.operation].format(*operands)
     mask, one, other = operands
-    if node.dtype == FLOAT32:
+    if place.dtype == FLOAT32:
         return f"chosen({mask}, {one}, {other})"
     return f"({one} & {mask}) | ({other} & ~{mask})"
 
 
-def function(name: str, root: Expression, arguments: Mapping[str, str], prefix: str = "static inline") -> str:
-    """Return the C function of a definition; its parameters are `arguments`, by name, with their C types."""
-    lines, result = statements(root, {argument: argument for argument in arguments})
-    parameters = ", ".join(f"{kind} {argument}" for argument, kind in arguments.items())
+@functools.lru_cache(maxsize=64)
+def _lowered(root: Expression) -> Expression:
+    """Return the graph without calls, and with operations for what C has a shorter text of than that of its parts."""
+    replaced: dict[int, Expression] = {}
+    nodes = ordered(expanded(root))
+    for place in nodes:
+        operands = [replaced[id(operand)] for operand in place.operands]
+        if _is_limit(place) and (value := _unlimited(place)) is not None:
+            replaced[id(place)] = replaced[id(value)]
+            continue
+        if _is_limit(place):
+            compared = [replaced[id(operand)] for operand in place.operands[0].operands]
+            copy = node(f"limit_{place.operands[0].operation}", [*compared, *operands[1:]], place.dtype)
+        elif place.dtype == BOOL and place.operands[0].dtype == FLOAT32:
+            copy = _comparison(place, operands)
+        else:
+            copy = replace(place, operands=tuple(operands)) if operands else place
+        replaced[id(place)] = replace(copy, name=place.name)
+    return replaced[id(nodes[-1])]
+
+
+def _is_limit(place: Expression) -> bool:
+    """Return whether a node is the smaller or larger one of two float32."""
+    if place.operation != "select" or place.dtype != FLOAT32:
+        return False
+    condition, *choices = place.operands
+    keys = [[_key(x) for x in operands] for operands in (condition.operands, choices)]
+    return condition.operation in {"less", "greater"} and keys[1] in (keys[0], keys[0][::-1])
+
+
+def _unlimited(place: Expression) -> Expression | None:
+    """Return the value that is limited if no value of any arguments is beyond the limit, and if a NaN stays."""
+    condition, *choices = place.operands
+    places = [number for number, choice in enumerate(choices) if choice.value is None]
+    if len(places) != 1:
+        return None
+    value, number = choices[places[0]], choices[1 - places[0]].value
+    every = Interval.between(*(np.full(1, end, np.float32) for end in (-np.inf, np.inf)))
+    bounds = interval(value, {x.name: every for x in ordered(value) if x.operation in LEAVES})
+    keeps_larger = (condition.operation == "greater") == (_key(choices[0]) == _key(condition.operands[0]))
+    is_kept = bounds.low[0] > number if keeps_larger else bounds.high[0] < number
+    return value if is_kept and places == [1] else None  # the second choice is that of NaN
+
+
+def _key(x: Expression) -> int | bytes:
+    """Return what two literals of the same bits have in common, and other nodes with themselves."""
+    return id(x) if x.value is None else x.value.tobytes()
+
+
+def _comparison(place: Expression, operands: list[Expression]) -> Expression:
+    """Return a comparison, of bits where these compare as integers: integer operations need no flags of floats."""
+    [x, number], operation = place.operands, place.operation
+    value = math.nan if number.value is None else float(number.value)
+    if operation == "less" and x.operation == "absolute" and 0 < value < math.inf:
+        return node("less_of_magnitude", operands, BOOL)
+    sign = {"less": -1.0, "greater": 1.0}.get(operation, math.nan)
+    if not value * sign >= 0:
+        return replace(place, operands=tuple(operands))
+    end, infinity = (int(np.float32(math.copysign(limit, sign)).view(np.uint32)) for limit in (value, math.inf))
+    return node("between", [operands[0], number_of(end + 1, UINT32), number_of(infinity - end, UINT32)], BOOL)
+
+
+def function(name: str, root: Expression, arguments: Mapping[str, str]) -> str:
+    """Return the C function of a definition; its parameters are `arguments`, names and C types, and `limits`."""
+    variables = limits(root)
+    lines, result = statements(root, {argument: argument for argument in arguments}, variables)
+    kinds = {**arguments, **dict.fromkeys(variables.values(), "float")}
+    parameters = ", ".join(f"{kind} {argument}" for argument, kind in kinds.items())
     value = TYPES[root.dtype.name] if root.dtype != BOOL else "uint32_t"
     body = "\n".join(f"    {line}" for line in [*lines, f"return {result};"])
-    return f"{prefix} {value} {name}({parameters})\n{{\n{body}\n}}"
+    return f"static inline {value} {name}({parameters})\n{{\n{body}\n}}"

@@ -63,7 +63,9 @@ def _body(layer: Staged) -> str:
         own = stage.shape[common:]
         if not is_output:
             lines.append(f"float {stage.name}[{math.prod(own)}];")
-    writer = _Writer(layer, stages, common, names)
+    limits = {number: f"limit_{place}" for place, number in enumerate(_limits(stages))}
+    declared = "\n    ".join(code.not_known("float", name, number) for number, name in limits.items())
+    writer = _Writer(layer, stages, common, names, limits)
     shared = [_head(axis) for axis in stages[-1].axes[:common] if axis.size > 1]
     for stage in stages:
         lines += writer.loops(stage)
@@ -71,7 +73,13 @@ def _body(layer: Staged) -> str:
     body = "\n".join(depth + line for line in lines)
     opened = "\n".join("    " * (level + 1) + f"{head} {{" for level, head in enumerate(shared))
     closed = "\n".join("    " * (level + 1) + "}" for level in reversed(range(len(shared))))
-    return "\n".join(part for part in (opened, body, closed) if part)
+    return "\n".join(part for part in (declared and f"    {declared}", opened, body, closed) if part)
+
+
+def _limits(stages: Sequence[Stage]) -> list[str]:
+    """Return the numbers of which stages take the smaller or larger one."""
+    numbers = [number for stage in stages for root in (stage.start, stage.root) for number in expression.limits(root)]
+    return list(dict.fromkeys(numbers))
 
 
 def _common(stages: Sequence[Stage]) -> int:
@@ -117,6 +125,7 @@ class _Writer:
     stages: Sequence[Stage]
     common: int
     names: Names
+    limits: Mapping[str, str]
 
     def loops(self, stage: Stage) -> list[str]:
         """Return the loop nest of a stage."""
@@ -154,7 +163,7 @@ class _Writer:
         texts = {node.name: self._at(source, places) for node, source, places in loads(root)}
         if accumulator is not None:
             texts[accumulator.name] = so_far
-        return expression.statements(root, texts, accumulator)
+        return expression.statements(root, texts, self.limits)
 
     def _at(self, source: Indexed, places: Sequence[Place]) -> str:
         """Return the C expression of a value."""

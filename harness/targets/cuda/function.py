@@ -1,4 +1,4 @@
-"""Functions of one value in CUDA: device functions, and definitions as the statements of C."""
+"""Functions of one value in CUDA: the statements of definitions, and device functions of those that take codes, too."""
 
 from __future__ import annotations
 
@@ -7,35 +7,18 @@ from typing import Any
 
 from harness.operators.base import Layer
 from harness.operators.clip import Clip
-from harness.operators.elu import Elu
-from harness.operators.exp import Exp
-from harness.operators.hard_sigmoid import HardSigmoid
-from harness.operators.hard_swish import HardSwish
-from harness.operators.leaky_relu import LeakyRelu
 from harness.operators.pointwise import Pointwise
 from harness.operators.relu import Relu
-from harness.operators.sigmoid import Sigmoid
-from harness.operators.tanh import Tanh
 from harness.targets.c import expression
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
 
-FUNCTIONS: Mapping[type[Layer], tuple[str, ...]] = {
-    Clip: ("clip",),
-    Elu: ("elu",),
-    Exp: ("exp_of", "EXP_BOUND"),
-    HardSigmoid: ("hard_sigmoid",),
-    HardSwish: ("hard_swish",),
-    LeakyRelu: ("leaky_relu",),
-    Relu: ("relu",),
-    Sigmoid: ("logistic_of", "EXP_BOUND"),
-    Tanh: ("tanh_of", "EXP_BOUND"),
-}
-"""The device function of an operator, and the bound that it takes (kernels/c/elementary.h)."""
+FUNCTIONS: Mapping[type[Layer], str] = {Clip: "clip", Relu: "relu"}
+"""The device function of an operator."""
 
 
 class FunctionLowering(VectorLowering[Layer]):
-    """One value at a time: a device function of it, of the layer's constants, and of a bound."""
+    """One value at a time: a device function of it and of the layer's constants."""
 
     operator = tuple(FUNCTIONS)
     in_place = True
@@ -47,9 +30,8 @@ class FunctionLowering(VectorLowering[Layer]):
 
     def value(self, layer: Layer) -> str:
         """Call the function."""
-        function, *bound = FUNCTIONS[type(layer)]
         numbers = (f"{table.name}[0]" for table in self.tables(layer))
-        return f"return {function}({', '.join(['x_0[n]', *numbers, *bound])});"
+        return f"return {FUNCTIONS[type(layer)]}({', '.join(['x_0[n]', *numbers])});"
 
 
 class PointwiseLowering(FunctionLowering):

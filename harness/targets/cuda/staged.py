@@ -74,7 +74,7 @@ class _Scope:
         texts = {} if accumulator is None else {accumulator.name: so_far}
         for node, source, places in loads(root):
             texts[node.name] = self._load(source, places, point)
-        lines, result = expression.statements(root, texts, accumulator)
+        lines, result = expression.statements(root, texts)
         number = next(self._numbers)
         name = f"value_{number}"
         self._lines += [f"float {name};", "{", *(f"    {line}" for line in lines), f"    {name} = {result};", "}"]

@@ -6,28 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from harness.operators.base import Layer
-from harness.operators.elu import Elu
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression, expanded, ordered
-from harness.operators.exp import Exp
-from harness.operators.hard_sigmoid import HardSigmoid
-from harness.operators.hard_swish import ALPHA, BETA, HardSwish
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, LEAVES, Expression, expanded, ordered
 from harness.operators.pointwise import Pointwise
-from harness.operators.sigmoid import Sigmoid
-from harness.operators.tanh import Tanh
-from harness.targets.iree import elementary
 from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
 
 L = TypeVar("L", bound=Layer)
-ELEMENTARY: Mapping[type[Layer], Callable[[Block, Scalar], Scalar]] = {
-    Exp: elementary.exp,
-    Sigmoid: elementary.logistic,
-    Tanh: elementary.tanh,
-}
-
 PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
 FLOATS = {
     "add": "arith.addf", "subtract": "arith.subf", "negate": "arith.negf", "absolute": "math.absf",
@@ -61,58 +46,6 @@ class FunctionLowering(IreeLowering[L]):
         """Add the operations on a value."""
 
 
-class ElementaryLowering(FunctionLowering[Layer]):
-    """The operations of elementary.py."""
-
-    operator = tuple(ELEMENTARY)
-
-    def compute(self, layer: Layer, block: Block, x: Scalar) -> Scalar:
-        """Add the operations on a value."""
-        return ELEMENTARY[type(layer)](block, x)
-
-
-class EluLowering(FunctionLowering[Elu]):
-    """One value at a time; -0 stays."""
-
-    operator = Elu
-
-    def compute(self, layer: Elu, block: Block, x: Scalar) -> Scalar:
-        """Add the operations on a value."""
-        zero = block.number(0, name="zero")
-        below = block.compare("olt", x, zero)
-        less_one = elementary.exp_minus_one(block, block.select(below, x, zero))
-        return block.select(below, block.product(block.number(layer.alpha, name="alpha"), less_one), x, name="y")
-
-
-class HardSigmoidLowering(FunctionLowering[HardSigmoid]):
-    """One value at a time."""
-
-    operator = HardSigmoid
-
-    def compute(self, layer: HardSigmoid, block: Block, x: Scalar) -> Scalar:
-        """Add the operations on a value."""
-        return hard_sigmoid(block, x, layer.alpha, layer.beta)
-
-
-def hard_sigmoid(block: Block, x: Scalar, alpha: np.float32, beta: np.float32) -> Scalar:
-    """Add max(0, min(1, alpha * x + beta))."""
-    zero, one = block.number(0, name="zero"), block.number(1, name="one")
-    scaled = block.product(block.number(alpha, name="alpha"), x)
-    v = block("arith.addf", scaled, block.number(beta, name="beta"))
-    v = block.select(block.compare("ogt", v, one), one, v)
-    return block.select(block.compare("olt", v, zero), zero, v)
-
-
-class HardSwishLowering(FunctionLowering[HardSwish]):
-    """One value at a time."""
-
-    operator = HardSwish
-
-    def compute(self, layer: HardSwish, block: Block, x: Scalar) -> Scalar:  # noqa: ARG002 - it has no constants
-        """Add the operations on a value."""
-        return block.product(x, hard_sigmoid(block, x, ALPHA, BETA), name="y")
-
-
 class PointwiseLowering(FunctionLowering[Pointwise]):
     """One value at a time."""
 
@@ -120,17 +53,17 @@ class PointwiseLowering(FunctionLowering[Pointwise]):
 
     def compute(self, layer: Pointwise, block: Block, x: Scalar) -> Scalar:
         """Add the operations of the definition on a value."""
-        numbers = {name: block.number(getattr(layer, name), name=name) for name in layer.constants()}
-        return computed(block, layer.definition, {"x": x, **numbers})
+        attributes = {name: block.number(number, name=name) for name, number in layer.constants().items()}
+        return operations(block, layer.definition, {"x": x, **attributes})
 
 
-def computed(block: Block, root: Expression, arguments: Mapping[str, Scalar]) -> Scalar:
-    """Add the operations of an expression on arguments and loads by name."""
+def operations(block: Block, root: Expression, arguments: Mapping[str, Scalar]) -> Scalar:
+    """Add the operations of a definition on values by name."""
     values: dict[int, Scalar] = {}
     nodes = ordered(expanded(root))
     for node in nodes:
         operands = [values[id(operand)] for operand in node.operands]
-        if node.operation in {"argument", "load"}:
+        if node.operation in LEAVES:
             values[id(node)] = arguments[node.name]
         elif node.value is not None:
             values[id(node)] = block.number(node.value, "f32" if node.dtype == FLOAT32 else "i32")

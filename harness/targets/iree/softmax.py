@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.operators.exact.functions import exponential
 from harness.operators.softmax import Softmax
-from harness.targets.iree import elementary
 from harness.targets.iree.builder import Block, Function, Scalar, Value
+from harness.targets.iree.function import operations
 from harness.targets.iree.lowering import IreeLowering, chosen, ends
 
 
@@ -26,7 +27,8 @@ class SoftmaxLowering(IreeLowering[Softmax]):
             return chosen(block, value, found, x.dtype, largest=True)
 
         def power(block: Block, value: Scalar, most: Scalar, _: Scalar) -> Scalar:
-            return elementary.exp(block, block("arith.subf", value, most, name="difference"))
+            difference = block("arith.subf", value, most, name="difference")
+            return operations(block, exponential.root, {exponential.argument.name: difference})
 
         def add(block: Block, value: Scalar, found: Scalar) -> Scalar:
             return block("arith.addf", found, value, name="sum")

@@ -11,7 +11,7 @@ from harness.operators.exact.stage_values import number_of
 from harness.operators.exact.stages import Axis, Indexed, Place, Source, Stage, loads
 from harness.operators.staged import Staged
 from harness.targets.iree.builder import Block, Function, Scalar, Value
-from harness.targets.iree.function import computed
+from harness.targets.iree.function import operations
 from harness.targets.iree.lowering import IreeLowering
 
 
@@ -67,7 +67,7 @@ def _loops(
         arguments = dict(zip(reads, elements, strict=False))
         if stage.accumulator is not None:
             arguments[stage.accumulator.name] = elements[-1]
-        return computed(block, root, arguments)
+        return operations(block, root, arguments)
 
     has_products = any(node.operation in {"multiply", "divide"} for node in ordered(expanded(root)))
     return function.loops(init, list(reads.values()), body, len(over), products=has_products)

@@ -1,4 +1,4 @@
-"""The polynomials of kernels/c/elementary.h and of the exact functions: minimax in relative error.
+"""The polynomials of the exact functions: minimax in relative error.
 
 Remez's exchange with 64-bit significands (x87 long double).  The first coefficient is rounded, the others are fitted to
 what remains, the next one is rounded, and so on.

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.operators import elementary
 from harness.operators.exact import functions
 from tests.campaigns.functions import coefficients
 
@@ -11,13 +10,6 @@ pytestmark = [
     pytest.mark.campaign,
     pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="long double has no 64-bit significand"),
 ]
-
-
-def test_coefficients_are_those_of_the_specification() -> None:
-    terms = [elementary.E2, elementary.E3, elementary.E4, elementary.E5, elementary.E6]
-    assert coefficients.exp_terms() == [float(term) for term in terms]
-    terms = [elementary.T0, elementary.T1, elementary.T2, elementary.T3, elementary.T4]
-    assert coefficients.tanh_terms() == [float(term) for term in terms]
 
 
 def test_coefficients_are_those_of_the_definitions() -> None:

@@ -19,7 +19,7 @@ OPERATORS = sorted(
     name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
 )
 RANGES = {"logarithm": (0.0, 3.4028234663852886e38), "logarithm_of_one_plus": (0.0, 1.0), "error_function": (0.0, 4.5)}
-"""Inputs of the functions that kernels/c/elementary.h does not have; erf is odd, and 1 beyond."""
+"""Inputs of the functions that test_functions.py does not have; erf is odd, and 1 beyond."""
 
 
 @pytest.mark.parametrize("name", RANGES)

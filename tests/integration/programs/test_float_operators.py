@@ -95,8 +95,8 @@ def test_the_proof_holds(net: Network, target: str, host: Profile, objects: Path
 
 WRONG = {
     "Relu by fmax": ("relu.h", "x[n] < 0.0f ? 0.0f : x[n]", "x[n] > 0.0f ? x[n] : 0.0f", "rectified"),
-    "LeakyRelu with another bound": ("leaky_relu.h", "< 0.0f ? alpha * x[n]", "< -2.0f ? alpha * x[n]", "leaky"),
-    "LeakyRelu by the next alpha": ("leaky_relu.h", "? alpha * x[n] :", "? alpha * 1.0000001f * x[n] :", "leaky"),
+    "LeakyRelu with another bound": ("network.c", "(x) - 0x80000001u <", "(x) - 0xc0000001u <", "leaky"),
+    "LeakyRelu by the next alpha": ("network.c", "alpha * x;", "alpha * 1.0000001f * x;", "leaky"),
     "Clip to a wrong bound": ("clip.h", "x[n] < low ? low", "x[n] < low ? low * 1.0000001f", "clipped"),
     "Mul in double precision": ("mul.h", "a[n] * b[n]", "(float)((double)a[n] * b[n] * (1 + 0x1p-40))", "scaled"),
     "Sub with the terms exchanged": ("sub.h", "a[n] - b[n]", "b[n] - a[n]", "from_row"),

@@ -161,9 +161,10 @@ MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {
     "functions": (
         "functions",
         [
-            (ELEMENTARY, "E2 0x1.fffffcp-2f", "E2 0x1.fffff8p-2f", "powers logistic elu soft soft_rows"),
-            (ELEMENTARY, "T0 -0x1.555532p-2f", "T0 -0x1.5555p-2f", "bent"),
-            (FLOATS, "w < 0.0f ? 0.0f", "w < 0x1p-3f ? 0.0f", "hard swish"),
+            (ELEMENTARY, "E2 0x1.fffffcp-2f", "E2 0x1.fffff8p-2f", "soft soft_rows"),
+            (GENERATED, "0x1.fffffcp-2f", "0x1.fffff8p-2f", "powers logistic elu"),
+            (GENERATED, "-0x1.555532p-2f", "-0x1.5555p-2f", "bent"),
+            (GENERATED, "(w_2 < 0x0p+0f)", "(w_2 < 0x1p-3f)", "hard swish"),
         ],
     ),
     "terms": (

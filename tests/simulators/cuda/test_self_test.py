@@ -10,7 +10,9 @@ import pytest
 
 from harness.analysis.inspection import fixed
 from harness.core.arrays import Array
-from harness.operators import elementary, softfloat
+from harness.operators import softfloat
+from harness.operators.exact.evaluation import numpy_function
+from harness.operators.exact.functions import exponential
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.operators.tensor import Tensor
 from harness.targets import KERNELS
@@ -18,6 +20,7 @@ from harness.targets.cuda.code import DeviceCode
 from tests.simulators.cuda.interpreted import compiled
 from tests.simulators.ptx.interpreter import Module
 
+EXP = numpy_function(exponential)
 ROW = re.compile(r"\{(\w+), (0x[0-9a-f]+), (0x[0-9a-f]+), (0x[0-9a-f]+), (0x[0-9a-f]+)\}")
 CASES = [
     (name, *(int(word, 16) for word in words))
@@ -96,7 +99,7 @@ OPERATIONS: dict[str, Callable[[int, int, int], int]] = {
         softfloat.add(softfloat.product(np.array([a]), np.array([b])).astype(np.int64), np.array([c]))[0]
     ),
     "SQUARE_ROOT": lambda x, *_: int(np.sqrt(number(x)).view(np.uint32)),
-    "EXP": lambda x, *_: int(elementary.exp(np.array([number(x)])).view(np.uint32)[0]),
+    "EXP": lambda x, *_: int(EXP(np.array([number(x)])).view(np.uint32)[0]),
     "FUSED": lambda *terms: int(softfloat.fused(*(np.array([term]) for term in terms))[0]),
     "DOT_UINT8_UINT8": dot("uint8", "uint8"),
     "DOT_UINT8_INT8": dot("uint8", "int8"),

@@ -1,4 +1,4 @@
-"""The program that computes functions of kernels/c/elementary.h, and models of one node with them."""
+"""The program that computes functions of definitions in C, and models of one node with them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from harness.core.arrays import Array
 from harness.model import parse
 from harness.model.network import Network
 from harness.operators import by_onnx_name
+from harness.operators.exact import functions
+from harness.operators.exact.expression import Function as Definition
 from harness.operators.function import Function
 from harness.operators.pointwise import Pointwise
 from harness.operators.tensor import LARGEST
+from harness.targets.c import code, expression
 from harness.targets.toolchain import EXACTNESS_FLAGS
 from tests.support.builders import make_model
 
+FUNCTIONS = [function for function in vars(functions).values() if isinstance(function, Definition)]
 FOLDER = Path(__file__).parent
 WIDTH = 21
 """A whole vector of every processor, and a rest."""
@@ -31,7 +35,7 @@ Compiled: TypeAlias = Callable[..., bytes]
 
 
 class Build(NamedTuple):
-    """A compiler with its flags, the words that start what it makes, and a change of elementary.h: old and new text."""
+    """A compiler with its flags, the words that start what it makes, and a change of a function: old and new text."""
 
     compiler: tuple[str, ...]
     start: tuple[str, ...] = ()
@@ -51,9 +55,11 @@ CROSS = (
 def compiled(build: Build, folder: Path) -> Compiled:
     """Return the program as this compiler makes it in `folder`."""
     shutil.copytree(KERNELS, folder, dirs_exist_ok=True)
-    header = (folder / "elementary.h").read_text(encoding="utf-8")
-    assert build.change[0] in header
-    (folder / "elementary.h").write_text(header.replace(*build.change), encoding="utf-8")
+    definitions = "".join(['#include "elementary.h"\n\n', *map(definition, FUNCTIONS)])
+    assert build.change[0] in definitions
+    (folder / "definitions.h").write_text(
+        '#include "elementary.h"\n\n' + definitions.replace(*build.change), encoding="utf-8"
+    )
     program, source = folder / "functions", FOLDER / "functions.c"
     flags = ["-std=gnu11", *EXACTNESS_FLAGS, "-I", str(folder)]
     subprocess.run(
@@ -65,6 +71,17 @@ def compiled(build: Build, folder: Path) -> Compiled:
         return subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
 
     return run
+
+
+def definition(function: Definition) -> str:
+    """Return the C function of a definition, and `<name>_values` from `width` numbers x to y."""
+    limits = expression.limits(function.root)
+    variables = "".join(f"    {code.not_known('float', name, number)}\n" for number, name in limits.items())
+    arguments = ", ".join(["x[i]", *limits.values()])
+    text = expression.function(f"{function.name}_of", function.root, {function.argument.name: "float"})
+    head = f"static void {function.name}_values(size_t width, const float *restrict x, float *restrict y)"
+    loop = f"for (size_t i = 0; i < width; ++i)\n        y[i] = {function.name}_of({arguments});"
+    return f"{text}\n\n{head}\n{{\n{variables}    {loop}\n}}\n\n"
 
 
 def layer_of(operator: str, width: int = 1, **attributes: Any) -> tuple[Function, bytes]:

@@ -1,4 +1,4 @@
-/* The functions of kernels/c/elementary.h for consecutive bit patterns of float32.
+/* The functions of definitions, and exp of kernels/c/elementary.h, for consecutive bit patterns of float32.
  *
  *     functions NAME values FIRST COUNT STEP    writes the results for FIRST, FIRST + STEP, ... to stdout, as they are
  *     functions NAME errors FIRST COUNT         prints a JSON line of numbers; FIRST to the last are of one sign
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "definitions.h" /* made by __init__.py */
 #include "elementary.h"
 
 enum { BLOCK = 1 << 14 };
@@ -18,24 +19,18 @@ static const double NEAR_THE_MIDDLE = 0x1p-20; /* in ulp */
 
 struct function {
     const char *name;
-    float bound;
-    void (*values)(float bound, const float *restrict x, float *restrict y);
+    void (*values)(size_t width, const float *restrict x, float *restrict y);
     double (*exact)(double x);
     long double (*closer)(long double x);
 };
 
-#define DEFINE_VALUES(NAME)                                                                            \
-    static void NAME##_values(float bound, const float *restrict x, float *restrict y)                 \
-    {                                                                                                  \
-        NOT_KNOWN(bound);                                                                              \
-        for (size_t i = 0; i < BLOCK; ++i)                                                             \
-            y[i] = NAME##_of(x[i], bound);                                                             \
-    }
-
-DEFINE_VALUES(exp)
-DEFINE_VALUES(exp_minus_one)
-DEFINE_VALUES(tanh)
-DEFINE_VALUES(logistic)
+static void exp_values(size_t width, const float *restrict x, float *restrict y)
+{
+    float bound = EXP_BOUND;
+    NOT_KNOWN(bound);
+    for (size_t i = 0; i < width; ++i)
+        y[i] = exp_of(x[i], bound);
+}
 
 static double logistic(double x)
 {
@@ -48,10 +43,14 @@ static long double logisticl(long double x)
 }
 
 static const struct function FUNCTIONS[] = {
-    {"exp", EXP_BOUND, exp_values, exp, expl},
-    {"exp_minus_one", EXP_MINUS_ONE_BOUND, exp_minus_one_values, expm1, expm1l},
-    {"tanh", EXP_BOUND, tanh_values, tanh, tanhl},
-    {"logistic", EXP_BOUND, logistic_values, logistic, logisticl},
+    {"exp", exp_values, exp, expl},
+    {"exponential", exponential_values, exp, expl},
+    {"exponential_minus_one", exponential_minus_one_values, expm1, expm1l},
+    {"hyperbolic_tangent", hyperbolic_tangent_values, tanh, tanhl},
+    {"logistic", logistic_values, logistic, logisticl},
+    {"logarithm", logarithm_values, log, logl},
+    {"logarithm_of_one_plus", logarithm_of_one_plus_values, log1p, log1pl},
+    {"error_function", error_function_values, erf, erfl},
 };
 
 static void patterns(uint64_t first, uint64_t step, float *x)
@@ -81,7 +80,7 @@ static void errors(const struct function *f, uint64_t first, uint64_t count)
     uint64_t compared = 0, not_nearest = 0, other_infinity = 0, rises = 0, falls = 0;
     for (uint64_t start = first; start < first + count; start += BLOCK) {
         patterns(start, 1, x);
-        f->values(f->bound, x, y);
+        f->values(BLOCK, x, y);
         for (size_t i = 0; i < BLOCK; ++i) {
             if (isnan(x[i]))
                 continue;
@@ -111,7 +110,7 @@ static void values(const struct function *f, uint64_t first, uint64_t count, uin
     for (uint64_t done = 0; done < count; done += BLOCK) {
         const uint64_t left = count - done;
         patterns(first + done * step, step, x);
-        f->values(f->bound, x, y);
+        f->values(BLOCK, x, y);
         if (fwrite(y, sizeof *y, left < BLOCK ? left : BLOCK, stdout) == 0)
             exit(1);
     }

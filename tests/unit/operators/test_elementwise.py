@@ -161,6 +161,15 @@ def test_clip_of_an_old_opset_has_attributes_and_defaults_that_are_finite() -> N
     assert parsed.layers[1].output.bound == LARGEST
 
 
+@pytest.mark.parametrize("inputs", [("Relu", "x"), ("Clip", "x", "low", "high")])
+def test_a_nan_stays(inputs: tuple[str, ...]) -> None:
+    """As in the formula, the kernels and ONNX Runtime; no run is compared with one, see ReferenceFailed."""
+    parsed = network([node(*inputs)], 2, **{name: np.float32(len(name) - 3.5) for name in inputs[2:]})
+    x = np.array([[0x7FC00000, 0xFFC00001]], np.uint32).view(np.float32)
+    assert np.isnan(parsed.layers[-1].prepare()(x)).all()
+    assert np.isnan(runtime(parsed.onnx_bytes, x, optimised=True)).all()
+
+
 # Add, Sub and Mul: of an activation and a constant, and of two activations, which Clip has made finite enough.
 
 

@@ -21,9 +21,11 @@ from onnx.reference import ReferenceEvaluator
 
 from harness import model as networks
 from harness.core.errors import ReferenceFailed, RequestError
-from harness.operators import elementary
 from harness.operators.base import Layer
 from harness.operators.contracted import contracted
+from harness.operators.exact import from_ordered, functions, ordered
+from harness.operators.exact.evaluation import numpy_function
+from harness.operators.exact.expression import Function
 from harness.operators.softmax import Softmax
 from harness.operators.tensor import LARGEST
 from harness.reference import Reference
@@ -130,37 +132,68 @@ def test_the_reference_evaluator_of_onnx_is_within_the_tolerance(operator: str) 
 
 # Accuracy, against float64; all 2^32 inputs are in tests/campaigns/functions.
 
-REAL: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], float]] = {
-    "exp": (elementary.exp, np.exp, 0.78),
-    "exp_minus_one": (elementary.exp_minus_one, np.expm1, 0.92),
-    "tanh": (elementary.tanh, np.tanh, 1.35),
-    "logistic": (elementary.logistic, lambda x: 1 / (1 + np.exp(-x)), 1.68),
+FUNCTIONS: dict[str, Function] = {
+    name: function for name, function in vars(functions).items() if isinstance(function, Function)
+}
+RANGES = {
+    "exponential": (-104, 88),
+    "exponential_minus_one": (-25, 0),
+    "hyperbolic_tangent": (-10, 10),
+    "logistic": (-104, 18),
+    "logarithm": (0, 3),
+    "logarithm_of_one_plus": (0, 1),
+    "error_function": (-4.5, 4.5),
 }
 
 
 @pytest.mark.half_of_cases
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_errors_are_below_the_stated_ones_and_nearly_reach_them(name: str) -> None:
-    function, real, largest = REAL[name]
-    rng = np.random.default_rng(1)
-    x = np.concatenate([rng.uniform(-104, 88, 1 << 20), rng.uniform(-3, 3, 1 << 20)]).astype(FLOAT)
-    x = x[x <= 0] if name == "exp_minus_one" else x
-    exact = real(x.astype(np.float64))
+    function, rng, (low, high) = FUNCTIONS[name], np.random.default_rng(1), RANGES[name]
+    x = np.concatenate([rng.uniform(low, high, 1 << 20), rng.uniform(-3, 3, 1 << 20)]).astype(FLOAT)
+    x = x[(x >= low) & (x <= high)]
+    exact = function.real(x.astype(np.float64))
     ulp = 2.0 ** np.maximum(np.frexp(exact)[1] - 24, -149)
-    errors = np.abs(function(x) - exact) / ulp
-    assert largest * 0.85 < errors.max() < largest + 0.01
+    errors = np.abs(numpy_function(function)(x) - exact) / ulp
+    assert function.ulp * 0.85 < errors.max() < function.ulp + 0.01
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_stated_facts_of_functions_hold(name: str) -> None:
+    """Compare neighbours at random places, and around 0: the order, the limits and the sign of zero."""
+    function, rng, (low, high) = FUNCTIONS[name], np.random.default_rng(2), RANGES[name]
+    keys = ordered(np.concatenate([rng.uniform(low, high, 4000), rng.uniform(-1e-3, 1e-3, 4000), [0]]).astype(FLOAT))
+    near = from_ordered(np.unique(keys[:, None] + np.arange(64)))
+    far = np.linspace(low, high, 1 << 20, dtype=FLOAT)
+    for x in (near[(near >= low) & (near <= high)], far):
+        y = numpy_function(function)(x)
+        assert (y >= function.limits[0]).all()
+        assert (y <= function.limits[1]).all()
+        steps = np.diff(y)[np.isfinite(y[1:]) & np.isfinite(y[:-1])]
+        assert not function.is_monotone or (steps >= 0).all()
+
+
+EXP, EXP_MINUS_ONE, TANH, LOGISTIC = (
+    numpy_function(function)
+    for function in (
+        functions.exponential,
+        functions.exponential_minus_one,
+        functions.hyperbolic_tangent,
+        functions.logistic,
+    )
+)
 
 
 @pytest.mark.parametrize(
     ("function", "pairs"),
     [
-        (elementary.exp, [(0, 1), (-0.0, 1), (1, 2.7182817), (-INF, 0), (INF, INF), (88.72283, 3.4027985e38),
+        (EXP, [(0, 1), (-0.0, 1), (1, 2.7182817), (-INF, 0), (INF, INF), (88.72283, 3.4027985e38),
                           (88.72284, INF), (-103.97208, 1e-45), (-103.97209, 0), (-87.5, 9.982351e-39), (LARGEST, INF),
                           (-LARGEST, 0)]),
-        (elementary.exp_minus_one, [(-1e-45, -1e-45), (-1e-30, -1e-30), (-24, -1), (-INF, -1), (-LARGEST, -1)]),
-        (elementary.tanh, [(-0.0, -0.0), (0, 0), (1e-45, 1e-45), (-1e-30, -1e-30), (INF, 1), (-INF, -1), (9.1, 1),
+        (EXP_MINUS_ONE, [(-1e-45, -1e-45), (-1e-30, -1e-30), (-24, -1), (-INF, -1), (-LARGEST, -1)]),
+        (TANH, [(-0.0, -0.0), (0, 0), (1e-45, 1e-45), (-1e-30, -1e-30), (INF, 1), (-INF, -1), (9.1, 1),
                            (-LARGEST, -1)]),
-        (elementary.logistic, [(0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (17, 1), (-100, 3.783506e-44),
+        (LOGISTIC, [(0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (17, 1), (-100, 3.783506e-44),
                                (-103.9, 1e-45), (-104, 0), (LARGEST, 1)]),
     ],
 )  # fmt: skip
@@ -177,14 +210,13 @@ def test_the_kernels_give_the_bits_of_the_specification(build: Build | None, tmp
     if build is None:
         pytest.skip("no compiler for aarch64, or no qemu-aarch64")
     program, step = compiled(build, tmp_path), 65_521
-    for name, (function, _, _) in REAL.items():
-        first = 1 << 31 if name == "exp_minus_one" else 0
+    for name, function in {**FUNCTIONS, "exp": functions.exponential}.items():
+        first = 1 << 31 if name == "exponential_minus_one" else 0
         x = np.arange(first, 1 << 32, step, dtype=np.int64).astype(np.uint32).view(FLOAT)
         found = np.frombuffer(program(name, "values", first, len(x), step), FLOAT)
-        right = function(x)
-        assert (np.isnan(right) == np.isnan(x)).all()
-        assert (np.isnan(found) == np.isnan(x)).all()
-        assert found[~np.isnan(x)].tobytes() == right[~np.isnan(x)].tobytes(), name
+        right = numpy_function(function)(x)
+        assert (np.isnan(found) == np.isnan(right)).all()
+        assert found[~np.isnan(right)].tobytes() == right[~np.isnan(right)].tobytes(), name
 
 
 def test_elu_keeps_small_numbers_and_zeros() -> None:
@@ -215,7 +247,7 @@ def test_softmax_is_within_the_tolerance(length: int, rows: int, count: int, see
 def test_softmax_sums_in_the_order_of_the_columns() -> None:
     layer, _ = layer_of("Softmax", (3,))
     x = np.log(FLOAT([[1, 2.0**-24, 2.0**-24]]))
-    e = elementary.exp(x)
+    e = EXP(x)
     assert (e[0, 1] + e[0, 2]) + e[0, 0] != (e[0, 0] + e[0, 1]) + e[0, 2]
     assert evaluated(layer, x).tobytes() == (e / ((e[0, 0] + e[0, 1]) + e[0, 2])).tobytes()
 
@@ -255,7 +287,7 @@ def test_softmax_along_any_axis_is_within_the_tolerance(shape: list[int], axis: 
     for found in (by_runtime(model, x), by_reference(model, x)):
         assert not outside(layer, x, y, found).size
     rows = x.reshape(10, *shape)
-    e = elementary.exp(rows - rows.max(axis=axis, keepdims=True))
+    e = EXP(rows - rows.max(axis=axis, keepdims=True))
     total = functools.reduce(np.add, np.moveaxis(e, axis, 0))
     assert y.tobytes() == (e / np.expand_dims(total, axis)).tobytes()
 
@@ -308,11 +340,13 @@ def test_wrong_variants_are_told_from_the_specification(operator: str) -> None:
     right = evaluated(layer, x)
     same = [model.cause for model in layer.fault_models(x) if model.output.tobytes() == right.tobytes()]
     small_input, small_result = "a subnormal input is read as zero", "a subnormal result is flushed to zero"
+    at_bounds = ["the condition v > 1.0 includes equality", "the condition w < 0.0 includes equality"]
     expected = {
         "Exp": [small_input],
         "Sigmoid": [small_input],
-        "Elu": ["alpha is left out"],
-        "HardSigmoid": ["alpha is the default", small_result, small_input],
+        "Elu": ["alpha is left out of alpha * exponential_minus_one(x)"],
+        "HardSigmoid": [*at_bounds, small_result, small_input],
+        "HardSwish": at_bounds,
     }
     assert same == expected.get(operator, [])
 

@@ -12,9 +12,11 @@ from harness import targets
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.model.network import Network
+from harness.operators.exact.expression import argument, larger, select
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.targets import codegen
+from harness.targets.c import expression
 from harness.targets.c.code import TERM_LIMIT
 from harness.targets.c.qgemm import offsets
 from harness.targets.c.qgemm import packed as pack
@@ -22,6 +24,13 @@ from harness.targets.contraction import DEPTH_LIMIT, signed_weights
 from tests.support import builders
 from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import VARIANTS, VECTOR, of_variant
+
+
+def test_a_limit_that_no_number_reaches_is_left_out_unless_it_is_the_result_for_nan() -> None:
+    x = argument("x")
+    kept, _ = expression.statements(larger(abs(x), -1), {"x": "x"})
+    left_out, _ = expression.statements(select(abs(x) < -1, -1.0, abs(x)), {"x": "x"})
+    assert ["?" in "".join(lines) for lines in (kept, left_out)] == [True, False]
 
 
 @pytest.fixture(scope="module")
