@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -72,14 +72,17 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     opset = _require_runtime_versions(model, name)
     _require_functions(model, opset, name)
     constants = _constants(model.graph, name)
+    del model.graph.initializer[:]
+    model = onnx.ModelProto.FromString(model.SerializeToString())  # a message keeps the memory of what it contained
     nodes = _nodes(model.graph, constants, name)
     source = _input(model.graph, constants, name)
     layers = _layers(name, nodes, constants, source, opset)
     if any(_is_dequantised(node, constants) for node in model.graph.node):
-        _require_unfused(model, name)
+        _require_unfused(decode(onnx_bytes, name), name)
     _require_outputs(model.graph, layers, name)
-    _require_checker(model, onnx_bytes, name)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
+    del constants  # they hold the weights, which the checker decodes once more
+    _require_checker(onnx_bytes, name)
     return Network(
         name=name,
         input=source,
@@ -120,12 +123,20 @@ def opsets_of(model: onnx.ModelProto) -> Opsets:
 
 def texts(message: Message) -> Iterator[str | bytes]:
     """Yield every text of a protobuf message; one that is no UTF-8 comes as bytes."""
-    for field, value in message.ListFields():
+    fields = _without_data(message) if isinstance(message, onnx.TensorProto) else message.ListFields()
+    for field, value in fields:
         values = value if field.is_repeated else [value]
         if field.type == field.TYPE_STRING:
             yield from values
         elif field.type == field.TYPE_MESSAGE:
             yield from itertools.chain.from_iterable(map(texts, values))
+
+
+def _without_data(tensor: onnx.TensorProto) -> list[tuple[Any, Any]]:
+    """Return the fields that have texts, and their values, as `ListFields` does, which copies the data."""
+    fields = [field for field in tensor.DESCRIPTOR.fields if field.type in (field.TYPE_STRING, field.TYPE_MESSAGE)]
+    stated = [field for field in fields if field.is_repeated or tensor.HasField(field.name)]
+    return [(field, getattr(tensor, field.name)) for field in stated]
 
 
 def _require_runtime_versions(model: onnx.ModelProto, name: str) -> int:
@@ -388,10 +399,10 @@ def with_shapeless(model: onnx.ModelProto, reason: str) -> str:
     return f"{reason.rstrip('.')}; these inputs and outputs have no shape: {', '.join(names)}"
 
 
-def _require_checker(model: onnx.ModelProto, onnx_bytes: bytes, name: str) -> None:
+def _require_checker(onnx_bytes: bytes, name: str) -> None:
     """Refuse a model that ONNX's own checker rejects: types of attributes, missing opset imports, names."""
     try:
         onnx.checker.check_model(onnx_bytes)  # of a decoded model it would make these bytes again
     except onnx.checker.ValidationError as error:
-        reason = with_shapeless(model, str(error).strip().splitlines()[0])
+        reason = with_shapeless(decode(onnx_bytes, name), str(error).strip().splitlines()[0])
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error

@@ -37,6 +37,7 @@ WORK_OF_A_PROOF = 1 << 27
 """Products of the vectors that a proof passes through one layer."""
 FOLDED = 8
 """Roundings of weights into which ONNX Runtime folds a BatchNormalization (four) and factors."""
+BLOCK = 1 << 22  # bytes of weights
 ORDER = "the bias, then the products in the order of the formula, each rounded to float32"
 
 
@@ -78,7 +79,7 @@ class FloatContraction(Linear):
     def bound_of_output(self) -> float:
         """Return the largest |y| for inputs within their bound; infinite if a sum can overflow."""
         with np.errstate(over="ignore"):
-            largest = (self.input.bound * np.abs(self.weights.astype(np.float64)).sum(axis=0) + np.abs(self.bias)).max()
+            largest = (self.input.bound * _absolute_sums(self.weights) + np.abs(self.bias)).max()
         largest *= 1 + gamma(len(self.weights) + 1)
         return float(largest) if largest <= LARGEST else math.inf
 
@@ -245,6 +246,14 @@ def _in_order(patch: Array, weights: Array, bias: Array) -> Array:
             np.multiply(a[:, None], w, out=products)
         np.add(acc, products, out=acc)
     return acc.T if across else acc
+
+
+def _absolute_sums(weights: Array) -> Array:
+    """Return the sum of |w| of each column, float64: some columns at once, as all would need much memory."""
+    most = max(weights.shape[1] // 2, 1)  # numpy sums single columns in another order
+    count = min(1 + weights.nbytes // BLOCK, most)
+    blocks = np.array_split(weights, count, axis=1)
+    return np.concatenate([np.abs(block.astype(np.float64)).sum(axis=0) for block in blocks])
 
 
 def read_finite(node: Node, position: int, what: str) -> Array:

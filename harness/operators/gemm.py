@@ -77,11 +77,16 @@ y[n] = acc"""
                 raise node.refusal(f"the bias has shape {given.shape}", f"shape (), (1,), {bias.shape} or (1, N)")
             bias = np.broadcast_to(given.reshape(-1), bias.shape)
         with np.errstate(over="ignore"):
-            factors = np.float32(attributes["alpha"]) * weights, np.float32(attributes["beta"]) * bias
+            factors = (_times(attributes["alpha"], weights), _times(attributes["beta"], bias))
         if not all(np.isfinite(each).all() for each in factors):
             raise node.refusal("alpha * B or beta * C overflows", "weights that float32 has")
         layer = cls(**fields(node, [source], bias.shape, FLOAT32), weights=factors[0], bias=factors[1])
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
+
+
+def _times(factor: float, values: Array) -> Array:
+    """Return the float32 product; 1, the usual factor, needs no memory for it."""
+    return values if factor == 1 else np.float32(factor) * values
 
 
 def read_matrix(node: Node, depth: int, *, transposed: bool = False) -> Array:

@@ -67,7 +67,7 @@ def command(
     console, file = Console.open(as_json=as_json), space.model_file(model)
     path = space.new_model(output, force=force)
     simplified, source = simplify.read(file, folds=False)
-    before, onnx_bytes = simplified.model, simplified.source
+    before, size = simplified.model, simplified.source.path.stat().st_size
     simplified.check()
     for note in simplified.notes:
         console.note(note)
@@ -78,14 +78,14 @@ def command(
     if not foldings:
         raise RequestError(f"model {file.stem!r} has no constant nodes, so nothing can be folded", "keep the file")
     console.show(_table(foldings), Text(f"{changed} of {len(foldings)} constant parts of the graph change"))
-    sizes = f"{len(onnx_bytes):,} bytes before, {len(written):,} after"
+    sizes = f"{size:,} bytes before, {len(written):,} after"
     nodes = f"{len(before.graph.node)} nodes before, {len(after.graph.node)} after"
     if not any(each.removed for each in foldings):
         raise RequestError(
             f"model {file.stem!r} has no constant nodes that are removed",
             "keep the file, or try --prune lca or --prune sinks",
         )
-    if len(written) >= len(onnx_bytes):
+    if len(written) >= size:
         raise RequestError(f"model {file.stem!r} gets no smaller: {sizes}", "try another --prune, or keep the file")
     console.note(f"{vectors} inputs of seed {seed}: running both files")
     verified = verify(before, after, found, vectors, seed)
@@ -101,7 +101,7 @@ def command(
             "source_file": str(file),
             "source_sha256": json.loads(source["source_sha256"]),
             "notes": list(simplified.notes),
-            "bytes_before": len(onnx_bytes),
+            "bytes_before": size,
             "bytes_after": len(written),
             "nodes_before": len(before.graph.node),
             "nodes_after": len(after.graph.node),

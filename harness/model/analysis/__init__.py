@@ -82,7 +82,9 @@ def _network(graph: onnx.ModelProto) -> tuple[Network, tuple[str, ...]]:
     except RequestError:
         from harness.model.importer import simplify  # here, because it imports this package
 
-        simplified = simplify.simplify(graph, name)
+        copy = onnx.ModelProto()
+        copy.CopyFrom(graph)
+        simplified = simplify.simplify(copy, name)
         if not simplified.notes:
             raise
         with simplified.explained():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64, Step
 from harness.model.network import Network
 from harness.model.onnx_runtime import products
-from harness.model.onnx_runtime.sessions import refused, session
+from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.operators.base import DEFAULT_BOX
 
 if TYPE_CHECKING:
@@ -119,10 +120,9 @@ def box_of(network: DenseNetwork) -> Floats32:
     return np.repeat(np.array(DEFAULT_BOX, np.float32)[:, None], len(network.layers[0].weight), axis=1)
 
 
-def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64]:
+def outputs_of(graph: Graph, file: Stored) -> Callable[[Floats32], Floats64]:
     """Return the output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
-    session = loaded(onnx_bytes, graph.name)
-    return lambda vectors: _run(session, graph, vectors, graph.outputs)[0].astype(np.float64)
+    return lambda vectors: _run(loaded(file.path, graph.name), graph, vectors, graph.outputs)[0].astype(np.float64)
 
 
 def tensor_of(graph: Graph, name: str, vectors: Floats32) -> Floats64:
@@ -161,31 +161,51 @@ class Identity:
     values: int
 
 
-def bit_for_bit(graph: Graph, onnx_bytes: bytes, converted: Canonical, network: Network) -> Identity:
+@dataclass(frozen=True, eq=False)
+class Converted:
+    """A network without its weights, which its file has.
+
+    `vectors` are adversarial ones, (n, *shape of the input); `codes` are 8-bit tensors, with their types.
+    """
+
+    file: Stored
+    name: str
+    input_name: str
+    vectors: Floats32
+    codes: Mapping[str, np.dtype[Any]]
+
+    @classmethod
+    def from_network(cls, network: Network, codes: Sequence[str]) -> Converted:
+        """Return what the check needs of a network whose 8-bit tensors `codes` are compared."""
+        kinds = {layer.output.name: layer.dtype for layer in network.layers}
+        vectors = _adversarial_vectors(network).reshape(-1, *network.input.shape)
+        compared = {name: kinds[name] for name in codes}
+        return cls(Stored(network.onnx_bytes), network.name, network.input.name, vectors, compared)
+
+
+def bit_for_bit(graph: Graph, file: Stored, converted: Converted, *, int8_groups: bool = False) -> Identity:
     """Compare the converted network with the file, both in ONNX Runtime: the outputs, and every 8-bit tensor.
 
-    Raises RequestError, with the tensor and the input, where one bit differs, and for a QDQ model that ONNX Runtime
-    does not fuse to the converted operators; ReferenceFailed, with the defect, where ONNX Runtime multiplies 8-bit
-    integers wrongly on this machine and no session avoids that.
+    Raises RequestError, with the tensor and the input, where one bit differs; ReferenceFailed, with the defect, where
+    ONNX Runtime multiplies 8-bit integers wrongly on this machine and no session avoids that.
     """
-    if converted.from_qdq:
-        _require_fused(graph, converted)
-    vectors = _adversarial_vectors(network)
-    int8_groups = converted.int8_groups
-    given = products.exact_session(onnx_bytes, graph.name, 1, 1, int8_groups=int8_groups)
+    vectors = converted.vectors.reshape(len(converted.vectors), -1)
+    given = products.exact_session(file.path, graph.name, 1, 1, int8_groups=int8_groups)
     theirs = dict(zip(graph.outputs, _run(given, graph, vectors, graph.outputs), strict=True))
-    kinds = {layer.output.name: layer.dtype for layer in network.layers}
-    inner = {name: kinds[name] for name in converted.codes if name not in graph.outputs}
+    del given  # it holds the weights
+    inner = {name: dtype for name, dtype in converted.codes.items() if name not in graph.outputs}
+    ours: bytes | Path = converted.file.path
     if inner:
-        exposed = products.exact_session(_with_outputs(onnx_bytes, inner), graph.name, 1, 1, int8_groups=int8_groups)
+        content, ours = (_with_outputs(stored.path.read_bytes(), inner) for stored in (file, converted.file))
+        exposed = products.exact_session(content, graph.name, 1, 1, int8_groups=int8_groups)
         theirs |= dict(zip(inner, _run(exposed, graph, vectors, list(inner)), strict=True))
-    ours = products.exact_session(_with_outputs(network.onnx_bytes, inner), network.name, 1, len(vectors))
+        del exposed  # as above
+    session = products.exact_session(ours, converted.name, 1, len(vectors))
     # ONNX Runtime adds float32 numbers in an order that depends on the number of vectors: one at a time, as the file.
-    parts = 1 if converted.codes else len(vectors)
-    given_to_ours = np.split(vectors.reshape(len(vectors), *network.input.shape), parts)
+    parts = np.split(converted.vectors, 1 if converted.codes else len(vectors))
     for name, values in theirs.items():
-        found = [ours.run([name], {network.input.name: part})[0] for part in given_to_ours]
-        _require_same_bits(graph, name, vectors, values, np.concatenate(found))
+        results = [session.run([name], {converted.input_name: part})[0] for part in parts]
+        _require_same_bits(graph, name, vectors, values, np.concatenate(results))
     return Identity(len(vectors), tuple(theirs), sum(values.size for values in theirs.values()))
 
 
@@ -223,8 +243,6 @@ def _adversarial_vectors(network: Network) -> Floats32:
 
 def _with_outputs(onnx_bytes: bytes, kinds: Mapping[str, np.dtype[Any]]) -> bytes:
     """Return the model with these tensors, too, as outputs."""
-    if not kinds:
-        return onnx_bytes
     model = onnx.load_model_from_string(onnx_bytes)
     model.graph.output.extend(
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), None)
@@ -237,8 +255,10 @@ FUSED = {"QLinearMatMul": "QGemm", "MatMulIntegerToFloat": "QGemm"}
 """Operators of ONNX Runtime that compute what a QGemm without bias computes."""
 
 
-def _require_fused(graph: Graph, converted: Canonical) -> None:
-    """Require the converted operators in ONNX Runtime's optimised graph, and a bias in QGemm alone."""
+def require_fused(graph: Graph, converted: Canonical) -> None:
+    """Require, of a QDQ model, the converted operators in ONNX Runtime's optimised graph; a bias in QGemm alone."""
+    if not converted.from_qdq:
+        return
     # DequantizeLinear does not count: it is doubled where two nodes read it, and dropped before ArgMax.
     ignored = {*MOVES, "DequantizeLinear"}
     nodes = [
@@ -264,9 +284,9 @@ def _require_fused(graph: Graph, converted: Canonical) -> None:
         )
 
 
-def loaded(onnx_bytes: bytes, name: str) -> onnxruntime.InferenceSession:
+def loaded(model: bytes | Path, name: str) -> onnxruntime.InferenceSession:
     """Return a session of one thread; raise RequestError where ONNX Runtime refuses the model `name`."""
     try:
-        return session(onnx_bytes, 1)
+        return session(model, 1)
     except Exception as error:  # as above
         raise refused(name, error) from error

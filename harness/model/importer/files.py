@@ -43,6 +43,7 @@ from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
 from harness.model.onnx_runtime import products
+from harness.model.onnx_runtime.sessions import Stored
 from harness.model.tflite.file import TfliteFile, decode
 
 NO_CHANGES = Changes()
@@ -114,8 +115,10 @@ def bring_in(
         except RequestError as error:
             if not with_advice:
                 raise
-            helps = advice.command(path, asked, attempt, dense=dense)
-            raise RequestError(error.message, f"{error.hint}; {helps}") from error
+            message, hint = error.message, error.hint
+        del simplified  # it holds the weights, as the traceback of the error does
+        helps = advice.command(path, asked, attempt, dense=dense)
+        raise RequestError(message, f"{hint}; {helps}")
     try:
         data = read_input(path)
     except OSError as error:
@@ -133,20 +136,27 @@ def bring_in(
 def _from_onnx(
     simplified: Simplified, name: str, source: dict[str, str], asked: Changes, *, dense: bool
 ) -> FloatImport | NetworkImport:
-    """Return the network of a simplified model; it is changed, and copied only where it is compared afterwards."""
+    """Return the network of a simplified model, which is released."""
+    with simplified.explained():
+        graph_read, notes = _read_graph(simplified, name, asked, dense=dense)
+        simplified.release()
+        imported = _imported(graph_read, source, dense=dense)
+    return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
+
+
+def _read_graph(simplified: Simplified, name: str, asked: Changes, *, dense: bool) -> tuple[Graph, tuple[str, ...]]:
+    """Return the graph of a simplified model with these changes, and their notes."""
     model = simplified.model
-    if simplified.notes:
+    if simplified.notes and asked != NO_CHANGES:  # the model is compared without them
         model = onnx.ModelProto()
         model.CopyFrom(simplified.model)
-    with simplified.explained():
-        changes.state(model, simplified.notes)
-        notes = changes.apply(model, name, asked)
-        graph.remove_unread(model.graph)
-        unsupported.require_supported(model, name, dense=dense)
-        found = graph.read(model, name)  # refuses constants that no memory has
-        simplified.check()
-        imported = _imported(found, source, dense=dense)
-    return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
+    changes.state(model, simplified.notes)
+    notes = changes.apply(model, name, asked)
+    graph.remove_unread(model.graph)
+    unsupported.require_supported(model, name, dense=dense)
+    graph_read = graph.read(model, name)  # refuses constants that no memory has
+    simplified.check()
+    return graph_read, notes
 
 
 def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteImport:
@@ -158,33 +168,47 @@ def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteIm
 
 def _imported(found: Graph, source: dict[str, str], *, dense: bool) -> FloatImport | NetworkImport:
     """Return a network of dense layers, a quantised one, or the file's own operators if all are supported."""
-    data = found.model.SerializeToString()
+    file = Stored(found.model)
     if unsupported.is_quantised(found.model.graph):
-        return _from_quantised(found, data, source)
+        return _from_quantised(found, file, source)
     if not (dense or unsupported.is_dense(found.model.graph)):
-        return _kept(found, data, source)
+        return _kept(found, file, source)
     try:
-        return _from_float(found, data, source)
+        return _from_float(found, file, source)
     except RequestError as refused:
         if dense:
             raise
         try:
-            return _kept(found, data, source)
+            return _kept(found, file, source)
         except RequestError:
             raise refused from None
 
 
-def _kept(found: Graph, data: bytes, source: dict[str, str]) -> NetworkImport:
-    """Return a float network with its own nodes; raise RequestError if not all of them are supported."""
-    kept = _as_it_is(found)
-    if kept is None:
-        networks.parse(found.model.SerializeToString(), found.name)  # names the node that is not supported
+def _kept(found: Graph, file: Stored, source: dict[str, str]) -> NetworkImport:
+    """Return a float network with its own nodes; raise RequestError if not all of them are supported.
+
+    While ONNX Runtime computes, it alone holds the weights: the graph is released, and the network is read again.
+    """
+    model = _for_any_batch(found)
+    found.release()
+    helper.set_model_props(model, found.metadata | source)
+    onnx_bytes = model.SerializeToString()
+    del model
+    network = networks.parse(onnx_bytes, found.name)
+    del onnx_bytes
+    if network.input.size != math.prod(found.input_shape):
         raise RequestError(
             f"model {found.name!r} computes more than one vector at a time", "a first size of 1 or a free one"
         )
-    helper.set_model_props(kept.model, found.metadata | source)
-    network = networks.parse(kept.model.SerializeToString(), found.name)
-    return NetworkImport(network, kept.notes, check.bit_for_bit(found, data, kept, network))
+    converted = check.Converted.from_network(network, _codes(network))
+    del network
+    identity = check.bit_for_bit(found, file, converted)
+    return NetworkImport(networks.parse(converted.file.path.read_bytes(), found.name), (), identity)
+
+
+def _codes(network: Network) -> tuple[str, ...]:
+    """Return the 8-bit tensors."""
+    return tuple(layer.output.name for layer in network.layers if layer.dtype in CODES)
 
 
 CONVERTERS = {
@@ -291,7 +315,7 @@ def _of_input(normalisation: Normalisation, box: Floats32) -> dict[str, str]:
     return {key: json.dumps(value) for key, value in values.items()}
 
 
-def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImport:
+def _from_float(found: Graph, file: Stored, source: dict[str, str]) -> FloatImport:
     taken = floating.steps_of(found)
     width = math.prod(found.input_shape)
     layers, folded = steps.dense_layers(taken, width, found.name)
@@ -308,20 +332,21 @@ def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImpor
         normalisation=normalisation_of(found.metadata, width, found.name),
         metadata=found.metadata | source,
     )
-    outputs = check.outputs_of(found, data)
+    outputs = check.outputs_of(found, file)
     return FloatImport(network, folded, check.within_bound(network, taken, outputs, found.dtype))
 
 
-def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> NetworkImport:
+def _from_quantised(found: Graph, file: Stored, source: dict[str, str]) -> NetworkImport:
     found, notes = lowering.convert(found)
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
     floats = [repr(layer.node) for layer in network.layers if layer.weighted and not layer.accumulates]
     of_floats = [f"ONNX Runtime runs {', '.join(floats)} in float32"] if floats else []
-    return NetworkImport(
-        network, (*notes, *converted.notes, *of_floats), check.bit_for_bit(found, data, converted, network)
-    )
+    check.require_fused(found, converted)
+    compared = check.Converted.from_network(network, converted.codes)
+    identity = check.bit_for_bit(found, file, compared, int8_groups=converted.int8_groups)
+    return NetworkImport(network, (*notes, *converted.notes, *of_floats), identity)
 
 
 def _converted(found: Graph) -> Canonical:
@@ -349,19 +374,24 @@ def _is_dense_chain(found: Graph) -> bool:
 
 def _as_it_is(found: Graph) -> Canonical | None:
     """Return the file's own nodes if they are canonical; the only input is then the first, with any batch size."""
+    model = _for_any_batch(found)
     try:
-        network = networks.parse(found.model.SerializeToString(), found.name)
+        network = networks.parse(model.SerializeToString(), found.name)
     except RequestError:
         return None
     if network.input.size != math.prod(found.input_shape):  # more than one vector at a time
         return None
-    codes = tuple(layer.output.name for layer in network.layers if layer.dtype in CODES)
-    model, input_name = onnx.load_model_from_string(network.onnx_bytes), network.input.name
-    del network  # it holds all weights
-    source = next(value for value in model.graph.input if value.name == input_name)
+    return Canonical(model, _codes(network), from_qdq=False, notes=())
+
+
+def _for_any_batch(found: Graph) -> onnx.ModelProto:
+    """Return a copy of the model of which the vectors, any number of them, are the only input."""
+    model = onnx.ModelProto()
+    model.CopyFrom(found.model)
+    source = next(value for value in found.model.graph.input if value.name == found.input_name)
     del model.graph.input[:], model.graph.value_info[:]
     model.graph.input.append(source)
     for value in (*model.graph.input, *model.graph.output):
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = "vectors"
-    return Canonical(model, codes, from_qdq=False, notes=())
+    return model

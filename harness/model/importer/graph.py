@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import graph as models
 from harness.model.graph import Opsets, opsets_of, require_inside, values_of, with_shapeless
+from harness.model.onnx_runtime.sessions import return_freed_memory
 from harness.operators.node import Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32
 
@@ -60,6 +61,40 @@ class Dequantised:
     axis: int
 
 
+class Constants(Mapping[str, Array]):
+    """Constants by name; a large one stays in its tensor, and is read when it is used: it is held once."""
+
+    LARGE = 1 << 16  # bytes
+
+    def __init__(self, tensors: Iterable[tuple[str, onnx.TensorProto]], model: str) -> None:
+        """Read all tensors; raise RequestError, with the name of the model, for a malformed one."""
+        self._entries: dict[str, Array | onnx.TensorProto] = {}
+        for name, tensor in tensors:
+            values = values_of(tensor, name, model)
+            self._entries[name] = tensor if values.nbytes > self.LARGE else values
+
+    def __getitem__(self, name: str) -> Array:
+        """Return the values of a constant."""
+        entry = self._entries[name]
+        return onnx.numpy_helper.to_array(entry) if isinstance(entry, onnx.TensorProto) else entry
+
+    def __setitem__(self, name: str, values: Array) -> None:
+        """Add a constant that was computed."""
+        self._entries[name] = values
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a constant of this name, without reading it."""
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Return the number of constants."""
+        return len(self._entries)
+
+
 @dataclass(frozen=True, eq=False)
 class Link:
     """A node of the chain: it reads the chain at its input `position`, of this `shape` for one vector."""
@@ -80,7 +115,7 @@ class Link:
         return str(self.node.proto.output[0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Graph:
     """A decoded model: its constants and the remaining nodes.
 
@@ -102,6 +137,13 @@ class Graph:
         """The names of the model's outputs."""
         return [value.name for value in self.model.graph.output]
 
+    def release(self) -> None:
+        """Forget nodes and constants, with the weights; names, types and shapes of input and outputs stay."""
+        model = onnx.ModelProto()
+        model.graph.output.extend(self.model.graph.output)
+        self.model, self.nodes, self.constants, self.dequantised = model, (), {}, {}
+        return_freed_memory()
+
     def shape_of(self, constant: str) -> Shape:
         """Return the shape of a constant, folded or dequantised."""
         known = self.dequantised[constant].codes if constant in self.dequantised else self.constants[constant]
@@ -114,7 +156,7 @@ class Graph:
 
 def read(model: onnx.ModelProto, name: str) -> Graph:
     """Fold what moves or stores constants, and find the one input; raise RequestError if there is another number."""
-    constants = {tensor.name: values_of(tensor, tensor.name, name) for tensor in model.graph.initializer}
+    constants = Constants(((tensor.name, tensor) for tensor in model.graph.initializer), name)
     dequantised: dict[str, Dequantised] = {}
     nodes = []
     for index, proto in enumerate(model.graph.node):
@@ -216,7 +258,7 @@ def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
     return shape
 
 
-def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequantised], opsets: Opsets) -> bool:
+def _fold(node: Node, constants: Constants, dequantised: dict[str, Dequantised], opsets: Opsets) -> bool:
     """Add the node's results to `constants` or `dequantised` if it is a constant; return whether it is."""
     if domain_of(node.proto) or not all(name in constants for name in node.inputs if name):
         return False
@@ -231,7 +273,8 @@ def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequan
         raise
     except Exception as error:  # its exceptions have no common base of their own
         raise node.refusal(f"does not fit its constant: {error}", "export the model again") from error
-    constants.update(zip(node.proto.output, results, strict=True))
+    for output, values in zip(node.proto.output, results, strict=True):
+        constants[output] = values
     return True
 
 

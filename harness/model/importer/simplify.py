@@ -37,9 +37,10 @@ from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
 from harness.model.graph import decode, parse, read_file
 from harness.model.importer import changes
-from harness.model.importer.graph import require_valid
+from harness.model.importer.graph import Constants, require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
+from harness.model.onnx_runtime.sessions import Stored
 from harness.model.transforms.edit import add_constant, bypass, tidy, writer
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
 
@@ -52,20 +53,24 @@ SHOWN = 6  # names in a note
 QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Simplified:
-    """The model, what was changed, and the bytes of the file before."""
+    """The model, what was changed, and the model before, of `batch` vectors at once, in a file."""
 
     model: onnx.ModelProto
-    notes: tuple[str, ...]
     name: str
-    source: bytes
-    batch: int
+    source: Stored
+    notes: tuple[str, ...] = ()
+    batch: int = 1
 
     def check(self) -> None:
         """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""
         if self.notes:
             require_same(self.source, self.model, self.name, self.batch)
+
+    def release(self) -> None:
+        """Forget the model, which holds the weights."""
+        self.model = onnx.ModelProto()
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -80,22 +85,30 @@ class Simplified:
 
 
 def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simplified:
-    """Return the model in the form that `harness.model.parse` reads, which shares nothing with `model`.
+    """Return the model, which may be changed itself, in the form that `harness.model.parse` reads.
 
     Without `folds`, it has its functions inlined, its initializers are no inputs, and it is of opset 13 or later.
     Raises RequestError where nodes contradict each other, and for an opset that cannot be converted.
     """
-    source = model.SerializeToString()
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    notes = [note for step in STEPS for note in step(changed, name)]
-    batch = _batch_size(changed)
+    simplified = Simplified(model, name, Stored(model))
+    del model
+    _apply_steps(simplified, folds=folds)
+    return simplified
+
+
+def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
+    """Change the model; no caller holds it, because a step can make a new one."""
+    notes: list[str] = []
+    for step in STEPS:
+        notes += step(simplified)
+    simplified.batch = _batch_size(simplified.model)
     if folds:
-        propagation, fold_notes = _fold(changed, name)
-        notes += [*fold_notes, *_remove_casts(changed, propagation), *_free_batch(changed, propagation, batch, name)]
+        propagation, fold_notes = _fold(simplified)
+        casts = _remove_casts(simplified.model, propagation)
+        notes += [*fold_notes, *casts, *_free_batch(simplified, propagation)]
     if notes:
-        tidy(changed.graph)
-    return Simplified(changed, tuple(notes), name, source, batch)
+        tidy(simplified.model.graph)
+    simplified.notes = tuple(notes)
 
 
 def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]:
@@ -104,10 +117,14 @@ def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]
     Raises RequestError if it cannot be read or is no valid ONNX, and as `simplify` does.
     """
     data = read_file(path)
-    model = decode(data, path.stem)
-    hashes = load_data(model, path)
+    model, metadata = decode(data, path.stem), named(path, data)
+    del data  # the model has a copy of it
+    metadata |= load_data(model, path)
     require_valid(model, path.stem)
-    return simplify(model, path.stem, folds=folds), named(path, data) | hashes
+    simplified = Simplified(model, path.stem, Stored(model))
+    del model
+    _apply_steps(simplified, folds=folds)
+    return simplified, metadata
 
 
 def load(path: Path, refused: RequestError) -> Network:
@@ -163,19 +180,21 @@ def load_data(model: onnx.ModelProto, path: Path) -> dict[str, str]:
     return {"source_data_sha256": json.dumps(hashes)}
 
 
-def _inline(model: onnx.ModelProto, name: str) -> Iterator[str]:
-    names = [function.name for function in model.functions]
-    if all((function.domain, function.name) in operators.by_onnx_name() for function in model.functions):
+def _inline(simplified: Simplified) -> Iterator[str]:
+    functions = simplified.model.functions
+    names = [function.name for function in functions]
+    if all((function.domain, function.name) in operators.by_onnx_name() for function in functions):
         return
     try:
-        model.CopyFrom(onnx.inliner.inline_local_functions(model))
+        simplified.model = _without_weights(simplified.model, onnx.inliner.inline_local_functions)
     except Exception as error:  # it has no class of its own
         reason = f"its local functions cannot be inlined: {error}"
-        raise RequestError(f"model {name!r}: {reason}", "export it again") from error
+        raise RequestError(f"model {simplified.name!r}: {reason}", "export it again") from error
     yield f"inlined the local functions {_listed(names)}"
 
 
-def _remove_listed(model: onnx.ModelProto, _name: str) -> Iterator[str]:
+def _remove_listed(simplified: Simplified) -> Iterator[str]:
+    model = simplified.model
     constants = {tensor.name for tensor in model.graph.initializer}
     listed = [value for value in model.graph.input if value.name in constants]
     if not listed:
@@ -186,23 +205,39 @@ def _remove_listed(model: onnx.ModelProto, _name: str) -> Iterator[str]:
     yield f"{len(listed)} initializers that were also inputs are constants now"
 
 
-def _convert(model: onnx.ModelProto, name: str) -> Iterator[str]:
-    version = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=OPSET)
+def _convert(simplified: Simplified) -> Iterator[str]:
+    opsets = [entry.version for entry in simplified.model.opset_import if entry.domain in DEFAULT_DOMAIN]
+    version = max(opsets, default=OPSET)
     if version >= OPSET:
         return
     try:
-        converted = onnx.version_converter.convert_version(model, OPSET)
+        simplified.model = _without_weights(
+            simplified.model, lambda model: onnx.version_converter.convert_version(model, OPSET)
+        )
     except Exception as error:  # it has no class of its own
         reason = str(error).strip().splitlines()[0]
         raise RequestError(
-            f"model {name!r} is of opset {version}, and onnx.version_converter fails: {reason}",
+            f"model {simplified.name!r} is of opset {version}, and onnx.version_converter fails: {reason}",
             f"export it with opset {OPSET} or later",
         ) from error
-    model.CopyFrom(converted)
     yield f"converted from opset {version} to {OPSET} by onnx.version_converter"
 
 
-STEPS: tuple[Callable[[onnx.ModelProto, str], Iterator[str]], ...] = (_inline, _remove_listed, _convert)
+def _without_weights(model: onnx.ModelProto, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
+    """Return the changed model; `change`, which copies what it reads, sees large initializers without their data."""
+    weights: dict[str, bytes] = {}
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) > Constants.LARGE and tensor.name not in weights:
+            weights[tensor.name] = tensor.raw_data
+            tensor.ClearField("raw_data")
+    changed = change(model)
+    for tensor in changed.graph.initializer:
+        if tensor.name in weights:
+            tensor.raw_data = weights.pop(tensor.name)
+    return changed
+
+
+STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_inline, _remove_listed, _convert)
 
 
 def _batch_size(model: onnx.ModelProto) -> int:
@@ -215,27 +250,32 @@ def _batch_size(model: onnx.ModelProto) -> int:
     return next((shape[0].dim_value or 1 for shape in shapes if len(shape)), 1)
 
 
-def _fold(model: onnx.ModelProto, name: str) -> tuple[Propagation | None, list[str]]:
+def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
     """Fold until no If has a constant condition; return the facts of the result, None where nothing needs them."""
     removed: dict[str, None] = {}
-    while _is_foldable(model.graph):
-        propagation = _facts(model)
-        _require_consistent(propagation, name)
+    propagation: Propagation | None = None
+    while _is_foldable(simplified.model.graph):
+        propagation = _facts(simplified.model)
+        _require_consistent(propagation, simplified.name)
         for operator in _constant_nodes(propagation):
             removed.setdefault(operator)
-        shapes = {value.name: _first_size(value) for value in (*model.graph.input, *model.graph.output)}
-        model.CopyFrom(fold(model, propagation, "sinks")[0])
-        for value in (*model.graph.input, *model.graph.output):
+        before = simplified.model.graph
+        shapes = {value.name: _first_size(value) for value in (*before.input, *before.output)}
+        del before  # it holds the weights
+        simplified.model = fold(simplified.model, propagation, "sinks")[0]
+        graph = simplified.model.graph
+        for value in (*graph.input, *graph.output):
             for size in value.type.tensor_type.shape.dim[:1]:
                 size.CopyFrom(shapes[value.name])
-        if not _inline_branches(model.graph, propagation):
+        if not _inline_branches(graph, propagation):
             break
         removed.setdefault("If")
     names = [operator for operator in removed if operator != "Constant"]
     notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
-    if not any(node.op_type in ("Cast", "Reshape") for node in model.graph.node):
+    if not any(node.op_type in ("Cast", "Reshape") for node in simplified.model.graph.node):
         return None, notes
-    propagation = _facts(model)
+    propagation = None  # the facts before, which have values of constants
+    propagation = _facts(simplified.model)
     return (None if propagation.contradictions else propagation), notes  # another reader names what is wrong
 
 
@@ -361,23 +401,23 @@ def _type(propagation: Propagation | None, tensor: str) -> np.dtype[Any] | None:
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 
 
-def _free_batch(model: onnx.ModelProto, propagation: Propagation | None, batch: int, name: str) -> list[str]:
+def _free_batch(simplified: Simplified, propagation: Propagation | None) -> list[str]:
     """Make the first axis, of `batch` vectors in the file, that of any number of vectors, also in Reshapes.
 
     A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
     """
-    before = model.SerializeToString() if batch > 1 else b""
-    graph = model.graph
+    graph, batch = simplified.model.graph, simplified.batch
+    before = Stored(simplified.model) if batch > 1 else None
     reshaped = [node.name or node.output[0] for node in graph.node if _frees_reshape(graph, node, propagation, batch)]
-    if batch == 1:
+    if before is None:
         return [f"{_listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
-    for value in (*model.graph.input, *model.graph.output):
+    for value in (*graph.input, *graph.output):
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = BATCH
     try:
-        require_same(before, model, name, batch)
+        require_same(before, simplified.model, simplified.name, batch)
     except RequestError:
-        model.ParseFromString(before)
+        simplified.model = onnx.load(before.path)
         return []
     return [f"the first axis, {batch} in the file, is the number of vectors"]
 

@@ -10,7 +10,7 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.model.onnx_runtime.sessions import refused, session
+from harness.model.onnx_runtime.sessions import Stored, refused, session
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -22,7 +22,7 @@ NAMES = {"float": "f4", "double": "f8", "float16": "f2", "bool": "?", "int32": "
 TYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(kind) for name, kind in NAMES.items()}
 
 
-def require_same(before: bytes, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
+def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
     """Compare the outputs of two models for random inputs: bit for bit, or for `batch` vectors at once within a share.
 
     `before` takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where
@@ -36,7 +36,7 @@ def require_same(before: bytes, after: onnx.ModelProto, name: str, batch: int = 
         outputs.append(_run(loaded, inputs[-1], name))
     names = [value.name for value in loaded.get_outputs()]
     del loaded  # it holds the weights
-    loaded = _loaded(after.SerializeToString(), name)
+    loaded = _loaded(Stored(after), name)
     taken = {value.name for value in loaded.get_inputs()}
     for feed, expected in zip(inputs, outputs, strict=True):
         rows = [{key: value[row : row + 1] if batch > 1 else value for key, value in feed.items() if key in taken}
@@ -86,9 +86,9 @@ def _random_inputs(
     return inputs
 
 
-def _loaded(onnx_bytes: bytes, name: str) -> onnxruntime.InferenceSession:
+def _loaded(model: Stored, name: str) -> onnxruntime.InferenceSession:
     try:
-        return session(onnx_bytes, 1, optimised=False)
+        return session(model.path, 1, optimised=False)
     except Exception as error:  # its exceptions have no common base of their own
         raise refused(name, error) from error
 

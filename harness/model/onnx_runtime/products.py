@@ -44,26 +44,29 @@ ZERO_POINT = {
 
 
 def exact_session(
-    onnx_bytes: bytes, name: str, threads: int, vectors: int, *, int8_groups: bool = False
+    model: bytes | Path, name: str, threads: int, vectors: int, *, int8_groups: bool = False
 ) -> onnxruntime.InferenceSession:
     """Return a session whose products of 8-bit matrices are exact for up to `vectors` vectors at once.
 
-    It has session.x64quantprecision where that is possible: where all products read uint8 codes, and ONNX Runtime
-    can convert the weights; `int8_groups` is that of `sessions.session`.  Raises ReferenceFailed, with the known
-    defect, where this machine's products are wrong in that session, and RequestError where ONNX Runtime refuses the
-    model `name`.
+    `model` is the path of a file, or its bytes, which the session keeps.  The session has session.x64quantprecision
+    where that is possible: where all products read uint8 codes, and ONNX Runtime can convert the weights; `int8_groups`
+    is that of `sessions.session`.  Raises ReferenceFailed, with the known defect, where this machine's products are
+    wrong in that session, and RequestError where ONNX Runtime refuses the model `name`.
     """
-    products = {}
+    products: dict[str, Product] = {}
+    onnx_bytes = model if isinstance(model, bytes) else model.read_bytes()
     if any(word in onnx_bytes for word in WORDS_OF_CODES):  # otherwise all numbers are floats
-        products = products_of(optimised(onnx_bytes, name, fuse_only=int8_groups))
+        model, products = onnx_bytes, products_of(optimised(onnx_bytes, name, fuse_only=int8_groups))
+    else:
+        del onnx_bytes  # a session of the file does not need them
     precise = bool(products) and all(product.input_dtype == "uint8" for product in products.values())
     try:
-        session = sessions.session(onnx_bytes, threads, x64_quant_precision=precise, int8_groups=int8_groups)
+        session = sessions.session(model, threads, x64_quant_precision=precise, int8_groups=int8_groups)
     except Exception as error:  # its exceptions have no common base of their own
         if not precise:
             raise refused(name, error) from error
         # It cannot convert weights that two products share through one DequantizeLinear.
-        session, precise = sessions.session(onnx_bytes, threads, int8_groups=int8_groups), False
+        session, precise = sessions.session(model, threads, int8_groups=int8_groups), False
     if precise:  # it converts the weights of some operators only
         products = products_of(optimised(onnx_bytes, name, fuse_only=int8_groups, x64_quant_precision=True))
     rows = sorted({*ROWS, vectors})  # all of ROWS: few random vectors may not saturate

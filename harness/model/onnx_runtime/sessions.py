@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import ctypes
+import tempfile
+import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
-from harness.core.errors import RequestError
+from harness.core.errors import InfrastructureError, RequestError
 from harness.model.network import Network
 
 if TYPE_CHECKING:
     import onnxruntime
+
+
+class Stored:
+    """A model in a temporary file, which is removed with this object: a session of the file holds its weights alone."""
+
+    def __init__(self, model: onnx.ModelProto | bytes) -> None:
+        """Write the file from a model or its bytes; raise InfrastructureError where that is impossible."""
+        return_freed_memory()
+        try:
+            with tempfile.NamedTemporaryFile(suffix=".onnx", delete=False) as file:
+                self.path = Path(file.name)
+                weakref.finalize(self, self.path.unlink, missing_ok=True)
+                file.write(model if isinstance(model, bytes) else model.SerializeToString())
+        except OSError as error:
+            raise InfrastructureError(
+                f"cannot write a temporary file: {error}", "free space there, or set TMPDIR to another folder"
+            ) from error
+
+
+def return_freed_memory() -> None:
+    """Return to the system what glibc keeps of freed weights: blocks below 32 MiB."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
+    if trim is not None:
+        trim(0)
 
 
 def refused(name: str, error: Exception) -> RequestError:
@@ -28,7 +56,7 @@ def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
 
 
 def session(
-    model: bytes,
+    model: bytes | Path,
     threads: int,
     *,
     x64_quant_precision: bool = False,
@@ -37,6 +65,7 @@ def session(
 ) -> onnxruntime.InferenceSession:
     """Return a session on the CPU, with ONNX Runtime's default optimisations, or with none, and no messages.
 
+    `model` is the path of a file, or its bytes, which the session keeps.
     `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
     x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
     kernel for int8 inputs with the converted weights (and needs none, int8 with int8 does not saturate).
@@ -55,8 +84,10 @@ def session(
     if int8_groups:
         options.add_session_config_entry("session.qdqisint8allowed", "1")
     if x64_quant_precision:
-        model = with_constants_of_their_own(model)
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        model = with_constants_of_their_own(model if isinstance(model, bytes) else model.read_bytes())
+    return onnxruntime.InferenceSession(
+        model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def with_constants_of_their_own(model: bytes) -> bytes:

@@ -14,6 +14,7 @@ from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.installation import ROOT
 from harness.model.graph import load, parse
 from harness.model.network import Network
+from harness.operators import float_contraction
 from harness.operators.base import Layer
 from harness.reference import Reference, require_within_tolerance
 
@@ -215,3 +216,12 @@ def test_values_that_differ_without_a_finite_bound_are_refused() -> None:
     assert np.isinf(right).all()
     with pytest.raises(ReferenceFailed, match="further apart than the bound inf"):
         require_within_tolerance(model.layers, (other,), (right,), host, {"x": x})
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 129])
+def test_sums_of_columns_have_the_same_bits_in_blocks(width: int) -> None:
+    weights = np.random.default_rng(width).normal(size=(20_000, width)).astype(np.float32)
+    sums = np.abs(weights.astype(np.float64)).sum(axis=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(float_contraction, "BLOCK", 1 << 16)
+        assert float_contraction._absolute_sums(weights).tobytes() == sums.tobytes()

@@ -1,0 +1,56 @@
+"""The memory of an import: a process of its own tells how much it had at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.support.cli.command import User
+from tests.support.importer.graphs import Array, model, node, saved
+
+SCRIPT = (
+    "import atexit, pathlib, sys; from harness.cli.main import main\n"
+    "status = pathlib.Path('/proc/self/status')\n"
+    "atexit.register(lambda: print(status.read_text(), file=sys.stderr))\n"
+    "main()"
+)
+"""`harness`, and then its status according to Linux; the peak is not that of getrusage, which has its parent's."""
+BASE = 200_000_000
+
+
+def network(widths: Sequence[int], opset: int) -> bytes:
+    """Return a convolution and large dense layers; in opset 9, whose steps at import copy, all weights are inputs."""
+    random = np.random.default_rng(1)
+    constants: dict[str, Array] = {"k": random.normal(size=(16, 3, 3, 3)).astype(np.float32)}
+    nodes = [node("Conv", "x k", "c", pads=[1, 1, 1, 1]), node("Flatten", "c", "v0")]
+    for number, (depth, width) in enumerate(zip([16 * 8 * 8, *widths], widths, strict=False)):
+        weights = random.normal(size=(width, depth)) / np.sqrt(depth)
+        constants |= {f"w{number}": weights.astype(np.float32), f"b{number}": np.zeros(width, np.float32)}
+        nodes += [node("Gemm", f"v{number} w{number} b{number}", f"g{number}", transB=1)]
+        nodes += [node("Relu", f"g{number}", "y" if number == len(widths) - 1 else f"v{number + 1}")]
+    proto = onnx.load_model_from_string(model(nodes, constants, shape=[1, 3, 8, 8]))
+    if opset < 13:
+        proto.opset_import[0].version, proto.ir_version = opset, 4
+        for tensor in proto.graph.initializer:
+            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            proto.graph.input.append(value)
+    return bytes(proto.SerializeToString())
+
+
+@pytest.mark.parametrize("opset", [9, 13])
+def test_an_import_has_three_times_the_file_and_200_mb(opset: int, tmp_path: Path, cache: Path) -> None:
+    path = saved(tmp_path, network([3000, 1500, 20], opset))
+    size = path.stat().st_size
+    assert size > 25_000_000
+    arguments = ["models", "import", str(path), "-o", str(tmp_path / "new.onnx")]
+    process = User(tmp_path, cache).start(*arguments, program=[sys.executable, "-c", SCRIPT], OPENBLAS_NUM_THREADS="1")
+    out, status = process.communicate(timeout=100)
+    assert process.returncode == 0, status
+    assert "are bit-identical" in out
+    [peak_kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    assert int(peak_kib) * 1024 <= 3 * size + BASE
