@@ -37,6 +37,7 @@ class Exp(Approximation):
     """y[n] = exp(x[n]); it can be infinite, and 0."""
 
     ONNX = (("", "Exp"),)
+    least_output = 0.0
     formula = f"{'y[n] = exp(x[n])':62} in float32, by the operations of kernels/c/elementary.h"
     fragments = (FRAGMENT,)
     largest_ulp = 2  # 1 was measured

@@ -43,6 +43,7 @@ class Sigmoid(Approximation):
     """
 
     ONNX = (("", "Sigmoid"),)
+    least_output = 0.0
     formula = f"{'y[n] = 1 / (1 + exp(-x[n]))':62} in float32, by the operations of kernels/c/elementary.h"
     fragments = (FRAGMENT,)
     largest_difference = 2.0**-22  # 1.79e-7 was measured

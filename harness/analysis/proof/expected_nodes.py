@@ -39,7 +39,7 @@ WITHOUT_CONSTANTS = (
     "Cast", "Concat", "Dropout", "Exp", "Flatten", "GlobalMaxPool", "HardSwish", "HybridSelect", "Identity",
     "MaxPool", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
     "Squeeze", "Tanh", "Transpose", "Unsqueeze",
-    "DepthToSpace", "Expand", "SpaceToDepth", "Tile",
+    "DepthToSpace", "Expand", "Log", "Pow", "SpaceToDepth", "Sqrt", "Tile",
 )  # fmt: skip
 
 NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}
