@@ -332,9 +332,9 @@ def _layers(
 ) -> tuple[Layer, ...]:
     """Return the nodes' layers; every node reads the network's input `source`, or outputs of earlier nodes."""
     layers: dict[str, Layer] = {}
-    activations = {source.name: source}
+    activations, bounds = {source.name: source}, _Bounds(source, layers)
     for name, proto in nodes.items():
-        node = Node(model_name, proto, name, constants, activations, opset=opset)
+        node = Node(model_name, proto, name, constants, activations, opset=opset, bounds=bounds)
         operator = operators.of_node(proto)
         if operator is None:
             raise _unsupported(node)
@@ -345,6 +345,43 @@ def _layers(
             layers[layer.output.name] = layer
             activations[layer.output.name] = layer.output
     return _with_stems(tuple(layers.values()))
+
+
+class _Bounds:
+    """Bounds of activations for all inputs of the network, computed when a node asks for them.
+
+    Of weighted sums, whose ends have no sign, and of codes and indices they are those of the tensor.
+    """
+
+    def __init__(self, source: Tensor, layers: Mapping[str, Layer]) -> None:
+        self._layers = layers
+        self._known = {source.name: _of_tensor(source)}
+
+    def __call__(self, name: str) -> tuple[float, float]:
+        """Return the least and the greatest value of a float32 activation."""
+        waiting = [name]
+        while waiting:
+            layer = self._layers.get(waiting[-1])
+            if layer is None or waiting[-1] in self._known:
+                waiting.pop()
+            elif layer.weighted or layer.dtype != FLOAT32:
+                self._known[waiting[-1]] = _of_tensor(layer.output)
+            elif missing := [source for source in layer.sources if source not in self._known]:
+                waiting += missing
+            else:
+                ends = zip(*(self._known[source] for source in layer.sources), strict=True)
+                low, high = layer.output_bounds(*ends)
+                least = np.where(np.isnan(low), -np.float32(np.inf), low)
+                self._known[waiting[-1]] = np.maximum(least, np.float32(layer.least_output)), high
+        low, high = self._known[name]
+        return float(low.min()), float(np.where(np.isnan(high), np.inf, high).max())
+
+
+def _of_tensor(tensor: Tensor) -> tuple[Array, Array]:
+    if tensor.dtype.kind != "f":
+        limits = np.iinfo(tensor.dtype)
+        return np.full((1, tensor.size), limits.min, tensor.dtype), np.full((1, tensor.size), limits.max, tensor.dtype)
+    return np.full((1, tensor.size), -tensor.bound, np.float32), np.full((1, tensor.size), tensor.bound, np.float32)
 
 
 def _behind(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:

@@ -107,6 +107,8 @@ class Layer(ABC):
     """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
     """The term of a diagnosis for the value that is rounded."""
+    least_output: ClassVar[float] = -math.inf
+    """A number that no float32 value is below, in every rounding, where `output_bounds` lose it."""
     takes_every_input: ClassVar[bool] = False
     """True if ONNX Runtime, the specification and every board agree on NaN and infinities too.
 

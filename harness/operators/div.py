@@ -5,7 +5,6 @@ y[n] = a[n] / b[n]                         one IEEE 754 division, rounded half t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -41,7 +40,8 @@ def _divide(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
 class Div(BinaryLayer):
     """y[n] = a[n] / b[n]; the constant `dividend` or `divisor`, float32, takes the place of a or b.
 
-    No quotient is NaN for any input: a divisor that can be 0 or infinite is refused.
+    A divisor that can be 0 is refused.  A quotient of two infinities is NaN, which has no specified bits: the reference
+    fails for such an input.
     """
 
     ONNX = (("", "Div"),)
@@ -71,14 +71,13 @@ class Div(BinaryLayer):
         sources = terms.activations(node, "divides")
         constant = terms.constant(node, sources, "constant term")
         dividend, divisor = (constant, None) if node.inputs[0] in node.constants else (None, constant)
-        least = sources[-1].least if divisor is None else float(np.abs(divisor).min())
-        if least == 0:
+        low, high = node.range(sources[-1])
+        least = max(sources[-1].least, low, -high) if divisor is None else float(np.abs(divisor).min())
+        if least <= 0:
             what = f"{sources[-1].name!r}" if divisor is None else "the constant"
             raise node.refusal(
                 f"its divisor can be 0, {what}", "a constant other than 0, or a Clip to positive numbers"
             )
-        if divisor is None and math.isinf(sources[-1].bound):
-            raise node.refusal(f"its divisor {sources[-1].name!r} can be infinite", "a finite divisor: Clip it")
         with np.errstate(over="ignore"):  # rounding changes no order, so the bound holds for rounded quotients too
             largest = np.float32(sources[0].bound) if dividend is None else np.abs(dividend).max()
             bound = float(largest / np.float32(least))

@@ -5,6 +5,7 @@ y[n] = f(x[n]), by float32 operations in a stated order, each rounded half to ev
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ class Function(Layer):
     """Inputs that reach all outputs but those in the limit."""
     places: ClassVar[tuple[float, ...]]
     """Inputs at which the formula changes, besides 0."""
+    least: ClassVar[float] = -math.inf
+    """The least number for which the function is defined; nodes that can read a lower one are refused."""
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -122,7 +125,8 @@ class Function(Layer):
         if extent.all_floats:
             infinite = np.array([np.inf, -np.inf], np.float32)
             count = INFINITY_BITS + (not np.isnan(self.function(infinite)).any())
-            for sign, start in (("positive", 0), ("negative", NEGATIVE)):
+            signs = {"positive": 0} if self.least >= 0 else {"positive": 0, "negative": NEGATIVE}
+            for sign, start in signs.items():
                 sweep = _shared_sweep(start, count, self.size)
                 yield Obligation(
                     ProofStep.OTHERS,

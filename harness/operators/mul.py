@@ -6,7 +6,7 @@ y[n] = a[n] * b[n]                         one IEEE 754 multiplication, rounded 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
@@ -60,6 +60,14 @@ class Mul(BinaryLayer):
         return cls(
             **fields(node, sources, terms.shape(sources, factor), FLOAT32, bound, negative_zero=True), factor=factor
         )
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the ends of the products; a square is not negative."""
+        least, most = super().output_bounds(low, high)
+        if self.factor is None and self.sources[0] == self.sources[1]:
+            nearest = np.clip(np.zeros_like(low[0]), low[0], high[0])
+            least = nearest * nearest
+        return least, most
 
     def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
         """Refuse a product with 1 / b: ONNX Runtime 1.31 divides by b instead, which rounds once."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ class Node:
     """A node of the graph with the tensors that it may read, and the way to refuse it.
 
     `activations` are the network's input and the outputs of earlier nodes.  `position` is that of the output that is
-    read as a layer, see `Layer.layer_per_output`; `opset` is the version of ONNX's own domain.
+    read as a layer, see `Layer.layer_per_output`; `opset` is the version of ONNX's own domain.  `bounds` are the least
+    and the greatest value of an activation for all inputs of the network, if layers before it are known.
     """
 
     model: str
@@ -34,6 +36,12 @@ class Node:
     activations: Mapping[str, Tensor]
     position: int = 0
     opset: int = NEWEST_OPSET
+    bounds: Callable[[str], tuple[float, float]] | None = None
+
+    def range(self, source: Tensor) -> tuple[float, float]:
+        """Return numbers that no value of a float32 activation is below, or above."""
+        low, high = (-math.inf, math.inf) if self.bounds is None else self.bounds(source.name)
+        return max(low, -source.bound), min(high, source.bound)
 
     @property
     def output(self) -> str:

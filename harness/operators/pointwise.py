@@ -93,13 +93,14 @@ class Pointwise(Function):
     @classmethod
     def range_of(cls, node: Node, source: Tensor, numbers: Mapping[str, np.float32]) -> Range:
         """Return the bounds of the definition's interval; refuse the node if a finite value can become NaN."""
-        bounds = cls._bounds(np.float32(-source.bound), np.float32(source.bound), numbers)
-        largest = np.float32(min(source.bound, LARGEST))
-        if cls._bounds(-largest, largest, numbers).nan.any():
+        low, high = node.range(source) if cls.least > -math.inf else (-source.bound, source.bound)
+        bounds = cls._bounds(np.float32(low), np.float32(high), numbers)
+        if cls._bounds(np.float32(max(low, -LARGEST)), np.float32(min(high, LARGEST)), numbers).nan.any():
             raise node.refusal(
-                f"its result can be NaN for values of {source.name!r}, which are between -{source.bound:g} and "
-                f"{source.bound:g}",
-                "an input with other bounds: Clip it",
+                f"its result can be NaN for values of {source.name!r}, which are between {low:g} and {high:g}",
+                "an input with other bounds: Clip it"
+                if cls.least == -math.inf
+                else f"an input of at least {cls.least:g}: Clip it, or take its Relu or Abs",
             )
         bound = float(max(abs(bounds.low[0]), abs(bounds.high[0])))
         return Range(bound if bound <= LARGEST else math.inf, bool(bounds.minus_zero[0]))
@@ -131,7 +132,7 @@ class Pointwise(Function):
     def distance(self, at: Perturbed) -> Array:
         """Return the distance of the output from the ends of the interval for inputs within `at`, with tolerances."""
         low, high = at.ends()
-        bounds = self._interval(low, high, self.constants())
+        bounds = self._interval(np.maximum(low, np.float32(self.least)), high, self.constants())
         output = at.output.astype(np.float64)
         with np.errstate(invalid="ignore"):
             distance = np.maximum(bounds.high - output, output - bounds.low)

@@ -22,7 +22,7 @@ SAME = (
     *("GroupNormalization", "ScatterElements", "ScatterND"),
 )
 """Operators whose first output has the type and shape of the first input."""
-PAIRS = ("Pow", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "Mean")
+PAIRS = ("Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor")
 REDUCTIONS = ("ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
 

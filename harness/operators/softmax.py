@@ -91,6 +91,7 @@ class Softmax(Layer):
     """y[n] = exp(x[n] - max(x)) / sum(exp(x - max(x))), in rows of `length` values that are `inner` values apart."""
 
     ONNX = (("", "Softmax"),)
+    least_output = 0.0
     elementwise = False
     operations_of_value = 5
     fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1

@@ -16,7 +16,7 @@ from tests.campaigns.misra.check import NETWORKS, network
 
 MODELS = ("acas_coc", "ds_cnn_int8", "lenet5", "resnet8_int8")
 EDITS = ("grow", "shrink", "add axis", "other type", "attribute", "swap inputs")
-COMMUTATIVE = ("Concat", "Max", "Min", "Sum")
+COMMUTATIVE = ("Concat", "Max", "Mean", "Min", "Sum")
 """Operators whose inputs can be exchanged where they have one shape."""
 ATTRIBUTES = ("strides", "pads", "kernel_shape", "perm", "axis", "group", "transB", "axes")
 

@@ -40,6 +40,7 @@ WITHOUT_CONSTANTS = (
     "LogSoftmax", "MaxPool", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd",
     "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
     "Squeeze", "Tanh", "Transpose", "Unsqueeze",
+    "DepthToSpace", "Expand", "Log", "Pow", "SpaceToDepth", "Sqrt", "Tile",
 )  # fmt: skip
 
 NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}
@@ -70,8 +71,8 @@ class Node:
     """A node of the ONNX file with its constants, or those of some of its columns.
 
     `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
-    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min and
-    Sum all `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
+    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, of a Div `dividend` or `divisor`, of Max, Min,
+    Mean, Sum `terms`; of LeakyRelu and Elu `alpha`; of HardSigmoid `alpha` and `beta`; of Clip `low` and `high`; of
     ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and
     `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
     `output_zero_point`; of Gemm, MatMul, Conv, ConvTranspose `weights` (K, N), `bias`; of QLinearAdd `first_ratio`,
@@ -728,6 +729,7 @@ READERS: dict[str, Reader] = {
     "LeakyRelu": _numbers(alpha=0.01),
     "MatMul": _gemm,
     "Max": _operands,
+    "Mean": _operands,
     "Min": _operands,
     "Mul": _of_two("factor", "factor"),
     "PRelu": _slope,

@@ -144,7 +144,9 @@ LOGARITHM = _fragment(functions.logarithm, 103, f"""\
     z = s * s;
     square = (f * f) * 0.5;
     rest = z * ({_horner("z", functions.LOGARITHM)});
-    y = k * {_float(functions.LN2_HIGH)} - ((square - (s * (square + rest) + k * {_float(functions.LN2_LOW)})) - f);
+    ln = k * {_float(functions.LN2_HIGH)} - ((square - (s * (square + rest) + k * {_float(functions.LN2_LOW)})) - f);
+    at_end = select(x < 0.0, (x - x) / (x - x), -1.0 / abs(x));
+    y = select(x > 0.0, select(x <= 3.4028235e38, ln, x), at_end);
 """, ())  # fmt: skip
 ONE_PLUS = _derived(functions.logarithm_of_one_plus, 104, (LOGARITHM,))
 ERROR = _fragment(functions.error_function, 105, f"""\

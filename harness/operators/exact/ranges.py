@@ -190,6 +190,9 @@ def _sum(operation: str, a: Interval, b: Interval) -> Interval:
 
 def _product(operation: str, a: Interval, b: Interval) -> Interval:
     function = NUMPY[operation]
+    if a is b and operation == "multiply":
+        nearest = np.clip(np.zeros_like(a.low), a.low, a.high)
+        return Interval(nearest * nearest, np.maximum(a.low * a.low, a.high * a.high), a.nan, np.zeros_like(a.nan))
     corners = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     holds_zero = [(factor.low <= 0) & (factor.high >= 0) for factor in (a, b)]
     is_infinite = [np.isinf(factor.low) | np.isinf(factor.high) for factor in (a, b)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.operators.extremum import Extremum
 from harness.operators.fold import Fold
-from harness.operators.sum import Sum
+from harness.operators.sum import Mean, Sum
 from harness.targets.c import broadcast, code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
@@ -66,11 +66,12 @@ def _tables(layer: Fold) -> tuple[Table, ...]:
 class SumLowering(FoldLowering[Sum]):
     """One addition per operand after the first, from left to right."""
 
-    operator = Sum
+    operator = (Sum, Mean)
 
-    def combined(self, layer: Sum, values: Sequence[str]) -> str:  # noqa: ARG002 - the same for all layers
-        """Return the sum; in C, + is evaluated from left to right."""
-        return " + ".join(values)
+    def combined(self, layer: Sum, values: Sequence[str]) -> str:
+        """Return the sum, of Mean divided; in C, + is evaluated from left to right."""
+        total = " + ".join(values)
+        return f"({total}) / {literal(layer.divisor)}" if isinstance(layer, Mean) else total
 
 
 class ExtremumLowering(FoldLowering[Extremum]):

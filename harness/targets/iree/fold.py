@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from harness.operators.extremum import Extremum
 from harness.operators.fold import Fold
-from harness.operators.sum import Sum
+from harness.operators.sum import Mean, Sum
 from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.terms import operands
@@ -24,10 +24,11 @@ class FoldLowering(IreeLowering[F]):
         """Add the operations."""
 
         def body(block: Block, *values: Scalar) -> Scalar:
-            return reduce(lambda first, second: self.combine(layer, block, first, second), values)
+            result = reduce(lambda first, second: self.combine(layer, block, first, second), values)
+            return block.quotient(result, block.number(layer.divisor)) if isinstance(layer, Mean) else result
 
-        shape = (function.vectors, *layer.output.shape)
-        return function.elementwise(layer.dtype, shape, operands(function, layer.terms, inputs), body)
+        shape, values = (function.vectors, *layer.output.shape), operands(function, layer.terms, inputs)
+        return function.elementwise(layer.dtype, shape, values, body, products=isinstance(layer, Mean))
 
     @abstractmethod
     def combine(self, layer: F, block: Block, first: Scalar, second: Scalar) -> Scalar:
@@ -37,7 +38,7 @@ class FoldLowering(IreeLowering[F]):
 class SumLowering(FoldLowering[Sum]):
     """Sum of the inputs from left to right."""
 
-    operator = Sum
+    operator = (Sum, Mean)
 
     def combine(self, layer: Sum, block: Block, first: Scalar, second: Scalar) -> Scalar:  # noqa: ARG002
         """Add two values."""

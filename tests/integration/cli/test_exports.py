@@ -29,7 +29,6 @@ REFUSED: Mapping[str, str] = {
     "sklearn/logistic": "ai.onnx.ml.LinearClassifier",
     "sklearn/minmax_mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
     "sklearn/mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
-    "tf2onnx/upsample_11": "Tile",
     "torch_dynamo/attention": "perm is [1, 0, 2]",
     "torch_dynamo/lstm": "LSTM",
     "torch_dynamo/two_inputs": "2 inputs",

@@ -110,7 +110,7 @@ Wrong = tuple[str, str, str, str]
 
 OF_VALUES: Sequence[Wrong] = (
     (FLOATS, "__fsub_rn(a, b)", "__fsub_rn(b, a)", "difference relative"),
-    (FLOATS, "__fdiv_rn(a, b)", "__fmul_rn(a, __fdiv_rn(1.0f, b))", "halved quotient ratio"),
+    (FLOATS, "__fdiv_rn(a, b)", "__fmul_rn(a, __fdiv_rn(1.0f, b))", "halved quotient ratio mean_of_terms"),
     (FLOATS, "return x > y", "return x >= y", "upper"),
     (FLOATS, "return x < y", "return x > y", "lower"),
     (FLOATS, "x < low ? low : x", "x < low ? high : x", "positive"),

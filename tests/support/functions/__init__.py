@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import onnx
 from onnx import helper
 
 from harness.core.arrays import Array
@@ -20,6 +21,7 @@ from harness.operators.exact import functions
 from harness.operators.exact.expression import Function as Definition
 from harness.operators.function import Function
 from harness.operators.pointwise import Pointwise
+from harness.operators.pow import POWERS
 from harness.operators.tensor import LARGEST
 from harness.targets.c import code, expression
 from harness.targets.toolchain import EXACTNESS_FLAGS
@@ -30,6 +32,7 @@ FOLDER = Path(__file__).parent
 WIDTH = 21
 """A whole vector of every processor, and a rest."""
 KERNELS = FOLDER.parents[2] / "kernels/c"
+Nodes: TypeAlias = list[onnx.NodeProto]
 Compiled: TypeAlias = Callable[..., bytes]
 """Function from the program's arguments to what it writes."""
 
@@ -84,11 +87,28 @@ def definition(function: Definition) -> str:
     return f"{text}\n\n{head}\n{{\n{variables}    {loop}\n}}\n\n"
 
 
+def nodes_of(operator: str, source: str = "x", name: str = "y", **attributes: Any) -> tuple[Nodes, dict[str, Array]]:
+    """Return the node of a function, and constants: a Pow has an exponent, 2 if it is not given.
+
+    An Abs is before a function of numbers that are not negative.
+    """
+    exponent, constants = np.float32(attributes.pop("exponent", 2)), {}
+    read, nodes = [source], []
+    kind = POWERS[float(exponent)] if operator == "Pow" else by_onnx_name()["", operator]
+    if getattr(kind, "least", -np.inf) == 0:
+        read = [f"{name}_magnitude"]
+        nodes.append(helper.make_node("Abs", [source], read, name=read[0]))
+    if operator == "Pow":
+        read.append(f"{name}_exponent")
+        constants[read[-1]] = exponent
+    return [*nodes, helper.make_node(operator, read, [name], name=name, **attributes)], constants
+
+
 def layer_of(operator: str, width: int = 1, **attributes: Any) -> tuple[Function, bytes]:
-    """Return the layer of a network of one node, and its model for any number of vectors."""
-    node = helper.make_node(operator, ["x"], ["y"], name="y", **attributes)
-    content = make_model([node], {}, {"y": ("float32", width)}, width=width).SerializeToString()
-    [layer] = parse(content, "one").layers
+    """Return the layer of a network of one node, see `nodes_of`, and its model for any number of vectors."""
+    nodes, constants = nodes_of(operator, **attributes)
+    content = make_model(nodes, constants, {"y": ("float32", width)}, width=width).SerializeToString()
+    layer = parse(content, "one").layers[-1]
     assert isinstance(layer, Function)
     return layer, content
 
@@ -117,10 +137,13 @@ def every_definition(width: int = WIDTH) -> Network:
     names = sorted(
         name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
     )
-    nodes = [helper.make_node(name, ["x"], [name.lower()], name=name.lower()) for name in names]
-    nodes.append(helper.make_node("Gelu", ["x"], ["gelu_tanh"], name="gelu_tanh", approximate="tanh"))
+    made = [nodes_of(name, name=name.lower()) for name in names]
+    made.append(nodes_of("Gelu", name="gelu_tanh", approximate="tanh"))
+    made += [nodes_of("Pow", name=f"power_{at}", exponent=exponent) for at, exponent in enumerate(POWERS)]
+    nodes = [node for group, _ in made for node in group]
+    constants = {name: value for _, given in made for name, value in given.items()}
     outputs = {node.output[0]: ("float32", width) for node in nodes}
-    return parse(make_model(nodes, {}, outputs, width=width).SerializeToString(), "definitions")
+    return parse(make_model(nodes, constants, outputs, width=width).SerializeToString(), "definitions")
 
 
 def inputs(width: int = WIDTH, count: int = 300) -> Array:

@@ -52,7 +52,7 @@ def of_two_activations(rng: np.random.Generator) -> None:
 
 
 def of_many(rng: np.random.Generator) -> None:
-    operator = str(rng.choice(["Max", "Min", "Sum"]))
+    operator = str(rng.choice(["Max", "Min", "Sum", "Mean"]))
     shapes = random_shapes(rng, int(rng.integers(1, 5)), constants=False)
     names = "xabcd"[: len(shapes)]
     constant = [False, *(rng.random(len(shapes) - 1) < 0.4)]
@@ -61,7 +61,8 @@ def of_many(rng: np.random.Generator) -> None:
         name: bounded(rng, 5, *shape) for name, shape, kept in zip(names, shapes, constant, strict=True) if not kept
     }
     order = rng.permutation(list(names)).tolist()
-    assert assert_within(node(operator, *order), given, inputs, bound=BOUND) is not None
+    evaluator = operator != "Mean"  # it adds into the first operand, without broadcasting
+    assert assert_within(node(operator, *order), given, inputs, bound=BOUND, evaluator=evaluator) is not None
 
 
 @pytest.mark.slow
@@ -92,10 +93,12 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, Array], dict[str, Array]]] = {
     "Max": (node("Max", "x", "z", "c"), {"c": CHANNELS}, {"x": np.round(X), "z": np.round(Z) * np.float32(-0.0)}),
     "Min": (node("Min", "c", "x", "z"), {"c": CHANNELS}, {"x": np.round(X), "z": np.round(Z)}),
     "Sum": (node("Sum", "x", "z", "c", "z"), {"c": CHANNELS}, {"x": X, "z": Z}),
+    "Mean": (node("Mean", "x", "z", "c"), {"c": CHANNELS}, {"x": X, "z": Z}),
 }
 RIGHT: dict[str, Array] = {
     "Add": X + CHANNELS, "Sub": CHANNELS - X, "Mul": X * Z, "Div": X / DIVISORS, "Div by channels": X / CHANNELS,
     "Sum": ((X + Z) + CHANNELS) + Z,
+    "Mean": ((X + Z) + CHANNELS) / np.float32(3),
 }  # fmt: skip
 WRONG: dict[str, tuple[str, Array]] = {
     "the last axis instead of the channels": ("Add", X + RNG.permutation(np.resize(CHANNELS, 5))),
@@ -105,6 +108,8 @@ WRONG: dict[str, tuple[str, Array]] = {
     "by the reciprocal of a constant": ("Div by channels", X * (np.float32(1) / CHANNELS)),
     "in double precision": ("Sum", (X.astype(float) + Z + CHANNELS + Z).astype(np.float32)),
     "from right to left": ("Sum", X + (Z + (CHANNELS + Z))),
+    "by the inverse": ("Mean", ((X + Z) + CHANNELS) * (np.float32(1) / np.float32(3))),
+    "divided first": ("Mean", X / np.float32(3) + Z / np.float32(3) + CHANNELS / np.float32(3)),
     "z twice": ("Sum", (X + Z * np.float32(2)) + CHANNELS),
 }
 

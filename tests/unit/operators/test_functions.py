@@ -31,7 +31,7 @@ from harness.operators.tensor import LARGEST
 from harness.reference import Reference
 from tests.support.builders import make_model
 from tests.support.examples import examples
-from tests.support.functions import CROSS, NATIVE, PLAIN, Build, compiled
+from tests.support.functions import CROSS, NATIVE, PLAIN, Build, compiled, nodes_of
 
 Array = npt.NDArray[Any]
 INF = math.inf
@@ -42,8 +42,9 @@ def layer_of(operator: str, shape: tuple[int, ...] = (5,), **attributes: Any) ->
     """The layer of this operator in a model that reads vectors of this shape, and the model."""
     size = math.prod(shape)
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"], name="r")] if len(shape) > 1 else []
-    nodes.append(helper.make_node(operator, ["r" if nodes else "x"], ["y"], name="y", **attributes))
-    model = make_model(nodes, {"shape": np.array([-1, *shape])} if nodes[1:] else {}, {}, width=size)
+    constants = {"shape": np.array([-1, *shape])} if nodes else {}
+    more, given = nodes_of(operator, "r" if nodes else "x", **attributes)
+    model = make_model([*nodes, *more], constants | given, {}, width=size)
     output = helper.make_tensor_value_info("y", 1, ["vectors", *shape])
     model.graph.output.append(output)
     return networks.parse(model.SerializeToString(), "test").layers[-1], model

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
@@ -17,6 +18,7 @@ from tests.support.codes import (
     assert_agree,
     assert_agree_at_random,
     layer_of,
+    model_of,
     node,
     outputs_of,
     runtime,
@@ -83,6 +85,33 @@ def pad_with_values(rng: np.random.Generator, x: Array) -> None:
     assert (layer is None) == (x.dtype == INT64 or (mode != "edge" and bool((widths > most).any())))
 
 
+def rearrange(rng: np.random.Generator, x: Array) -> None:
+    kind = str(rng.choice(["Tile", "Expand", "DepthToSpace", "SpaceToDepth"]))
+    given: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    if kind == "Tile":
+        given = {"repeats": np.array([1, *rng.integers(1, 4, x.ndim - 1)])}
+    elif kind == "Expand":
+        kept = rng.random(x.ndim) < 0.6
+        x = x[tuple(slice(None) if keep or not axis else slice(1) for axis, keep in enumerate(kept))]
+        sizes = [1, *(int(rng.integers(1, 5)) if size == 1 else int(rng.choice([1, size])) for size in x.shape[1:])]
+        given = {"shape": np.array(sizes[int(rng.integers(0, x.ndim)) :])}
+    else:
+        block = int(rng.integers(1, 4))
+        shape = rng.integers(1, 4, 3) * ([block**2, 1, 1] if kind == "DepthToSpace" else [1, block, block])
+        x = random_values(rng, 3, *shape.tolist())
+        attributes = {"blocksize": block}
+        if kind == "DepthToSpace" and rng.random() < 0.7:
+            attributes["mode"] = str(rng.choice(["DCR", "CRD"]))
+    proto = node(kind, "x", *given, **attributes)
+    if kind in ("DepthToSpace", "SpaceToDepth") and x.dtype not in (np.float32, np.uint8):
+        right = ReferenceEvaluator(model_of(proto, given, {"x": x})).run(None, {"x": x})[0]
+        found = specified(layer_of(proto, given, {"x": x}), {"x": x})
+        assert found.tobytes() == right.tobytes()
+    else:
+        assert assert_agree(proto, given, {"x": x}) is not None
+
+
 def gather(rng: np.random.Generator, x: Array) -> None:
     axis, shape = int(rng.integers(1, x.ndim)), [(), (1,), (4,), (2, 3), (1, 1)][int(rng.integers(5))]
     size, dtype = x.shape[axis], rng.choice(["int32", "int64"])
@@ -138,7 +167,7 @@ def rename(rng: np.random.Generator, x: Array) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("check", [transpose, cut, pad, pad_with_values, gather, split, concat, rename])
+@pytest.mark.parametrize("check", [transpose, cut, pad, pad_with_values, rearrange, gather, split, concat, rename])
 def test_random_configurations_agree(check: Callable[[np.random.Generator, Array], None], count: int) -> None:
     def at_random(rng: np.random.Generator) -> None:
         check(rng, random_values(rng, 5, *random_shape(rng)))
@@ -151,6 +180,15 @@ BOUNDS: dict[str, Any] = {"starts": np.array([1, 0]), "ends": np.array([-1, 4]),
                           "steps": np.array([1, 3])}  # fmt: skip
 PADS: dict[str, Any] = {"pads": np.array([0, 0, 1, 2, 0, 1, 0, 0]), "value": np.uint8(200)}
 INDICES: dict[str, Any] = {"i": np.array([2, 0, -3])}
+REPEATS: dict[str, Any] = {"r": np.array([1, 1, 2, 3])}
+SHAPED: dict[str, Array] = {"DepthToSpace": X.reshape(2, 12, 2, 2), "Expand": X[:, :, :1]}
+"""The values that an operator reads, if they are not X."""
+
+
+def spread(x: Array, order: tuple[int, ...], *channels: int) -> Array:
+    return x.reshape(2, *channels, 2, 2).transpose(order)
+
+
 TRANSPOSED = node("Transpose", "x", perm=[0, 2, 3, 1])
 WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
     "inverse of perm": (TRANSPOSED, {}, X.transpose(0, 3, 1, 2)),
@@ -173,6 +211,15 @@ WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
     "repeats the last value": (
         node("Pad", "x", "pads", mode="wrap"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="edge")
     ),
+    "values one by one": (node("Tile", "x", "r"), REPEATS, X.repeat(2, 2).repeat(3, 3)),
+    "vectors repeated": (node("Tile", "x", "r"), REPEATS, np.tile(X.reshape(2, -1), 6)),
+    "along another axis": (node("Expand", "x", "s"), {"s": np.array([4, 1])}, X[:, :, 0].repeat(4, 2)),
+    "other mode": (node("DepthToSpace", "x", blocksize=2), {}, spread(X, (0, 1, 4, 2, 5, 3), 3, 2, 2)),
+    "default mode": (node("DepthToSpace", "x", blocksize=2, mode="CRD"), {}, spread(X, (0, 3, 4, 1, 5, 2), 2, 2, 3)),
+    "columns first": (
+        node("SpaceToDepth", "x", blocksize=2), {},
+        X.reshape(2, 3, 2, 2, 2, 2).transpose(0, 5, 3, 1, 2, 4),
+    ),
     "indices of another axis": (node("Gather", "x", "i", axis=2), INDICES, X[:, :, :, [2, 0, 1]].swapaxes(2, 3)),
     "sorted indices": (node("Gather", "x", "i", axis=2), INDICES, X[:, :, [0, 1, 2]]),
     "other axis": (node("Concat", "x", "x", axis=3), {}, np.concatenate([X, X], axis=2)),
@@ -183,9 +230,10 @@ WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
     proto, given, wrong = WRONG[name]
-    right = runtime(proto, given, {"x": X}).reshape(len(X), -1)
-    layer = layer_of(proto, given, {"x": X})
-    assert (specified(layer, {"x": X}) == right).all()
+    x = SHAPED.get(proto.op_type, X)
+    right = runtime(proto, given, {"x": x}).reshape(len(X), -1)
+    layer = layer_of(proto, given, {"x": x})
+    assert (specified(layer, {"x": x}) == right).all()
     found = wrong.reshape(len(X), -1)
     assert found.shape != right.shape or (found != right).any()
 
@@ -211,6 +259,15 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
     "reflected twice": (
         node("Pad", "x", "p", mode="reflect"), {"p": np.array([0, 0, 4, 0, 0, 0, 0, 0])}, "mode reflect", "at most"
     ),
+    "vectors repeated": (node("Tile", "x", "r"), {"r": np.array([2, 1, 1, 1])}, r"repeats is \[2, 1, 1, 1\]", "is 1"),
+    "no values": (node("Tile", "x", "r"), {"r": np.array([1, 1, 0, 1])}, r"repeats is \[1, 1, 0, 1\]", "1 or more"),
+    "vectors expanded": (node("Expand", "x", "s"), {"s": np.array([2, 3, 4, 4])}, r"shape is \[2, 3, 4, 4\]", "is 1"),
+    "other size": (node("Expand", "x", "s"), {"s": np.array([2, 1, 1])}, r"shape is \[2, 1, 1\]", "numbers of 1"),
+    "more axes": (node("Expand", "x", "s"), {"s": np.ones(5, np.int64)}, "shape is", "4 numbers"),
+    "computed repeats": (node("Tile", "x", "x"), {}, "the repeats, 'x', is not constant", "initializer"),
+    "few channels": (node("DepthToSpace", "x", blocksize=2), {}, "blocksize is 2", r"multiple of blocksize\^2"),
+    "uneven": (node("SpaceToDepth", "x", blocksize=3), {}, "blocksize is 3", "multiples of blocksize"),
+    "mode": (node("DepthToSpace", "x", blocksize=1, mode="RCD"), {}, "mode is 'RCD'", "DCR or CRD"),
     "vectors gathered": (node("Gather", "x", "i", axis=0), {"i": np.array([0])}, "axis is 0", "axes 1 to 3"),
     "beyond the axis": (node("Gather", "x", "i", axis=1), {"i": np.array([3])}, "values beyond -3 to 2", "of the axis"),
     "computed indices": (node("Gather", "x", "x", axis=1), {}, "the indices, 'x', is not constant", "initializer"),
@@ -255,7 +312,8 @@ def test_images_of_other_sizes_are_not_joined() -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_every_fault_model_changes_some_values(name: str) -> None:
     proto, given, _ = WRONG[name]
-    layer, x = layer_of(proto, given, {"x": X}), X.reshape(len(X), -1)
+    shaped = SHAPED.get(proto.op_type, X)
+    layer, x = layer_of(proto, given, {"x": shaped}), shaped.reshape(len(X), -1)
     other = x[::-1] // 2
     inputs = (x, other)[: len(layer.inputs)]
     right = layer.prepare()(*inputs)

@@ -75,6 +75,7 @@ NODES: dict[str, onnx.NodeProto] = {
     "Max": node("Max", "x", "channels", "z"),
     "Min": node("Min", "x", "z"),
     "Sum": node("Sum", "x", "channels", "z", "x"),
+    "Mean": node("Mean", "x", "channels", "z"),
     "Relu": node("Relu", "x"),
     "Clip": node("Clip", "x", "low", "high"),
     "LeakyRelu": node("LeakyRelu", "x", alpha=0.1),
@@ -103,7 +104,7 @@ NODES: dict[str, onnx.NodeProto] = {
 }
 NOT_BY_THE_EVALUATOR = {"Pad", "Resize", "Div", "LRN"}
 """Nodes whose evaluator fails, or has other coordinates."""
-LOOSE = {"Gemm", "MatMul", "Conv", "ConvTranspose", "LRN", "Softmax", "Softmax of rows", "Sum"}
+LOOSE = {"Gemm", "MatMul", "Conv", "ConvTranspose", "LRN", "Softmax", "Softmax of rows", "Sum", "Mean"}
 
 
 def inputs_of(proto: onnx.NodeProto, rng: np.random.Generator, spread: float) -> dict[str, Array]:
