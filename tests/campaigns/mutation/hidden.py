@@ -193,7 +193,9 @@ def prove(wrong: Wrong, folder: Path, objects: Path) -> Outcome:
     ):
         code = cli.main(arguments, standalone_mode=False)
     assert "Traceback" not in err.getvalue(), err.getvalue()
-    assert not re.search(r"(gcc|g\+\+|cc) failed", err.getvalue()), err.getvalue()
+    assert not re.search(r"(gcc|g\+\+|cc) failed|in the compilation of", f"{err.getvalue()}{out.getvalue()}"), (
+        err.getvalue()
+    )
     return outcome(code, json.loads(out.getvalue()) if out.getvalue() else {"reason": err.getvalue()})
 
 
