@@ -187,9 +187,12 @@ def test_a_divisor_that_clip_keeps_from_zero_is_accepted() -> None:
     )
     assert (net.layers[0].output.least, net.layers[1].output.bound) == (0.5, np.inf)
     nodes = [node("Clip", "x", "low", output="p"), node("Clip", "p", "", "high", output="q"), node("Div", "x", "q")]
-    given = {"low": np.float32(0.5), "high": np.float32(0.25)}
+    bounds = {"low": np.float32(0.5), "high": np.float32(0.25)}  # q is 0.25 always
+    net = parse(make_model(nodes, bounds, {"y": ("float32", 2)}, width=2).SerializeToString(), "divided")
+    assert net.layers[2].prepare()(np.float32([[3, -5]]), np.float32([[0.25, 0.25]])).tolist() == [[12, -20]]
+    bounds["low"] = np.float32(-0.5)
     with pytest.raises(RequestError, match="divisor can be 0, 'q'"):
-        parse(make_model(nodes, given, {"y": ("float32", 2)}, width=2).SerializeToString(), "divided")
+        parse(make_model(nodes, bounds, {"y": ("float32", 2)}, width=2).SerializeToString(), "divided")
 
 
 def test_a_product_with_a_reciprocal_is_refused_as_onnx_runtime_divides_once() -> None:
