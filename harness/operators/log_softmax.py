@@ -15,11 +15,9 @@ from harness.operators.exact.stages import Source, Stage, array, fold
 from harness.operators.node import Node
 from harness.operators.rows import EXAMPLE, Axes, Rows
 from harness.operators.rules import Rules
+from harness.operators.softmax import normalised_axes, state_axis
 from harness.operators.staged import described
 from harness.operators.tensor import FLOAT32, LARGEST
-
-SINGLE_AXIS_OPSET = 13
-"""From here on the axis is one; before, it is the first of those that are coerced to one."""
 
 
 def definition(x: Source, kept: Axes, over: Axes) -> Stage:
@@ -43,26 +41,18 @@ class LogSoftmax(Rows):
 
     @classmethod
     def rules(cls, node: Rules) -> None:
-        """State that type and shape stay."""
-        node.same(node.x, node.y)
+        """State that type and shape stay, and that the axis exists."""
+        state_axis(node)
 
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node along an axis other than that of the vectors."""
-        node.require_inputs(1, 1)
-        is_coerced = node.opset < SINGLE_AXIS_OPSET
-        axis = node.attributes({"axis": 1 if is_coerced else -1})["axis"]
-        source = node.activation(0, [FLOAT32])
-        rank = 1 + len(source.shape)
-        if not -rank <= axis < rank or axis % rank == 0:
-            raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
-        first = axis % rank - 1
-        axes = tuple(range(first, rank - 1)) if is_coerced else (first,)
+        source, axes = normalised_axes(node)
         count = math.prod(source.shape[axis] for axis in axes)
         bound = (2 * source.bound + math.log(count)) * (1 + 2.0**-16)
         written = fields(node, [source], source.shape, FLOAT32, bound if bound <= LARGEST else math.inf,
                          negative_zero=True)  # fmt: skip
-        return cls(**written, axes=axes)
+        return cls(**written, axes=tuple(axes))
 
     def folded(self, x: Source, kept: Axes, over: Axes) -> Stage:
         """Return the definition."""

@@ -24,6 +24,7 @@ from harness.operators.rows import EXAMPLE, Axes, Rows
 from harness.operators.rules import Rules
 from harness.operators.staged import described
 from harness.operators.tensor import FLOAT32, LARGEST
+from harness.operators.tensor_facts import Variable
 
 CONSTANTS = {
     "scale": "float32 (1, N), as the bias",
@@ -58,11 +59,6 @@ class Normalization(Rows):
     scale: Single
     bias: Single
     epsilon: np.float32
-
-    @classmethod
-    def rules(cls, node: Rules) -> None:
-        """State that type and shape stay."""
-        node.same(node.x, node.y)
 
     @classmethod
     def normalized(cls, node: Node, epsilon: np.float32, axes: Sequence[int], shape: tuple[int, ...]) -> Self:
@@ -100,6 +96,19 @@ class LayerNormalization(Normalization):
     fragments = (FRAGMENT,)
 
     @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and that scale and bias have the last axes."""
+        node.same(node.x, node.y)
+        node.given(node.x.rank).then(lambda rank: node.axis(node.attribute("axis", -1), rank))
+        for constant in node.given_inputs[1:]:
+
+            def last_axes(rank: int, own: int, constant: Variable = constant) -> None:
+                for axis in range(1, own + 1):
+                    node.equals(constant.size(own - axis), node.x.size(rank - axis))
+
+            node.given(node.x.rank, constant.rank).then(last_axes)
+
+    @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node along axes behind that of the vectors, with constant scale and bias."""
         node.require_inputs(2, 3)
@@ -125,6 +134,13 @@ class InstanceNormalization(Normalization):
     parameters = (1, 2)
     formula, FRAGMENT = described("InstanceNormalization", definition(*EXAMPLE, EXAMPLE[1]), CONSTANTS)
     fragments = (FRAGMENT,)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay, and that scale and bias have one number a channel."""
+        node.same(node.x, node.y)
+        for constant in node.given_inputs[1:]:
+            node.equals(constant.rank, 1).equals(constant.size(0), node.x.size(1))
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -37,10 +37,11 @@ from harness.operators.obligations import (
 )
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import OrderedSum
-from harness.operators.tensor import FLOAT32, LARGEST
+from harness.operators.tensor import FLOAT32, LARGEST, Tensor
 from harness.operators.text import Fragment
 
 SINGLE_AXIS_OPSET = 13
+"""The first opset whose axis is a single one; earlier ones normalise over the axis and all after it."""
 ORDER = "exponentials of x - max(x), summed in the order of the columns, then a quotient"
 EXP = numpy_function(exponential)
 FLUSHED = 2.0**-125
@@ -107,23 +108,13 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State that type and shape stay, and that the axis exists."""
-        node.same(node.x, node.y)
-        node.given(node.x.rank).then(
-            lambda rank: node.axis(node.attribute("axis", -1 if node.opset >= 13 else 1), rank)
-        )
+        state_axis(node)
 
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node along an axis other than that of the vectors."""
-        node.require_inputs(1, 1)
-        coerced = node.opset < SINGLE_AXIS_OPSET
-        axis = node.attributes({"axis": 1 if coerced else -1})["axis"]
-        source = node.activation(0, [FLOAT32])
-        rank = 1 + len(source.shape)
-        if not -rank <= axis < rank or axis % rank == 0:
-            raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
-        behind = source.shape[axis % rank - 1 :]
-        length, inner = (math.prod(behind), 1) if coerced else (behind[0], math.prod(behind[1:]))
+        source, axes = normalised_axes(node)
+        length, inner = (math.prod(part) for part in (source.shape[axes.start : axes.stop], source.shape[axes.stop :]))
         return cls(**fields(node, [source], source.shape, FLOAT32, 1.0), length=length, inner=inner)
 
     @property
@@ -256,3 +247,26 @@ y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)                   in float32, along
             for cause, exp in exponentials.items():
                 yield FaultModel(cause, ORDER, self._computed(x, exp))
             yield FaultModel("the result is rounded to float16", "to float32", through_float16(self._computed(x)))
+
+
+def state_axis(node: Rules) -> None:
+    """State, for Softmax and LogSoftmax, that type and shape stay, and that the axis exists."""
+    node.same(node.x, node.y)
+    axis = node.attribute("axis", -1 if node.opset >= SINGLE_AXIS_OPSET else 1)
+    node.given(node.x.rank).then(lambda rank: node.axis(axis, rank))
+
+
+def normalised_axes(node: Node) -> tuple[Tensor, range]:
+    """Return the input of Softmax or LogSoftmax, and the axes of a vector whose values are a row.
+
+    Raises RequestError for the axis of the vectors, and for one that does not exist.
+    """
+    node.require_inputs(1, 1)
+    is_coerced = node.opset < SINGLE_AXIS_OPSET
+    axis = node.attributes({"axis": 1 if is_coerced else -1})["axis"]
+    source = node.activation(0, [FLOAT32])
+    rank = 1 + len(source.shape)
+    if not -rank <= axis < rank or axis % rank == 0:
+        raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
+    first = axis % rank - 1
+    return source, range(first, rank - 1 if is_coerced else first + 1)

@@ -80,9 +80,7 @@ def _mutated(model: onnx.ModelProto, rng: np.random.Generator, edit: str) -> Mut
     if edit == "swap inputs":
         name = str(rng.choice(list(names)))
         node = names[name]
-        kinds = {each.name: (each.data_type, *each.dims) for each in model.graph.initializer}
-        alike = kinds.get(node.input[0], 0) == kinds.get(node.input[-1], 1)
-        if len(node.input) < 3 or node.op_type in COMMUTATIVE or alike:
+        if len(node.input) < 3 or node.op_type in COMMUTATIVE or _fits(model, node.input[0], node.input[-1]):
             return None
         node.input[0], node.input[-1] = node.input[-1], node.input[0]
         return Mutant(model, f"first and last input of {name}", name)
@@ -105,6 +103,16 @@ def _mutated(model: onnx.ModelProto, rng: np.random.Generator, edit: str) -> Mut
         new = values[None, None, None]
     tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(new), tensor.name))
     return Mutant(model, f"{edit} {tensor.name} along {axis}", readers[tensor.name][0])
+
+
+def _fits(model: onnx.ModelProto, one: str, other: str) -> bool:
+    """Return whether two tensors can have one type and one shape; a number of vectors can be any size."""
+    kinds = {tensor.name: (tensor.data_type, *tensor.dims) for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.value_info):
+        kind = value.type.tensor_type
+        kinds[value.name] = (kind.elem_type, *(dim.dim_value for dim in kind.shape.dim))
+    first, second = kinds.get(one, ()), kinds.get(other, ())
+    return len(first) == len(second) and all(a == b or 0 in (a, b) for a, b in zip(first, second, strict=True))
 
 
 def _with_attribute(model: onnx.ModelProto, name: str) -> Mutant | None:
