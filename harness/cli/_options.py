@@ -60,8 +60,8 @@ def changes(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_changes(*arguments: Any, **options: Any) -> Any:
         from harness.model.importer import Changes
 
-        asked = {name: options.pop(name) for name in Changes.__dataclass_fields__}
-        return command(*arguments, changes=Changes(**asked), **options)
+        choices = {name: options.pop(name) for name in Changes.__dataclass_fields__}
+        return command(*arguments, changes=Changes(**choices), **options)
 
     for name, text in (
         ("--to-float32", "Compute a float16 network in float32: its values change."),

@@ -95,17 +95,17 @@ def _repeats(node: Node, source: Tensor) -> tuple[tuple[int, ...], tuple[int, ..
     """Return the repetitions of Tile, or the sizes of Expand, without the first, and the shape of one vector."""
     node.attributes({})
     what, rank = ("repeats" if node.operator == "Tile" else "shape"), 1 + len(source.shape)
-    given = node.constant(1, what, [INT64]).tolist()
-    all_given = [1] * (rank - len(given)) + given if what == "shape" else given
-    fits = len(all_given) == rank and all_given[0] == 1 and min(all_given) >= 1
-    numbers = tuple(all_given[1:])
+    stated = node.constant(1, what, [INT64]).tolist()
+    sizes_stated = [1] * (rank - len(stated)) + stated if what == "shape" else stated
+    fits = len(sizes_stated) == rank and sizes_stated[0] == 1 and min(sizes_stated) >= 1
+    numbers = tuple(sizes_stated[1:])
     pairs = list(zip(source.shape, numbers, strict=False))
     if what == "shape":
         fits = fits and all(size == number or 1 in (size, number) for size, number in pairs)
     if not fits:
         sizes = ", ".join(map(str, source.shape))
         raise node.refusal(
-            f"{what} is {given}, the input has shape (vectors, {sizes})",
+            f"{what} is {stated}, the input has shape (vectors, {sizes})",
             f"{rank} numbers of 1 or more, the first of which, that of the vectors, is 1",
         )
     if what == "repeats":

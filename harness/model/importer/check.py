@@ -190,9 +190,9 @@ def bit_for_bit(graph: Graph, file: Stored, converted: Converted, *, int8_groups
     ONNX Runtime multiplies 8-bit integers wrongly on this machine and no session avoids that.
     """
     vectors = converted.vectors.reshape(len(converted.vectors), -1)
-    given = products.exact_session(file.path, graph.name, 1, 1, int8_groups=int8_groups)
-    theirs = dict(zip(graph.outputs, _run(given, graph, vectors, graph.outputs), strict=True))
-    del given  # it holds the weights
+    session_of_file = products.exact_session(file.path, graph.name, 1, 1, int8_groups=int8_groups)
+    theirs = dict(zip(graph.outputs, _run(session_of_file, graph, vectors, graph.outputs), strict=True))
+    del session_of_file  # it holds the weights
     inner = {name: dtype for name, dtype in converted.codes.items() if name not in graph.outputs}
     ours: bytes | Path = converted.file.path
     if inner:

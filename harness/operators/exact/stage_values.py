@@ -127,12 +127,12 @@ class _Step:
 
     def terms(self, values: Values, vectors: int) -> list[Array]:
         """Return what the steps read and does not depend on the value so far: (steps, vectors, *shape) each."""
-        found = []
+        terms = []
         shape = (self.stage.steps, vectors, *self.stage.shape)
         for evaluation, root in zip(self._terms, self._roots, strict=True):
             term = self._evaluated(evaluation, root, values, self.stage.over, vectors)
-            found.append(np.broadcast_to(term, shape) if term.ndim == 0 else term.reshape(shape))
-        return found
+            terms.append(np.broadcast_to(term, shape) if term.ndim == 0 else term.reshape(shape))
+        return terms
 
     def _combined(self, value: Array, terms: Sequence[Array]) -> Array:
         assert self.stage.accumulator is not None  # noqa: S101 - by the caller

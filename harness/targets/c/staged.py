@@ -135,11 +135,11 @@ class _Writer:
         if axes and self._is_side_by_side(stage, axes[-1]):
             rows, inner = axes[:-1], axes[-1:]
             start = _around(inner, self._assigned(stage.start, target))
-            step = _around((*stage.over, *inner), self._assigned(stage.root, target, stage.accumulator, target))
+            step = _around((*stage.over, *inner), self._assigned(stage.root, target, {stage.accumulator.name: target}))
             return _around(rows, [*start, *step])
         value = stage.accumulator.name
         lines, result = self._statements(stage.start)
-        steps = _around(stage.over, self._assigned(stage.root, f"{value}_so_far", stage.accumulator, f"{value}_so_far"))
+        steps = _around(stage.over, self._assigned(stage.root, f"{value}_so_far", {value: f"{value}_so_far"}))
         return _around(axes, [*lines, f"float {value}_so_far = {result};", *steps, f"{target} = {value}_so_far;"])
 
     def _is_side_by_side(self, stage: Stage, axis: Axis) -> bool:
@@ -151,19 +151,14 @@ class _Writer:
             for at in places
         )
 
-    def _assigned(
-        self, root: Expression, target: str, accumulator: Expression | None = None, so_far: str = ""
-    ) -> list[str]:
-        lines, result = self._statements(root, accumulator, so_far)
+    def _assigned(self, root: Expression, target: str, so_far: Mapping[str, str] | None = None) -> list[str]:
+        """Return statements that assign an expression; `so_far` has the text of the accumulator by its name."""
+        lines, result = self._statements(root, so_far)
         return [*lines, f"{target} = {result};"]
 
-    def _statements(
-        self, root: Expression, accumulator: Expression | None = None, so_far: str = ""
-    ) -> tuple[list[str], str]:
+    def _statements(self, root: Expression, so_far: Mapping[str, str] | None = None) -> tuple[list[str], str]:
         texts = {node.name: self._at(source, places) for node, source, places in loads(root)}
-        if accumulator is not None:
-            texts[accumulator.name] = so_far
-        return expression.statements(root, texts, self.limits)
+        return expression.statements(root, {**texts, **(so_far or {})}, self.limits)
 
     def _at(self, source: Indexed, places: Sequence[Place]) -> str:
         """Return the C expression of a value."""

@@ -67,11 +67,9 @@ class _Scope:
             self._known[key] = self._fold(stage, point) if stage.over else self.expression(stage.root, point)
         return self._known[key]
 
-    def expression(
-        self, root: Expression, point: Point, accumulator: Expression | None = None, so_far: str = ""
-    ) -> str:
+    def expression(self, root: Expression, point: Point, so_far: Mapping[str, str] | None = None) -> str:
         """Add the statements of an expression at a point, and return the name of its value."""
-        texts = {} if accumulator is None else {accumulator.name: so_far}
+        texts = dict(so_far or {})
         for node, source, places in loads(root):
             texts[node.name] = self._load(source, places, point)
         lines, result = expression.statements(root, texts)
@@ -102,7 +100,7 @@ class _Scope:
         inner: list[str] = []
         scope = _Scope(self._layer, inner, self._known, self._numbers)
         here = {**point, **names}
-        step = scope.expression(stage.root, here, stage.accumulator, total)
+        step = scope.expression(stage.root, here, {stage.accumulator.name: total})
         heads = [f"for (unsigned {names[axis]} = 0; {names[axis]} < {axis.size}; ++{names[axis]})"
                  for axis in stage.over]  # fmt: skip
         self._lines += [f"float {total} = {start};", *heads, "{", *(f"    {line}" for line in inner)]

@@ -146,7 +146,7 @@ def test_another_coefficient_is_noticed(tmp_path: Path) -> None:
     program = compiled(wrong, tmp_path)
     first = int(np.float32(0.25).view(np.uint32))
     x = np.arange(first, first + BLOCK, dtype=np.uint32).view(np.float32)
-    found = np.frombuffer(program("exponential", "values", first, BLOCK, 1), np.float32)
-    assert np.count_nonzero(found != evaluated(FUNCTIONS["exponential"].specification, x)) > 1000
+    values = np.frombuffer(program("exponential", "values", first, BLOCK, 1), np.float32)
+    assert np.count_nonzero(values != evaluated(FUNCTIONS["exponential"].specification, x)) > 1000
     with pytest.raises(subprocess.CalledProcessError):
         program("exp2", "values", first, BLOCK, 1)

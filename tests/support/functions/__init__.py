@@ -137,11 +137,11 @@ def every_definition(width: int = WIDTH) -> Network:
     names = sorted(
         name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
     )
-    made = [nodes_of(name, name=name.lower()) for name in names]
-    made.append(nodes_of("Gelu", name="gelu_tanh", approximate="tanh"))
-    made += [nodes_of("Pow", name=f"power_{at}", exponent=exponent) for at, exponent in enumerate(POWERS)]
-    nodes = [node for group, _ in made for node in group]
-    constants = {name: value for _, given in made for name, value in given.items()}
+    groups = [nodes_of(name, name=name.lower()) for name in names]
+    groups.append(nodes_of("Gelu", name="gelu_tanh", approximate="tanh"))
+    groups += [nodes_of("Pow", name=f"power_{at}", exponent=exponent) for at, exponent in enumerate(POWERS)]
+    nodes = [node for group, _ in groups for node in group]
+    constants = {name: value for _, numbers in groups for name, value in numbers.items()}
     outputs = {node.output[0]: ("float32", width) for node in nodes}
     return parse(make_model(nodes, constants, outputs, width=width).SerializeToString(), "definitions")
 

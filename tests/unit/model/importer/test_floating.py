@@ -309,10 +309,10 @@ def test_other_float_types_whose_constants_float32_has(tmp_path: Path, kind: int
             importer.bring_in(saved(tmp_path, onnx_bytes))
         assert "--to-float32" in refused.value.hint
     changes = Changes(to_float32=dtype == np.float16)
-    found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=changes)
-    assert isinstance(found, FloatImport)
-    assert any("float16 numbers become float32" in note for note in found.notes) == changes.to_float32
-    network = found.network
+    imported = importer.bring_in(saved(tmp_path, onnx_bytes), asked=changes)
+    assert isinstance(imported, FloatImport)
+    assert any("float16 numbers become float32" in note for note in imported.notes) == changes.to_float32
+    network = imported.network
     assert network.layers[0].weight.tolist() == constants["w1"].tolist()
     assert greatest_difference(network, onnx_bytes, [1, 5], dtype) <= (1e-2 if dtype == np.float16 else 1e-5)
 
