@@ -29,7 +29,7 @@ FLUSHED = 2.0**-126
 """The most that a library changes by giving 0 for a subnormal result."""
 
 
-class Perturbed(NamedTuple):
+class Inexact(NamedTuple):
     """Specified values and the largest difference of other ones, float64; infinite without a bound."""
 
     value: Array
@@ -43,7 +43,7 @@ def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> 
     """Return the errors of a stage, float64 (vectors, *shape), for the values and errors of what it reads."""
     with np.errstate(all="ignore"):
         if stage.accumulator is None:
-            error = _perturbed(stage.root, _arguments(stage.root, stage, values, errors, vectors, steps=False)).error
+            error = _evaluated(stage.root, _arguments(stage.root, stage, values, errors, vectors, steps=False)).error
         else:
             error = _of_fold(stage, values, errors, vectors)
     shape = (vectors, *stage.shape)
@@ -52,10 +52,10 @@ def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> 
 
 
 def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Array:
-    start = _perturbed(stage.start, _arguments(stage.start, stage, values, errors, vectors, steps=False))
+    start = _evaluated(stage.start, _arguments(stage.start, stage, values, errors, vectors, steps=False))
     if stage.is_sum:
         term = stage.root.operands[1]
-        value, error = _perturbed(term, _arguments(term, stage, values, errors, vectors, steps=True))
+        value, error = _evaluated(term, _arguments(term, stage, values, errors, vectors, steps=True))
         axes = tuple(range(len(stage.over)))
         magnitudes = (np.abs(value.astype(np.float64)) + error).sum(axis=axes) + np.abs(start.value) + start.error
         bound = error.sum(axis=axes) + start.error + 2 * gamma(stage.steps) * magnitudes
@@ -63,36 +63,36 @@ def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Arra
     assert stage.accumulator is not None  # noqa: S101 - by the caller
     name, arguments = stage.accumulator.name, _arguments(stage.root, stage, values, errors, vectors, steps=True)
     count = len(stage.over)
-    flat = {key: Perturbed(*(each.reshape(stage.steps, *each.shape[count:]) for each in pair))
+    flat = {key: Inexact(*(each.reshape(stage.steps, *each.shape[count:]) for each in pair))
             for key, pair in arguments.items()}  # fmt: skip
     shape = (vectors, *stage.shape)
-    total = Perturbed(np.broadcast_to(start.value, shape), np.broadcast_to(start.error, shape))
+    total = Inexact(np.broadcast_to(start.value, shape), np.broadcast_to(start.error, shape))
 
-    def step(so_far: Perturbed, number: int) -> Perturbed:
-        here = {key: Perturbed(pair.value[number], pair.error[number]) for key, pair in flat.items()}
-        return _perturbed(stage.root, {**here, name: so_far})
+    def step(so_far: Inexact, number: int) -> Inexact:
+        here = {key: Inexact(pair.value[number], pair.error[number]) for key, pair in flat.items()}
+        return _evaluated(stage.root, {**here, name: so_far})
 
     return reduce(step, range(stage.steps), total).error
 
 
 def _arguments(
     root: Expression, stage: Stage, values: Arrays, errors: Arrays, vectors: int, *, steps: bool
-) -> dict[str, Perturbed]:
+) -> dict[str, Inexact]:
     over = stage.over if steps else ()
     return {
-        node.name: Perturbed(*(view(each[id(source)], places, over, stage.axes, vectors) for each in (values, errors)))
+        node.name: Inexact(*(view(each[id(source)], places, over, stage.axes, vectors) for each in (values, errors)))
         for node, source, places in loads(root)
     }
 
 
-def _perturbed(root: Expression, arguments: Mapping[str, Perturbed]) -> Perturbed:
+def _evaluated(root: Expression, arguments: Mapping[str, Inexact]) -> Inexact:
     results: dict[int, Any] = {}
     for node in ordered(root):
         operands = [results[id(operand)] for operand in node.operands]
         if node.operation in LEAVES:
             results[id(node)] = arguments[node.name]
         elif node.value is not None:
-            results[id(node)] = Perturbed(np.asarray(node.value), np.zeros(()))
+            results[id(node)] = Inexact(np.asarray(node.value), np.zeros(()))
         elif node.operation == "select":
             results[id(node)] = _selection(node, operands)
         elif node.function is not None:
@@ -102,30 +102,30 @@ def _perturbed(root: Expression, arguments: Mapping[str, Perturbed]) -> Perturbe
         else:
             value = NUMPY[node.operation](*(operand.value for operand in operands))
             error = RULES[node.operation](*operands) if node.dtype == FLOAT32 and node.operation in RULES else np.inf
-            results[id(node)] = Perturbed(value, np.where(np.isnan(error), np.inf, error))
-    result: Perturbed = results[id(root)]
+            results[id(node)] = Inexact(value, np.where(np.isnan(error), np.inf, error))
+    result: Inexact = results[id(root)]
     return result
 
 
-def _comparison(operation: str, a: Perturbed, b: Perturbed) -> Perturbed:
+def _comparison(operation: str, a: Inexact, b: Inexact) -> Inexact:
     """Return the condition, and as error whether it can be the other one."""
     both = a.error + b.error
     can_differ = (both > 0) & (np.abs(a.value.astype(np.float64) - b.value) <= both)
-    return Perturbed(NUMPY[operation](a.value, b.value), can_differ.astype(np.float64))
+    return Inexact(NUMPY[operation](a.value, b.value), can_differ.astype(np.float64))
 
 
-def _selection(node: Expression, operands: Sequence[Perturbed]) -> Perturbed:
+def _selection(node: Expression, operands: Sequence[Inexact]) -> Inexact:
     condition, one, other = operands
     value = np.where(condition.value, one.value, other.value)
     if set(map(id, node.operands[1:])) == set(map(id, node.operands[0].operands)):  # the larger or the smaller one
-        return Perturbed(value, np.maximum(one.error, other.error))
+        return Inexact(value, np.maximum(one.error, other.error))
     here = np.where(condition.value, one.error, other.error)
     apart = np.abs(one.value.astype(np.float64) - other.value)
     there = np.where(condition.value, other.error, one.error) + np.where(np.isnan(apart), np.inf, apart)
-    return Perturbed(value, np.where(condition.error > 0, np.maximum(here, there), here))
+    return Inexact(value, np.where(condition.error > 0, np.maximum(here, there), here))
 
 
-def _call(function: Function, x: Perturbed) -> Perturbed:
+def _call(function: Function, x: Inexact) -> Inexact:
     evaluate = Evaluation(function.root)
 
     def at(numbers: Array) -> Array:
@@ -139,7 +139,7 @@ def _call(function: Function, x: Perturbed) -> Perturbed:
     change = np.where(x.error > 0, np.maximum(*(np.abs(end.astype(np.float64) - value) for end in ends)), 0)
     largest = np.maximum(np.abs(value), np.where(x.error > 0, np.maximum(*map(np.abs, ends)), 0))
     ulp = np.maximum(np.abs(largest.astype(np.float64)), float(np.finfo(np.float32).tiny)) * 2.0**-23
-    return Perturbed(value, change + (2 * function.ulp + function.others) * ulp + FLUSHED)
+    return Inexact(value, change + (2 * function.ulp + function.others) * ulp + FLUSHED)
 
 
 def _rounded(change: Array, value: Array) -> Array:
@@ -148,25 +148,25 @@ def _rounded(change: Array, value: Array) -> Array:
     return error
 
 
-def _sum(a: Perturbed, b: Perturbed) -> Array:
+def _sum(a: Inexact, b: Inexact) -> Array:
     change = a.error + b.error
     error: Array = change + BOTH * (np.abs(a.value.astype(np.float64) + b.value) + change)
     return error
 
 
-def _product(a: Perturbed, b: Perturbed) -> Array:
+def _product(a: Inexact, b: Inexact) -> Array:
     one, other = (np.abs(each.value.astype(np.float64)) for each in (a, b))
     return _rounded(one * b.error + other * a.error + a.error * b.error, one * other)
 
 
-def _quotient(a: Perturbed, b: Perturbed) -> Array:
+def _quotient(a: Inexact, b: Inexact) -> Array:
     one, other = (np.abs(each.value.astype(np.float64)) for each in (a, b))
     least = other - b.error
     change = np.where(least > 0, (a.error + one / other * b.error) / least, np.inf)
     return _rounded(np.where(a.error + b.error == 0, 0, change), one / other)
 
 
-def _root(a: Perturbed) -> Array:
+def _root(a: Inexact) -> Array:
     x = np.maximum(a.value.astype(np.float64), 0)
     below = np.sqrt(np.maximum(x - a.error, 0))
     change = np.maximum(np.sqrt(x + a.error) - np.sqrt(x), np.sqrt(x) - below)
@@ -175,7 +175,7 @@ def _root(a: Perturbed) -> Array:
 
 RULES: Mapping[str, Callable[..., Array]] = {
     "add": _sum,
-    "subtract": lambda a, b: _sum(a, Perturbed(-b.value, b.error)),
+    "subtract": lambda a, b: _sum(a, Inexact(-b.value, b.error)),
     "multiply": _product,
     "divide": _quotient,
     "square_root": _root,
