@@ -15,6 +15,7 @@ they would grow to more than the scores in a handful of layers.)  A ReLU passes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,6 +27,10 @@ from harness.core.errors import RequestError
 from harness.model.float_network import Dense, Floats32
 
 Floats64: TypeAlias = npt.NDArray[np.float64]
+CARRIED = 1 << 22
+"""Errors that a bound carries at once: the vectors of wide layers have their bounds one after the other."""
+LARGEST_DIAGONAL = 1 << 20
+"""Weights of a layer that only scales and shifts: others keep their own operators."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +118,11 @@ class _Errors:
 
     def multiplied(self, weight: Floats64) -> Floats64:
         """Return the errors after a product: the weights of a value propagate its local error."""
-        return np.concatenate([self.carried @ weight, self.local[:, :, None] * weight], axis=1)
+        vectors, count = self.carried.shape[:2]
+        errors = np.empty((vectors, count + len(weight), weight.shape[1]))
+        np.matmul(self.carried, weight, out=errors[:, :count])
+        np.multiply(self.local[:, :, None], weight, out=errors[:, count:])
+        return errors
 
 
 def error_bound(
@@ -123,9 +132,21 @@ def error_bound(
 
     `before` are bounds of the errors of `vectors`, of the same shape; 0 if it is None.
     """
-    unit, eta = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).smallest_subnormal)
+    known = tuple(steps)
     local = np.zeros_like(vectors) if before is None else before
-    x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), local)
+    widths = [len(step.bias) for step in known if isinstance(step, Product)]
+    # One value of each vector for each pair of an error and a value of the widest layer.
+    rows = max(CARRIED // ((vectors.shape[1] + sum(widths)) * max(widths, default=1)), 1)
+    parts = [
+        _error_bound(known, vectors[first : first + rows], dtype, local[first : first + rows])
+        for first in range(0, len(vectors), rows)
+    ]
+    return np.concatenate(parts)
+
+
+def _error_bound(steps: Iterable[Step], vectors: Floats64, dtype: np.dtype[Any], before: Floats64) -> Floats64:
+    unit, eta = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).smallest_subnormal)
+    x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), before)
     with np.errstate(over="ignore", invalid="ignore"):  # a value that overflows has no bound and is not finite
         for step in steps:
             errors = _propagated(step, x, errors, unit, eta)
@@ -160,7 +181,7 @@ def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[De
 
     A product and the shift after it are a layer without change.  Every other scaling or shift is multiplied in float64
     into the product next to it, or into a diagonal one where there is none, and the result rounded to float32 once.
-    Raises RequestError where a constant is beyond float32.
+    Raises RequestError where a constant is beyond float32, and where a diagonal has more than LARGEST_DIAGONAL weights.
     """
     layers: list[Dense] = []
     folded: list[str] = []
@@ -168,6 +189,12 @@ def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[De
         rectified_already = bool(layers) and layers[-1].relu
         if rectified_already and all(isinstance(step, Relu) for step in part):
             continue
+        if width * width > LARGEST_DIAGONAL and not any(isinstance(step, Product) for step in part):
+            nodes = ", ".join(repr(step.node) for step in part)
+            raise RequestError(
+                f"model {name!r}: {nodes}: a dense layer of {width:,} x {width:,} weights would compute it",
+                f"a product before or behind it, or at most {math.isqrt(LARGEST_DIAGONAL):,} values",
+            )
         with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are refused
             weight, bias = (_rounded(values, part, name) for values in _affine(part, width))
         layers.append(Dense(weight, bias, relu=isinstance(part[-1], Relu)))
