@@ -231,6 +231,13 @@ def assumptions(
             f"{'no value that they read overflows' if inside else 'such a value can overflow'} for inputs in the box "
             "of the network."
         )
+    for module in sorted({type(layer).__module__ for layer in network.layers}):
+        if not module.startswith("harness."):
+            layers_of_module = [layer.name for layer in network.layers if type(layer).__module__ == module]
+            yield (
+                f"The operators of layers {', '.join(layers_of_module)} are defined by {module}, a package of a third "
+                "party, whose reader also states their constants: both were taken as they are."
+            )
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "
         "them wherever its net needs them was decided for every interleaving; on the board delays were injected into "

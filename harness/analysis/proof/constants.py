@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from harness.analysis import compare
-from harness.analysis.proof import expected_nodes, expected_tables
+from harness.analysis.proof import expected_tables
 from harness.analysis.proof.claims import Note, Question, Side
-from harness.analysis.proof.expected_nodes import Node
+from harness.analysis.proof.independent import file
+from harness.analysis.proof.independent.node import Node
 from harness.core.arrays import Array
 from harness.execution import dumps
 from harness.execution.probe import Probe
@@ -57,7 +58,7 @@ def questions(
     `parts` are whole layers, or parts of them, each with the code of its target; `regions` are the columns that they
     compute, by default side by side.
     """
-    nodes = expected_nodes.nodes(network.onnx_bytes)
+    nodes = file.nodes(network.onnx_bytes)
     yield Question(
         ProofStep.CONSTANTS,
         Side.BOARD,

@@ -4,7 +4,7 @@ Nothing is taken from harness.model and from the generators in harness.targets. 
 of a table, the model's constant at that place, and 0 where there is none.  It is taken from the headers of the kernels,
 not from the code that fills the tables.
 
-Every target has a line in `RULES`; `expected_nodes` reads the constants of every operator.
+Every target has a line in `RULES`; `independent` reads the constants of every operator.
 """
 
 from __future__ import annotations
@@ -17,15 +17,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from harness.analysis.proof.expected_nodes import (
-    CODES,
-    DENSE,
-    FLOAT_CONVOLUTIONS,
-    FLOAT_DENSE,
-    OPERANDS,
-    Node,
-    counts,
-)
+from harness.analysis.proof.independent.node import CODES, DENSE, FLOAT_CONVOLUTIONS, FLOAT_DENSE, OPERANDS, Node
+from harness.analysis.proof.independent.windows import counts
 from harness.core.arrays import Array
 from harness.operators.exact import fused
 from harness.operators.region import Region

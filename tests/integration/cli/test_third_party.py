@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,29 @@ def test_the_operator_runs_in_every_variant_of_target_c(user: User, shrunk: Path
     assert (layers[-1]["name"], layers[-1]["compared"]) == ("shrink", 500 * 4)
 
 
-def test_a_proof_refuses_an_operator_whose_constants_it_does_not_know(user: User, shrunk: Path) -> None:
+@pytest.mark.campaign
+def test_a_proof_reads_the_constants_with_the_reader_of_the_package(user: User, shrunk: Path) -> None:
     code, document = asked(user, shrunk, "--board", "host", command="prove", PYTHONPATH=str(PACKAGE))
+    assert (code, document["verdict"]) == (0, "identical")
+    assert "defined by shrinkage.shrink, a package of a third party" in str(document["assumptions"])
+
+
+def test_a_proof_refuses_an_operator_without_a_reader(user: User, shrunk: Path, tmp_path: Path) -> None:
+    package = shutil.copytree(PACKAGE, tmp_path / "package")
+    [entries] = package.glob("*.dist-info/entry_points.txt")
+    entries.write_text(entries.read_text().replace("[harness.readers]\n", "[another.group]\n"))
+    code, document = asked(user, shrunk, "--board", "host", command="prove", PYTHONPATH=str(package))
     assert (code, document["error"]) == (2, "node shrink: a proof does not know the constants of Shrink")
-    assert "harness run" in str(document["hint"])
+    assert "entry points harness.readers" in str(document["hint"])
+
+
+def test_a_proof_refutes_a_reader_that_disagrees(user: User, shrunk: Path, tmp_path: Path) -> None:
+    package = shutil.copytree(PACKAGE, tmp_path / "package")
+    reader = package / "shrinkage" / "reader.py"
+    reader.write_text(reader.read_text().replace('"lambd", 0.5', '"lambd", 0.25'))
+    code, document = asked(user, shrunk, "--board", "host", command="prove", PYTHONPATH=str(package))
+    assert code != 0
+    assert "lambd" in json.dumps(document)
 
 
 def test_the_target_has_a_section_in_a_profile(cache: Path, shrunk: Path, tmp_path: Path) -> None:

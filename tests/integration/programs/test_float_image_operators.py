@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis.proof import constants, expected_nodes
+from harness.analysis.proof import constants
+from harness.analysis.proof.independent import file
 from harness.boards.profile import Profile
 from harness.operators import float_contraction, obligations
 from harness.reference import Reference, SpecificationReference
@@ -63,7 +64,7 @@ def test_onnx_runtime_confirms_every_layer_within_its_tolerance() -> None:
 
 def test_the_specification_has_the_constants_of_the_file() -> None:
     net = every_operator()
-    assert constants._wrong_constant(net.layers, expected_nodes.nodes(net.onnx_bytes)) == ""
+    assert constants._wrong_constant(net.layers, file.nodes(net.onnx_bytes)) == ""
 
 
 MAX, MEAN, POOL, VECTOR = "max_pool.h", "average_pool.h", "pool.h", "pool_vector.h"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.proof import constants, expected_nodes
+from harness.analysis.proof import constants
+from harness.analysis.proof.independent import file
 from harness.boards.profile import Profile
 from tests.support.examples import first_of_each
 from tests.support.images import every_operator
@@ -64,7 +65,7 @@ def test_the_proof_holds(target: str, dtype: str, host: Profile, objects: Path, 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_the_specification_has_the_constants_of_the_file(dtype: str) -> None:
     net = every_operator(dtype)
-    assert constants._wrong_constant(net.layers, expected_nodes.nodes(net.onnx_bytes)) == ""
+    assert constants._wrong_constant(net.layers, file.nodes(net.onnx_bytes)) == ""
 
 
 FIRST, LAST = "a * w->width + b", "(i.first + i.end - 1 - a) * w->width + j.first + j.end - 1 - b"

@@ -15,7 +15,8 @@ from onnx import numpy_helper
 
 from harness import targets
 from harness.analysis import proof
-from harness.analysis.proof import Claim, Side, constants, expected_nodes, expected_tables
+from harness.analysis.proof import Claim, Side, constants, expected_tables
+from harness.analysis.proof.independent import file
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
@@ -280,11 +281,11 @@ def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target:
     unseen = [other for _, other in altered(net) if asked(made, net=other).holds]
     assert not unseen or target in {"c:unrolled", "iree:static"}
     complete = {(question.step, question.layer) for question in of_board(made)}
-    right = expected_nodes.nodes(net.onnx_bytes)
+    right = file.nodes(net.onnx_bytes)
     for layer, node in zip(net.layers, right.values(), strict=True):
         allowed = {*expected_tables.in_instructions(node, target), *SCALES}
         for other in unseen:
-            changed = expected_nodes.nodes(other.onnx_bytes)[layer.output.name].constants
+            changed = file.nodes(other.onnx_bytes)[layer.output.name].constants
             names = {name for name, values in node.constants.items() if not np.array_equal(values, changed[name])}
             assert names <= allowed
             assert not names or (layer.constants_step, layer.name) in complete

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from harness.analysis.proof import expected_nodes
+from harness.analysis.proof.independent import file
 from harness.model import importer
 from harness.model.importer import Changes, NetworkImport
 from harness.model.quantizer import with_data
@@ -102,7 +102,7 @@ def test_a_group_is_what_onnx_runtime_runs(tmp_path: Path, form: str, kind: type
         assert FORMS[form][2] in operators
         expected = Reference(found.network).expected(uniform(found.network.box, number, 40))
         assert len(np.unique(expected.activations[-1])) > 5
-        own = expected_nodes.nodes(found.network.onnx_bytes)
+        own = file.nodes(found.network.onnx_bytes)
         for layer in found.network.layers:
             for name in {"weights"} & layer.constants().keys():
                 assert own[layer.output.name].constants[name].tobytes() == np.asarray(layer.constants()[name]).tobytes()

@@ -1,0 +1,190 @@
+"""The nodes of an ONNX file with their constants, read without harness.model, which the generators use."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import entry_points
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+from onnx import helper, numpy_helper
+
+from harness.analysis.proof import independent
+from harness.analysis.proof.independent.node import OMITTED, PAIRS, Node, Reader, Shaped, repeats_first
+from harness.analysis.proof.independent.windows import explicit_windows
+from harness.core.arrays import Array
+from harness.core.entry_points import load
+from harness.core.errors import RequestError
+
+KNOWN_SHAPES = {
+    "QLinearAveragePool": "AveragePool",
+    "QLinearConcat": "Concat",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+}
+"""The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
+GROUP = "harness.readers"
+ONNX_DOMAINS = ("", "ai.onnx", "com.microsoft", "harness")
+"""The domains of the operators that this package reads; `READERS` has those of others as `domain.operator`."""
+NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}
+"""The operators of domain `harness` that give integers, and how many."""
+
+
+def nodes(onnx_bytes: bytes) -> dict[str, Node]:
+    """Return the nodes of a model, by the tensor that each writes, in the file's order."""
+    model = onnx.load_model_from_string(onnx_bytes)
+    graph = model.graph
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    operators = []
+    for node in graph.node:
+        stored = {entry.name: entry.t for entry in node.attribute}
+        if node.op_type == "Constant" and "value" in stored:
+            values[node.output[0]] = numpy_helper.to_array(stored["value"])
+        elif node.op_type == "DequantizeLinear" and node.input[0] in values:
+            values[node.output[0]] = _dequantised(node, values)
+        else:
+            operators.append(node)
+    [given] = [value for value in graph.input if value.name not in values]
+    shape = tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim[1:])
+    tensors = {given.name: Shaped(shape, np.dtype(np.float32))}
+    found: dict[str, Node] = {}
+    for proto, output in ((each, name) for each in operators for name in _written(each)):
+        shape = _shape(proto, output, values, tensors, model.opset_import)
+        node = replace(_node(proto, values, tensors, shape), output=output)
+        tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
+        found[node.output] = node
+    return found
+
+
+@functools.cache
+def readers() -> dict[str, Reader]:
+    """Return the readers of all operators: those of the modules of this package, then those of third parties.
+
+    Raises RequestError if a third party's reader cannot be loaded, or has the name of another one.
+    """
+    known: dict[str, Reader] = {}
+    for info in pkgutil.iter_modules(independent.__path__):
+        module = importlib.import_module(f"{independent.__name__}.{info.name}")
+        known |= getattr(module, "READERS", {})
+    for point in entry_points(group=GROUP):
+        if point.name in known:
+            raise RequestError(f"reader {point.name}: {point.value} takes a name that is taken", "remove its package")
+        known[point.name] = load(point, "reader")
+    return known
+
+
+def _dequantised(proto: onnx.NodeProto, values: Mapping[str, Array]) -> Array:
+    """Return float32 weights that a model stores as integers, with a scale for each place of an axis, or one."""
+    codes, scale, *zero_points = (values[name] for name in proto.input if name)
+    axis = next((entry.i for entry in proto.attribute if entry.name == "axis"), 1)
+    last = np.moveaxis(codes, axis, -1) if scale.size > 1 else codes
+    centred = last.astype(np.int64) - (zero_points[0].reshape(-1).astype(np.int64) if zero_points else 0)
+    weights = centred.astype(np.float32) * scale.reshape(-1)
+    return (np.moveaxis(weights, -1, axis) if scale.size > 1 else weights).reshape(codes.shape)
+
+
+def _written(proto: onnx.NodeProto) -> list[str]:
+    """Return the outputs of a node that are layers."""
+    return list(proto.output if proto.op_type == "Split" else proto.output[:1])
+
+
+def _shape(
+    proto: onnx.NodeProto,
+    output: str,
+    values: Mapping[str, Array],
+    tensors: Mapping[str, Shaped],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+) -> tuple[int, ...]:
+    """Return the shape of an output without vectors, as ONNX infers it; of others that of the first input."""
+    sources = [name for name in proto.input if name in tensors]
+    types = {name: tensors[name].dtype for name in sources}
+    if proto.op_type in KNOWN_SHAPES:
+        types = dict.fromkeys(sources, np.dtype(np.float32))
+        own = [entry for entry in proto.attribute if entry.name != "channels_last"]
+        proto = onnx.NodeProto(op_type=KNOWN_SHAPES[proto.op_type], input=sources, output=proto.output, attribute=own)
+    elif proto.op_type == "QGemm":
+        transposed = any(entry.name == "transB" and entry.i for entry in proto.attribute)
+        return (values[proto.input[3]].shape[0 if transposed else 1],)
+    elif proto.op_type in NUMBERS:
+        return (NUMBERS[proto.op_type],)
+    elif proto.domain not in ("", "ai.onnx"):
+        shape = list(tensors[sources[0]].shape)
+        if proto.op_type in PAIRS:
+            return np.broadcast_shapes(*(tensors[name].shape for name in sources))
+        if proto.op_type == "Delay":
+            attributes = {entry.name: entry.i for entry in proto.attribute}
+            shape[attributes["axis"] - 1] += attributes["history"]
+        return tuple(shape)
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), [1, *tensors[name].shape])
+        for name, dtype in types.items()
+    ]
+    constants = [numpy_helper.from_array(values[name], name) for name in proto.input if name in values]
+    graph = helper.make_graph([proto], "shape", inputs, [onnx.ValueInfoProto(name=output)], constants)
+    alone = helper.make_model(graph, opset_imports=opsets)
+    inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
+    return tuple(dim.dim_value for dim in inferred[1:])
+
+
+def _node(
+    proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped], shape: tuple[int, ...]
+) -> Node:
+    """Read a node; `shape` is the shape of the output that `_shape` gives."""
+    known, operator = readers(), proto.op_type
+    if proto.domain not in ONNX_DOMAINS:
+        operator = f"{proto.domain}.{operator}"
+    if operator not in known:
+        raise RequestError(
+            f"node {proto.name or proto.output[0]}: a proof does not know the constants of {operator}",
+            f"compare vectors with harness run, or add a reader of {operator} to a file of "
+            f"harness/analysis/proof/independent/, or to the entry points {GROUP} of its package; known are "
+            f"{', '.join(sorted(known))}",
+        )
+    sources = tuple(name for name in proto.input if name in tensors)
+    inputs = [*(values.get(name) for name in proto.input), *[None] * OMITTED]
+    first = tensors[sources[0]]
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
+    window = np.asarray(inputs[3]).shape[1:] if proto.op_type == "QLinearConv" else ()
+    if window or "kernel_shape" in attributes:
+        attributes |= explicit_windows(attributes, list(attributes.get("kernel_shape", window[1:])), first.shape, shape)
+    node = Node(
+        proto.op_type,
+        sources,
+        proto.output[0],
+        math.prod(first.shape),
+        first.dtype,
+        math.prod(shape),
+        _dtype(proto, inputs, first.dtype),
+        inputs,
+        window=window,
+        image=first.shape,
+        images=tuple(tensors[name].shape for name in sources),
+        shape=shape,
+        depth=sum(math.prod(tensors[name].shape) for name in sources),
+        attributes=attributes,
+    )
+    node = replace(node, constants=known[operator](node))
+    if proto.op_type in PAIRS and len(sources) > 1 and repeats_first(node):
+        image = node.images[1]
+        return replace(node, sources=sources[::-1], image=image, input_width=math.prod(image))
+    return node
+
+
+def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the output; but for these operators it is that of the first source, `given`."""
+    if proto.op_type == "QuantizeLinear":
+        [kind] = [entry.i for entry in proto.attribute if entry.name == "output_dtype"] or [0]
+        default = helper.tensor_dtype_to_np_dtype(kind or onnx.TensorProto.UINT8)
+        return default if inputs[2] is None else inputs[2].dtype
+    if proto.op_type == "DequantizeLinear" or (proto.op_type == "QGemm" and inputs[7] is None):
+        return np.dtype(np.float32)
+    if proto.op_type == "Position":
+        return np.dtype(np.uint8)
+    integers = ("ArgMax", "ArgMin", *NUMBERS)
+    return np.dtype(np.int64) if proto.op_type in integers else given

@@ -1,0 +1,44 @@
+"""Operators of several values at one place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.analysis.proof.independent.node import Constants, Node, Reader, row
+
+
+def _of_two(first: str, second: str) -> Reader:
+    """Read Add, Mul, Sub or Div; a constant has the name of its position, and a single number is repeated."""
+
+    def read(node: Node) -> Constants:
+        named = zip((first, second), node.inputs, strict=False)
+        return {
+            name: row(value, node.width if value.size == 1 else value.size)
+            for name, value in named
+            if value is not None
+        }
+
+    return read
+
+
+def _operands(node: Node) -> Constants:
+    """Read Max, Min or Sum: the constant operands, one after the other."""
+    given = [value.reshape(-1) for value in node.inputs if value is not None]
+    return {"terms": np.concatenate(given)} if given else {}
+
+
+def _normalisation(node: Node) -> Constants:
+    """Read BatchNormalization: x, scale, B, mean, var."""
+    _, scale, offset, mean, variance, *_ = map(np.asarray, node.inputs)
+    deviation = np.sqrt(variance + np.float32(node.attributes.get("epsilon", 1e-5)))
+    return {"mean": mean, "deviation": deviation.astype(np.float32), "scale": scale, "offset": offset}
+
+
+READERS: dict[str, Reader] = {
+    "Add": _of_two("addend", "addend"),
+    "BatchNormalization": _normalisation,
+    "Div": _of_two("dividend", "divisor"),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _operands),
+    "Mul": _of_two("factor", "factor"),
+    "Sub": _of_two("minuend", "subtrahend"),
+}
