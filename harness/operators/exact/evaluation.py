@@ -54,7 +54,7 @@ class Evaluation:
         nodes = ordered(self._root)
         places = {id(node): place for place, node in enumerate(nodes)}
         last = {places[id(operand)]: place for place, node in enumerate(nodes) for operand in node.operands}
-        self._constants = [node.value for node in nodes]
+        self._constants: list[Any] = [node.value for node in nodes]
         self._arguments = [(place, node.name) for place, node in enumerate(nodes) if node.operation in LEAVES]
         self._steps: list[tuple[int, Callable[..., Any], list[int], list[int]]] = []
         for place, node in enumerate(nodes):

@@ -36,6 +36,7 @@ from harness.operators.exact.expression import (
     square_root,
     unary,
 )
+from harness.operators.exact.integers import IntegerEvaluation, canonical
 from harness.operators.exact.ranges import Interval, interval
 
 INF, NAN = np.inf, np.nan
@@ -43,11 +44,13 @@ LEAST, LARGEST = np.float32(1e-45), np.finfo(np.float32).max
 
 
 def value(definition: Callable[..., Expression], *numbers: float, dtype: Any = np.float32) -> Any:
-    """Return the value of a definition for numbers."""
+    """Return the value of a definition for numbers; both evaluations agree on it."""
     names = "xyz"[: len(numbers)]
     root = definition(*(argument(name, np.dtype(dtype)) for name in names))
     arrays = {name: np.array([number], dtype) for name, number in zip(names, numbers, strict=True)}
-    return Evaluation(root)(arrays)[0]
+    result = Evaluation(root)(arrays)
+    np.testing.assert_array_equal(canonical(IntegerEvaluation(root)(arrays)), canonical(result))
+    return result[0]
 
 
 def assert_bits(output: Any, right: float) -> None:

@@ -1,0 +1,174 @@
+"""Evaluation of expressions without floating point: each float32 is its bits, each operation integer arithmetic.
+
+It is a second evaluation of the same graph, which shares no operation with numpy's (`evaluation.py`).  A float32 is an
+int64 with the 32 bits; a uint32 an int64 from 0 to 2^32 - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import softfloat
+from harness.operators.exact.evaluation import Evaluation
+from harness.operators.exact.expression import FLOAT32, UINT32, Expression
+from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+MASK = 0xFFFFFFFF
+FRACTION_BITS = 23
+ROOT_BITS = 26  # of a square root before it is rounded: two more than a significand has
+
+
+def _is_nan(a: Integers) -> Bools:
+    is_nan: Bools = a & ~SIGN_BIT > INFINITY_BITS
+    return is_nan
+
+
+def _key(a: Integers) -> Integers:
+    """Return integers in the order of the numbers; -0 and 0 have the same one."""
+    magnitude = a & ~SIGN_BIT
+    return np.where(a & SIGN_BIT != 0, -magnitude, magnitude)
+
+
+def _comparison(compare: Callable[[Integers, Integers], Bools]) -> Callable[[Integers, Integers], Bools]:
+    """Return a comparison of float32 numbers, false where one is NaN."""
+    return lambda a, b: compare(_key(a), _key(b)) & ~(_is_nan(a) | _is_nan(b))
+
+
+def _divide(a: Integers, b: Integers) -> Integers:
+    """Return the quotient of any two numbers: by 0 it is an infinity, and NaN of 0 / 0 and of two infinities."""
+    size_a, size_b, sign = a & ~SIGN_BIT, b & ~SIGN_BIT, (a ^ b) & SIGN_BIT
+    is_ordinary = (size_b > 0) & (size_b < INFINITY_BITS)
+    quotient = softfloat.quotient(a, np.where(is_ordinary, b, 1)).astype(np.int64)
+    quotient = np.where(size_b == 0, sign | INFINITY_BITS, quotient)
+    quotient = np.where(size_b == INFINITY_BITS, sign, quotient)
+    both = (size_a == size_b) & ((size_a == 0) | (size_a == INFINITY_BITS))
+    return np.where(both | _is_nan(a) | _is_nan(b), NAN_BITS, quotient)
+
+
+def _square_root(a: Integers) -> Integers:
+    """Return the rounded root, bit by bit: NaN below 0, -0 of -0."""
+    significand, exponent = softfloat.decode(a)
+    # An even exponent, and a significand of 2 * ROOT_BITS bits or one less, so that its root has ROOT_BITS.
+    shift = 2 * ROOT_BITS - 1 - softfloat.bit_length(significand)
+    shift = shift + ((exponent - shift) & 1)
+    rest, root = significand << shift, np.zeros_like(significand)
+    for place in reversed(range(ROOT_BITS)):
+        more = ((root << 1) + (1 << place)) << place
+        fits = more <= rest
+        rest = np.where(fits, rest - more, rest)
+        root = np.where(fits, root | (1 << place), root)
+    # The last bit is below the rounding bit, so that it can say "and some more".
+    rounded = softfloat.shift_right_half_even(root | (rest != 0), np.full_like(root, ROOT_BITS - 24))
+    magnitude = Magnitude(rounded, ((exponent - shift) >> 1) + ROOT_BITS - 24)
+    bits = softfloat.encode(magnitude, np.zeros(a.shape, np.bool_)).astype(np.int64)
+    bits = np.where(a & ~SIGN_BIT == 0, a, np.where(a == INFINITY_BITS, a, bits))
+    return np.where(_is_nan(a) | ((a & SIGN_BIT != 0) & (a != SIGN_BIT)), NAN_BITS, bits)
+
+
+NONE, HALF, MORE = 0, 2, 3
+"""What follows the integer part of a number: nothing, a half, or more than that; 1 is less."""
+
+
+def _rounding(away: Callable[[Integers, Integers, Bools], Bools]) -> Callable[[Integers], Integers]:
+    """Return the rounding to an integer; `away` of integer part, rest and sign says where it is away from 0."""
+
+    def rounded(a: Integers) -> Integers:
+        size, is_negative = a & ~SIGN_BIT, a & SIGN_BIT != 0
+        significand, exponent = softfloat.decode(a)
+        places = np.clip(-exponent, 0, FRACTION_BITS + 2)
+        whole = significand >> places
+        rest = significand - (whole << places)
+        following = np.where(rest == 0, NONE, HALF + np.sign((rest << 1) - (np.int64(1) << places)))
+        magnitude = softfloat.from_integer(whole + away(whole, following, is_negative))
+        bits = softfloat.encode(_normal(magnitude), is_negative).astype(np.int64) | (a & SIGN_BIT)
+        return np.where((exponent >= 0) | (size >= INFINITY_BITS), a, bits)
+
+    return rounded
+
+
+def _normal(magnitude: Magnitude) -> Magnitude:
+    """Return the magnitude with 24 significant bits, or 0."""
+    shift = np.maximum(softfloat.SIGNIFICAND_BITS - softfloat.bit_length(magnitude.significand), 0)
+    return Magnitude(magnitude.significand << shift, magnitude.exponent - shift)
+
+
+FLOATS: Mapping[str, Callable[..., Any]] = {
+    "add": lambda a, b: softfloat.add(a, b).astype(np.int64),
+    "subtract": lambda a, b: softfloat.add(a, b ^ SIGN_BIT).astype(np.int64),
+    "multiply": lambda a, b: softfloat.product(a, b).astype(np.int64),
+    "divide": _divide,
+    "square_root": _square_root,
+    "less": _comparison(np.less),
+    "less_equal": _comparison(np.less_equal),
+    "greater": _comparison(np.greater),
+    "greater_equal": _comparison(np.greater_equal),
+    "equal": _comparison(np.equal),
+    "negate": lambda a: a ^ SIGN_BIT,
+    "absolute": lambda a: a & ~SIGN_BIT,
+    "floor": _rounding(lambda _, following, negative: (following > NONE) & negative),
+    "ceiling": _rounding(lambda _, following, negative: (following > NONE) & ~negative),
+    "truncate": _rounding(lambda _, following, __: following > MORE),
+    "round_half_even": _rounding(
+        lambda whole, following, _: (following == MORE) | ((following == HALF) & (whole & 1 == 1))
+    ),
+}
+"""The operations of float32 numbers, as bits."""
+INTEGERS: Mapping[str, Callable[..., Any]] = {
+    "add": lambda a, b: (a + b) & MASK,
+    "subtract": lambda a, b: (a - b) & MASK,
+    "multiply": lambda a, b: (a.astype(np.uint64) * b.astype(np.uint64)).astype(np.int64) & MASK,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "equal": np.equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shift_left": lambda a, b: (a << b) & MASK,
+    "shift_right": lambda a, b: a >> b,
+    "bits": lambda a: a,
+    "from_bits": lambda a: a,
+    "select": np.where,
+}
+"""The operations of integers and bools, and those that keep bits."""
+
+
+class IntegerEvaluation(Evaluation):
+    """A prepared graph whose values are integers and bools; arguments and results have the types of the language."""
+
+    def __init__(self, root: Expression) -> None:
+        super().__init__(root)
+        self._constants = [None if value is None else as_integers(np.asarray(value)) for value in self._constants]
+
+    def _operation(self, node: Expression) -> Callable[..., Any]:
+        is_of_floats = node.operands[0].dtype == FLOAT32 and node.operation in FLOATS
+        return FLOATS[node.operation] if is_of_floats else INTEGERS[node.operation]
+
+    def __call__(self, arguments: Mapping[str, Array | np.generic]) -> Array:
+        """Return the values for arguments by name; arrays have one shape, which the result has, too."""
+        integers = {name: as_integers(np.asarray(value)) for name, value in arguments.items()}
+        result = np.asarray(self._values(integers))
+        if self._root.dtype == FLOAT32:
+            return result.astype(np.uint32).view(np.float32)
+        return result.astype(np.uint32) if self._root.dtype == UINT32 else result
+
+
+def as_integers(values: Array) -> Array:
+    """Return the bits of float32 numbers, and integers themselves, as int64; bools stay."""
+    if values.dtype == FLOAT32:
+        return values.view(np.uint32).astype(np.int64)
+    return values if values.dtype == np.bool_ else values.astype(np.int64)
+
+
+def canonical(values: Array) -> Array:
+    """Return the bits of float32 numbers, one and the same for every NaN; other values stay."""
+    if values.dtype != FLOAT32:
+        return values
+    return np.where(np.isnan(values), np.uint32(NAN_BITS), values.view(np.uint32))
