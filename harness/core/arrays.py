@@ -12,9 +12,18 @@ Array: TypeAlias = npt.NDArray[Any]
 
 MEMORY_BUDGET = 512 << 20
 """Bytes of this machine's memory for the arrays of one step, such as the inputs and outputs of a chunk."""
+EVALUATION_BUDGET = 4 << 20
+"""Bytes of this machine's memory for the evaluation of one layer."""
+BYTES_OF_VALUE = 64
+"""Bytes that the evaluation of one value takes: accumulators, steps and masks beside it."""
 
 UNREADABLE = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError),
     *(RuntimeError, TypeError, ValueError, BadZipFile, zlib.error),
 )
 """Exceptions of numpy for a file that is no .npy or .npz, or has other arrays than expected."""
+
+
+def vectors_at_once(size: int) -> int:
+    """Return the number of vectors of which a layer of `size` values is evaluated together."""
+    return max(EVALUATION_BUDGET // (BYTES_OF_VALUE * size), 1)

@@ -19,7 +19,7 @@ from harness.operators.tensor_facts import Variable
 from harness.operators.windowed import Windowed
 
 WINDOWS = "windows, channels and groups as ONNX says"
-BYTES_OF_PATCHES = 1 << 25
+BYTES_OF_PATCHES = 1 << 23
 """Patches of so many bytes are in memory at once."""
 
 

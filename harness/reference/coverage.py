@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.core.arrays import Array
+from harness.core.arrays import Array, vectors_at_once
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
@@ -48,8 +48,9 @@ class Coverage:
         written[self._input_name] = vectors
         for layer, meter in zip(self._layers, self._meters, strict=True):
             values = [written[source] for source in (*layer.sources, layer.output.name)]
-            for start in range(0, len(vectors), BLOCK):
-                meter.add(*(value[start : start + BLOCK] for value in values))
+            at_once = min(BLOCK, vectors_at_once(layer.size))
+            for start in range(0, len(vectors), at_once):
+                meter.add(*(value[start : start + at_once] for value in values))
 
     def result(self) -> tuple[LayerCoverage, ...]:
         """Return the coverage of every layer, in layer order."""

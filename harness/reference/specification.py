@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import Array
+from harness.core.arrays import Array, vectors_at_once
 from harness.model.network import Network
 from harness.operators.exact import BLOCK
 
@@ -21,7 +21,8 @@ class SpecificationReference:
         self._layers = network.layers
         self._evaluate = [layer.prepare() for layer in network.layers]
         self._threads = threads
-        self._at_once = -(-BLOCK // network.steps) * network.steps
+        at_once = min(BLOCK, vectors_at_once(max(layer.size for layer in network.layers)))
+        self._at_once = max(at_once // network.steps, 1) * network.steps
 
     def activations(self, vectors: npt.NDArray[np.float32], given: Sequence[Array] | None = None) -> tuple[Array, ...]:
         """Return the outputs of all layers, in layer order, (n, size) each, for float32 (n, K) vectors.

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import MEMORY_BUDGET, Array
+from harness.core.arrays import MEMORY_BUDGET, Array, vectors_at_once
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array
 from harness.model.network import Network
@@ -163,6 +163,7 @@ class _Seeded(Stimuli):
         self._boundaries, self._ties = network.boundaries()
         periods = MEMORY_BUDGET // (BYTES_AN_INPUT * SPECIAL_PERIOD * self.width)
         self._block_size = max(min(BLOCK, periods * SPECIAL_PERIOD), SPECIAL_PERIOD)
+        self._last = -1, np.empty((0, self.width), np.float32)  # the number and the vectors of the last block
 
     def chunk(self, start: int, stop: int) -> Vectors:
         stop, size = min(stop, self.count), self._block_size
@@ -192,7 +193,13 @@ class _Seeded(Stimuli):
         return VectorKind.UNIFORM if kind in grids and not len(grids[kind]) else kind
 
     def _block(self, block: int, rows: int) -> Vectors:
-        """Return the first `rows` vectors of a block, from one stream: the numbers u of all vectors, then those v."""
+        """Return the first `rows` vectors of a block; the last one stays in memory, as a chunk is a part of it."""
+        if self._last[0] != block or len(self._last[1]) < rows:
+            self._last = block, self._drawn(block, rows)
+        return self._last[1][:rows]
+
+    def _drawn(self, block: int, rows: int) -> Vectors:
+        """Return vectors of a block from one stream: the numbers u of all vectors, then those v."""
         box = self._network.box
         u = random_stream(self._seed, block).random((rows, self.width))
         later = random_stream(self._seed, block)
@@ -271,12 +278,14 @@ def tie_bank(network: Network) -> Vectors:
         return none
     finders = [layer.find_ties() if layer in later else _without_ties(layer) for layer in network.layers]
     activations = sum(layer.size for layer in network.layers)
-    vectors_at_once = max(min(SEARCH_BLOCK, MEMORY_BUDGET // (BYTES_AN_ACTIVATION * activations)), 1)
+    block_size = max(min(SEARCH_BLOCK, MEMORY_BUDGET // (BYTES_AN_ACTIVATION * activations)), 1)
+    rows = vectors_at_once(max(layer.size for layer in network.layers))
     found = [none]
-    for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * vectors_at_once))):
+    for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * block_size))):
         rng = random_stream(SEARCH_KEY, block)
-        vectors = _uniform(network.box, rng.random((vectors_at_once, network.input.size)))
-        found.append(vectors[_meets_tie(network, finders, vectors)])
+        vectors = _uniform(network.box, rng.random((block_size, network.input.size)))
+        parts = [vectors[first : first + rows] for first in range(0, len(vectors), rows)]
+        found.append(vectors[np.concatenate([_meets_tie(network, finders, part) for part in parts])])
         if sum(map(len, found)) >= LARGEST_BANK:
             break
     return np.concatenate(found)

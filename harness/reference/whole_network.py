@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import MEMORY_BUDGET, Array
+from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
 from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import HostCheck
@@ -33,6 +33,8 @@ REMEDY = (
     "ONNX Runtime fuses layers of the whole model, and some fusions change values (docs/float-operators.md, Whole "
     "network): rewrite the layers before this output, such as a Pad before a MaxPool"
 )
+BUDGET = 64 << 20
+"""Bytes of the errors of the vectors that are compared together."""
 BYTES_A_VALUE, COPIES = 40, 3
 """Specified and computed value, error, and the operands of a bound; arrays of symbols at a time."""
 
@@ -106,7 +108,7 @@ class WholeNetwork:
             rows = max(rows, min(symbols * layer.size, MOST_ROWS))
         values = network.input.size + sum(layer.size for layer in network.layers)
         self._most = max(min(WORK // work, MOST_VECTORS), 1)
-        self._at_once = max(MEMORY_BUDGET // (BYTES_A_VALUE * values + COPIES * rows * np.dtype(float).itemsize), 1)
+        self._at_once = max(BUDGET // (BYTES_A_VALUE * values + COPIES * rows * np.dtype(float).itemsize), 1)
 
     def compare(self, vectors: npt.NDArray[np.float32], activations: Sequence[Array], host: HostCheck) -> Whole:
         """Return the results over the first vectors, as many as WORK allows.

@@ -40,6 +40,8 @@ ACCEPT_BOUND = "bound"
 OPTIONAL = ("accept", "stream", "pulse", "steps")
 """The options that a request without them does not name, as those of earlier versions."""
 LARGEST_CHUNK = 10_000
+CHUNK_BUDGET = 24 << 20
+"""Bytes of a chunk of the default size; two chunks and copies of ONNX Runtime are in memory at the same time."""
 FETCHED_BYTES = 1 << 30
 """The bytes of dumps and reference up to which a run fetches every dump by default."""
 
@@ -150,7 +152,7 @@ def vector_bytes(network: Network) -> int:
 
 def default_chunk(network: Network) -> int:
     """Return the number of vectors for which a chunk has room, about 1 to LARGEST_CHUNK; streams are not divided."""
-    room = min(LARGEST_CHUNK, MEMORY_BUDGET // vector_bytes(network))
+    room = min(LARGEST_CHUNK, CHUNK_BUDGET // vector_bytes(network))
     return max(room // network.steps, 1) * network.steps
 
 

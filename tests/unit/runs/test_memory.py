@@ -40,7 +40,7 @@ def test_a_vector_of_a_chunk_takes_its_inputs_and_its_activations_twice(net: Net
 def test_a_chunk_has_as_many_vectors_as_fit(
     net: Network, vectors: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "MEMORY_BUDGET", vectors * 66 + 65)
+    monkeypatch.setattr(job, "CHUNK_BUDGET", vectors * 66 + 65)
     assert default_chunk(net) == chunk
 
 

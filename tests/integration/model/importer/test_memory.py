@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,15 +11,9 @@ import onnx
 import pytest
 
 from tests.support.cli.command import User
+from tests.support.cli.memory import peak
 from tests.support.importer.graphs import Array, model, node, saved
 
-SCRIPT = (
-    "import atexit, pathlib, sys; from harness.cli.main import main\n"
-    "status = pathlib.Path('/proc/self/status')\n"
-    "atexit.register(lambda: print(status.read_text(), file=sys.stderr))\n"
-    "main()"
-)
-"""`harness`, and then its status according to Linux; the peak is not that of getrusage, which has its parent's."""
 BASE = 200_000_000
 
 
@@ -63,30 +56,25 @@ def wide_addition(size: int) -> bytes:
 
 def peak_of_import(content: bytes, folder: Path, cache: Path) -> tuple[str, int]:
     """Return what an import prints, and the most memory that it had, in bytes."""
-    arguments = ["models", "import", str(saved(folder, content)), "-o", str(folder / "new.onnx")]
-    process = User(folder, cache).start(*arguments, program=[sys.executable, "-c", SCRIPT], OPENBLAS_NUM_THREADS="1")
-    out, status = process.communicate(timeout=100)
-    assert process.returncode == 0, status
-    [peak_kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-    return out, int(peak_kib) * 1024
+    return peak(User(folder, cache), "models", "import", str(saved(folder, content)), "-o", str(folder / "new.onnx"))
 
 
 @pytest.mark.parametrize("opset", [9, 13])
 def test_an_import_has_three_times_the_file_and_200_mb(opset: int, tmp_path: Path, cache: Path) -> None:
     content = network([3000, 1500, 20], opset)
     assert len(content) > 25_000_000
-    out, peak = peak_of_import(content, tmp_path, cache)
+    out, most = peak_of_import(content, tmp_path, cache)
     assert "are bit-identical" in out
-    assert peak <= 3 * len(content) + BASE
+    assert most <= 3 * len(content) + BASE
 
 
 def test_a_wide_addition_keeps_its_operator(tmp_path: Path, cache: Path) -> None:
-    out, peak = peak_of_import(wide_addition(3000), tmp_path, cache)
+    out, most = peak_of_import(wide_addition(3000), tmp_path, cache)
     assert "are bit-identical" in out
-    assert peak <= BASE
+    assert most <= BASE
 
 
 def test_the_bound_of_wide_dense_layers_carries_the_errors_of_few_vectors(tmp_path: Path, cache: Path) -> None:
     content = dense([784, 1500, 1500, 10])
-    _, peak = peak_of_import(content, tmp_path, cache)
-    assert peak <= 400_000_000
+    _, most = peak_of_import(content, tmp_path, cache)
+    assert most <= 400_000_000
