@@ -33,8 +33,6 @@ from harness.operators.obligations import (
     ProofStep,
     StageKind,
     every_byte,
-    every_code,
-    of_comparisons,
 )
 from harness.operators.product import Product
 from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces, span
@@ -605,47 +603,6 @@ class Selection(Layer):
     def fragment(self) -> Fragment:
         """The operation for codes and float32, or for indices."""
         return self.fragments[self.dtype == INT64]
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Layer):
-    """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
-
-    uniform = True
-    piecewise_monotone = True
-
-    @classmethod
-    def rules(cls, node: Rules) -> None:
-        """State that type and shape stay."""
-        node.same(node.x, node.y)
-
-    def slopes_within(self, at: Perturbed) -> Array:
-        """Return 1 between the bounds; NaN where a value is beyond one, or may cross it."""
-        (low, high), evaluate = at.ends(), self.prepare()
-        kept = (evaluate(low) == low) & (evaluate(high) == high) & (at.output == at.values[0])
-        return np.where(kept, 1, np.nan)
-
-    @property
-    def of_codes(self) -> bool:
-        """True if it reads codes."""
-        return self.dtype.kind != "f"
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for float32 or for codes."""
-        return self.fragments[self.of_codes]
-
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield numbers around the bounds, or all codes; nothing is rounded."""
-        if self.of_codes:
-            return iter([every_code(self.size, self.size, self.dtype, self.prepare())])
-        return of_comparisons(self.boundaries()[0], self.size, self.prepare())
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield the assumption that float32 numbers are only compared."""
-        if self.of_codes:
-            return
-        yield "Relu and Clip compare numbers and do nothing else with them: numbers around each bound were tried."
 
 
 def fields(

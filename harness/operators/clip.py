@@ -1,24 +1,19 @@
-"""Clip (ONNX), float32 or codes, with constant bounds; a bound that is not given is the largest finite number or code.
-
-v[n] = low if x[n] < low, else x[n]        the input stays where it equals a bound: -0 is not 0
-y[n] = high if v[n] > high, else v[n]
-"""
+"""Clip (ONNX), float32 or codes, with constant bounds, by default the ends of the finite numbers or codes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Comparison, Constants, Evaluate, Layer, fields, limits
-from harness.operators.exact import from_ordered, ordered
-from harness.operators.fault_models import FaultModel, as_other_type
+from harness.operators.base import Constants, Layer, fields, limits
+from harness.operators.elements import Terms
+from harness.operators.exact.expression import Expression, literal, named, select
 from harness.operators.node import Node
-from harness.operators.relu import Relu
+from harness.operators.relu import Comparison, Relu
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8
 from harness.operators.text import Fragment
@@ -65,10 +60,24 @@ class Clip(Comparison):
 v[n] = min if x[n] < min, else x[n]                            x stays where it equals a bound, -0 too
 y[n] = max if v[n] > max, else v[n]                            without it -+3.4028235e+38, or the last code"""
     roles = ("x", "min", "max")
+    names = ("x", "low", "high")
+    constant_roles = ("low", "high")
     fragments = (FRAGMENT, CODES)
+    alternatives = {  # noqa: RUF012
+        "the lower bound is left out": lambda x, low, high: select(x > high, high, x),  # noqa: ARG005
+        "the upper bound is left out": lambda x, low, high: select(x < low, low, x),  # noqa: ARG005
+        "both bounds are left out": lambda x, low, high: x,  # noqa: ARG005
+        "the lower bound is 0": lambda x, low, high: Clip.value(x, literal(0), high),  # noqa: ARG005
+    }
 
     low: Any
     high: Any
+
+    @staticmethod
+    def value(x: Expression, low: Expression, high: Expression) -> Expression:
+        """Return the definition; a number that equals a bound stays, and so does NaN."""
+        raised = named("v", select(x < low, low, x))
+        return select(raised > high, high, raised)
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -101,44 +110,15 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero, least=least)
         return cls(**written, low=low, high=high)
 
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield faults of the bounds: missing, exchanged or misread."""
-        [x] = inputs
-        if self.of_codes:
-            yield from self._fault_models_of_codes(x)
-            return
-        right = f"{text.floats(self.low)} to {text.floats(self.high)}"
-        least, largest = np.float32(-LARGEST), np.float32(LARGEST)
-        others = {
-            "the lower bound is left out": (least, self.high),
-            "the upper bound is left out": (self.low, largest),
-            "both bounds are left out": (least, largest),
-            "the lower bound is 0": (np.float32(0), self.high),
-            "the bytes of the bounds are in the other order": (self.low.byteswap(), self.high.byteswap()),
-        }
-        for cause, (low, high) in others.items():
-            yield FaultModel(cause, right, np.where(x < low, low, np.where(x > high, high, x)))
+    @property
+    def fixed(self) -> Terms:
+        """Both bounds."""
+        return (None, np.asarray(self.low), np.asarray(self.high))
 
-    def _fault_models_of_codes(self, x: Array) -> Iterator[FaultModel]:
-        [right] = self.summary()
-        yield FaultModel("the lower bound is left out", right, np.minimum(x, self.high))
-        yield FaultModel("the upper bound is left out", right, np.maximum(x, self.low))
-        yield FaultModel("both bounds are left out", right, x)
-        cause = "codes are compared as the other 8-bit type"
-        misread, low, high = (as_other_type(np.atleast_1d(values)) for values in (x, self.low, self.high))
-        yield FaultModel(cause, right, as_other_type(np.minimum(np.maximum(misread, low), high)))
-
-    def prepare(self) -> Evaluate:
-        """Return the comparisons; a number that equals a bound stays, and so does NaN."""
-        if self.of_codes:
-            return lambda x: np.clip(x, self.low, self.high)
-        return lambda x: np.where(x < self.low, self.low, np.where(x > self.high, self.high, x))
-
-    def boundaries(self) -> tuple[Array, Array]:
-        """Return the bounds and the adjacent numbers; nothing is rounded."""
-        keys = np.unique(ordered(np.array([self.low, self.high], np.float32))[:, None] + np.arange(-1, 2))
-        neighbours = from_ordered(keys)
-        return neighbours[np.isfinite(neighbours)], np.empty(0, np.float32)
+    @property
+    def places(self) -> tuple[float, ...]:
+        """The bounds."""
+        return (float(self.low), float(self.high))
 
     def representable(self) -> tuple[float, float]:
         """Return the bounds and a tenth of their distance more, at least 1; instead of one not given, the default's."""
@@ -157,6 +137,10 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         """Return both bounds."""
         number = int if self.of_codes else np.float32
         return {"low": number(self.low), "high": number(self.high)}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the same."""
+        return dict(self.constants())
 
     def summary(self) -> tuple[str, ...]:
         """Return both bounds."""

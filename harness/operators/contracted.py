@@ -12,12 +12,12 @@ from harness.operators.fault_models import Single
 CONTRACTED = "multiplications and additions are contracted: both are rounded at once"
 
 
-def contracted(function: Callable[[Single], Single], x: Single) -> Single:
-    """Return the float32 function of x, computed with contraction.
+def contracted(function: Callable[..., Single], *x: Single) -> Single:
+    """Return the float32 function of arrays, computed with contraction.
 
     Products are exact in float64, sums with them nearly so: a second rounding can change one in 2^29 results.
     """
-    return np.asarray(function(x.view(_Contracted)))
+    return np.asarray(function(*(values.view(_Contracted) for values in x)))
 
 
 class _Contracted(np.ndarray[Any, Any]):

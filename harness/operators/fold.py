@@ -2,64 +2,104 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.core.arrays import Array
 from harness.operators import broadcast, text
-from harness.operators.base import Constants, Evaluate, Layer
-from harness.operators.float_samples import of_samples
+from harness.operators.base import fields
+from harness.operators.elements import Elements, Operand, Terms, bounds_of
+from harness.operators.exact import printing
+from harness.operators.exact.expression import ARITHMETIC, Expression, argument, named
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation
-from harness.operators.rules import Rules
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
 MOST_OPERANDS = 64
-Terms = tuple[npt.NDArray[np.float32] | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Fold(Layer):
-    """y = f(... f(f(A, B), C) ..., Z) for each value; `terms` has the constant operands, None for an activation."""
+class Fold(Elements):
+    """y = f(... f(f(A, B), C) ..., Z) for each value; `terms` has the constant operands, None for an activation.
 
-    rising = True
+    An operator states `combine`, and `finish` if it does more.
+    """
+
     side_by_side = True
     elementwise = False
-    statement: ClassVar[str]
-    """The property that a proof shows."""
+    combine: ClassVar[Any]
+    """A static method from the expressions of the value so far and of the next operand to that of both."""
+    verb: ClassVar[str]
+    order: ClassVar[int]
+    """The place of the fragments in a file."""
+    comment: ClassVar[str]
 
     terms: Terms
 
-    @classmethod
-    def rules(cls, node: Rules) -> None:
-        """State one type, and that shapes are broadcast."""
-        node.same_type(*node.given_inputs, node.y).broadcast(node.y, node.given_inputs)
+    def __init_subclass__(cls, **options: Any) -> None:
+        y, x, count = (argument(name) for name in ("y", "x", "count"))
+        step, last = cls.combine(y, x), printing.inline(cls.finish(y, count))
+        end = f", then y = {last}" if last != "y" else ""
+        line = f"y = A, then y = {printing.inline(step)} for each further operand x{end}"
+        cls.formula = f"{line:71} in float32{', each operation rounded' if step.operation in ARITHMETIC else ''}"
+        cls.fragments = tuple(_fragment(cls, has_constants) for has_constants in (False, True))
+        super().__init_subclass__(**options)
 
-    @abstractmethod
-    def combine(self, first: Array, second: Array) -> Array:
-        """Return f(first, second) of float32 values."""
+    @staticmethod
+    def finish(result: Expression, count: Expression | int) -> Expression:  # noqa: ARG004 - operators override it
+        """Return the output from the expression of all operands and their number."""
+        return result
+
+    @classmethod
+    def value(cls, *operands: Expression) -> Expression:
+        """Return the definition."""
+        result = operands[0]
+        for number, operand in enumerate(operands[1:], 2):
+            result = named(f"y_{number}", cls.combine(result, operand))
+        return cls.finish(result, len(operands))
 
     @classmethod
     def role(cls, position: int) -> str:
         """Return the name of an operand by its position."""
         return f"operand {position + 1}"
 
-    def constants(self) -> Constants:
-        """Return the constant operands, one after the other, if there are any, then the sizes of all operands."""
-        found = [term.reshape(-1) for term in self.terms if term is not None]
-        terms = {"terms": np.concatenate(found)} if found else {}
-        return {**terms, "axes": np.array(self.shapes, np.int32)}
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node of fitting shapes, one of them an activation."""
+        node.require_inputs(1, MOST_OPERANDS)
+        node.attributes({})
+        sources = broadcast.activations(node, cls.verb)
+        terms = tuple(
+            broadcast.constant(node, position, sources, cls.role(position)) if name in node.constants else None
+            for position, name in enumerate(node.inputs)
+        )
+        names = _names(len(terms))
+        bounds = bounds_of(cls.defined(names), names, sources, terms)
+        shape = broadcast.output_shape(broadcast.shapes(sources, terms))
+        written = fields(node, sources, shape, FLOAT32, bounds.bound, negative_zero=bounds.negative_zero)
+        return cls(**written, terms=terms)
+
+    @property
+    def fixed(self) -> Terms:
+        """The constant operands."""
+        return self.terms
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands; constants are one after the other in one table."""
+        operands, begin = [], 0
+        named = zip(_names(len(self.terms)), broadcast.shapes(self.inputs, self.terms), self.terms, strict=True)
+        for name, shape, values in named:
+            operands.append(Operand(name, shape, values, "terms", begin))
+            begin += 0 if values is None else values.size
+        return tuple(operands)
 
     def facts(self) -> dict[str, Any]:
-        """Return the constant operands."""
-        return {role: values for role, values in self.constants().items() if role != "axes"}
+        """Return the constant operands, one after the other, if there are any."""
+        constants = [term.reshape(-1) for term in self.terms if term is not None]
+        return {"terms": np.concatenate(constants)} if constants else {}
 
     def summary(self) -> tuple[str, ...]:
         """Return the constant operands."""
@@ -70,80 +110,25 @@ class Fold(Layer):
         """The operation of activations, or also of constants."""
         return self.fragments[any(term is not None for term in self.terms)]
 
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the operands, with the number of axes of the output."""
-        return broadcast.shapes(self.inputs, self.terms)
 
-    def operands(self, values: Sequence[Array], terms: Sequence[Array | None] | None = None) -> list[Array]:
-        """Return all operands of the values of the inputs, (n, size) each; other `terms` than those of the layer."""
-        found = broadcast.operands(self.inputs, self.terms if terms is None else terms, values)
-        shape = (len(values[0]), *self.output.shape)
-        return [np.broadcast_to(operand, shape).reshape(len(values[0]), -1) for operand in found]
-
-    def without_constants(self, values: Sequence[Array]) -> Array:
-        """Return all operands, (operands, n, size); 0 for constants."""
-        none = [None if term is None else np.zeros(term.shape) for term in self.terms]
-        return np.stack(self.operands(values, none))
-
-    def prepare(self) -> Evaluate:
-        """Return the function that combines with NumPy's operations, each of which IEEE 754 determines."""
-
-        def evaluate(*values: Array) -> Array:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return reduce(self.combine, self.operands(values)).astype(np.float32, copy=False)
-
-        return evaluate
-
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
-        """Return where the output is a number."""
-        return ~np.isnan(expected)
-
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
-        """Yield samples."""
-        return of_samples(self, self.statement)
+def _names(count: int) -> tuple[str, ...]:
+    return tuple(f"operand_{position + 1}" for position in range(count))
 
 
-def read(node: Node, verb: str) -> tuple[list[Tensor], Terms, tuple[int, ...]]:
-    """Return the activations, the operands that are constant, and the shape of the output."""
-    node.require_inputs(1, MOST_OPERANDS)
-    node.attributes({})
-    sources = broadcast.activations(node, verb)
-    terms = tuple(
-        broadcast.constant(node, position, sources, f"operand {position + 1}") if name in node.constants else None
-        for position, name in enumerate(node.inputs)
-    )
-    return sources, terms, broadcast.output_shape(broadcast.shapes(sources, terms))
-
-
-def largest(sources: Sequence[Tensor], terms: Terms) -> list[float]:
-    """Return the largest magnitude of each operand."""
-    tensors = iter(sources)
-    return [next(tensors).bound if term is None else float(np.abs(term).max()) for term in terms]
-
-
-def negative_zeros(sources: Sequence[Tensor], terms: Terms) -> list[bool]:
-    """Return for each operand whether a value can be -0."""
-    tensors = iter(sources)
-    return [
-        next(tensors).negative_zero if term is None else bool((np.signbit(term) & (term == 0)).any()) for term in terms
-    ]
-
-
-def fragments(name: str, order: int, comment: str) -> tuple[Fragment, Fragment]:
-    """Return the NNEF operations of activations, and of activations and constants."""
+def _fragment(kind: type[Fold], has_constants: bool) -> Fragment:
+    """Return the NNEF operation of activations, or of activations and constants."""
+    name = f"{kind.__name__.lower()}_float32{'_constants' if has_constants else ''}"
     terms = "    terms: tensor<scalar>,                  # the constants, one after the other, (1, N)\n"
-    texts = (
+    return Fragment(
+        name,
+        kind.order,
         f"""\
-# {comment}
-fragment {each}(
+# {kind.comment}
+fragment {name}(
     x: tensor<scalar>,                      # all operands that are activations, side by side
-{constants}    axes: tensor<integer>,                  # int32 (operands, axes): the sizes of each
+{terms if has_constants else ""}    axes: tensor<integer>,                  # int32 (operands, axes): the sizes of each
     columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
-"""
-        for each, constants in ((name, ""), (f"{name}_constants", terms))
+""",
     )
-    first, second = texts
-    return Fragment(name, order, first), Fragment(f"{name}_constants", order, second)

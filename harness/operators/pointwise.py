@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.elements import Operand, evaluation, real_evaluation
 from harness.operators.exact import mutations, printing
-from harness.operators.exact.evaluation import Evaluation, is_integral
+from harness.operators.exact.evaluation import is_integral
 from harness.operators.exact.expression import (
     ARITHMETIC,
     COMPARISONS,
@@ -118,6 +119,13 @@ class Pointwise(Function):
         }
         return interval(cls.definition, {"x": Interval.between(low, high)} | arguments)
 
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands of the definition: x and the attributes."""
+        ones = (1,) * len(self.output.shape)
+        attributes = ((name, np.atleast_1d(number)) for name, number in self.constants().items())
+        return (Operand("x", self.output.shape), *(Operand(name, ones, one, name) for name, one in attributes))
+
     def function(self, x: Single) -> Single:
         """Return the value of the definition."""
         return self._evaluated(self.definition, x)
@@ -147,7 +155,7 @@ class Pointwise(Function):
         for cause, wrong in _faults(type(self)):
             yield FaultModel(cause, right, self._evaluated(wrong, x))
         for cause, numbers in self._wrong_attributes():
-            yield FaultModel(cause, right, _evaluation(self.definition)({"x": x, **numbers}))
+            yield FaultModel(cause, right, evaluation(self.definition)({"x": x, **numbers}))
         yield from self._wrong_roundings(x)
 
     def _wrong_attributes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -168,7 +176,7 @@ class Pointwise(Function):
         steps = [node for node in ordered(self.definition) if node.operation in ROUNDED]
         if not steps or is_integral(self.definition):
             return
-        real = _real_evaluation(self.definition)({"x": x.astype(np.float64), **self.constants()})
+        real = real_evaluation(self.definition)({"x": x.astype(np.float64), **self.constants()})
         with np.errstate(all="ignore"):
             if len(steps) > 1:
                 once = real.astype(np.float32)
@@ -177,7 +185,7 @@ class Pointwise(Function):
 
     def _evaluated(self, definition: Expression, x: Single) -> Single:
         arguments: dict[str, Any] = {"x": x, **self.constants()}
-        return _evaluation(definition)(arguments)
+        return evaluation(definition)(arguments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,17 +232,6 @@ def _faults(kind: type[Pointwise]) -> tuple[tuple[str, Expression], ...]:
     x, attributes = argument("x"), {name: argument(name) for name in kind.defaults}
     alternatives = ((cause, other(x, **attributes)) for cause, other in kind.alternatives.items())
     return (*alternatives, *mutations.mutants(kind.definition))
-
-
-@functools.lru_cache(maxsize=4096)
-def _evaluation(definition: Expression) -> Evaluation:
-    """Return the prepared definition: a layer is evaluated for each chunk of vectors."""
-    return Evaluation(definition)
-
-
-@functools.cache
-def _real_evaluation(definition: Expression) -> Evaluation:
-    return Evaluation(definition, is_real=True)
 
 
 def _places(root: Expression) -> Iterator[float]:

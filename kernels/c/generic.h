@@ -6,21 +6,15 @@
 #ifndef GENERIC_H
 #define GENERIC_H
 
-#include "add.h"
 #include "arg_extremum.h"
 #include "average_pool.h"
-#include "batch_normalization.h"
-#include "clip.h"
 #include "conv.h"
 #include "conv_transpose.h"
 #include "dequantize_linear.h"
-#include "div.h"
-#include "extremum.h"
 #include "gemm.h"
 #include "lookup.h"
 #include "lrn.h"
 #include "max_pool.h"
-#include "mul.h"
 #include "network.h"
 #include "qgemm.h"
 #include "qlinear_add.h"
@@ -30,10 +24,8 @@
 #include "qlinear_mul.h"
 #include "qlinear_softmax.h"
 #include "quantize_linear.h"
-#include "relu.h"
 #include "resize_linear.h"
 #include "softmax.h"
-#include "sub.h"
 
 /* A network need not have every operator. */
 #define GENERIC static ONE_CODE __attribute__((unused))
@@ -88,10 +80,6 @@
     GENERIC void generic_max_pool_##TYPE(const struct window *w, size_t channels, const TYPE##_t *x, TYPE##_t *y) \
     {                                                                                                  \
         max_pool_##TYPE(w, channels, x, y);                                                            \
-    }                                                                                                  \
-    GENERIC void generic_clip_##TYPE(size_t width, const TYPE##_t *x, TYPE##_t low, TYPE##_t high, TYPE##_t *y) \
-    {                                                                                                  \
-        clip_##TYPE(width, x, low, high, y);                                                           \
     }                                                                                                  \
     GENERIC void generic_lookup_##TYPE(size_t width, const TYPE##_t *x, const TYPE##_t *table, TYPE##_t *y) \
     {                                                                                                  \
@@ -150,28 +138,6 @@ GENERIC void generic_average_pool_float32(const struct window *w, size_t channel
     average_pool_float32(w, channels, x, count, y);
 }
 
-GENERIC void generic_add_float32(size_t width, const float *a, const float *b, float *y)
-{
-    add_float32(width, a, b, y);
-}
-
-GENERIC void generic_mul_float32(size_t width, const float *a, const float *b, float *y)
-{
-    mul_float32(width, a, b, y);
-}
-
-GENERIC void generic_div_float32(size_t width, const float *a, const float *b, float *y)
-{
-    div_float32(width, a, b, y);
-}
-
-GENERIC void generic_batch_normalization_float32(size_t channels, size_t positions, const float *x, const float *mean,
-                                                 const float *deviation, const float *scale, const float *offset,
-                                                 float *y)
-{
-    batch_normalization_float32(channels, positions, x, mean, deviation, scale, offset, y);
-}
-
 GENERIC void generic_lrn_float32(size_t channels, size_t positions, size_t size, int quarters, const float *x,
                                  float factor, float bias, float *y)
 {
@@ -184,21 +150,6 @@ GENERIC void generic_resize_linear_float32(const struct resizing *s, const float
     resize_linear_float32(s, x, at_row, at_column, down, right, y);
 }
 
-GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)
-{
-    sub_float32(width, a, b, y);
-}
-
-GENERIC void generic_relu_float32(size_t width, const float *x, float *y)
-{
-    relu_float32(width, x, y);
-}
-
-GENERIC void generic_relu_int8(size_t width, const int8_t *x, int8_t *y)
-{
-    relu_int8(width, x, y);
-}
-
 GENERIC void generic_softmax_axis_float32(size_t outer, size_t width, size_t inner, const float *x, float *y)
 {
     softmax_axis_float32(outer, width, inner, x, y);
@@ -207,11 +158,6 @@ GENERIC void generic_softmax_axis_float32(size_t outer, size_t width, size_t inn
 GENERIC void generic_softmax_float32(size_t rows, size_t width, const float *x, float *y)
 {
     softmax_float32(rows, width, x, y);
-}
-
-GENERIC void generic_clip_float32(size_t width, const float *x, float low, float high, float *y)
-{
-    clip_float32(width, x, low, high, y);
 }
 
 #define DEFINE_GENERIC_ARG_EXTREMUM(NAME, TYPE)                                                        \

@@ -10,54 +10,15 @@
 #include "elementary.h"
 #include "window.cuh"
 
-__device__ inline float subtract(float a, float b)
-{
-    return __fsub_rn(a, b);
-}
-
 __device__ inline float multiply(float a, float b)
 {
     return __fmul_rn(a, b);
 }
 
-__device__ inline float divide(float a, float b)
-{
-    return __fdiv_rn(a, b);
-}
-
-/* Max and Min: of equal values the first stays. */
+/* Of equal values the first stays. */
 __device__ inline float larger(float y, float x)
 {
     return x > y ? x : y;
-}
-
-__device__ inline float smaller(float y, float x)
-{
-    return x < y ? x : y;
-}
-
-/* Relu and Clip, of codes too: selections; -0 stays -0. */
-template <typename T> __device__ inline T relu(T x)
-{
-    return x < 0 ? (T)0 : x;
-}
-
-template <typename T> __device__ inline T clip(T x, T low, T high)
-{
-    const T v = x < low ? low : x;
-    return v > high ? high : v;
-}
-
-/* PRelu */
-__device__ inline float leaky_relu(float x, float slope)
-{
-    return x < 0.0f ? __fmul_rn(slope, x) : x;
-}
-
-/* ((x - mean) / deviation) * scale + offset */
-__device__ inline float batch_normalization(float x, float mean, float deviation, float scale, float offset)
-{
-    return __fadd_rn(__fmul_rn(__fdiv_rn(__fsub_rn(x, mean), deviation), scale), offset);
 }
 
 /* Gemm and MatMul: x (rows, DEPTH) * weights (DEPTH, WIDTH)

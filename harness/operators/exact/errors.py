@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, LEAVES, Expression, Function, ordered
+from harness.operators.exact.expression import ARITHMETIC, COMPARISONS, FLOAT32, LEAVES, Expression, Function, ordered
 from harness.operators.exact.stage_values import view
 from harness.operators.exact.stages import Stage, loads
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, gamma
@@ -43,7 +43,7 @@ def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> 
     """Return the errors of a stage, float64 (vectors, *shape), for the values and errors of what it reads."""
     with np.errstate(all="ignore"):
         if stage.accumulator is None:
-            error = _evaluated(stage.root, _arguments(stage.root, stage, values, errors, vectors, steps=False)).error
+            error = inexact(stage.root, _arguments(stage.root, stage, values, errors, vectors, steps=False)).error
         else:
             error = _of_fold(stage, values, errors, vectors)
     shape = (vectors, *stage.shape)
@@ -52,10 +52,10 @@ def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> 
 
 
 def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Array:
-    start = _evaluated(stage.start, _arguments(stage.start, stage, values, errors, vectors, steps=False))
+    start = inexact(stage.start, _arguments(stage.start, stage, values, errors, vectors, steps=False))
     if stage.is_sum:
         term = stage.root.operands[1]
-        value, error = _evaluated(term, _arguments(term, stage, values, errors, vectors, steps=True))
+        value, error = inexact(term, _arguments(term, stage, values, errors, vectors, steps=True))
         axes = tuple(range(len(stage.over)))
         magnitudes = (np.abs(value.astype(np.float64)) + error).sum(axis=axes) + np.abs(start.value) + start.error
         bound = error.sum(axis=axes) + start.error + 2 * gamma(stage.steps) * magnitudes
@@ -70,7 +70,7 @@ def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Arra
 
     def step(so_far: Inexact, number: int) -> Inexact:
         here = {key: Inexact(pair.value[number], pair.error[number]) for key, pair in flat.items()}
-        return _evaluated(stage.root, {**here, name: so_far})
+        return inexact(stage.root, {**here, name: so_far})
 
     return reduce(step, range(stage.steps), total).error
 
@@ -85,7 +85,8 @@ def _arguments(
     }
 
 
-def _evaluated(root: Expression, arguments: Mapping[str, Inexact]) -> Inexact:
+def inexact(root: Expression, arguments: Mapping[str, Inexact], *, is_rounded: bool = True) -> Inexact:
+    """Return the value of an expression and its error; without `is_rounded` that of operations on real numbers."""
     results: dict[int, Any] = {}
     for node in ordered(root):
         operands = [results[id(operand)] for operand in node.operands]
@@ -100,9 +101,7 @@ def _evaluated(root: Expression, arguments: Mapping[str, Inexact]) -> Inexact:
         elif node.operation in COMPARISONS:
             results[id(node)] = _comparison(node.operation, *operands)
         else:
-            value = NUMPY[node.operation](*(operand.value for operand in operands))
-            error = RULES[node.operation](*operands) if node.dtype == FLOAT32 and node.operation in RULES else np.inf
-            results[id(node)] = Inexact(value, np.where(np.isnan(error), np.inf, error))
+            results[id(node)] = _operation(node, operands, is_rounded=is_rounded)
     result: Inexact = results[id(root)]
     return result
 
@@ -142,44 +141,76 @@ def _call(function: Function, x: Inexact) -> Inexact:
     return Inexact(value, change + (2 * function.ulp + function.others) * ulp + FLUSHED)
 
 
-def _rounded(change: Array, value: Array) -> Array:
-    """Return a change of the exact result with the roundings of both results."""
-    error: Array = change + BOTH * (np.abs(value.astype(np.float64)) + change) + UNDERFLOW
-    return error
+def _operation(node: Expression, operands: Sequence[Inexact], *, is_rounded: bool) -> Inexact:
+    value = NUMPY[node.operation](*(operand.value for operand in operands))
+    if node.dtype != FLOAT32 or node.operation not in RULES:
+        return Inexact(value, np.asarray(np.inf))
+    change, exact = RULES[node.operation](*operands)
+    if is_rounded and node.operation in ROUNDED:
+        # A sum of subnormal numbers is exact.
+        change = change + BOTH * (np.abs(exact) + change) + (0 if node.operation in SUMS else UNDERFLOW)
+        change = np.where((np.abs(exact) + change) * (1 + 2.0**-10) < LARGEST, change, np.inf)
+    return Inexact(value, np.where(np.isnan(change), np.inf, change))
 
 
-def _sum(a: Inexact, b: Inexact) -> Array:
-    change = a.error + b.error
-    error: Array = change + BOTH * (np.abs(a.value.astype(np.float64) + b.value) + change)
-    return error
+def _sum(a: Inexact, b: Inexact) -> tuple[Array, Array]:
+    return a.error + b.error, a.value.astype(np.float64) + b.value
 
 
-def _product(a: Inexact, b: Inexact) -> Array:
+def _product(a: Inexact, b: Inexact) -> tuple[Array, Array]:
     one, other = (np.abs(each.value.astype(np.float64)) for each in (a, b))
-    return _rounded(one * b.error + other * a.error + a.error * b.error, one * other)
+    return one * b.error + other * a.error + a.error * b.error, one * other
 
 
-def _quotient(a: Inexact, b: Inexact) -> Array:
+def _quotient(a: Inexact, b: Inexact) -> tuple[Array, Array]:
     one, other = (np.abs(each.value.astype(np.float64)) for each in (a, b))
     least = other - b.error
     change = np.where(least > 0, (a.error + one / other * b.error) / least, np.inf)
-    return _rounded(np.where(a.error + b.error == 0, 0, change), one / other)
+    return np.where(a.error + b.error == 0, 0, change), one / other
 
 
-def _root(a: Inexact) -> Array:
+def _root(a: Inexact) -> tuple[Array, Array]:
     x = np.maximum(a.value.astype(np.float64), 0)
     below = np.sqrt(np.maximum(x - a.error, 0))
     change = np.maximum(np.sqrt(x + a.error) - np.sqrt(x), np.sqrt(x) - below)
-    return _rounded(change, np.sqrt(x))
+    return change, np.sqrt(x)
 
 
-RULES: Mapping[str, Callable[..., Array]] = {
+SUMS = ("add", "subtract")
+ROUNDED = (*ARITHMETIC, "square_root")
+RULES: Mapping[str, Callable[..., tuple[Array, Array]]] = {
     "add": _sum,
     "subtract": lambda a, b: _sum(a, Inexact(-b.value, b.error)),
     "multiply": _product,
     "divide": _quotient,
     "square_root": _root,
-    "negate": lambda a: a.error,
-    "absolute": lambda a: a.error,
+    "negate": lambda a: (a.error, a.value),
+    "absolute": lambda a: (a.error, a.value),
 }
-"""The error of each operation of float32 numbers; those without a rule have no bound."""
+"""The change of each operation on real numbers within errors, and its result; those without a rule have no bound."""
+
+
+def linear(root: Expression, changes: Mapping[str, Array], constants: Mapping[str, Array]) -> Array | None:
+    """Return the exact change of an expression for changes of some arguments, float64; None if it is not linear."""
+    moved: dict[int, Array] = {}
+    fixed: dict[int, Array] = {}
+    for node in ordered(root):
+        operands = [moved.get(id(operand)) for operand in node.operands]
+        if node.operation == "argument" and node.name in changes:
+            moved[id(node)] = changes[node.name]
+        elif node.operation == "argument" or node.value is not None:
+            number = constants[node.name] if node.value is None else node.value
+            fixed[id(node)] = np.asarray(number, np.float64)
+        elif node.operation not in ARITHMETIC:
+            return None
+        elif all(operand is None for operand in operands):
+            fixed[id(node)] = NUMPY[node.operation](*(fixed[id(operand)] for operand in node.operands))
+        elif node.operation in SUMS:
+            moved[id(node)] = NUMPY[node.operation](*(0 if operand is None else operand for operand in operands))
+        elif operands[1] is None:
+            moved[id(node)] = NUMPY[node.operation](operands[0], fixed[id(node.operands[1])])
+        elif operands[0] is None and node.operation == "multiply":
+            moved[id(node)] = operands[1] * fixed[id(node.operands[0])]
+        else:
+            return None
+    return moved.get(id(root))

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.exact.expression import LEAVES, UINT32, Expression, Function, expanded, ordered
+from harness.operators.exact.expression import CODES, LEAVES, UINT32, Expression, Function, expanded, limit_of, ordered
 
 BLOCK = 1 << 14
 """Values that are computed together: few enough for the second-level cache."""
+BLOCKS = 4
+"""Blocks of values with broadcasting, of which definitions are shorter."""
+
+
+def _selected(condition: Array, one: Any, other: Any) -> Any:
+    """Return np.where(condition, one, other), by operations on bits, which numpy vectorises."""
+    if one.dtype != other.dtype:  # of double precision
+        return np.where(condition, one, other)
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    a, b = one.view(bits), other.view(bits)
+    return (((a ^ b) & np.negative(condition.astype(bits))) ^ b).view(one.dtype)
+
+
+def _limited(limit: str, _: Array, one: Any, other: Any) -> Any:
+    """Return the smaller or larger one of codes by np.clip, which is the fastest for one array and one number."""
+    value, end = (one, other) if np.size(one) > np.size(other) else (other, one)
+    least, most = (value.dtype.type(code) for code in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
+    return np.clip(value, least, end) if limit == "smaller" else np.clip(value, end, most)
+
+
 NUMPY: Mapping[str, Callable[..., Any]] = {
     "add": np.add,
     "subtract": np.subtract,
@@ -34,7 +55,7 @@ NUMPY: Mapping[str, Callable[..., Any]] = {
     "ceiling": np.ceil,
     "truncate": np.trunc,
     "round_half_even": np.rint,
-    "select": np.where,
+    "select": _selected,
     "bits": lambda x: x.view(np.uint32),
     "from_bits": lambda x: x.view(np.float32),
 }
@@ -64,6 +85,8 @@ class Evaluation:
                 self._steps.append((place, self._operation(node), operands, forgotten))
 
     def _operation(self, node: Expression) -> Callable[..., Any]:
+        if node.dtype in CODES and (limit := limit_of(node)):
+            return partial(_limited, limit)
         if node.function is None:
             return NUMPY[node.operation]
         real = node.function.real  # nearest, or a call of a real function
@@ -79,17 +102,33 @@ class Evaluation:
         with np.errstate(all="ignore"):
             for start in range(0, size, BLOCK):
                 part = {name: value[start : start + BLOCK] for name, value in flat.items()}
-                result[start : start + BLOCK] = self._values({**arguments, **part})
+                self._values({**arguments, **part}, result[start : start + BLOCK])
         return result.reshape(shape)
 
-    def _values(self, arguments: Mapping[str, Array | np.generic]) -> Any:
+    def broadcast(self, arguments: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Return the values of this shape for arrays with as many axes; one of size 1 along an axis is repeated."""
+        result = np.empty(shape, self._dtype)
+        rows = max(1, BLOCKS * BLOCK * shape[0] // max(1, result.size))
+        with np.errstate(all="ignore"):
+            for start in range(0, shape[0], rows):
+                part = {name: value if len(value) == 1 else value[start : start + rows]
+                        for name, value in arguments.items()}  # fmt: skip
+                self._values(part, result[start : start + rows])
+        return result
+
+    def _values(self, arguments: Mapping[str, Array | np.generic], out: Array | None = None) -> Any:
+        """Return the values, also in `out`, where the last operation writes them itself if it can."""
         values: list[Any] = list(self._constants)
         for place, name in self._arguments:
             values[place] = arguments[name]
         for place, operation, operands, forgotten in self._steps:
-            values[place] = operation(*[values[operand] for operand in operands])
+            is_last = out is not None and place == len(values) - 1 and isinstance(operation, np.ufunc)
+            own = {"out": out} if is_last else {}
+            values[place] = operation(*[values[operand] for operand in operands], **own)
             for operand in forgotten:
                 values[operand] = None
+        if out is not None and values[-1] is not out:
+            out[...] = values[-1]
         return values[-1]
 
 

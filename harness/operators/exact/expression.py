@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-FLOAT32, UINT32, BOOL = (np.dtype(name) for name in ("float32", "uint32", "bool"))
-TYPES = (FLOAT32, UINT32, BOOL)
+FLOAT32, UINT32, BOOL, INT8, UINT8 = (np.dtype(name) for name in ("float32", "uint32", "bool", "int8", "uint8"))
+CODES = (INT8, UINT8)
+"""The types of codes, which are compared and selected."""
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 """Operations of two float32 numbers, rounded half to even, or of two uint32 numbers modulo 2^32, without divide."""
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
-"""Operations of two float32 numbers (false if one is NaN, -0 equals 0) or two uint32 numbers; they give a bool."""
+"""Operations of two float32 numbers (false if one is NaN, -0 equals 0), uint32 numbers or codes; they give a bool."""
 BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
 """Operations of two uint32 numbers; `and` and `or` of two bools, too.  A shift is by 0 to 31."""
 ROUNDINGS = ("floor", "ceiling", "truncate", "round_half_even")
@@ -199,6 +200,22 @@ def larger(one: Operand, other: Operand) -> Expression:
     return select(a > b, a, b)
 
 
+def limit_of(place: Expression) -> str:
+    """Return the operation `smaller` or `larger` that a node is; the empty text of other nodes."""
+    if place.operation != "select" or place.operands[0].operation not in {"less", "greater"}:
+        return ""
+    condition, *choices = place.operands
+    compared, chosen = ([_key(x) for x in operands] for operands in (condition.operands, choices))
+    if chosen not in (compared, compared[::-1]):
+        return ""
+    return "larger" if (condition.operation == "greater") == (chosen == compared) else "smaller"
+
+
+def _key(x: Expression) -> int | bytes:
+    """Return what two literals of the same bits have in common, and other nodes with themselves."""
+    return id(x) if x.value is None else x.value.tobytes()
+
+
 def unary(operation: str, x: Expression) -> Expression:
     """Return an operation of UNARY."""
     _require(x, FLOAT32)
@@ -305,7 +322,7 @@ def calls(root: Expression) -> Iterator[Function]:
 
 def _arithmetic(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype == BOOL or (a.dtype == UINT32 and operation == "divide"):
+    if a.dtype not in {FLOAT32, UINT32} or (a.dtype == UINT32 and operation == "divide"):
         raise _error(f"{operation} of {a.dtype}", "float32 numbers")
     return node(operation, [a, b], a.dtype)
 
@@ -317,7 +334,7 @@ def _comparison(operation: str, one: Operand, other: Operand) -> Expression:
 
 def _bitwise(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype == FLOAT32 or (a.dtype == BOOL and operation not in {"and", "or"}):
+    if a.dtype not in {UINT32, BOOL} or (a.dtype == BOOL and operation not in {"and", "or"}):
         raise _error(f"{operation} of {a.dtype}", "bits(x) of a float32")
     if operation.startswith("shift") and not (b.value is not None and 0 <= int(b.value) < 32):
         raise _error(f"{operation} by a computed number", "a literal from 0 to 31")

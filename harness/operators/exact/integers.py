@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.exact.evaluation import Evaluation
-from harness.operators.exact.expression import FLOAT32, UINT32, Expression
+from harness.operators.exact.expression import FLOAT32, Expression
 from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -157,7 +157,7 @@ class IntegerEvaluation(Evaluation):
         result = np.asarray(self._values(integers))
         if self._root.dtype == FLOAT32:
             return result.astype(np.uint32).view(np.float32)
-        return result.astype(np.uint32) if self._root.dtype == UINT32 else result
+        return result.astype(self._root.dtype)
 
 
 def as_integers(values: Array) -> Array:

@@ -74,6 +74,7 @@ def _wrong_arithmetic(place: Expression, text: str, one: str, other: str) -> Ite
     if place.operation == "add":
         yield f"{other} is subtracted in {text}", a - b
     if place.operation == "subtract":
+        yield f"{one} is left out of {text}", -b
         yield f"{other} is added in {text}", a + b
         yield f"the terms of {text} are exchanged", b - a
     if place.operation == "multiply":

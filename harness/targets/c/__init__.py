@@ -18,7 +18,7 @@ from harness.targets.c import dialect
 from harness.targets.c.code import CLowering
 from harness.targets.generated import ItemCode, Launch, LayerCode, TaskView
 
-PLAIN = ("add.h", "arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
+PLAIN = ("arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
 HEADERS = {
     "": PLAIN,
     "vector": (*PLAIN, "qgemm_vector.h", "quantize_vector.h"),

@@ -15,13 +15,14 @@ def loops(shape: tuple[int, ...], operands: Sequence[tuple[str, tuple[int, ...]]
     """Return loops that compute `out` from arrays with their shapes, as many axes as the output has."""
     arrays, shapes = zip(*operands, strict=True)
     axes = broadcast.axes(shape, shapes)
+    names = ["n"] if len(axes) == 1 else [f"i{depth}" for depth in range(len(axes))]
     lines = [
-        f"{'    ' * depth}for (size_t i{depth} = 0; i{depth} < {size}u; ++i{depth})"
-        for depth, (size, _) in enumerate(axes)
+        f"{'    ' * depth}for (size_t {name} = 0; {name} < {size}u; ++{name})"
+        for depth, (name, (size, _)) in enumerate(zip(names, axes, strict=True))
     ]
-    values = [_element(array, [steps[number] for _, steps in axes]) for number, array in enumerate(arrays)]
+    values = [_element(array, names, [steps[number] for _, steps in axes]) for number, array in enumerate(arrays)]
     sizes = [size for size, _ in axes]
-    out = _element("out", [math.prod(sizes[depth + 1 :]) for depth in range(len(sizes))])
+    out = _element("out", names, [math.prod(sizes[depth + 1 :]) for depth in range(len(sizes))])
     return "\n    ".join([*lines, f"{'    ' * len(axes)}{out} = {operation(values)};"])
 
 
@@ -34,6 +35,6 @@ def elements(
     return [operation([text[at] for text, at in zip(texts, row, strict=True)]) for row in zip(*places, strict=True)]
 
 
-def _element(array: str, steps: Sequence[int]) -> str:
-    terms = [f"i{depth}" if step == 1 else f"i{depth} * {step}" for depth, step in enumerate(steps) if step]
+def _element(array: str, names: Sequence[str], steps: Sequence[int]) -> str:
+    terms = [name if step == 1 else f"{name} * {step}" for name, step in zip(names, steps, strict=True) if step]
     return f"{array}[{' + '.join(terms) or '0'}]"

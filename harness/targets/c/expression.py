@@ -16,11 +16,22 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.operators.exact.expression import BOOL, FLOAT32, LEAVES, UINT32, Expression, expanded, node, ordered
+from harness.operators.exact.expression import (
+    BOOL,
+    CODES,
+    FLOAT32,
+    LEAVES,
+    UINT32,
+    Expression,
+    expanded,
+    limit_of,
+    node,
+    ordered,
+)
 from harness.operators.exact.expression import literal as number_of
 from harness.operators.exact.ranges import Interval, interval
 
-TYPES = {"float32": "float", "uint32": "uint32_t", "bool": "uint32_t"}
+TYPES = {"float32": "float", "uint32": "uint32_t", "bool": "uint32_t", "int8": "int8_t", "uint8": "uint8_t"}
 OPERATIONS: Mapping[str, str] = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
     "less": "0u - (uint32_t)({0} < {1})", "less_equal": "0u - (uint32_t)({0} <= {1})",
@@ -47,13 +58,13 @@ def literal(value: np.generic) -> str:
             return f"float_of_bits({int(np.asarray(value).view(np.uint32)):#x}u)"
         mantissa, _, exponent = float(value).hex().partition("p")
         return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}f"
-    return f"{int(value):#x}u"
+    return str(int(value)) if value.dtype in CODES else f"{int(value):#x}u"
 
 
 def limits(root: Expression) -> dict[str, str]:
     """Return names of variables for the numbers of which a definition takes the smaller or larger one, by literal."""
     taken = [x for place in ordered(_lowered(root)) if place.operation.startswith("limit") for x in place.operands]
-    numbers = dict.fromkeys(literal(x.value) for x in taken if x.value is not None)
+    numbers = dict.fromkeys(literal(x.value) for x in taken if x.value is not None and x.dtype == FLOAT32)
     return {number: f"limit_{place}" for place, number in enumerate(numbers)}
 
 
@@ -91,7 +102,8 @@ def _operation(place: Expression, operands: list[str]) -> str:
     mask, one, other = operands
     if place.dtype == FLOAT32:
         return f"chosen({mask}, {one}, {other})"
-    return f"({one} & {mask}) | ({other} & ~{mask})"
+    chosen = f"({one} & {mask}) | ({other} & ~{mask})"
+    return f"({TYPES[place.dtype.name]})({chosen})" if place.dtype in CODES else chosen
 
 
 @functools.lru_cache(maxsize=64)
@@ -116,31 +128,21 @@ def _lowered(root: Expression) -> Expression:
 
 
 def _is_limit(place: Expression) -> bool:
-    """Return whether a node is the smaller or larger one of two float32."""
-    if place.operation != "select" or place.dtype != FLOAT32:
-        return False
-    condition, *choices = place.operands
-    keys = [[_key(x) for x in operands] for operands in (condition.operands, choices)]
-    return condition.operation in {"less", "greater"} and keys[1] in (keys[0], keys[0][::-1])
+    """Return whether a node is the smaller or larger one of two float32 or codes."""
+    return place.dtype in (FLOAT32, *CODES) and bool(limit_of(place))
 
 
 def _unlimited(place: Expression) -> Expression | None:
     """Return the value that is limited if no value of any arguments is beyond the limit, and if a NaN stays."""
-    condition, *choices = place.operands
+    choices = place.operands[1:]
     places = [number for number, choice in enumerate(choices) if choice.value is None]
-    if len(places) != 1:
+    if len(places) != 1 or place.dtype != FLOAT32:
         return None
     value, number = choices[places[0]], choices[1 - places[0]].value
     every = Interval.between(*(np.full(1, end, np.float32) for end in (-np.inf, np.inf)))
     bounds = interval(value, {x.name: every for x in ordered(value) if x.operation in LEAVES})
-    keeps_larger = (condition.operation == "greater") == (_key(choices[0]) == _key(condition.operands[0]))
-    is_kept = bounds.low[0] > number if keeps_larger else bounds.high[0] < number
+    is_kept = bounds.low[0] > number if limit_of(place) == "larger" else bounds.high[0] < number
     return value if is_kept and places == [1] else None  # the second choice is that of NaN
-
-
-def _key(x: Expression) -> int | bytes:
-    """Return what two literals of the same bits have in common, and other nodes with themselves."""
-    return id(x) if x.value is None else x.value.tobytes()
 
 
 def _comparison(place: Expression, operands: list[Expression]) -> Expression:
@@ -162,6 +164,6 @@ def function(name: str, root: Expression, arguments: Mapping[str, str]) -> str:
     lines, result = statements(root, {argument: argument for argument in arguments}, variables)
     kinds = {**arguments, **dict.fromkeys(variables.values(), "float")}
     parameters = ", ".join(f"{kind} {argument}" for argument, kind in kinds.items())
-    value = TYPES[root.dtype.name] if root.dtype != BOOL else "uint32_t"
+    value = TYPES[root.dtype.name]
     body = "\n".join(f"    {line}" for line in [*lines, f"return {result};"])
     return f"static inline {value} {name}({parameters})\n{{\n{body}\n}}"

@@ -1,46 +1,69 @@
-"""Functions of one float32 value in C, without branches, in all variants: the statements of their definitions."""
+"""Functions of values at one place in C, without branches, in all variants: the statements of their definitions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
+from harness.operators.elements import Elements, tables
 from harness.operators.pointwise import Pointwise
-from harness.targets.c import code, expression
+from harness.targets.c import broadcast, code, expression
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
 
-class PointwiseLowering(CLowering[Pointwise]):
-    """One value at a time: out[n] = <layer>_value(in[n], constants, limits)."""
+class FunctionLowering(CLowering[Elements | Pointwise]):
+    """One value at a time: out[n] = <layer>_value(in[n], constants, limits), in loops over the axes of operands."""
 
-    operator = Pointwise
+    operator = (Elements, Pointwise)
     headers = ("elementary.h",)
 
-    def plain(self, layer: Pointwise, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
+    def plain(self, layer: Elements | Pointwise, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
         """Loop over the values; the generic code is the same, as compilers vectorise no calls."""
-        constants = layer.constants().items()
-        tables = tuple(Table(f"{layer.name}_{role}", np.atleast_1d(number)) for role, number in constants)
-        value = _call(layer, [f"{table.name}[0]" for table in tables])
-        return _with_function(layer, sources, tables, code.loop(layer, f"out[n] = {value('n')};"))
+        constants = tuple(Table(f"{layer.name}_{role}", values) for role, values in tables(layer.operands).items())
+        arrays = [(array, operand.shape) for array, operand in zip(_arrays(layer), layer.operands, strict=True)]
+        return _with_function(layer, sources, constants, broadcast.loops(layer.output.shape, arrays, _call(layer)))
 
-    def unrolled(self, layer: Pointwise, sources: Sequence[str]) -> LayerCode:
+    def unrolled(self, layer: Elements | Pointwise, sources: Sequence[str]) -> LayerCode:
         """Write every call, with the constants as literals."""
-        constants = [literal(number) for number in layer.constants().values()]
-        values = map(_call(layer, constants), range(layer.size))
+        operands = []
+        for array, operand in zip(_arrays(layer), layer.operands, strict=True):
+            constants = operand.values
+            texts = _places(array, operand.shape) if constants is None else map(literal, constants.reshape(-1))
+            operands.append((list(texts), operand.shape))
+        values = broadcast.elements(layer.output.shape, operands, _call(layer))
         return _with_function(layer, sources, (), code.assigned(values))
 
 
-def _call(layer: Pointwise, constants: Sequence[str]) -> Callable[[int | str], str]:
-    arguments = "".join(f", {name}" for name in [*constants, *expression.limits(layer.definition).values()])
-    return lambda place: f"{layer.name}_value(in[{place}]{arguments})"
+def _arrays(layer: Elements | Pointwise) -> Iterator[str]:
+    """Yield the text of the array of each operand; that of a constant begins within a table."""
+    activations = iter(["in"] if len(layer.inputs) == 1 else [f"in_{number}" for number in range(len(layer.inputs))])
+    for operand in layer.operands:
+        table = f"{layer.name}_{operand.role}"
+        if operand.values is None:
+            yield next(activations)
+        else:
+            yield f"({table} + {operand.begin})" if operand.begin else table
 
 
-def _with_function(layer: Pointwise, sources: Sequence[str], tables: tuple[Table, ...], body: str) -> LayerCode:
-    arguments = dict.fromkeys(["x", *layer.constants()], "float")
+def _places(array: str, shape: Sequence[int]) -> Iterator[str]:
+    return (f"{array}[{n}]" for n in range(math.prod(shape)))
+
+
+def _call(layer: Elements | Pointwise) -> Callable[[Sequence[str]], str]:
+    limits = list(expression.limits(layer.definition).values())
+    return lambda values: f"{layer.name}_value({', '.join([*values, *limits])})"
+
+
+def _with_function(
+    layer: Elements | Pointwise, sources: Sequence[str], constants: tuple[Table, ...], body: str
+) -> LayerCode:
+    kind = expression.TYPES[layer.dtype.name]
+    arguments = dict.fromkeys((operand.name for operand in layer.operands), kind)
     function = expression.function(f"{layer.name}_value", layer.definition, arguments)
-    variables = (code.not_known("float", name, number) for number, name in expression.limits(layer.definition).items())
-    layer_code = code.elementwise(layer, sources, tables, "\n    ".join([*variables, body]))
-    return dataclasses.replace(layer_code, definitions=f"\n{function}\n{layer_code.definitions}")
+    limits = expression.limits(layer.definition).items()
+    text = "\n    ".join([*(code.not_known("float", name, number) for number, name in limits), body])
+    stage = code.elementwise(layer, sources, constants, text) if len(sources) == 1 else code.of_inputs(
+        layer, sources, text, constants)  # fmt: skip
+    return dataclasses.replace(stage, definitions=f"\n{function}\n{stage.definitions}")

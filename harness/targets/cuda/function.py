@@ -1,47 +1,39 @@
-"""Functions of one value in CUDA: the statements of definitions, and device functions of those that take codes, too."""
+"""Functions of values at one place in CUDA: the statements of definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from harness.operators.base import Layer
-from harness.operators.clip import Clip
+from harness.operators.elements import Elements, tables
 from harness.operators.pointwise import Pointwise
-from harness.operators.relu import Relu
 from harness.targets.c import expression
+from harness.targets.cuda import broadcast
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
 
-FUNCTIONS: Mapping[type[Layer], str] = {Clip: "clip", Relu: "relu"}
-"""The device function of an operator."""
 
+class FunctionLowering(VectorLowering[Elements | Pointwise]):
+    """The statements of a definition for the values that an output reads.
 
-class FunctionLowering(VectorLowering[Layer]):
-    """One value at a time: a device function of it and of the layer's constants."""
+    An activation as large as the output is read at its place, so that the output may be written over it.
+    """
 
-    operator = tuple(FUNCTIONS)
+    operator = (Elements, Pointwise)
     in_place = True
 
-    def tables(self, layer: Layer) -> tuple[Table, ...]:
-        """Return the numbers; the bounds of Clip have the type of the values."""
-        constants: Any = {"low": layer.low, "high": layer.high} if isinstance(layer, Clip) else layer.constants()
-        return tables_of(layer, constants)
+    def tables(self, layer: Elements | Pointwise) -> tuple[Table, ...]:
+        """Return the constants."""
+        return tables_of(layer, tables(layer.operands))
 
-    def value(self, layer: Layer) -> str:
-        """Call the function."""
-        numbers = (f"{table.name}[0]" for table in self.tables(layer))
-        return f"return {FUNCTIONS[type(layer)]}({', '.join(['x_0[n]', *numbers])});"
-
-
-class PointwiseLowering(FunctionLowering):
-    """One value at a time: the statements of a definition."""
-
-    operator = (Pointwise,)
-
-    def value(self, layer: Layer) -> str:
+    def value(self, layer: Elements | Pointwise) -> str:
         """Return the statements."""
-        assert isinstance(layer, Pointwise)  # noqa: S101 - by `operator`
-        constants = {role: f"{layer.name}_{role}[0]" for role in layer.constants()}
-        lines, result = expression.statements(layer.definition, {"x": "x", **constants})
-        return "\n".join(["const float x = x_0[n];", *lines, f"return {result};"])
+        arrays, number = [], 0
+        for operand in layer.operands:
+            table = f"{layer.name}_{operand.role}"
+            begins = f"({table} + {operand.begin})" if operand.begin else table
+            arrays.append(f"x_{number}" if operand.values is None else begins)
+            number += operand.values is None
+        shapes = [operand.shape for operand in layer.operands]
+        values = broadcast.values(layer.output.shape, arrays, shapes)
+        kind, names = expression.TYPES[layer.dtype.name], [operand.name for operand in layer.operands]
+        reads = [f"const {kind} {name} = {value};" for name, value in zip(names, values, strict=True)]
+        lines, result = expression.statements(layer.definition, {name: name for name in names})
+        return "\n".join([*reads, *lines, f"return {result};"])

@@ -1,18 +1,18 @@
-"""Functions of one float32 in MLIR: an expression for each value."""
+"""Functions of values at one place in MLIR: an expression for each value."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
-from harness.operators.base import Layer
+import numpy as np
+
+from harness.operators.elements import Elements
 from harness.operators.exact.expression import COMPARISONS, FLOAT32, LEAVES, Expression, expanded, ordered
 from harness.operators.pointwise import Pointwise
-from harness.targets.iree.builder import Block, Function, Scalar, Value
-from harness.targets.iree.lowering import IreeLowering
+from harness.targets.iree.builder import ELEMENTS, Block, Function, Scalar, Value
+from harness.targets.iree.lowering import IreeLowering, order
 
-L = TypeVar("L", bound=Layer)
+KINDS = {**ELEMENTS, "uint32": "i32"}
 PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
 FLOATS = {
     "add": "arith.addf", "subtract": "arith.subf", "negate": "arith.negf", "absolute": "math.absf",
@@ -31,30 +31,36 @@ MADE_BY_BLOCK: Mapping[str, Callable[..., Scalar]] = {
 }
 
 
-class FunctionLowering(IreeLowering[L]):
-    """One value at a time."""
+class FunctionLowering(IreeLowering[Elements | Pointwise]):
+    """One value at a time, with broadcasting."""
 
-    def emit(self, layer: L, function: Function, inputs: Sequence[Value]) -> Value:
-        """Add the operations."""
-        [x] = inputs
-        return function.elementwise(
-            layer.dtype, x.shape, [x], lambda block, value: self.compute(layer, block, value), products=True
-        )
+    operator = (Elements, Pointwise)
 
-    @abstractmethod
-    def compute(self, layer: L, block: Block, x: Scalar) -> Scalar:
-        """Add the operations on a value."""
+    def emit(self, layer: Elements | Pointwise, function: Function, inputs: Sequence[Value]) -> Value:
+        """Add the operations of the definition; a constant of one number is part of them."""
+        activations, values = iter(inputs), {}
+        numbers: dict[str, np.generic] = {}
+        for operand in layer.operands:
+            if operand.values is None:
+                values[operand.name] = next(activations)
+            elif operand.values.size > 1:
+                values[operand.name] = function.constant(operand.name, operand.values)
+            else:
+                numbers[operand.name] = operand.values.reshape(-1)[0]
+
+        def body(block: Block, *elements: Scalar) -> Scalar:
+            kind = ELEMENTS[layer.dtype.name]
+            constants = {name: block.number(number, kind, name=name) for name, number in numbers.items()}
+            return operations(block, layer.definition, {**dict(zip(values, elements, strict=True)), **constants})
+
+        shape = (function.vectors, *layer.output.shape)
+        products = has_products(layer.definition)
+        return function.elementwise(layer.dtype, shape, list(values.values()), body, products=products)
 
 
-class PointwiseLowering(FunctionLowering[Pointwise]):
-    """One value at a time."""
-
-    operator = Pointwise
-
-    def compute(self, layer: Pointwise, block: Block, x: Scalar) -> Scalar:
-        """Add the operations of the definition on a value."""
-        attributes = {name: block.number(number, name=name) for name, number in layer.constants().items()}
-        return operations(block, layer.definition, {"x": x, **attributes})
+def has_products(root: Expression) -> bool:
+    """Return whether a definition multiplies or divides."""
+    return any(node.operation in {"multiply", "divide"} for node in ordered(expanded(root)))
 
 
 def operations(block: Block, root: Expression, arguments: Mapping[str, Scalar]) -> Scalar:
@@ -66,7 +72,7 @@ def operations(block: Block, root: Expression, arguments: Mapping[str, Scalar]) 
         if node.operation in LEAVES:
             values[id(node)] = arguments[node.name]
         elif node.value is not None:
-            values[id(node)] = block.number(node.value, "f32" if node.dtype == FLOAT32 else "i32")
+            values[id(node)] = block.number(node.value, KINDS[node.dtype.name])
         else:
             values[id(node)] = _operation(block, node, operands)
     return values[id(nodes[-1])]
@@ -75,8 +81,9 @@ def operations(block: Block, root: Expression, arguments: Mapping[str, Scalar]) 
 def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar:
     name, operation = node.name or "v", node.operation
     if operation in COMPARISONS:
-        order = {"f32": "o", "i32": "" if operation == "equal" else "u"}[operands[0].type]
-        return block.compare(order + PREDICATES[operation], *operands)
+        kind = node.operands[0].dtype.kind
+        predicate = "" if operation == "equal" and kind != "f" else order(node.operands[0].dtype)
+        return block.compare(predicate + PREDICATES[operation], *operands)
     if operation == "bits":
         return block("arith.bitcast", operands[0], to="i32", name="bits")
     if operation in MADE_BY_BLOCK and (node.dtype == FLOAT32 or operation == "select"):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.operators.exact.expression import Expression, expanded, ordered
+from harness.operators.exact.expression import Expression
 from harness.operators.exact.stage_values import number_of
 from harness.operators.exact.stages import Axis, Indexed, Place, Source, Stage, loads
 from harness.operators.staged import Staged
 from harness.targets.iree.builder import Block, Function, Scalar, Value
-from harness.targets.iree.function import operations
+from harness.targets.iree.function import has_products, operations
 from harness.targets.iree.lowering import IreeLowering
 
 
@@ -69,8 +69,7 @@ def _loops(
             arguments[stage.accumulator.name] = elements[-1]
         return operations(block, root, arguments)
 
-    has_products = any(node.operation in {"multiply", "divide"} for node in ordered(expanded(root)))
-    return function.loops(init, list(reads.values()), body, len(over), products=has_products)
+    return function.loops(init, list(reads.values()), body, len(over), products=has_products(root))
 
 
 def _map(source: Indexed, places: Sequence[Place], names: Mapping[Axis, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.operators.extremum import Extremum
+from harness.operators.extremum import Max, Min
 from harness.operators.fold import Fold
 from harness.operators.sum import Sum
 from harness.targets.litert.graph import PLAIN, Graph, Value
@@ -18,7 +18,7 @@ NAMES = {"Max": "MAXIMUM", "Min": "MINIMUM", "Sum": "ADD"}
 class FoldLowering(LiteRtLowering[Fold]):
     """From the first operand on, as the node."""
 
-    operator = (Extremum, Sum)
+    operator = (Max, Min, Sum)
 
     def emit(self, layer: Fold, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operators; a single operand is added to nothing."""

@@ -24,7 +24,7 @@ class BinaryLowering(LiteRtLowering[BinaryLayer]):
 
     def emit(self, layer: BinaryLayer, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator."""
-        found = operands(layer, layer.terms, graph, inputs)
+        found = operands(layer, layer.fixed, graph, inputs)
         like = found.like
         return graph.call(
             layer.operator.upper(),

@@ -44,14 +44,15 @@ FIXED_POINT = {
 }
 """Those that compute it in fixed point."""
 
-SATURATE, QGEMM, ADD, ARG_EXTREMUM = (f"kernels/c/{name}.h" for name in ("saturate", "qgemm", "add", "arg_extremum"))
+SATURATE, QGEMM, ARG_EXTREMUM = (f"kernels/c/{name}.h" for name in ("saturate", "qgemm", "arg_extremum"))
 NETWORK = "network.c"
 ACCUMULATE = "sum[r] += a[k] * b[r * depth + k];"
 SCALED = "y[n] = (float)acc[n] * m[n];"
-SUM = "a[n] + b[n]"
+SUM = "= A + B;"
 CLAMP_LOW, CLAMP_HIGH = "v = v > low ? v : low;", "v = v < high ? v : high;"
 ROUNDED = "(int32_t)rintf(v) + zero_point"
-FUNCTIONS = Patch(NETWORK, '#include "network.h"\n', f'#include "network.h"\n\n{SOURCE.read_text()}')
+INCLUDE = '#include "network.h"\n'
+FUNCTIONS = Patch(NETWORK, INCLUDE, f"{INCLUDE}\n{SOURCE.read_text()}")
 VECTOR_UNIT = 4  # columns that a loop without its tail computes together
 
 
@@ -66,8 +67,12 @@ def rounding(expression: str) -> Injection:
 
 
 def adding(expression: str) -> Injection:
-    """Of the terms a[n] and b[n]."""
-    return kernel(Patch(ADD, SUM, expression))
+    """Of the terms A and B, where a network has a sum."""
+    return lambda made: [Patch(NETWORK, SUM, f"= {expression};")] if has_sum(made) else []
+
+
+def has_sum(made: Plan) -> bool:
+    return any(isinstance(layer, Add) for layer in made.network.layers)
 
 
 def codes_of(made: Plan) -> Iterator[tuple[Layer, LayerCode]]:
@@ -217,7 +222,6 @@ TOWARDS_ZERO = """static inline float towards_zero(double x)
     return fabs(y) > fabs(x) ? nextafterf(y, 0) : y;
 }
 """
-ADD_HEAD = "static inline void add"
 NO_THREADS = "one thread computes all of a vector"
 NO_LAUNCH = "its code is called, not launched, and works in the program's own memory"
 NO_WORDS = "codes and weights are read one by one: there are no words"
@@ -269,12 +273,12 @@ INJECTIONS: Mapping[str, Injection | str] = {
         Patch(ARG_EXTREMUM, "last & (x[i] == x[best])", "!last & (x[i] == x[best])")
     ),
     "ArgMax: smallest value": kernel(Patch(ARG_EXTREMUM, "= largest ?", "= !largest ?")),
-    "Add: summed in double, then rounded": adding("(float)((double)a[n] + b[n])"),
-    "Add: second term dropped": adding("a[n]; (void)b"),
-    "Add: second term subtracted": adding("a[n] - b[n]"),
-    "Add: truncated": kernel(
-        Patch(ADD, SUM, "towards_zero((double)a[n] + b[n])"),
-        Patch(ADD, ADD_HEAD, f"#include <math.h>\n\n{TOWARDS_ZERO}\n{ADD_HEAD}"),
+    "Add: summed in double, then rounded": adding("(float)((double)A + B)"),
+    "Add: second term dropped": adding("A; (void)B"),
+    "Add: second term subtracted": adding("A - B"),
+    "Add: truncated": both(
+        adding("towards_zero((double)A + B)"),
+        kernel(Patch(NETWORK, INCLUDE, f"{INCLUDE}#include <math.h>\n\n{TOWARDS_ZERO}")),
     ),
     "Add: product recomputed, not fused": summing(2, "t1[n] + (float)acc[n] * m[n]"),
     "Add: product and sum fused": summing(2, "fmaf((float)acc[n], m[n], t1[n])"),

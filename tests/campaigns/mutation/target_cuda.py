@@ -28,8 +28,10 @@ from tests.campaigns.mutation.target_c import (
     FIXED_POINT,
     INT16_SATURATED,
     PRODUCTS,
+    SUM,
     TOWARDS_ZERO,
     both,
+    has_sum,
     kernel,
     product,
     quantization,
@@ -155,8 +157,8 @@ def quotient(expression: str) -> Injection:
 
 
 def adding(expression: str) -> Injection:
-    """Of the terms a and b."""
-    return kernel(Patch(ROUNDING, "__fadd_rn(a, b)", expression))
+    """Of the terms A and B, where a network has a sum."""
+    return lambda made: [Patch(NETWORK, SUM, f"= {expression};")] if has_sum(made) else []
 
 
 def scaled(expression: str) -> Injection:
@@ -431,12 +433,14 @@ COMMON: Mapping[str, Injection] = {
     "column tail not computed": without_column_tail,
     "ArgMax: last of equal values": kernel(Patch(OPERATORS, "(LAST && x[n]", "(!LAST && x[n]")),
     "ArgMax: smallest value": kernel(Patch(OPERATORS, "= LARGEST ?", "= !LARGEST ?")),
-    "Add: summed in double, then rounded": adding("(float)((double)a + b)"),
-    "Add: second term dropped": adding("a"),
-    "Add: second term subtracted": adding("__fadd_rn(a, -b)"),
-    "Add: truncated": kernel(
-        Patch(ROUNDING, "__fadd_rn(a, b)", "towards_zero((double)a + b)"),
-        Patch(ROUNDING, "__device__ inline float add(", f"__device__ {TOWARDS_ZERO}\n__device__ inline float add("),
+    "Add: summed in double, then rounded": adding("(float)((double)A + B)"),
+    "Add: second term dropped": adding("A"),
+    "Add: second term subtracted": adding("A - B"),
+    "Add: truncated": both(
+        adding("towards_zero((double)A + B)"),
+        kernel(
+            Patch(ROUNDING, "__device__ inline float add(", f"__device__ {TOWARDS_ZERO}\n__device__ inline float add(")
+        ),
     ),
     "Add: product recomputed, not fused": summing(2, "__fadd_rn(t1, __fmul_rn(__int2float_rn(acc), m))"),
     "Add: product and sum fused": summing(2, "fmaf((float)acc, m, t1)"),

@@ -410,24 +410,24 @@ def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User) -> Non
 def test_outputs_of_several_values_are_counted_by_vectors(
     user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")]
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="rows")]
     box = {"input_box_low": "[-1, -1, -1]", "input_box_high": "[1, 1, 1]"}
-    model = builders.make_model(nodes, {}, {"y": ("float32", 3)}, width=3, metadata=box)
-    (tmp_path / "relu.onnx").write_bytes(model.SerializeToString())
-    words = ("run", "--board", "host", "--model", str(tmp_path / "relu.onnx"), "--items", "c,c", "--trace", "0")
-    kernels.build_with(monkeypatch, tmp_path, ("c/relu.h", "? 0.0f", "? 0.25f"))
+    model = builders.make_model(nodes, {"w": np.eye(3, dtype=np.float32)}, {"y": ("float32", 3)}, width=3, metadata=box)
+    (tmp_path / "rows.onnx").write_bytes(model.SerializeToString())
+    words = ("run", "--board", "host", "--model", str(tmp_path / "rows.onnx"), "--items", "c,c", "--trace", "0")
+    kernels.build_with(monkeypatch, tmp_path, ("c/gemm.h", "= bias[n] + 0.0f", "= a[0] < 0 ? 0.25f : bias[n] + 0.0f"))
     ended = user.here(*words, "--vectors", "500", "--chunk", "300")
     assert ended.code == 1, ended.err
     folder = next((user.folder / "runs").iterdir())
     wrong = [
-        np.load(folder / "reference" / chunk / "00_relu.npy") != np.load(folder / "target" / chunk / "00_relu.npy")
+        np.load(folder / "reference" / chunk / "00_rows.npy") != np.load(folder / "target" / chunk / "00_rows.npy")
         for chunk in ("00000", "00001")
     ]
     changed = sum(int(chunk.any(axis=1).sum()) for chunk in wrong)
     assert changed < sum(int(chunk.sum()) for chunk in wrong)
     document = json.loads((folder / "run.json").read_text())
-    assert document["effect"] == {"layer": "relu", "what": "outputs", "changed": changed, "of": 500}
-    assert f"effect: {changed} of 500 outputs change (relu)" in " ".join(ended.out.split())
+    assert document["effect"] == {"layer": "rows", "what": "outputs", "changed": changed, "of": 500}
+    assert f"effect: {changed} of 500 outputs change (rows)" in " ".join(ended.out.split())
 
 
 @pytest.mark.usefixtures("half_away")

@@ -151,7 +151,7 @@ WRONG = {
     "ratios exchanged": ("qlinear_add.h", "fused(ra, (float)a[n], fused(rb", "fused(rb, (float)a[n], fused(ra", "sum"),
     "zero points exchanged": ("qlinear_mul.h", "(a[n] - za) * (b[n] - zb)", "(a[n] - zb) * (b[n] - za)", "product"),
     "zero point after the rounding": ("qlinear_mul.h", "* m + (float)zy", "* m + (float)zy * 0.99f", "row_product"),
-    "another bound": ("clip.h", "v > high ? high", "v > high ? high - 1", "clipped"),
+    "another bound": ("network.c", "(v_0 > high) ? high", "(v_0 > high) ? high - 1", "clipped"),
     "the next entry": ("lookup.h", "table[place]", "table[(place + 1) % 256]", "leaky"),
     "a copy from the next place": ("network.c", "out[0 + n] = in_0[n];", "out[0 + n] = in_0[n ^ 1];", "copied"),
     "the table of another input": ("network.c", "joined_table[2], &out[12]", "joined_table[1], &out[12]", "joined"),

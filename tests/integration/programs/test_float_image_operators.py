@@ -68,7 +68,6 @@ def test_the_specification_has_the_constants_of_the_file() -> None:
 
 
 MAX, MEAN, POOL, VECTOR = "max_pool.h", "average_pool.h", "pool.h", "pool_vector.h"
-BATCH = "batch_normalization.h"
 LARGER, PLACE = "(VALUE) > (LARGEST)", "NAME##_place(w, i, j, x, y)"
 COLUMNS = "j < w->kernel_width; ++j) {"
 WRONG = {
@@ -82,19 +81,22 @@ WRONG = {
     "sum of magnitudes": ("c", MEAN, "((SUM) + (VALUE))", "((SUM) + ((VALUE) < 0 ? -(VALUE) : (VALUE)))", "mean"),
     "last row first in the sum": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "means"),
     "last value first": ("c:vector", VECTOR, "positions + p]", "positions + positions - 1 - p]", "mean"),
-    "reciprocal": ("c", "div.h", "a[n] / b[n]", "a[n] * (1.0f / b[n])", "quotient"),
-    "last of equal operands": ("c", "extremum.h", "return x > y", "return x >= y", "upper"),
-    "larger instead of smaller": ("c", "extremum.h", "return x < y", "return x > y", "lower"),
+    "reciprocal": ("c", "network.c", "= A / B;", "= A * (1.0f / B);", "quotient"),
+    "last of equal operands": ("c", "network.c", "(operand_3 > y_2_0)", "(operand_3 >= y_2_0)", "upper"),
+    "larger instead of smaller": ("c", "network.c", "(operand_3 < y_2_0)", "(operand_3 > y_2_0)", "lower"),
     "another channel": ("c", "network.c", "shifted_addend[i0]", "shifted_addend[i0 / 2]", "shifted"),
     "operands in another order": (
-        "c", "network.c", "in_1[i0 * 6 + i2] + total_terms[i0]", "total_terms[i0] + in_1[i0 * 6 + i2]", "total"
+        "c", "network.c", "in_1[i0 * 6 + i2], total_terms[i0]", "total_terms[i0], in_1[i0 * 6 + i2]", "total"
     ),
     "fused multiply-add": (
-        "c", BATCH, "((x[c * positions + p] - mean[c]) / deviation[c]) * scale[c] + offset[c]",
-        "__builtin_fmaf((x[c * positions + p] - mean[c]) / deviation[c], scale[c], offset[c])", "normalised",
+        "c", "network.c", "v_2 = v_1 * scale;\n    const float v_3 = v_2 + offset;",
+        "v_3 = __builtin_fmaf(v_1, scale, offset);", "normalised",
     ),
-    "product with the reciprocal": ("c", BATCH, "/ deviation[c])", "* (1.0f / deviation[c]))", "normalised"),
-    "factor first": ("c", BATCH, "/ deviation[c]) * scale[c]", "* scale[c]) / deviation[c]", "normalised"),
+    "product with the reciprocal": ("c", "network.c", "v_0 / deviation", "v_0 * (1.0f / deviation)", "normalised"),
+    "factor first": (
+        "c", "network.c", "v_0 / deviation;\n    const float v_2 = v_1 * scale;",
+        "v_0 * scale;\n    const float v_2 = v_1 / deviation;", "normalised",
+    ),
     "contracted sum of a Conv": (
         "c", "conv.h", "to[n] += from[n * v->stride_x] * w", "to[n] = __builtin_fmaf(from[n * v->stride_x], w, to[n])",
         "windows",
@@ -141,7 +143,7 @@ WRONG = {
     "first group of a ConvTranspose": (
         "c", "conv_transpose.h", "m / (width / groups) * inputs * image", "0 * m / (width / groups) * inputs", "wider",
     ),
-    "residual of another sign": ("c", "add.h", "a[n] + b[n]", "a[n] - b[n]", "residual"),
+    "residual of another sign": ("c", "network.c", "= A + B;", "= A - B;", "residual"),
     "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
 }  # fmt: skip
 

@@ -94,12 +94,12 @@ def test_the_proof_holds(net: Network, target: str, host: Profile, objects: Path
 
 
 WRONG = {
-    "Relu by fmax": ("relu.h", "x[n] < 0.0f ? 0.0f : x[n]", "x[n] > 0.0f ? x[n] : 0.0f", "rectified"),
+    "Relu by fmax": ("network.c", "(x < limit_0) ? limit_0 : x", "(x > limit_0) ? x : limit_0", "rectified"),
     "LeakyRelu with another bound": ("network.c", "(x) - 0x80000001u <", "(x) - 0xc0000001u <", "leaky"),
     "LeakyRelu by the next alpha": ("network.c", "alpha * x;", "alpha * 1.0000001f * x;", "leaky"),
-    "Clip to a wrong bound": ("clip.h", "x[n] < low ? low", "x[n] < low ? low * 1.0000001f", "clipped"),
-    "Mul in double precision": ("mul.h", "a[n] * b[n]", "(float)((double)a[n] * b[n] * (1 + 0x1p-40))", "scaled"),
-    "Sub with the terms exchanged": ("sub.h", "a[n] - b[n]", "b[n] - a[n]", "from_row"),
+    "Clip to a wrong bound": ("network.c", "(x < low) ? low", "(x < low) ? low * 1.0000001f", "clipped"),
+    "Mul in double precision": ("network.c", "= A * B;", "= (float)((double)A * B * (1 + 0x1p-40));", "scaled"),
+    "Sub with the terms exchanged": ("network.c", "= A - B;", "= B - A;", "from_row"),
     "Concat out of order": ("network.c", "out[4 + n] = in_1[n]", "out[8 + n] = in_1[n]", "joined"),
     "Reshape that forgets a value": ("network.c", "out[n] = in[n];", "out[n] = in[n & 2];", "square"),
 }

@@ -109,14 +109,14 @@ Wrong = tuple[str, str, str, str]
 """A file with a text in it, what stands there instead, and the layers that are wrong for it."""
 
 OF_VALUES: Sequence[Wrong] = (
-    (FLOATS, "__fsub_rn(a, b)", "__fsub_rn(b, a)", "difference relative"),
-    (FLOATS, "__fdiv_rn(a, b)", "__fmul_rn(a, __fdiv_rn(1.0f, b))", "halved quotient ratio mean_of_terms"),
-    (FLOATS, "return x > y", "return x >= y", "upper"),
-    (FLOATS, "return x < y", "return x > y", "lower"),
-    (FLOATS, "x < low ? low : x", "x < low ? high : x", "positive"),
-    (FLOATS, "x < 0.0f ? __fmul_rn(slope, x)", "x < -2.0f ? __fmul_rn(slope, x)", "sloped"),
-    (FLOATS, "__fdiv_rn(__fsub_rn(x, mean), deviation)", "__fmul_rn(__fsub_rn(x, mean), __fdiv_rn(1.0f, deviation))",
-     "normalised"),
+    (GENERATED, "= A - B;", "= B - A;", "difference relative"),
+    (GENERATED, "= A / B;", "= A * (1.0f / B);", "halved quotient ratio"),
+    (GENERATED, "y_3_1 / 0x1.8p+1f", "y_3_1 * (1.0f / 0x1.8p+1f)", "mean_of_terms"),
+    (GENERATED, "(operand_3 > y_2_0)", "(operand_3 >= y_2_0)", "upper"),
+    (GENERATED, "(operand_3 < y_2_0)", "(operand_3 > y_2_0)", "lower"),
+    (GENERATED, "(x < low) ? low : x", "(x < low) ? high : x", "positive"),
+    (GENERATED, "v_1 = slope * x", "v_1 = (x < -2.0f) ? slope * x : x", "sloped"),
+    (GENERATED, "v_0 / deviation", "v_0 * (1.0f / deviation)", "normalised"),
     (FLOATS, "row + k], weights[k *", "row + DEPTH - 1 - k], weights[(DEPTH - 1 - k) *", "rows last each_row"),
     (FLOATS, "sum, exponential(first + i * INNER)", "sum, exponential(first + (LENGTH - i) * INNER)", "of_channels"),
     (FLOATS, "unsigned j = first; j < end; ++j", "unsigned j = end; j-- > first;", "responses rooted"),
@@ -137,8 +137,7 @@ CONTRACTED: Sequence[Wrong] = (
      "fmaf(x[at], weights[k * CHANNELS + m], acc)", "wider"),
     (FLOATS, "__fadd_rn(sum, __fmul_rn(x[row + k], weights[k * WIDTH + column]))",
      "fmaf(x[row + k], weights[k * WIDTH + column], sum)", "rows last each_row"),
-    (FLOATS, "__fadd_rn(__fmul_rn(__fdiv_rn(__fsub_rn(x, mean), deviation), scale), offset)",
-     "fmaf(__fdiv_rn(__fsub_rn(x, mean), deviation), scale, offset)", "normalised"),
+    (GENERATED, "v_3 = v_2 + offset", "v_3 = fmaf(v_1, scale, offset)", "normalised"),
     (FLOATS, "__fadd_rn(bias, __fmul_rn(factor, sum))", "fmaf(factor, sum, bias)", "responses rooted"),
     (FLOATS, "__fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))",
      "fmaf(side(at_row[i]), down[i], __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))", "linear aligned"),
@@ -170,8 +169,8 @@ MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {
     "terms": (
         "terms",
         [
-            (FLOATS, "x < 0 ? (T)0 : x", "x < -1 ? (T)0 : x", "rectified"),
-            (FLOATS, "__fmul_rn(a, b)", "__fmul_rn(a, __fmul_rn(b, 1.0000001f))", "scaled product"),
+            (GENERATED, "(x < 0x0p+0f)", "(x < -1.0f)", "rectified"),
+            (GENERATED, "= A * B;", "= A * (B * 1.0000001f);", "scaled product"),
             (GENERATED, "return x_1[block", "return x_2[block", "joined"),
         ],
     ),

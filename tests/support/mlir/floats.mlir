@@ -49,10 +49,11 @@ func.func @relu_1(%in0: tensor<1x12xf32>) -> (tensor<1x12xf32>) {
     iterator_types = ["parallel", "parallel"]}
     ins(%in0 : tensor<1x12xf32>) outs(%empty : tensor<1x12xf32>) {
   ^bb0(%in0_value: f32, %found: f32):
-    %zero = arith.constant 0x00000000 : f32 loc(#at_relu_1)
-    %is = arith.cmpf olt, %in0_value, %zero : f32 loc(#at_relu_1)
-    %y_1 = arith.select %is, %zero, %in0_value : f32 loc(#at_relu_1)
-    linalg.yield %y_1 : f32 loc(#at_relu_1)
+    %c = arith.constant 0x00000000 : f32 loc(#at_relu_1)
+    %is = arith.cmpf olt, %in0_value, %c : f32 loc(#at_relu_1)
+    %c_1 = arith.constant 0x00000000 : f32 loc(#at_relu_1)
+    %v = arith.select %is, %c_1, %in0_value : f32 loc(#at_relu_1)
+    linalg.yield %v : f32 loc(#at_relu_1)
   } -> tensor<1x12xf32> loc(#at_relu_1)
   return %y : tensor<1x12xf32> loc(#at_relu_1)
 } loc(#at_relu_1)

@@ -78,9 +78,10 @@ def test_every_fault_model_changes_some_values() -> None:
     right, causes = layer.prepare()(X.reshape(60, -1)), []
     for model in layer.fault_models(X.reshape(60, -1)):
         assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
-        assert model.output.tobytes() != right.tobytes(), model.cause
+        if "subnormal" not in model.cause:  # there are none
+            assert model.output.tobytes() != right.tobytes(), model.cause
         causes.append(model.cause)
-    assert len(causes) == len(set(causes)) == 11
+    assert len(causes) == len(set(causes)) == 39
 
 
 def test_bounds_of_the_output() -> None:

@@ -75,6 +75,7 @@ def test_random_configurations_agree(check: Callable[[np.random.Generator], None
 RNG = np.random.default_rng(3)
 X, Z = (RNG.normal(0, 1, (50, *shape)).astype(np.float32) for shape in ((3, 4, 5), (3, 1, 5)))
 CHANNELS = RNG.normal(0, 1, (3, 1, 1)).astype(np.float32)
+WHOLE = np.float32([0, -1, 1]).reshape(3, 1, 1)
 DIVISORS = np.abs(Z) + np.float32(0.1)
 
 
@@ -90,8 +91,8 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, Array], dict[str, Array]]] = {
     "Mul": (node("Mul", "x", "z"), {}, {"x": X, "z": Z}),
     "Div": (node("Div", "x", "z"), {}, {"x": X, "z": DIVISORS}),
     "Div by channels": (node("Div", "x", "c"), {"c": CHANNELS}, {"x": X}),
-    "Max": (node("Max", "x", "z", "c"), {"c": CHANNELS}, {"x": np.round(X), "z": np.round(Z) * np.float32(-0.0)}),
-    "Min": (node("Min", "c", "x", "z"), {"c": CHANNELS}, {"x": np.round(X), "z": np.round(Z)}),
+    "Max": (node("Max", "x", "z", "c"), {"c": WHOLE}, {"x": np.round(X), "z": np.round(Z) * np.float32(-0.0)}),
+    "Min": (node("Min", "c", "x", "z"), {"c": WHOLE}, {"x": np.round(X), "z": np.round(Z)}),
     "Sum": (node("Sum", "x", "z", "c", "z"), {"c": CHANNELS}, {"x": X, "z": Z}),
     "Mean": (node("Mean", "x", "z", "c"), {"c": CHANNELS}, {"x": X, "z": Z}),
 }

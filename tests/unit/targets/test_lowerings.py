@@ -22,9 +22,9 @@ from tests.support.programs.board_program import parse
 
 AGAIN = """
 from harness.operators.add import Add
-from harness.targets.c.terms import AddLowering
+from harness.targets.c.function import FunctionLowering
 
-class Again(AddLowering):
+class Again(FunctionLowering):
     operator = Add
 
 class Other:
@@ -55,8 +55,7 @@ def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators_or_famili
         files = {base.__module__.rpartition(".")[2] for base in operator.__mro__ if issubclass(base, Layer)}
         # A class without names of its own is in the file of the operator that reads its nodes.
         files |= {"resize"} if operator is ResizeLinear else set()
-        if target.name == "cuda":
-            files |= {"function"}  # of all device functions of one value
+        files |= {"function"}  # of all definitions of values at one place
         assert type(lowering).__module__ in {f"harness.targets.{target.name}.{file}" for file in files}
         assert isinstance(lowering, target.lowering)
 
@@ -75,7 +74,7 @@ def test_the_processor_computes_every_operator() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.terms and again_c"),
+        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.function and again_c"),
         (
             "c:add = again_c:Other",
             "lowering c:add: again_c:Other is not a subclass of harness.targets.c.code.C",

@@ -22,7 +22,8 @@ from tests.support.programs.board_program import Patch, parse
 from tests.support.programs.chains import Node, chain, qgemm, quantize
 from tests.support.proof.trials import Workshop
 
-DEQUANTIZE, ARG, ADD = (f"kernels/c/{name}.h" for name in ("dequantize_linear", "arg_extremum", "add"))
+DEQUANTIZE, ARG = (f"kernels/c/{name}.h" for name in ("dequantize_linear", "arg_extremum"))
+NETWORK, SUM = "network.c", "= A + B;"
 LARGER, SMALLER = "x[i] > x[best]", "x[i] < x[best]"
 SIGNS = "(x[i] == 0 && x[best] == 0 && signbit((float)x[best]) && !signbit((float)x[i]))"
 
@@ -190,25 +191,25 @@ TERMS = parse(builders.random_network(np.random.default_rng(2), (3, 4), residual
 @pytest.mark.parametrize(
     "expression",
     [
-        "a[n] - b[n]",
-        "a[n]; (void)b",
-        "(float)((double)a[n] + b[n] * (1 + 0x1p-24))",
-        "(float)((double)a[n] + b[n] + 1e-44)",
-        "a[n] + b[n] + 0.0f",  # -0 + -0 is -0
-        "(fabsf(a[n] + b[n]) < 1.1754944e-38f ? 0 : a[n] + b[n])",
-        "nextafterf(a[n] + b[n], n == 3 ? 0 : a[n] + b[n])",
+        "A - B",
+        "A; (void)B",
+        "(float)((double)A + B * (1 + 0x1p-24))",
+        "(float)((double)A + B + 1e-44)",
+        "A + B + 0.0f",  # -0 + -0 is -0
+        "(fabsf(A + B) < 1.1754944e-38f ? 0 : A + B)",
+        "nextafterf(A + B, A > 3 ? 0 : A + B)",
     ],
 )
 def test_a_wrong_sum_is_found(workshop: Workshop, expression: str) -> None:
-    include = Patch(ADD, "#include <stddef.h>", "#include <math.h>\n#include <stddef.h>")
-    trial = workshop.trial(TERMS, [Patch(ADD, "a[n] + b[n]", expression), include])
+    include = Patch(NETWORK, '#include "network.h"\n', '#include "network.h"\n#include <math.h>\n')
+    trial = workshop.trial(TERMS, [Patch(NETWORK, SUM, f"= {expression};"), include])
     assert set(trial.refuted()) == {(ProofStep.OTHERS, "layer_0_sum_2")}
 
 
 @pytest.mark.parametrize("addend", [0.3, -0.0])
 def test_a_wrong_sum_with_a_constant_is_found(workshop: Workshop, addend: float) -> None:
     """-0 - -0 is 0."""
-    trial = workshop.trial(constant(addend), [Patch(ADD, "a[n] + b[n]", "a[n] - b[n]")])
+    trial = workshop.trial(constant(addend), [Patch(NETWORK, SUM, "= A - B;")])
     assert set(trial.refuted()) == {(ProofStep.OTHERS, "add")}
 
 

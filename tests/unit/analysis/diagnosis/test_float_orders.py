@@ -105,7 +105,7 @@ WRONG: list[tuple[Any, str, Callable[[], Array]]] = [
      lambda: transposed(channels_first=True)),
     (TRANSPOSE, "the products are added by row, column and channel (im2col)", lambda: transposed(channels_first=False)),
     (node("MatMul", "x", "m"), "the terms are added from the last to the first", rows_reversed),
-    (node("PRelu", "x", "s"), "the first slope is taken for all", lambda: np.where(X < 0, X * FLOAT(-0.3), X)),
+    (node("PRelu", "x", "s"), "the first value of slope is taken for all", lambda: np.where(X < 0, X * FLOAT(-0.3), X)),
     (node("PRelu", "x", "s"), "all numbers are multiplied", lambda: X * SLOPES),
 ]  # fmt: skip
 

@@ -53,26 +53,26 @@ def test_wrong_additions_are_named() -> None:
     layer, (a, b) = total(), terms()
     exact = [Fraction(float(x)) + Fraction(float(y)) for x, y in zip(a.flat, b.flat, strict=True)]
     rounded_down = np.array([truncated(value) for value in exact]).reshape(a.shape)
-    assert causes(found(layer, (a, b), b)) == ["the first term is left out"]
-    assert causes(found(layer, (a, b), a)) == ["the second term is left out"]
-    assert causes(found(layer, (a, b), a - b)) == ["the second term is subtracted instead of added"]
-    assert causes(found(layer, (a, b), rounded_down)) == ["the sum is truncated toward zero"]
+    assert causes(found(layer, (a, b), b)) == ["A is left out of A + B"]
+    assert causes(found(layer, (a, b), a)) == ["B is left out of A + B"]
+    assert causes(found(layer, (a, b), a - b)) == ["the sign of B is changed", "B is subtracted in A + B"]
+    assert causes(found(layer, (a, b), rounded_down)) == ["the result is truncated toward zero"]
     assert causes(found(layer, (a, b), (a + b).astype(np.float16).astype(np.float32))) == [
-        "the sum is rounded to float16"
+        "the result is rounded to float16"
     ]
 
 
 def test_wrong_additions_of_a_constant_are_named() -> None:
     a, _ = terms()
     addend = np.array([0.5, -0.25, 3, 1e-3], np.float32)
-    assert causes(found(total(addend=addend), a, a)) == ["the second term is left out"]
+    assert causes(found(total(addend=addend), a, a)) == ["B is left out of A + B"]
     swapped = np.frombuffer(addend.astype(">f4").tobytes(), "<f4")
-    assert causes(found(total(addend=addend), a, a + swapped)) == ["the bytes of the constant are in the other order"]
+    assert causes(found(total(addend=addend), a, a + swapped)) == ["the bytes of B are in the other order"]
 
 
 def test_subnormal_sums_that_are_flushed_to_zero_are_named() -> None:
     a, b = (np.float32([[1.5e-38, 1.1, -1.2e-38, 2.0]]), np.float32([[-1.2e-38, 1.1, 1.5e-38, -2.0]]))
-    assert causes(found(total(), (a, b), np.float32([[0, 2.2, 0, 0]]))) == ["a subnormal sum is flushed to zero"]
+    assert causes(found(total(), (a, b), np.float32([[0, 2.2, 0, 0]]))) == ["a subnormal result is flushed to zero"]
 
 
 def test_terms_that_were_not_rounded_before_are_not_explained_wrongly() -> None:
@@ -92,27 +92,25 @@ def binary(kind: type[BinaryLayer], *constants: Array | None) -> BinaryLayer:
 
 def test_wrong_subtractions_are_named() -> None:
     layer, (a, b) = binary(Sub, None, None), terms()
-    assert causes(found(layer, (a, b), -b)) == ["the first term is left out"]
-    assert causes(found(layer, (a, b), a)) == ["the second term is left out"]
-    assert causes(found(layer, (a, b), b - a)) == ["the terms are exchanged"]
-    assert causes(found(layer, (a, b), a + b)) == ["the second term is added instead of subtracted"]
+    assert causes(found(layer, (a, b), -b)) == ["A is left out of A - B"]
+    assert causes(found(layer, (a, b), a)) == ["B is left out of A - B"]
+    assert causes(found(layer, (a, b), b - a)) == ["the terms of A - B are exchanged"]
+    assert causes(found(layer, (a, b), a + b)) == ["the sign of B is changed", "B is added in A - B"]
     minuend = np.array([0.5, -0.25, 3, 1e-3], np.float32)
     swapped = np.frombuffer(minuend.astype(">f4").tobytes(), "<f4")
-    assert causes(found(binary(Sub, minuend, None), a, swapped - a)) == [
-        "the bytes of the constant are in the other order"
-    ]
+    assert causes(found(binary(Sub, minuend, None), a, swapped - a)) == ["the bytes of A are in the other order"]
 
 
 def test_wrong_multiplications_are_named() -> None:
     layer, (a, b) = binary(Mul, None), terms()
     exact = [Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a.flat, b.flat, strict=True)]
     rounded_down = np.array([truncated(value) for value in exact]).reshape(a.shape)
-    assert causes(found(layer, (a, b), b)) == ["the first factor is left out"]
-    assert causes(found(layer, (a, b), a)) == ["the second factor is left out"]
-    assert causes(found(layer, (a, b), rounded_down)) == ["the product is truncated toward zero"]
+    assert causes(found(layer, (a, b), b)) == ["A is left out of A * B"]
+    assert causes(found(layer, (a, b), a)) == ["B is left out of A * B"]
+    assert causes(found(layer, (a, b), rounded_down)) == ["the result is truncated toward zero"]
     small = np.float32([[1e-20, 1.1, -1e-20, 2.0]])
     assert causes(found(layer, (small, small), np.float32([[0, 1.21, 0, 4]]))) == [
-        "a subnormal product is flushed to zero"
+        "a subnormal result is flushed to zero"
     ]
 
 

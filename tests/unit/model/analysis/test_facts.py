@@ -57,7 +57,7 @@ def test_every_operator_states_rules(operator: type[Layer]) -> None:
 
 
 def test_an_operator_without_rules_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.operators.base.Comparison.rules", Layer.rules)
+    monkeypatch.setattr("harness.operators.relu.Comparison.rules", Layer.rules)
     assert not operators.has_rules(Relu)
     found = analyse(graph([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": [2]}, {}))
     assert [(each.node, each.kind, each.reason) for each in found.findings[:1]] == [

@@ -9,6 +9,7 @@ import pytest
 
 from harness.core.arrays import Array
 from harness.operators import by_onnx_name
+from harness.operators.elements import Elements
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import (
     Expression,
@@ -24,6 +25,7 @@ from harness.operators.exact.expression import (
     unary,
 )
 from harness.operators.exact.integers import IntegerEvaluation, canonical
+from harness.operators.fold import Fold
 from harness.operators.pointwise import Pointwise
 
 OPERATIONS: dict[str, Callable[[Expression, Expression], Expression]] = {
@@ -71,6 +73,21 @@ def test_an_operation_has_the_bits_of_ieee_754(operation: str) -> None:
     x, y = numbers(200_000, 1)
     right = Evaluation(root)({"x": x, "y": y})
     np.testing.assert_array_equal(canonical(IntegerEvaluation(root)({"x": x, "y": y})), canonical(right))
+
+
+OF_SEVERAL = {name: kind for (domain, name), kind in by_onnx_name().items() if issubclass(kind, Elements)}
+
+
+@pytest.mark.parametrize("operator", OF_SEVERAL)
+def test_a_definition_of_several_values_has_the_same_bits(operator: str) -> None:
+    kind = OF_SEVERAL[operator]
+    names = ("operand_1", "operand_2", "operand_3") if issubclass(kind, Fold) else kind.names
+    root = kind.defined(names)
+    arguments = {name: numbers(20_000, seed)[seed % 2] for seed, name in enumerate(names)}
+    right = Evaluation(root)(arguments)
+    np.testing.assert_array_equal(canonical(IntegerEvaluation(root)(arguments)), canonical(right))
+    shaped = {name: values[None] for name, values in arguments.items()}
+    assert Evaluation(root).broadcast(shaped, (1, len(right))).tobytes() == right.tobytes()
 
 
 @pytest.mark.parametrize("operator", DEFINITIONS)
