@@ -13,7 +13,7 @@ from harness.operators.hard_swish import ALPHA, BETA, HardSwish
 from harness.operators.sigmoid import Sigmoid
 from harness.operators.tanh import Tanh
 from harness.targets.base import Claim
-from harness.targets.litert.clip import limited
+from harness.targets.litert.elements import limited
 from harness.targets.litert.graph import Graph, Value
 from harness.targets.litert.lowering import LiteRtLowering
 
