@@ -6,7 +6,6 @@ An operator is a subclass of `Layer` in a file of its own.  The code for a targe
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,8 +96,6 @@ class Layer(ABC):
     """True if it chooses among the values of a vector."""
     rising: ClassVar[bool] = False
     """True if no value falls when values that it reads rise, in every rounding."""
-    monotone: ClassVar[bool] = False
-    """True if each value rises or falls with each that it reads, in every rounding, for any values of the others."""
     piecewise_monotone: ClassVar[bool] = False
     """True if each value is a function of one value, which rises or falls on either side of 0, in every rounding."""
     constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
@@ -203,11 +200,9 @@ class Layer(ABC):
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return bounds, (1, size) each, of the output for inputs from `low` to `high`, (1, size) each."""
-        if self.rising or self.monotone:
-            corners = [low, high] if self.rising else itertools.product(*zip(low, high, strict=True))
+        if self.rising:
             with np.errstate(all="ignore"):
-                ends = [self.prepare()(*corner) for corner in corners]
-            least, most = np.minimum.reduce(ends), np.maximum.reduce(ends)
+                least, most = (self.prepare()(*ends) for ends in (low, high))
             if self.dtype.kind == "f":  # a sum or product of infinities has no bound
                 least, most = (
                     np.nan_to_num(least, nan=-np.inf, posinf=np.inf, neginf=-np.inf),

@@ -86,7 +86,6 @@ class CodePairs(CodeFunction):
     The constant `operand`, codes (N,), takes the place of b, or of a if `constant_first`.
     """
 
-    monotone = True
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
     uniform = True
@@ -135,6 +134,11 @@ class CodePairs(CodeFunction):
             first = False
         row = None if operand is None else np.broadcast_to(operand, shape).reshape(-1).copy()
         return read | {"operand": row, "constant_first": first}
+
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the least and the largest of all corners, as values rise or fall with each code."""
+        ends = [self.prepare()(*corner) for corner in itertools.product(*zip(low, high, strict=True))]
+        return np.minimum.reduce(ends), np.maximum.reduce(ends)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
