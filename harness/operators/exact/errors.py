@@ -16,8 +16,8 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.exact.evaluation import NUMPY, Evaluation
 from harness.operators.exact.expression import ARITHMETIC, COMPARISONS, FLOAT32, LEAVES, Expression, Function, ordered
-from harness.operators.exact.stage_values import view
-from harness.operators.exact.stages import Stage, loads
+from harness.operators.exact.stage_values import arguments, each_step
+from harness.operators.exact.stages import Stage, skipping
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, gamma
 from harness.operators.tensor import LARGEST
 
@@ -53,13 +53,14 @@ def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> 
 
 def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Array:
     start = inexact(stage.start, _arguments(stage.start, stage, values, errors, vectors, steps=False))
+    if any(skipping(stage.root)):
+        return _by_steps(stage, start, values, errors, vectors)
     if stage.is_sum:
         term = stage.root.operands[1]
         value, error = inexact(term, _arguments(term, stage, values, errors, vectors, steps=True))
         axes = tuple(range(len(stage.over)))
         magnitudes = (np.abs(value.astype(np.float64)) + error).sum(axis=axes) + np.abs(start.value) + start.error
-        bound = error.sum(axis=axes) + start.error + 2 * gamma(stage.steps) * magnitudes
-        return np.where(magnitudes * (1 + 2.0**-10) < LARGEST, bound, np.inf)
+        return _of_sum(magnitudes, error.sum(axis=axes) + start.error, stage.steps)
     assert stage.accumulator is not None  # noqa: S101 - by the caller
     name, arguments = stage.accumulator.name, _arguments(stage.root, stage, values, errors, vectors, steps=True)
     count = len(stage.over)
@@ -75,14 +76,36 @@ def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Arra
     return reduce(step, range(stage.steps), total).error
 
 
+def _of_sum(magnitudes: Array, error: Array, steps: int) -> Array:
+    """Return the error of sums of terms of these magnitudes in all, and with these errors in all."""
+    return np.where(magnitudes * (1 + 2.0**-10) < LARGEST, error + 2 * gamma(steps) * magnitudes, np.inf)
+
+
+def _by_steps(stage: Stage, start: Inexact, values: Arrays, errors: Arrays, vectors: int) -> Array:
+    """Return the error of a fold of which some steps are left out at some places."""
+    assert stage.accumulator is not None  # noqa: S101 - by the caller
+    shape = (vectors, *stage.shape)
+    total, error = (np.array(np.broadcast_to(part, shape)) for part in start)
+    magnitudes = np.abs(total.astype(np.float64)) + error
+    for _, box, (read, of_read) in each_step(stage, [values, errors], vectors):
+        inputs = {name: Inexact(value, of_read[name]) for name, value in read.items()}
+        if stage.is_sum:
+            term = inexact(stage.root.operands[1], inputs)
+            error[box] += term.error
+            magnitudes[box] += np.abs(term.value.astype(np.float64)) + term.error
+        else:
+            so_far = Inexact(total[box], error[box])
+            total[box], error[box] = inexact(stage.root, {**inputs, stage.accumulator.name: so_far})
+    return _of_sum(magnitudes, error, stage.steps) if stage.is_sum else error
+
+
 def _arguments(
     root: Expression, stage: Stage, values: Arrays, errors: Arrays, vectors: int, *, steps: bool
 ) -> dict[str, Inexact]:
     over = stage.over if steps else ()
-    return {
-        node.name: Inexact(*(view(each[id(source)], places, over, stage.axes, vectors) for each in (values, errors)))
-        for node, source, places in loads(root)
-    }
+    read = arguments(root, values, stage, over, vectors)
+    of_read = arguments(root, errors, stage, over, vectors, of_errors=True)
+    return {name: Inexact(value, of_read[name]) for name, value in read.items()}
 
 
 def inexact(root: Expression, arguments: Mapping[str, Inexact], *, is_rounded: bool = True) -> Inexact:

@@ -116,6 +116,11 @@ class Evaluation:
                 self._values(part, result[start : start + rows])
         return result
 
+    def at_once(self, arguments: Mapping[str, Array | np.generic]) -> Any:
+        """Return the values for arguments of shapes that go together, without blocks and copies."""
+        with np.errstate(all="ignore"):
+            return self._values(arguments)
+
     def _values(self, arguments: Mapping[str, Array | np.generic], out: Array | None = None) -> Any:
         """Return the values, also in `out`, where the last operation writes them itself if it can."""
         values: list[Any] = list(self._constants)

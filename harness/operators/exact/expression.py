@@ -10,9 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from harness.operators.exact.stages import Load
 
 FLOAT32, UINT32, BOOL, INT8, UINT8 = (np.dtype(name) for name in ("float32", "uint32", "bool", "int8", "uint8"))
 CODES = (INT8, UINT8)
@@ -74,7 +77,7 @@ class Expression:
     value: np.generic | None = None
     name: str = ""
     function: Function | None = None
-    load: tuple[Any, Any] | None = None
+    load: Load | None = None
 
     def __add__(self, other: Operand) -> Expression:
         return _arithmetic("add", self, other)

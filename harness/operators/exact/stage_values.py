@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,12 +13,16 @@ from numpy.lib.stride_tricks import as_strided
 from harness.core.arrays import Array
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import Expression, argument, ordered, substituted
-from harness.operators.exact.stages import Axis, Indexed, Place, Stage, loads, sources
+from harness.operators.exact.stages import Axis, Indexed, Load, Outside, Place, Stage, guards, loads, skipping, sources
 
 AT_ONCE = 1 << 20
 """Values of a stage, or terms of its folds, that are computed together."""
 FEW = 64
 """Sums below which numpy's accumulate is faster than an addition for each term."""
+MANY = 1 << 12
+"""Values of folds from which on the steps are computed one by one, without arrays of all terms."""
+Box = tuple[slice, ...]
+"""A part of an array: the values along each axis."""
 Values = Mapping[int, Array]
 """The values of arrays by identity: (vectors, *shape), of constants (1, *shape)."""
 
@@ -36,11 +41,81 @@ def view(values: Array, places: Sequence[Place], before: Sequence[Axis], behind:
     return as_strided(first, shape, steps, writeable=False)
 
 
-def arguments(root: Expression, values: Values, stage: Stage, over: Sequence[Axis], vectors: int) -> dict[str, Array]:
+def padded(values: Array, load: Load, *, of_errors: bool = False) -> tuple[Array, Sequence[Place]]:
+    """Return the values, (vectors, *shape), with the number of a load around them, and its places there.
+
+    The number has no error.
+    """
+    if isinstance(load.outside, Outside):
+        return values, load.places
+    before, widths = [0] * len(load.places), [(0, 0)] * len(load.places)
+    for number, at, size in load.guards:
+        before[number] = max(-at.constant, 0)
+        widths[number] = before[number], max(at.last - size + 1, 0)
+    filled = np.pad(values, [(0, 0), *widths], constant_values=0 if of_errors else load.outside)
+    return filled, [at + shift for at, shift in zip(load.places, before, strict=True)]
+
+
+def arguments(
+    root: Expression, values: Values, stage: Stage, over: Sequence[Axis], vectors: int, *, of_errors: bool = False
+) -> dict[str, Array]:
     """Return what an expression of a stage reads, by name: (*over, vectors, *shape of the stage)."""
-    return {
-        node.name: view(values[id(source)], places, over, stage.axes, vectors) for node, source, places in loads(root)
-    }
+    read = {}
+    for node, source, _ in loads(root):
+        assert node.load is not None  # noqa: S101 - it is one
+        filled, places = padded(values[id(source)], node.load, of_errors=of_errors)
+        read[node.name] = view(filled, places, over, stage.axes, vectors)
+    return read
+
+
+def each_step(
+    stage: Stage, values: Sequence[Values], vectors: int
+) -> Iterator[tuple[tuple[int, ...], Box, list[dict[str, Array]]]]:
+    """Yield the steps of a fold that are not left out everywhere: the place on each of its axes, the part that changes.
+
+    Also yield what is read for that part, (vectors, *shape), by name, of each of `values`; the second ones are errors.
+    """
+    sources_read = []
+    for node, source, _ in loads(stage.root):
+        assert node.load is not None  # noqa: S101 - it is one
+        arrays = [padded(each[id(source)], node.load, of_errors=number > 0) for number, each in enumerate(values)]
+        sources_read.append((node.name, arrays))
+    for numbers in itertools.product(*(range(axis.size) for axis in stage.over)):
+        step = dict(zip(stage.over, numbers, strict=True))
+        bounds = {axis: (0, axis.size) for axis in stage.axes}
+        for _, at, size in guards(stage.root):
+            for axis, (low, high) in _inside(after(at, step), size, stage.axes).items():
+                bounds[axis] = max(bounds[axis][0], low), min(bounds[axis][1], high)
+        if any(low >= high for low, high in bounds.values()):
+            continue
+        begins = {axis: low for axis, (low, _) in bounds.items()}
+        parts = [Axis(axis.name, high - low) for axis, (low, high) in bounds.items()]
+        renamed = dict(zip(stage.axes, parts, strict=True))
+        read: list[dict[str, Array]] = [{} for _ in values]
+        for name, arrays in sources_read:
+            for own, (array, places) in zip(read, arrays, strict=True):
+                moved = [_renamed(after(at, step), begins, renamed) for at in places]
+                own[name] = view(array, moved, (), parts, vectors)
+        yield numbers, (slice(None), *(slice(*bounds[axis]) for axis in stage.axes)), read
+
+
+def after(at: Place, step: Mapping[Axis, int]) -> Place:
+    """Return a place at a step of a fold."""
+    constant = at.constant + sum(factor * step[axis] for axis, factor in at.steps if axis in step)
+    return Place(tuple((axis, factor) for axis, factor in at.steps if axis not in step), constant)
+
+
+def _inside(at: Place, size: int, axes: Sequence[Axis]) -> dict[Axis, tuple[int, int]]:
+    """Return the bounds of the axis for which a place is inside; of all axes none if it has no axis and is outside."""
+    if not at.steps:
+        return {} if 0 <= at.constant < size else dict.fromkeys(axes, (0, 0))
+    [(axis, factor)] = at.steps
+    return {axis: (-(at.constant // factor), -((at.constant - size) // factor))}
+
+
+def _renamed(at: Place, begins: Mapping[Axis, int], parts: Mapping[Axis, Axis]) -> Place:
+    constant = at.constant + sum(factor * begins[axis] for axis, factor in at.steps)
+    return Place(tuple((parts[axis], factor) for axis, factor in at.steps), constant)
 
 
 class Program:
@@ -55,7 +130,7 @@ class Program:
             for source in sources(stages)
             if source.is_constant
         }
-        self._vectors = max(1, AT_ONCE // max(stage.size * stage.steps for stage in stages))
+        self._vectors = max(1, AT_ONCE // max(step.size for step in self._steps))
 
     def __call__(self, *inputs: Array) -> Array:
         """Return the values of the last stage, (vectors, size), for those of the inputs, (vectors, size) each."""
@@ -88,8 +163,8 @@ class Program:
         return shaped
 
     def terms(self, place: int, values: Values, vectors: int) -> Array:
-        """Return the terms of a sum, float32 (steps, vectors, *shape)."""
-        return self._steps[place].terms(values, vectors)[0]
+        """Return the terms of a sum, float32 (steps, vectors, *shape); a step that is left out adds 0."""
+        return self._steps[place].sum_terms(values, vectors)
 
 
 def number_of(source: Indexed) -> int:
@@ -108,6 +183,13 @@ class _Step:
         self._roots = subterms
         renamed = {id(term): argument(f"term {number}", term.dtype) for number, term in enumerate(subterms)}
         self._combine = Evaluation(substituted(stage.root, renamed))
+        self._root = Evaluation(stage.root.operands[1] if stage.is_sum else stage.root)
+        self._is_guarded = any(skipping(stage.root))
+
+    @property
+    def size(self) -> int:
+        """The values of a vector that are computed together."""
+        return self.stage.size * (1 if self._is_guarded or self.stage.size >= MANY else self.stage.steps)
 
     def __call__(self, values: Values, vectors: int) -> Array:
         shape = (vectors, *self.stage.shape)
@@ -115,6 +197,8 @@ class _Step:
             return np.ascontiguousarray(np.broadcast_to(self.terms(values, vectors)[0][0], shape))
         start = self._evaluated(self._start, self.stage.start, values, (), vectors)
         total = np.broadcast_to(start.reshape(shape) if start.ndim else start, shape)
+        if self._is_guarded or self.stage.size >= MANY:
+            return self._by_steps(np.array(total), values, vectors)
         terms = self.terms(values, vectors)
         if not self.stage.is_sum:
             return reduce(self._combined, zip(*terms, strict=True), np.ascontiguousarray(total))
@@ -133,6 +217,27 @@ class _Step:
             term = self._evaluated(evaluation, root, values, self.stage.over, vectors)
             terms.append(np.broadcast_to(term, shape) if term.ndim == 0 else term.reshape(shape))
         return terms
+
+    def sum_terms(self, values: Values, vectors: int) -> Array:
+        """Return the terms of a sum, float32 (steps, vectors, *shape); a step that is left out adds 0."""
+        if not self._is_guarded:
+            return self.terms(values, vectors)[0]
+        shape = (*(axis.size for axis in self.stage.over), vectors, *self.stage.shape)
+        terms = np.zeros(shape, self.stage.dtype)
+        for step, box, [read] in each_step(self.stage, [values], vectors):
+            part = terms[step]
+            part[box] = self._root.at_once(read)
+        return terms.reshape(self.stage.steps, *shape[len(self.stage.over) :])
+
+    def _by_steps(self, total: Array, values: Values, vectors: int) -> Array:
+        assert self.stage.accumulator is not None  # noqa: S101 - by the caller
+        for _, box, [read] in each_step(self.stage, [values], vectors):
+            part = total[box]
+            if self.stage.is_sum:
+                np.add(part, self._root.at_once(read), out=part)
+            else:
+                part[...] = self._root.at_once({**read, self.stage.accumulator.name: part})
+        return total
 
     def _combined(self, value: Array, terms: Sequence[Array]) -> Array:
         assert self.stage.accumulator is not None  # noqa: S101 - by the caller

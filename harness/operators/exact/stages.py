@@ -8,7 +8,10 @@
     y = array("y", (o, k, i), e[o, k, i] / s[o, i])
 
 A place is an axis, an integer, or a sum of axes times integers.  The values of an array have the order of its axes, the
-last one the fastest, so that an input of another shape is the same values with other axes.
+last one the fastest, so that an input of another shape is the same values with other axes.  A load with a guard has a
+place that may be outside: it gives a number there, or its step of the fold is left out.
+
+    w = fold("w", (p,), (i,), 0, lambda w: w + x.at(p * 2 + i - 1, SKIP))
 """
 
 from __future__ import annotations
@@ -16,20 +19,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import (
     FLOAT32,
     DefinitionError,
     Expression,
+    Function,
     argument,
     literal,
     ordered,
     substituted,
 )
-from harness.operators.exact.printing import inline
+from harness.operators.exact.printing import inline, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +47,9 @@ class Axis:
 
     def __add__(self, other: Axis | Place | int) -> Place:
         return place(self) + other
+
+    def __sub__(self, number: int) -> Place:
+        return place(self) + -number
 
     def __mul__(self, step: int) -> Place:
         return place(self) * step
@@ -57,8 +66,20 @@ class Place:
         second = place(other)
         return Place(self.steps + second.steps, self.constant + second.constant)
 
+    def __sub__(self, number: int) -> Place:
+        return self + -number
+
     def __mul__(self, step: int) -> Place:
         return Place(tuple((axis, step * own) for axis, own in self.steps), step * self.constant)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of the sum."""
+        return tuple(axis for axis, _ in self.steps)
+
+    def is_inside(self, size: int) -> bool:
+        """Return whether all values are from 0 to size - 1."""
+        return self.constant >= 0 and self.last < size
 
     @property
     def last(self) -> int:
@@ -68,6 +89,8 @@ class Place:
     def text(self, names: Callable[[Axis], str]) -> str:
         """Return the sum as text of most languages; `names` gives the text of an axis."""
         terms = [names(axis) if step == 1 else f"{names(axis)} * {step}" for axis, step in self.steps if axis.size > 1]
+        if terms and self.constant < 0:
+            return f"{' + '.join(terms)} - {-self.constant}"
         return " + ".join([*terms, *([str(self.constant)] if self.constant or not terms else [])])
 
 
@@ -79,6 +102,49 @@ def place(value: Axis | Place | int) -> Place:
     if isinstance(value, Place):
         return value
     return Place(((value, 1),)) if isinstance(value, Axis) else Place((), value)
+
+
+class Outside(Enum):
+    """A load without a number for places outside: there is none, or the step of the fold that reads it is left out."""
+
+    NEVER = "never"
+    SKIP = "skip"
+
+
+SKIP = Outside.SKIP
+
+
+class Guard(NamedTuple):
+    """A place that may be outside, on the axis of an array with this number and size."""
+
+    number: int
+    place: Place
+    size: int
+
+
+class Load(NamedTuple):
+    """A load: a place on each axis of an array, and its value where one is outside."""
+
+    source: Indexed
+    places: tuple[Place, ...]
+    outside: Outside | np.generic
+
+    @property
+    def guards(self) -> list[Guard]:
+        """The places that may be outside."""
+        pairs = zip(self.places, self.source.shape, strict=True)
+        return [Guard(number, at, size) for number, (at, size) in enumerate(pairs) if not at.is_inside(size)]
+
+
+def loaded(load: Load) -> Expression:
+    """Return the expression of a load."""
+    names = ", ".join(at.text(lambda axis: axis.name) for at in load.places)
+    other = f" else {number(load.outside)}" if isinstance(load.outside, np.generic) else ""
+    return Expression("load", (), load.source.dtype, name=f"{load.source.name}[{names}{other}]", load=load)
+
+
+def _places(places: Places) -> tuple[Place, ...]:
+    return tuple(place(value) for value in (places if isinstance(places, tuple) else (places,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +167,26 @@ class Indexed:
 
     def __getitem__(self, places: Places) -> Expression:
         """Return the value at one place an axis; DefinitionError for a place outside."""
-        stated = tuple(place(value) for value in (places if isinstance(places, tuple) else (places,)))
-        inside = [at.constant >= 0 and at.last < size for at, size in zip(stated, self.shape, strict=False)]
-        if len(stated) != len(self.axes) or not all(inside):
+        stated = _places(places)
+        if not self._has(stated):
             raise DefinitionError(f"a value of {self.name} {self.shape} at {places} is outside; use one place an axis")
-        names = ", ".join(at.text(lambda axis: axis.name) for at in stated)
-        return Expression("load", (), self.dtype, name=f"{self.name}[{names}]", load=(self, stated))
+        return self._load(stated, Outside.NEVER)
+
+    def at(self, places: Places, outside: Outside | float) -> Expression:
+        """Return the value at one place an axis; where one is outside, this number, or with SKIP no step of a fold."""
+        stated = _places(places)
+        if len(stated) != len(self.axes):
+            raise DefinitionError(f"a value of {self.name} {self.shape} at {places}; use one place an axis")
+        if self._has(stated):
+            return self._load(stated, Outside.NEVER)
+        return self._load(stated, outside if isinstance(outside, Outside) else self.dtype.type(outside))
+
+    def _has(self, places: Sequence[Place]) -> bool:
+        inside = [at.is_inside(size) for at, size in zip(places, self.shape, strict=False)]
+        return len(places) == len(self.axes) and all(inside)
+
+    def _load(self, places: tuple[Place, ...], outside: Outside | np.generic) -> Expression:
+        return loaded(Load(self, places, outside))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +224,8 @@ class Stage(Indexed):
 
 def array(name: str, over: Sequence[Axis], value: Expression) -> Stage:
     """Return the array of an expression."""
+    if any(skipping(value)):
+        raise DefinitionError(f"{name} has no step to leave out; use a number for places outside")
     return Stage(name, tuple(over), value.dtype, root=value, start=literal(0))
 
 
@@ -154,6 +236,13 @@ def fold(
     first = start if isinstance(start, Expression) else literal(start)
     accumulator = argument(name, first.dtype)
     root = step(accumulator)
+    if any(skipping(first)):
+        raise DefinitionError(f"{name} begins with a value that may be outside; use a number for places outside")
+    for _, at, _ in guards(root):
+        if len(set(at.axes) & set(out)) > 1 or not set(at.axes) & set(over):
+            raise DefinitionError(
+                f"{name} leaves out steps by several of its axes, or by none of the fold; use one place"
+            )
     return Stage(name, tuple(out), first.dtype, root=root, start=first, over=tuple(over), accumulator=accumulator)
 
 
@@ -161,7 +250,19 @@ def loads(root: Expression) -> Iterator[tuple[Expression, Indexed, tuple[Place, 
     """Yield each load of a graph: its node, the array and the places."""
     for node in ordered(root):
         if node.load is not None:
-            yield node, *node.load
+            yield node, node.load.source, node.load.places
+
+
+def skipping(root: Expression) -> Iterator[Load]:
+    """Yield the loads that leave out steps of a fold."""
+    for node in ordered(root):
+        if node.load is not None and node.load.outside is SKIP:
+            yield node.load
+
+
+def guards(root: Expression) -> list[Guard]:
+    """Return the places of which one outside leaves out a step."""
+    return [*dict.fromkeys(guard for load in skipping(root) for guard in load.guards)]
 
 
 def program(result: Stage) -> tuple[Stage, ...]:
@@ -204,8 +305,8 @@ def replaced(stages: Sequence[Stage], old: Stage, new: Stage) -> tuple[Stage, ..
 
 
 def _reading(root: Expression, copies: dict[int, Indexed]) -> Expression:
-    values = {id(node): replace(node, load=(copies[id(source)], places))
-              for node, source, places in loads(root) if id(source) in copies}  # fmt: skip
+    values = {id(node): replace(node, load=node.load._replace(source=copies[id(source)]))
+              for node, source, _ in loads(root) if node.load and id(source) in copies}  # fmt: skip
     return substituted(root, values)
 
 
@@ -218,17 +319,55 @@ def formula(stages: Sequence[Stage]) -> list[str]:
             lines.append(f"{target} = {inline(stage.root)}")
             continue
         order = ", ".join(axis.name for axis in stage.over)
-        lines.append(f"{target} = {inline(stage.start)}, then {inline(stage.root)} for {order} from 0 on")
+        inside = " and ".join(dict.fromkeys(loaded(load).name for load in skipping(stage.root)))
+        where = f" where {inside} exists" if inside else ""
+        lines.append(f"{target} = {inline(stage.start)}, then {inline(stage.root)} for {order} from 0 on{where}")
     return lines
 
 
 def with_axis(stage: Stage, old: Axis, new: Axis) -> Stage:
     """Return a fold along another axis in the place of one."""
+    over = tuple(new if axis is old else axis for axis in stage.over)
+    return replace(stage, root=with_place(stage.root, old, place(new)), over=over)
+
+
+def with_place(root: Expression, old: Axis, new: Place) -> Expression:
+    """Return an expression that has a place in the place of an axis."""
 
     def moved(at: Place) -> Place:
-        return Place(tuple((new if axis is old else axis, step) for axis, step in at.steps), at.constant)
+        steps = [(new if axis is old else place(axis)) * step for axis, step in at.steps]
+        return sum(steps, Place((), at.constant))
 
-    values = {id(node): replace(node, load=(source, tuple(map(moved, places))))
-              for node, source, places in loads(stage.root)}  # fmt: skip
-    over = tuple(new if axis is old else axis for axis in stage.over)
-    return replace(stage, root=substituted(stage.root, values), over=over)
+    values = {id(node): replace(node, load=node.load._replace(places=tuple(map(moved, places))))
+              for node, _, places in loads(root) if node.load}  # fmt: skip
+    return substituted(root, values)
+
+
+def is_free_of_order(stage: Stage, stages: Sequence[Stage]) -> bool:
+    """Return whether a fold is an extremum with the same results of the program in any order of its steps.
+
+    The order decides which of the zeros 0 and -0 it is.  That changes nothing if the extremum is only subtracted, and
+    the differences are only arguments of functions that have the same bits for 0 and -0.
+    """
+    root = stage.root
+    if root.operation != "select" or root.operands[0].operation not in {"less", "greater"} or stage.accumulator is None:
+        return False
+    if root.operands[0].operands != root.operands[1:] or root.operands[2] is not stage.accumulator:
+        return False
+    return all(_ignores_zero(other.root, stage) for other in stages) and stage is not stages[-1]
+
+
+def _ignores_zero(root: Expression, stage: Stage) -> bool:
+    read = [node for node, source, _ in loads(root) if source is stage]
+    users = [node for node in ordered(root) if any(operand in read for operand in node.operands)]
+    calls_of = [node for node in ordered(root) if any(operand in users for operand in node.operands)]
+    if any(node.operation != "subtract" or node.operands[1] not in read for node in users) or root in [*read, *users]:
+        return False
+    return all(node.function is not None and node.operation == "call" and _is_even_at_zero(node.function)
+               for node in calls_of)  # fmt: skip
+
+
+def _is_even_at_zero(function: Function) -> bool:
+    zeros = np.array([0.0, -0.0], np.float32)
+    positive, negative = Evaluation(function.root)({function.argument.name: zeros}).view(np.uint32)
+    return bool(positive == negative)
