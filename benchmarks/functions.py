@@ -28,8 +28,10 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.operators.exact.functions import exponential, hyperbolic_tangent, logistic
+from harness.operators.softmax import Softmax
+from harness.targets.c.staged import StagedLowering
 from harness.targets.toolchain import EXACTNESS_FLAGS
-from tests.support.functions import definition
+from tests.support.functions import definition, every_function
 
 FOLDER = Path(__file__).resolve().parent
 OPERATORS = ("Exp", "Tanh", "Sigmoid", "Softmax")
@@ -38,11 +40,14 @@ FLAGS = ("-O3", "-march=native", "-std=gnu11", *EXACTNESS_FLAGS)
 ROUNDS, CALLS = 200, 20
 
 
-def library(folder: Path) -> ctypes.CDLL:
+def library(folder: Path, width: int) -> ctypes.CDLL:
     """Return the compiled functions."""
     path, functions = folder / "functions.so", (exponential, hyperbolic_tangent, logistic)
     definitions = "\n".join(['#include "elementary.h"', *map(definition, functions)])
-    (folder / "definitions.h").write_text(definitions, encoding="utf-8")
+    [layer] = [layer for layer in every_function(width).layers if isinstance(layer, Softmax) and layer.count == width]
+    code = StagedLowering().plain(layer, ("in",)).definitions.replace(f"{layer.name}_stages", "softmax_stages")
+    unused = "#define ONE_CODE __attribute__((unused))\n#define DEFINE_STAGE(...)\n"
+    (folder / "definitions.h").write_text(f"{definitions}\n{unused}{code}\n", encoding="utf-8")
     includes = [f"-I{FOLDER.parent / 'kernels/c'}", f"-I{folder}"]
     command = ["gcc", *FLAGS, "-shared", "-fPIC", *includes, str(FOLDER / "functions.c")]
     subprocess.run([*command, "-o", str(path), "-lm"], check=True)
@@ -73,7 +78,7 @@ def measured(width: int) -> dict[str, dict[str, float]]:
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (x, y)]
     least = {name: dict.fromkeys(("harness", "libm", "ONNX Runtime"), np.inf) for name in OPERATORS}
     with tempfile.TemporaryDirectory() as folder:
-        timed = library(Path(folder)).time_of
+        timed = library(Path(folder), width).time_of
         sessions = {name: runtime(name, x) for name in OPERATORS}
         for _ in range(ROUNDS):
             for number, (name, session) in enumerate(sessions.items()):

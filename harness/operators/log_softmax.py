@@ -6,28 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-
 from harness.operators.base import fields
-from harness.operators.exact.expression import larger
-from harness.operators.exact.functions import exponential, logarithm
-from harness.operators.exact.stages import Source, Stage, array, fold
+from harness.operators.exact.functions import logarithm
+from harness.operators.exact.stages import Source, Stage, array
 from harness.operators.node import Node
 from harness.operators.rows import EXAMPLE, Axes, Rows
 from harness.operators.rules import Rules
-from harness.operators.softmax import normalised_axes, state_axis
+from harness.operators.softmax import exponentials, normalised_axes, state_axis
 from harness.operators.staged import described
 from harness.operators.tensor import FLOAT32, LARGEST
 
 
 def definition(x: Source, kept: Axes, over: Axes) -> Stage:
     """Return (x - max(x)) - log(the sum of exp(x - max(x)))."""
-    value = x[x.axes]
-    m = fold("m", kept, over, -np.inf, lambda m: larger(value, m))
-    e = array("e", x.axes, exponential(value - m[kept]))
-    s = fold("s", kept, over, 0, lambda s: s + e[x.axes])
+    m, _, s = exponentials(x, kept, over)
     z = array("z", kept, logarithm(s[kept]))
-    return array("y", x.axes, (value - m[kept]) - z[kept])
+    return array("y", x.axes, (x[x.axes] - m[kept]) - z[kept])
 
 
 @dataclass(frozen=True, eq=False)

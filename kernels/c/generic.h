@@ -25,7 +25,6 @@
 #include "qlinear_softmax.h"
 #include "quantize_linear.h"
 #include "resize_linear.h"
-#include "softmax.h"
 
 /* A network need not have every operator. */
 #define GENERIC static ONE_CODE __attribute__((unused))
@@ -148,16 +147,6 @@ GENERIC void generic_resize_linear_float32(const struct resizing *s, const float
                                            const int32_t *at_column, const float *down, const float *right, float *y)
 {
     resize_linear_float32(s, x, at_row, at_column, down, right, y);
-}
-
-GENERIC void generic_softmax_axis_float32(size_t outer, size_t width, size_t inner, const float *x, float *y)
-{
-    softmax_axis_float32(outer, width, inner, x, y);
-}
-
-GENERIC void generic_softmax_float32(size_t rows, size_t width, const float *x, float *y)
-{
-    softmax_float32(rows, width, x, y);
 }
 
 #define DEFINE_GENERIC_ARG_EXTREMUM(NAME, TYPE)                                                        \

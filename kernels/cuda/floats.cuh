@@ -35,23 +35,6 @@ __device__ inline float gemm(const X &x, const float *weights, const float *bias
     return sum;
 }
 
-/* Softmax of rows of LENGTH values that are INNER values apart:
- *
- *     e[n] = exp(x[n] - max(x))                      by the operations of elementary.h
- *     y[n] = e[n] / (((e[0] + e[1]) + e[2]) + ...)   in the order of the row */
-template <unsigned LENGTH, unsigned INNER, typename X> __device__ inline float softmax(const X &x, unsigned n)
-{
-    const unsigned first = n / (LENGTH * INNER) * (LENGTH * INNER) + n % INNER;
-    float highest = x[first];
-    for (unsigned i = 1; i < LENGTH; ++i)
-        highest = larger(highest, x[first + i * INNER]);
-    const auto exponential = [&](unsigned at) { return exp_of(__fsub_rn(x[at], highest), EXP_BOUND); };
-    float sum = exponential(first);
-    for (unsigned i = 1; i < LENGTH; ++i)
-        sum = __fadd_rn(sum, exponential(first + i * INNER));
-    return __fdiv_rn(exponential(n), sum);
-}
-
 /* LRN of images (CHANNELS, POSITIONS), quarters = 4 * beta:
  *
  *     s    = 0, then s = s + x[j] * x[j]             for the SIZE channels j around c that there are, in their order

@@ -158,12 +158,25 @@ def _comparison(place: Expression, operands: list[Expression]) -> Expression:
     return node("between", [operands[0], number_of(end + 1, UINT32), number_of(infinity - end, UINT32)], BOOL)
 
 
-def function(name: str, root: Expression, arguments: Mapping[str, str]) -> str:
-    """Return the C function of a definition; its parameters are `arguments`, names and C types, and `limits`."""
+def assigned(root: Expression, target: str, arguments: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
+    """Return the statements that assign a value; see `statements`."""
+    lines, result = statements(root, arguments, variables)
+    if lines and (head := f"const {TYPES[root.dtype.name]} {result} = ") and lines[-1].startswith(head):
+        return [*lines[:-1], f"{target} = {lines[-1].removeprefix(head)}"]
+    return [*lines, f"{target} = {result};"]
+
+
+def function(
+    name: str, root: Expression, parameters: Mapping[str, str], arguments: Mapping[str, str] | None = None
+) -> str:
+    """Return the C function of a definition; its parameters are names and C types, and `limits`.
+
+    `arguments` are the names of the parameters by those of the arguments and loads, by default the same.
+    """
     variables = limits(root)
-    lines, result = statements(root, {argument: argument for argument in arguments}, variables)
-    kinds = {**arguments, **dict.fromkeys(variables.values(), "float")}
-    parameters = ", ".join(f"{kind} {argument}" for argument, kind in kinds.items())
+    lines, result = statements(root, arguments or {name: name for name in parameters}, variables)
+    kinds = {**parameters, **dict.fromkeys(variables.values(), "float")}
+    head = ", ".join(f"{kind} {parameter}" for parameter, kind in kinds.items())
     value = TYPES[root.dtype.name]
     body = "\n".join(f"    {line}" for line in [*lines, f"return {result};"])
-    return f"static inline {value} {name}({parameters})\n{{\n{body}\n}}"
+    return f"static inline {value} {name}({head})\n{{\n{body}\n}}"

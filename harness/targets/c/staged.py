@@ -1,191 +1,403 @@
-"""Definitions of stages in C: loops over the axes of each stage, with constant bounds, in all variants.
+"""Definitions of stages in C: loops over the axes of each stage, with constant bounds; unrolled, every operation.
 
-Axes that all stages have in common, from the first one on, are one loop around all stages, so that the values between
-stages are few.  A fold whose values lie side by side in memory adds a step to all of them before the next step: that
-is vectorised without a change of the order.
+Axes that all stages have in common are loops around all stages, wherever they are, so that the values between stages
+are few.  A fold whose values lie side by side in memory adds a step to all of them before the next step: that is
+vectorised without a change of the order.  Their axis is then the innermost loop, in blocks if values between stages
+would be many.  A place that may be outside is a limit of a loop, never a branch.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
-from harness.operators.exact.expression import Expression
-from harness.operators.exact.stages import Axis, Indexed, Place, Stage, loads
+from harness.operators.exact.expression import Expression, argument, substituted
+from harness.operators.exact.stage_values import after
+from harness.operators.exact.stages import (
+    Axis,
+    Guard,
+    Indexed,
+    Place,
+    Source,
+    Stage,
+    guards,
+    is_free_of_order,
+    loads,
+    place,
+    with_place,
+)
 from harness.operators.staged import Staged
 from harness.targets.c import code, expression
 from harness.targets.c.code import CLowering
-from harness.targets.generated import LayerCode, Table
+from harness.targets.generated import C_TYPES, LayerCode, Table
 
-Names = Mapping[int, str]
+BLOCK = 64
+"""Values along the innermost axis, if values between stages are stored."""
+LANES = 16
+"""The parts of a row whose extrema are computed side by side."""
+UNROLLED = 8
+"""The most steps of a fold that are written one after the other."""
+Step = Mapping[Axis, int]
+Texts = Mapping[str, str]
 
 
 class StagedLowering(CLowering[Staged]):
     """One loop nest a stage."""
 
     operator = Staged
-    headers = ("elementary.h",)
+    headers = ("elementary.h", "window.h")
+
+    def unsupported(self, layer: Staged, variant: str) -> str | None:
+        """Refuse code without loops for so many steps."""
+        return code.too_long(sum(stage.size * stage.steps for stage in layer.program.stages), variant)
 
     def plain(self, layer: Staged, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Return the loops; the generic function is not inlined."""
-        tables = tuple(
-            Table(f"{layer.name}_{role}", np.asarray(values).reshape(-1)) for role, values in layer.facts().items()
-        )
-        function = f"{layer.name}_stages"
-        parameters = ", ".join(f"const float *{name}" for name in inputs(layer))
+        constants = layer.facts().items()
+        tables = tuple(Table(f"{layer.name}_{role}", np.asarray(values).reshape(-1)) for role, values in constants)
         qualifiers = "static __attribute__((noinline))" if prefix else "static inline"
-        text = f"\n{qualifiers} void {function}({parameters}, float *restrict out)\n{{\n{_body(layer)}\n}}\n"
-        arguments = ["in"] if len(layer.inputs) == 1 else [f"in_{number}" for number in range(len(layer.inputs))]
-        call = f"{function}({', '.join([*arguments, 'out'])});"
-        layer_code = (
-            code.elementwise(layer, sources, (), call) if len(sources) == 1 else code.of_inputs(layer, sources, call)
-        )
-        definitions = f"{code.definitions(tables)}\n{text}{layer_code.definitions}"
-        return dataclasses.replace(layer_code, definitions=definitions, tables=tables)
+        return _with_function(layer, sources, tables, qualifiers, _Loops(layer).statements())
+
+    def unrolled(self, layer: Staged, sources: Sequence[str]) -> LayerCode:
+        """Write every operation, with the constants as literals."""
+        operations = _Operations(layer)
+        layer_code = _with_function(layer, sources, (), "static inline", operations.statements())
+        return dataclasses.replace(layer_code, definitions=operations.functions() + layer_code.definitions)
 
 
-def inputs(layer: Staged) -> list[str]:
-    """Return the names of the inputs in the definition."""
-    return ["x", *(f"x{number}" for number in range(1, len(layer.inputs)))]
+def _with_function(
+    layer: Staged, sources: Sequence[str], tables: tuple[Table, ...], qualifiers: str, statements: Sequence[str]
+) -> LayerCode:
+    """Return the code of a layer by the statements of a function of its inputs."""
+    function, numbers = f"{layer.name}_stages", range(len(layer.inputs))
+    parameters = [f"const {C_TYPES[tensor.dtype.name]} *x{number or ''}" for number, tensor in enumerate(layer.inputs)]
+    head = ", ".join([*parameters, f"{C_TYPES[layer.dtype.name]} *restrict out"])
+    body = "\n".join(_indented(statements))
+    text = f"\n{qualifiers} void {function}({head})\n{{\n{body}\n}}\n"
+    arguments = ["in"] if len(numbers) == 1 else [f"in_{number}" for number in numbers]
+    call = f"{function}({', '.join([*arguments, 'out'])});"
+    layer_code = (
+        code.elementwise(layer, sources, (), call) if len(sources) == 1 else code.of_inputs(layer, sources, call)
+    )
+    definitions = f"{code.definitions(tables)}\n{text}{layer_code.definitions}"
+    return dataclasses.replace(layer_code, definitions=definitions, tables=tables)
 
 
-def _body(layer: Staged) -> str:
-    stages = layer.program.stages
-    common = _common(stages)
-    names: dict[int, str] = {}
-    lines: list[str] = []
-    for stage in stages:
-        is_output = stage is stages[-1] or _fits_output(stage, stages)
-        names[id(stage)] = "out" if is_output else stage.name
-        own = stage.shape[common:]
-        if not is_output:
-            lines.append(f"float {stage.name}[{math.prod(own)}];")
-    limits = {number: f"limit_{place}" for place, number in enumerate(_limits(stages))}
-    declared = "\n    ".join(code.not_known("float", name, number) for number, name in limits.items())
-    writer = _Writer(layer, stages, common, names, limits)
-    shared = [_head(axis) for axis in stages[-1].axes[:common] if axis.size > 1]
-    for stage in stages:
-        lines += writer.loops(stage)
-    depth = "    " * (len(shared) + 1)
-    body = "\n".join(depth + line for line in lines)
-    opened = "\n".join("    " * (level + 1) + f"{head} {{" for level, head in enumerate(shared))
-    closed = "\n".join("    " * (level + 1) + "}" for level in reversed(range(len(shared))))
-    return "\n".join(part for part in (declared and f"    {declared}", opened, body, closed) if part)
+class _Writer:
+    """The stages of a layer, and the name of the array that has the values of each."""
+
+    def __init__(self, layer: Staged) -> None:
+        self.layer, self.stages = layer, layer.program.stages
+        last = self.stages[-1]
+        self.arrays = {
+            id(stage): "out" if stage is last or _fits_output(stage, self.stages) else f"of_{stage.name}"
+            for stage in self.stages
+        }
+        roots = (root for stage in self.stages for root in (stage.start, stage.root))
+        numbers = [number for root in roots for number in expression.limits(root)]
+        numbers += [expression.literal(stage.start.value) for stage in self.stages
+                    if stage.root.operation == "select" and stage.start.value is not None]  # fmt: skip
+        self.limits = {number: f"limit_{count}" for count, number in enumerate(dict.fromkeys(numbers))}
+
+    def declared(self) -> list[str]:
+        """Return the definitions of the variables of limits."""
+        texts = (code.not_known("float", name, number) for number, name in self.limits.items())
+        return [line.strip() for text in texts for line in text.splitlines()]
+
+    def assigned(self, root: Expression, target: str, texts: Texts) -> list[str]:
+        """Return statements that assign an expression; of a number that begins an extremum compilers know too much."""
+        if root.value is not None:
+            number = expression.literal(root.value)
+            return [f"{target} = {self.limits.get(number, number)};"]
+        return expression.assigned(root, target, texts, self.limits)
+
+    def array(self, stage: Stage, size: int) -> list[str]:
+        """Return the definition of the array of a stage, if it has one of its own."""
+        name = self.arrays[id(stage)]
+        return [] if name == "out" else [f"{C_TYPES[stage.dtype.name]} {name}[{size}];"]
 
 
-def _limits(stages: Sequence[Stage]) -> list[str]:
-    """Return the numbers of which stages take the smaller or larger one."""
-    numbers = [number for stage in stages for root in (stage.start, stage.root) for number in expression.limits(root)]
-    return list(dict.fromkeys(numbers))
+class _Loops(_Writer):
+    """The loops of a layer: those of `outer` axes around all stages, that of the `inner` axis innermost in each."""
+
+    def __init__(self, layer: Staged) -> None:
+        super().__init__(layer)
+        shared, last, folds = _shared(self.stages), self.stages[-1], [stage for stage in self.stages if stage.over]
+        is_inner = last.axes and last.axes[-1] in shared and all(_is_side_by_side(f, last.axes[-1]) for f in folds)
+        inner = last.axes[-1] if is_inner else None
+        self.outer = [axis for axis in shared if axis is not inner]
+        is_stored = set(self.arrays.values()) != {"out"}
+        is_free = not any(inner in limit.place.axes for stage in self.stages for limit in guards(stage.root))
+        self.block = inner if inner is not None and is_stored and is_free and inner.size > BLOCK else None
+
+    def statements(self) -> list[str]:
+        """Return the statements of the function."""
+        lines = []
+        for stage in self.stages:
+            own = [axis for axis in stage.axes if axis not in self.outer]
+            lines += self.array(stage, math.prod(BLOCK if axis is self.block else axis.size for axis in own))
+        for stage in self.stages:
+            lines += self._stage(stage, [axis for axis in stage.axes if axis not in self.outer])
+        if self.block is not None:
+            name, size = self.block.name, self.block.size
+            is_last = f"{size}u - {name}_first < {BLOCK}u ? {size}u : " if size % BLOCK else ""
+            end = f"const size_t {name}_end = {is_last}{name}_first + {BLOCK}u;"
+            head = f"for (size_t {name}_first = 0; {name}_first < {size}u; {name}_first += {BLOCK}u) {{"
+            lines = [head, *_indented([end, *lines]), "}"]
+        return [*self.declared(), *self._around(self.outer, lines)]
+
+    def _stage(self, stage: Stage, axes: Sequence[Axis]) -> list[str]:
+        """Return the loop nest of a stage along axes of its own."""
+        target = self._at(stage, tuple(map(place, stage.axes)))
+        if stage.accumulator is None:
+            return self._around(axes, self._assigned(stage.root, target))
+        if axes and _is_side_by_side(stage, axes[-1]):
+            return self._around(axes[:-1], self._side_by_side(stage, axes[-1], target))
+        if stage.over[-1].size >= 2 * LANES and not guards(stage.root) and is_free_of_order(stage, self.stages):
+            return self._around(axes, self._in_lanes(stage, target))
+        so_far = f"{stage.accumulator.name}_so_far"
+        steps = self._around(stage.over, self._assigned(stage.root, so_far, so_far), guards(stage.root))
+        lines = [f"{C_TYPES[stage.dtype.name]} {so_far};", *self._assigned(stage.start, so_far), *steps]
+        return self._around(axes, [*lines, f"{target} = {so_far};"])
+
+    def _in_lanes(self, stage: Stage, target: str) -> list[str]:
+        """Return the extremum of a row as that of several of its parts, whose order does not matter."""
+        along, name, c_type = stage.over[-1], f"{stage.name}_so_far", C_TYPES[stage.dtype.name]
+        rest, lane = along.size % LANES, Axis("lane", LANES)
+        whole = Axis(along.name, along.size // LANES)
+        parts = with_place(stage.root, along, Place(((whole, LANES), (lane, 1))))
+        lanes = self._around([lane], self._assigned(parts, f"{name}[lane]", f"{name}[lane]"))
+        lines = self._around([whole], lanes)
+        if rest:
+            last = self._assigned(stage.root, f"{name}[0]", f"{name}[0]")
+            lines = [*lines, *_loop(along.name, along.size - rest, f"{along.size}u", last)]
+        value = argument(f"{name}[lane]", stage.dtype)
+        joined = substituted(stage.root, {id(stage.root.operands[1]): value})
+        texts = {value.name: value.name, stage.name: f"{name}[0]"}
+        join = self.assigned(joined, f"{name}[0]", texts)
+        return [
+            f"{c_type} {name}[{LANES}];",
+            *self._around([lane], self._assigned(stage.start, f"{name}[lane]")),
+            *self._around(stage.over[:-1], lines),
+            *_loop("lane", 1, f"{LANES}u", join),
+            f"{target} = {name}[0];",
+        ]
+
+    def _side_by_side(self, stage: Stage, inner: Axis, target: str) -> list[str]:
+        """Return a fold whose innermost loop is that over adjacent values.
+
+        Few steps along the last axis are written one after the other for the values that have all of them.
+        """
+        limits, along = guards(stage.root), stage.over[-1]
+        start = self._around([inner], self._assigned(stage.start, target))
+        step = self._assigned(stage.root, target, target)
+        own = [limit for limit in limits if inner in limit.place.axes]
+        others = [limit for limit in limits if limit not in own]
+        is_fixed = all({inner, along}.issuperset(limit.place.axes) for limit in own)
+        is_few = along.size <= UNROLLED and inner is not self.block
+        if not is_few or not is_fixed or any(along in limit.place.axes for limit in others):
+            return [*start, *self._around([*stage.over, inner], step, limits)]
+        so_far = f"{stage.name}_so_far"
+        whole = [f"{C_TYPES[stage.dtype.name]} {so_far} = {target};"]
+        for number in range(along.size):
+            whole += _block(self._assigned(stage.root, so_far, so_far, {along: number}))
+        whole.append(f"{target} = {so_far};")
+        first, end = _whole(own, inner, along)
+        cut = self._around([along], step, own)
+        parts = [(0, first, cut), (first, end, whole), (max(first, end), inner.size, cut)]
+        lines = [line for low, high, part in parts if low < high for line in _loop(inner.name, low, f"{high}u", part)]
+        return [*start, *self._around(stage.over[:-1], lines, others)]
+
+    def _around(self, axes: Sequence[Axis], lines: list[str], limits: Sequence[Guard] = ()) -> list[str]:
+        """Return statements with a loop over each axis around them; each place limits the last of its axes."""
+        for number in reversed(range(len(axes))):
+            axis, inner = axes[number], set(axes[number + 1 :])
+            own = [limit for limit in limits if axis in limit.place.axes and not inner.intersection(limit.place.axes)]
+            if own:
+                lines = _limited(axis, own, lines)
+            elif axis is self.block:
+                lines = _loop(axis.name, f"{axis.name}_first", f"{axis.name}_end", lines)
+            elif axis.size > 1:
+                lines = _loop(axis.name, 0, f"{axis.size}u", lines)
+            else:
+                lines = _block(lines)
+        return _block(lines)
+
+    def _assigned(self, root: Expression, target: str, so_far: str = "", step: Step | None = None) -> list[str]:
+        """Return statements that assign an expression; `so_far` is the text of the accumulator."""
+        texts = {stage.name: so_far for stage in self.stages if stage.accumulator is not None}
+        for node, source, places in loads(root):
+            assert node.load is not None  # noqa: S101 - it is one
+            text = self._at(source, [after(at, step or {}) for at in places])
+            if isinstance(node.load.outside, np.generic):
+                conditions = (f"({at.text(_name)} < {size}u)" for _, at, size in node.load.guards)
+                text = f"({' & '.join(conditions)} ? {text} : {expression.literal(node.load.outside)})"
+            texts[node.name] = text
+        return self.assigned(root, target, texts)
+
+    def _at(self, source: Indexed, places: Sequence[Place]) -> str:
+        """Return the C expression of a value."""
+        if not isinstance(source, Stage):
+            return f"{self._of_source(source)}[{flat(source.shape, places)}]"
+        array = self.arrays[id(source)]
+        if array == "out":
+            return f"out[{flat(source.shape, places)}]"
+        own = [(axis, at) for axis, at in zip(source.axes, places, strict=True) if axis not in self.outer]
+        sizes = [BLOCK if axis is self.block else axis.size for axis, _ in own]
+        text = flat(sizes, [at for _, at in own], lambda axis: _of_block(axis, self.block))
+        return f"{array}[{text}]"
+
+    def _of_source(self, source: Indexed) -> str:
+        is_constant = isinstance(source, Source) and source.is_constant
+        return f"{self.layer.name}_{source.name}" if is_constant else source.name
 
 
-def _common(stages: Sequence[Stage]) -> int:
-    """Return how many first axes all stages have in common and read each other at."""
-    most = min(len(stage.axes) for stage in stages)
-    for count in range(most, 0, -1):
-        axes = stages[-1].axes[:count]
-        alike = all(stage.axes[:count] == axes for stage in stages)
-        if alike and all(_is_own(places[:count], axes) for stage in stages for places in _reads(stage)):
-            return count
-    return 0
+class _Operations(_Writer):
+    """The operations of a layer: a function of each expression, and a call for each value and step."""
+
+    def functions(self) -> str:
+        """Return the functions."""
+        texts = []
+        for stage in self.stages:
+            names = self._parameters(stage)
+            kinds = {name: C_TYPES[(stage if node is None else node).dtype.name] for name, node in names.items()}
+            arguments = {stage.name if node is None else node.name: name for name, node in names.items()}
+            texts.append(f"\n{expression.function(self._function(stage), stage.root, kinds, arguments)}\n")
+        return "".join(texts)
+
+    def statements(self) -> list[str]:
+        """Return the statements of the function."""
+        lines = self.declared()
+        for stage in self.stages:
+            lines += self.array(stage, stage.size)
+            for point in np.ndindex(stage.shape):
+                lines += self._value(stage, dict(zip(stage.axes, point, strict=True)))
+        return lines
+
+    def _function(self, stage: Stage) -> str:
+        return f"{self.layer.name}_{stage.name}"
+
+    def _parameters(self, stage: Stage) -> dict[str, Expression | None]:
+        """Return the loads of a stage by the names of parameters; None for the value so far."""
+        own = {} if stage.accumulator is None else {"so_far": None}
+        nodes = {node.name: node for node, _, _ in loads(stage.root)}
+        return {**own, **{f"x_{number}": node for number, node in enumerate(nodes.values())}}
+
+    def _value(self, stage: Stage, point: Step) -> Iterator[str]:
+        """Yield the statements of the value of a stage at a point."""
+        target = f"{self.arrays[id(stage)]}[{_number(stage, tuple(map(place, stage.axes)), point)}]"
+        if stage.accumulator is None:
+            yield f"{target} = {self._call(stage, point, target)};"
+            return
+        texts = {node.name: self._load(node, point) for node, _, _ in loads(stage.start)}
+        yield from _block(self.assigned(stage.start, target, texts))
+        for numbers in np.ndindex(*(axis.size for axis in stage.over)):
+            step = {**point, **dict(zip(stage.over, numbers, strict=True))}
+            if all(0 <= after(at, step).constant < size for _, at, size in guards(stage.root)):
+                yield f"{target} = {self._call(stage, step, target)};"
+
+    def _call(self, stage: Stage, step: Step, so_far: str) -> str:
+        values = [so_far if node is None else self._load(node, step) for node in self._parameters(stage).values()]
+        values += [self.limits[number] for number in expression.limits(stage.root)]
+        return f"{self._function(stage)}({', '.join(values)})"
+
+    def _load(self, node: Expression, step: Step) -> str:
+        assert node.load is not None  # noqa: S101 - by the caller
+        source, places, outside = node.load
+        if any(not 0 <= after(at, step).constant < size for _, at, size in node.load.guards):
+            return expression.literal(outside)  # type: ignore[arg-type] # a step without a number is left out
+        number = _number(source, places, step)
+        if isinstance(source, Source) and source.is_constant:
+            return expression.literal(np.asarray(self.layer.facts()[source.name]).reshape(-1)[number])
+        return f"{self.arrays.get(id(source), source.name)}[{number}]"
 
 
-def _reads(stage: Stage) -> list[tuple[Place, ...]]:
-    """Return the places at which a stage reads other stages."""
-    return [
-        places for root in (stage.start, stage.root) for _, source, places in loads(root) if isinstance(source, Stage)
-    ]
+def _number(source: Indexed, places: Sequence[Place], step: Step) -> int:
+    """Return the place of a value in the flat array."""
+    return int(np.ravel_multi_index([after(at, step).constant for at in places], source.shape)) if places else 0
 
 
-def _is_own(places: Sequence[Place], axes: Sequence[Axis]) -> bool:
-    return all(at.constant == 0 and at.steps == ((axis, 1),) for at, axis in zip(places, axes, strict=True))
+def _shared(stages: Sequence[Stage]) -> list[Axis]:
+    """Return the axes that all stages have and read each other at."""
+    reads = [(source, places) for stage in stages for root in (stage.start, stage.root)
+             for _, source, places in loads(root) if isinstance(source, Stage)]  # fmt: skip
+    common = (axis for axis in stages[-1].axes if all(axis in stage.axes for stage in stages))
+    return [axis for axis in common if all(places[source.axes.index(axis)] == place(axis) for source, places in reads)]
 
 
 def _fits_output(stage: Stage, stages: Sequence[Stage]) -> bool:
     """Return whether values can lie in the output: the last stage alone replaces them, each by that at its place."""
     last = stages[-1]
-    if stage.axes != last.axes or last.over or any(other is not stage and other.axes == last.axes and other is not last
-                                                   for other in stages):  # fmt: skip
+    is_only = all(other.axes != last.axes for other in stages[:-1] if other is not stage)
+    if stage.axes != last.axes or stage.dtype != last.dtype or last.over or not is_only:
         return False
-    return all(_is_own(places, last.axes) for _, source, places in loads(last.root) if source is stage)
+    own = tuple(map(place, last.axes))
+    return all(places == own for _, source, places in loads(last.root) if source is stage)
 
 
-def _head(axis: Axis) -> str:
-    return f"for (size_t {axis.name} = 0; {axis.name} < {axis.size}u; ++{axis.name})"
+def _is_side_by_side(stage: Stage, axis: Axis) -> bool:
+    """Return whether adjacent values of a fold along an axis read values in this order, at the last place of arrays."""
+    read = [places for _, _, places in loads(stage.root) if any(axis in at.axes for at in places)]
+    return axis.size > 1 and all((axis in at.axes) == (at is places[-1]) for places in read for at in places)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Writer:
-    """The loops of stages; `common` axes have loops around them."""
-
-    layer: Staged
-    stages: Sequence[Stage]
-    common: int
-    names: Names
-    limits: Mapping[str, str]
-
-    def loops(self, stage: Stage) -> list[str]:
-        """Return the loop nest of a stage."""
-        axes, target = stage.axes[self.common :], self._at(stage, tuple(Place(((axis, 1),)) for axis in stage.axes))
-        if stage.accumulator is None:
-            return _around(axes, self._assigned(stage.root, target))
-        if axes and self._is_side_by_side(stage, axes[-1]):
-            rows, inner = axes[:-1], axes[-1:]
-            start = _around(inner, self._assigned(stage.start, target))
-            step = _around((*stage.over, *inner), self._assigned(stage.root, target, {stage.accumulator.name: target}))
-            return _around(rows, [*start, *step])
-        value = stage.accumulator.name
-        lines, result = self._statements(stage.start)
-        steps = _around(stage.over, self._assigned(stage.root, f"{value}_so_far", {value: f"{value}_so_far"}))
-        return _around(axes, [*lines, f"float {value}_so_far = {result};", *steps, f"{target} = {value}_so_far;"])
-
-    def _is_side_by_side(self, stage: Stage, axis: Axis) -> bool:
-        """Return whether adjacent values of a fold are computed from adjacent ones."""
-        return axis.size > 1 and all(
-            dict(at.steps).get(axis, 0) == (at is places[-1])
-            for _, source, places in loads(stage.root)
-            if axis in source.axes
-            for at in places
-        )
-
-    def _assigned(self, root: Expression, target: str, so_far: Mapping[str, str] | None = None) -> list[str]:
-        """Return statements that assign an expression; `so_far` has the text of the accumulator by its name."""
-        lines, result = self._statements(root, so_far)
-        return [*lines, f"{target} = {result};"]
-
-    def _statements(self, root: Expression, so_far: Mapping[str, str] | None = None) -> tuple[list[str], str]:
-        texts = {node.name: self._at(source, places) for node, source, places in loads(root)}
-        return expression.statements(root, {**texts, **(so_far or {})}, self.limits)
-
-    def _at(self, source: Indexed, places: Sequence[Place]) -> str:
-        """Return the C expression of a value."""
-        if isinstance(source, Stage):
-            name = self.names[id(source)]
-            skipped = self.common if name != "out" else 0
-            return f"{name}[{flat(source.axes[skipped:], places[skipped:])}]"
-        name = f"{self.layer.name}_{source.name}" if getattr(source, "is_constant", False) else source.name
-        return f"{name}[{flat(source.axes, places)}]"
+def _whole(limits: Sequence[Guard], inner: Axis, along: Axis) -> tuple[int, int]:
+    """Return the first value along the inner axis all of whose steps are inside, and the one behind the last."""
+    first, end = 0, inner.size
+    for _, at, size in limits:
+        factor, last = dict(at.steps)[inner], dict(at.steps).get(along, 0) * (along.size - 1)
+        first = max(first, -(at.constant // factor))
+        end = min(end, (size - 1 - last - at.constant) // factor + 1)
+    return first, max(first, end)
 
 
-def flat(axes: Sequence[Axis], places: Sequence[Place], names: Callable[[Axis], str] = lambda axis: axis.name) -> str:
-    """Return the place in the flat array of values along axes."""
+def _limited(axis: Axis, limits: Sequence[Guard], lines: list[str]) -> list[str]:
+    """Return a loop over the places of an axis for which others are inside."""
+    spans, names = [], []
+    for number, (_, at, size) in enumerate(limits):
+        names.append(f"inside_{axis.name}{number or ''}")
+        before = max(-at.constant, 0)
+        others = tuple((other, step) for other, step in at.steps if other is not axis)
+        offset = Place(others, at.constant + before).text(_name)
+        call = f"window_span({size}, {before}, {offset}, {dict(at.steps)[axis]}, {axis.size})"
+        spans.append(f"const struct span {names[-1]} = {call};")
+    first = reduce("({0} > {1} ? {0} : {1})".format, (f"{name}.first" for name in names))
+    end = reduce("({0} < {1} ? {0} : {1})".format, (f"{name}.end" for name in names))
+    return ["{", *_indented([*spans, *_loop(axis.name, first, end, lines)]), "}"]
+
+
+def _loop(name: str, first: int | str, end: str, lines: Sequence[str]) -> list[str]:
+    return [f"for (size_t {name} = {first}; {name} < {end}; ++{name}) {{", *_indented(lines), "}"]
+
+
+def _block(lines: list[str]) -> list[str]:
+    """Return statements as one."""
+    is_one = len(lines) == 1 or (lines[0].endswith("{") and all(line[0] == " " for line in lines[1:-1]))
+    return lines if is_one else ["{", *_indented(lines), "}"]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _name(axis: Axis) -> str:
+    return axis.name
+
+
+def _of_block(axis: Axis, block: Axis | None) -> str:
+    return f"({axis.name} - {axis.name}_first)" if axis is block else axis.name
+
+
+def flat(sizes: Sequence[int], places: Sequence[Place], names: Callable[[Axis], str] = _name) -> str:
+    """Return the place in the flat array of values along axes of these sizes."""
     terms = []
     for number, at in enumerate(places):
-        step, text = math.prod(axis.size for axis in axes[number + 1 :]), at.text(names)
+        step, text = math.prod(sizes[number + 1 :]), at.text(names)
         if text != "0":
-            terms.append(text if step == 1 else f"({text}) * {step}" if "+" in text else f"{text} * {step}")
+            is_sum = " + " in text or " - " in text
+            terms.append(text if step == 1 else f"({text}) * {step}" if is_sum else f"{text} * {step}")
     return " + ".join(terms) or "0"
-
-
-def _around(axes: Sequence[Axis], statements: Sequence[str]) -> list[str]:
-    """Return statements with a loop over each axis around them."""
-    axes = [axis for axis in axes if axis.size > 1]
-    if not axes:
-        return ["{", *(f"    {line}" for line in statements), "}"] if len(statements) > 1 else list(statements)
-    heads = ["    " * level + _head(axis) for level, axis in enumerate(axes)]
-    depth = "    " * len(axes)
-    heads[-1] += " {"
-    return [*heads, *(f"{depth}{line}" for line in statements), "    " * (len(axes) - 1) + "}"]

@@ -82,7 +82,7 @@ class _Scope:
         texts = [at.text(lambda axis: point[axis]) for at in places]
         if isinstance(source, Stage):
             return self.stage(source, dict(zip(source.axes, (_grouped(text) for text in texts), strict=True)))
-        place = flat(source.axes, places, lambda axis: point[axis])
+        place = flat(source.shape, places, lambda axis: point[axis])
         assert isinstance(source, Source)  # noqa: S101 - there are no others
         name = f"{self._layer}_{source.name}" if source.is_constant else f"x_{source.name[1:] or 0}"
         return f"{name}[{place}]"

@@ -19,17 +19,17 @@ class SoftmaxLowering(LiteRtLowering[Softmax]):
     def emit(self, layer: Softmax, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator; the axis is last if it is that of channels of an image, or ONNX's last one."""
         [x] = inputs
-        image, name = x.image, layer.output.name
-        if image is not None and layer.length == image[0] and layer.inner == image[1] * image[2]:
+        image, name, length = x.image, layer.output.name, layer.count
+        if image is not None and length == image[0] and layer.inner == image[1] * image[2]:
             stored = graph.reshape(x, (1, *image[1:], image[0]))
             return graph.call("SOFTMAX", [stored.tensor], name, stored, options={"beta": 1.0})
         if layer.inner == 1:
-            rows = graph.plain(x, (layer.rows, layer.length))
+            rows = graph.plain(x, (x.size // length, length))
             return graph.call("SOFTMAX", [rows.tensor], name, rows, options={"beta": 1.0})
-        outer = layer.rows // layer.inner
-        channels = (outer * layer.length, 1, layer.inner)
+        outer = x.size // (length * layer.inner)
+        channels = (outer * length, 1, layer.inner)
         if outer > 1:
-            parts = graph.plain(x, (outer, layer.length, layer.inner))
+            parts = graph.plain(x, (outer, length, layer.inner))
             last = graph.transpose(parts, (0, 2, 1))
             made = graph.call("SOFTMAX", [last.tensor], f"{name}/rows", last, options={"beta": 1.0})
             return graph.renamed(graph.reshape(graph.transpose(made, (0, 2, 1)), (1, x.size)), name)

@@ -57,7 +57,7 @@ WRONG = {
     "Exp with another coefficient": ("network.c", "0x1.555858p-5f", "0x1.55585ap-5f", "powers"),
     "Exp without the error of r": ("network.c", "v_12 - b_7;", "0.0f;", "powers"),
     "Exp that flushes subnormal results": ("network.c", "return v_36;", "return x < -87.4f ? 0.0f : v_36;", "powers"),
-    "Exp of Softmax with another coefficient": ("elementary.h", "E4 0x1.555858p-5f", "E4 0x1.55585ap-5f", "soft"),
+    "Exp of Softmax with another coefficient": ("network.c", "0x1.555858p-5f", "0x1.55585ap-5f", "soft"),
     "Tanh with another limit": ("network.c", "bits_of_float(0x1.4p-1f)", "bits_of_float(0x1.38p-1f)", "bent"),
     "Tanh without the sign of zero": ("network.c", "return v_59;", "return v_59 + 0.0f;", "bent"),
     "Sigmoid without the correction": ("network.c", "v_38 - v_43", "quotient_42", "logistic"),
@@ -65,9 +65,9 @@ WRONG = {
     "Elu of -0": ("network.c", "(x) - 0x80000001u < 0x7f800000u", "(x) - 0x80000000u < 0x7f800001u", "elu"),
     "HardSigmoid with a wrong bound": ("network.c", "limit_1 = 0x0p+0f", "limit_1 = 0x1p-20f", "hard"),
     "HardSwish by a division": ("network.c", "x * 0x1.555556p-3f", "x / 6.0f", "swish"),
-    "Softmax by a reciprocal": ("softmax.h", "y[n] = y[n] / sum", "y[n] = y[n] * (1.0f / sum)", "soft"),
-    "Softmax in the opposite order": ("softmax.h", "sum += y[n]", "sum += y[width - n]", "soft"),
-    "Softmax across rows": ("network.c", "softmax_float32(3, 7,", "softmax_float32(1, 21,", "soft_rows"),
+    "Softmax by a reciprocal": ("network.c", "out[k] / of_s[0]", "out[k] * (1.0f / of_s[0])", "soft"),
+    "Softmax in the opposite order": ("network.c", "s_so_far + out[k]", "s_so_far + out[20 - k]", "soft"),
+    "Softmax across rows": ("network.c", "s_so_far + out[i * 7 + k]", "s_so_far + out[k]", "soft_rows"),
 }
 
 

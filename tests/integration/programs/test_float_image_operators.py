@@ -134,7 +134,7 @@ WRONG = {
     "library's power": ("c", "lrn.h", "root * sqrtf(root)", "powf(d, 0.75f)", "responses"),
     "another row of a MatMul": ("c", "network.c", "&in[r * 6]", "&in[(r ? r - 1 : 0) * 6]", "each_row"),
     "sum of Softmax without its first value": (
-        "c", "softmax.h", "sum[i] = n ? sum[i] + e : e", "sum[i] = n > 1 ? sum[i] + e : e", "of_channels"
+        "c", "network.c", "of_s[i] + out[k * 42 + i]", "of_s[i] + (k ? out[k * 42 + i] : 0.0f)", "of_channels"
     ),
     "contracted sum of a ConvTranspose": (
         "c", "conv_transpose.h", "to[n * v->stride_x] += from[n] * w",

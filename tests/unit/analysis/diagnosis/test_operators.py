@@ -291,7 +291,7 @@ WRONG_FUNCTIONS: list[tuple[str, str, Callable[[Array], Array]]] = [
         "x is divided by 1 / 0.16666667 in x * 0.16666667",
         lambda x: x * np.clip(x / FLOAT(6) + FLOAT(0.5), 0, 1),
     ),
-    ("Softmax", "the quotient is left out", lambda x: EXP(x - x.max(axis=1, keepdims=True))),
+    ("Softmax", "in y: s[0] is left out of e[k, 0] / s[0]", lambda x: EXP(x - x.max(axis=1, keepdims=True))),
 ]
 
 
@@ -311,7 +311,8 @@ def test_other_orders_of_the_sum_of_softmax_are_named() -> None:
     total = functools.reduce(np.add, columns)
     assert causes(found(layer, x, e / reversed_sum)) == ["the terms are added from the last to the first"]
     assert causes(found(layer, x, e / tree)) == ["the terms are added pairwise, as a tree"]
-    assert causes(found(layer, x, e * (FLOAT(1) / total))) == ["multiplication by 1 / sum instead of division"]
+    reciprocal = "in y: e[k, 0] is multiplied by 1 / s[0] in e[k, 0] / s[0]"
+    assert causes(found(layer, x, e * (FLOAT(1) / total))) == [reciprocal]
 
 
 @pytest.mark.parametrize("operator", ["Exp", "Tanh", "Sigmoid"])
