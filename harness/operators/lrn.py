@@ -1,17 +1,14 @@
 """LRN (ONNX), float32: local response normalisation over the channels of images.
 
-s = 0, then s = s + x[j] * x[j]        for the channels j of the window of c, in their order, product and sum rounded
-d = bias + factor * s                  factor = alpha / size, one float32 division on the host
-y[c] = x[c] / d^beta                   d^0.25 = sqrt(sqrt(d)), d^0.5 = sqrt(d), d^0.75 = sqrt(d) * sqrt(sqrt(d))
-
-The window of channel c has the channels from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2) that there are.
-Each operation is rounded to float32.  ONNX Runtime adds factor * x[j]^2 to the sum of the channel before, subtracts the
-one that leaves the window, and takes a power from a library.
+factor = alpha / size is one float32 division on the host.  The window of channel c has the channels from
+c - floor((size - 1) / 2) to c + ceil((size - 1) / 2) that there are.  ONNX Runtime adds factor * x[j]^2 to the sum of
+the channel before, subtracts the one that leaves the window, and takes a power from a library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,21 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.fault_models import FaultModel
+from harness.operators.base import Constants, fields
+from harness.operators.exact.expression import Expression, nearest, square_root
+from harness.operators.exact.stage_values import Program
+from harness.operators.exact.stages import SKIP, Axis, Source, Stage, array, fold, formula, program
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
-from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation
 from harness.operators.rules import Rules
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
 POWERS = (0.25, 0.5, 0.75, 1.0)
 POWER_ROUNDINGS = 8
 """Units of 2^-24 for both powers and quotients: ours has three roundings, a library's power is within 2 ulp."""
-ORDER = "s from the first channel of the window on, d = bias + factor * s, y = x / d^beta, each operation rounded"
 FRAGMENT = Fragment(
     "lrn_float32",
     116,
@@ -52,15 +48,33 @@ fragment lrn_float32(
 )
 
 
+def power(d: Any, quarters: int, root: Any = np.sqrt) -> Any:
+    """Return d^(quarters / 4) by square roots, of arrays or of expressions."""
+    half = root(d)
+    quarter = root(half)
+    return (quarter, half, half * quarter, d)[quarters - 1]
+
+
+def definition(shape: tuple[int, int], size: int, raised: Callable[[Expression], Expression]) -> Stage:
+    """Return x / `raised`(bias + factor * s), s the sum of squares of `size` channels, for (channels, rest)."""
+    c, p, j = Axis("c", shape[0]), Axis("p", shape[1]), Axis("j", size)
+    x = Source("x", (c, p))
+    square = _square(x.at((c + j - (size - 1) // 2, p), SKIP))
+    s = fold("s", (c, p), (j,), 0, lambda s: s + square)
+    bias, factor = (Source(name, (), is_constant=True)[()] for name in ("bias", "factor"))
+    return array("y", (c, p), x[c, p] / raised(bias + factor * s[c, p]))
+
+
+def _square(x: Expression) -> Expression:
+    return x * x
+
+
 @dataclass(frozen=True, eq=False)
-class Lrn(Layer):
+class Lrn(Staged):
     """y = x / (bias + factor * (sum of squares))^(quarters / 4)."""
 
     ONNX = (("", "LRN"),)
-    elementwise = False
-    formula = """\
-s = 0, then s = s + x[j] * x[j] for the channels j of the window of c, in their order
-y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each operation rounded; roots for the power"""
+    formula = "\n".join(formula(program(definition((3, 2), 3, lambda d: power(d, 3, square_root)))))
     roles = ("X",)
     fragments = (FRAGMENT,)
 
@@ -103,49 +117,29 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         """Return the numbers of the formula."""
         return {"factor": self.factor, "bias": self.bias, "quarters": self.quarters, "size": self.length}
 
+    def numbers(self) -> dict[str, Array]:
+        """Return the numbers of the definition."""
+        return {name: np.array([number]) for name, number in (("factor", self.factor), ("bias", self.bias))}
+
+    def definition(self) -> Stage:
+        """Return the definition."""
+        return self._raised(lambda d: power(d, self.quarters, square_root))
+
+    def _raised(self, raised: Callable[[Expression], Expression]) -> Stage:
+        channels, *rest = self.input.shape
+        return definition((channels, math.prod(rest)), self.length, raised)
+
+    def alternatives(self) -> Iterator[tuple[str, Program]]:
+        """Yield the power of a library."""
+        other = self._raised(lambda d: nearest(lambda values: values ** (self.quarters / len(POWERS)), d))
+        yield "the power is the float32 nearest to it", Program(program(other), self.numbers())
+
     def summary(self) -> tuple[str, ...]:
         """Return the size and the power."""
         return (f"{self.length} channels, beta {self.quarters / 4}",)
 
     def _channels(self, x: Array) -> Array:
         return x.reshape(len(x), self.input.shape[0], -1)
-
-    def windows(self, size: int = 0) -> list[range]:
-        """Return the channels of the window of each channel; of another size for fault models."""
-        count, length = self.input.shape[0], size or self.length
-        before = (length - 1) // 2
-        return [range(max(c - before, 0), min(c - before + length, count)) for c in range(count)]
-
-    @staticmethod
-    def _squares(images: Array, windows: Sequence[Sequence[int]], factor: float = 1) -> Array:
-        """Return the sums of squares times `factor`, (n, channels, positions), in the order of the windows."""
-        found = np.zeros_like(images)
-        for c, window in enumerate(windows):
-            for j in window:
-                found[:, c] += images.dtype.type(factor) * (images[:, j] * images[:, j])
-        return found
-
-    def power(self, d: Array) -> Array:
-        """Return d^beta by square roots, of the type of d."""
-        root: Array = np.sqrt(d)
-        powers: tuple[Array, ...] = np.sqrt(root), root, root * np.sqrt(root), d
-        return powers[self.quarters - 1]
-
-    def prepare(self) -> Evaluate:
-        """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""
-        windows = self.windows()
-
-        def evaluate(x: Array) -> Array:
-            with np.errstate(all="ignore"):
-                images = self._channels(x)
-                y: Array = images / self.power(self.bias + self.factor * self._squares(images, windows))
-            return y.reshape(x.shape)
-
-        return evaluate
-
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
-        """Return where the output is a number."""
-        return ~np.isnan(expected)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of both formulas; infinite where the base of ONNX Runtime has no significant bits.
@@ -164,11 +158,16 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         x = np.abs(x)
         high = self._base(x + error)
         low = np.maximum(2 * self._base(x) - high, float(self.bias))
-        change = error / self.power(low) + x * (1 / self.power(low) - 1 / self.power(high))
-        return (change + self._rounding(x + error, low)).reshape(at.output.shape)
+        largest, least = (1 / power(base, self.quarters) for base in (low, high))
+        change = error * largest + x * (largest - least)
+        bound: Array = change + self._rounding(x + error, low)
+        return bound.reshape(at.output.shape)
 
     def _base(self, images: Array) -> Array:
-        return float(self.bias) + float(self.factor) * self._squares(images, self.windows())
+        before, channels = (self.length - 1) // 2, images.shape[1]
+        squares = np.pad(images * images, ((0, 0), (before, before), (0, 0)))
+        sums = np.sum([squares[:, first : first + channels] for first in range(self.length)], axis=0)
+        return np.asarray(float(self.bias) + float(self.factor) * sums)
 
     def _rounding(self, images: Array, base: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of both formulas for float64 images of up to these magnitudes, and this base."""
@@ -177,62 +176,8 @@ y[c] = x[c] / (bias + (alpha / size) * s)^beta            in float32, each opera
         error = gamma(2 * channels + self.length + 5) * added + (2 * channels + 5) * UNDERFLOW * (1 + factor)
         relative = np.minimum(error / base, 0.5)
         passed = self.quarters / len(POWERS) * relative / (1 - relative) ** 2
-        right = np.abs(images) / self.power(base)
+        right = np.abs(images) / power(base, self.quarters)
         bound = (2 * passed + POWER_ROUNDINGS * UNIT_ROUNDOFF) * right + UNDERFLOW
         squares = (images * images).sum(axis=1, keepdims=True)
         largest = np.where(relative < 0.5, np.maximum(squares, added), np.inf)
         return within_range(bound, largest)
-
-    def ordered_sum(self, *inputs: Array) -> OrderedSum:
-        """Return the sums of squares; channels that do not exist add 0."""
-        images = self._channels(inputs[0])
-        before = (self.length - 1) // 2
-        channels = images.shape[1]
-        padded = np.pad(images * images, ((0, 0), (before, self.length - 1 - before), (0, 0)))
-        terms = np.stack([padded[:, place : place + channels] for place in range(self.length)])
-        return OrderedSum(
-            terms, lambda sums: (images / self.power(self.bias + self.factor * sums)).reshape(len(images), -1)
-        )
-
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield other orders, windows, roundings and powers."""
-        [x] = inputs
-        images, windows, beta = self._channels(x), self.windows(), self.quarters / len(POWERS)
-        exact = images.astype(np.float64)
-
-        def normalised(sums: Array, factor: Array | np.float32 = self.factor) -> Array:
-            return images / self.power(self.bias + factor * sums)
-
-        with np.errstate(all="ignore"):
-            squares = self._squares(images, windows)
-            base = self.bias + self.factor * squares
-            outputs = {
-                "each square is multiplied by alpha / size": normalised(
-                    self._squares(images, windows, float(self.factor)), np.float32(1)
-                ),
-                "the sum is multiplied by alpha": normalised(squares, self.factor * np.float32(self.length)),
-                "the window is that of the channel alone": normalised(images * images),
-                "the window is larger by two channels": normalised(
-                    self._squares(images, self.windows(self.length + 2))
-                ),
-                "the power is in double precision": images / base.astype(np.float64) ** beta,
-                "the operations are in double precision": exact
-                / (self.bias + self.factor * self._squares(exact, windows)) ** beta,
-                "the quotient is a product with 1 / d^beta": images * (np.float32(1) / self.power(base)),
-                "beta is 1": images / base,
-                "the bias is left out": images / self.power(self.factor * squares),
-            }
-        yield from self.sum_faults(x)
-        for cause, output in outputs.items():
-            yield FaultModel(cause, ORDER, output.astype(np.float32).reshape(x.shape))
-
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
-        """Yield samples."""
-        return of_samples(self, "squares are added channel by channel, then roots and a quotient, each rounded")
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that the operations are samples."""
-        yield (
-            "LRN multiplies, adds, divides and takes square roots as IEEE 754 requires, in the stated order: random "
-            "and special numbers were tried."
-        )

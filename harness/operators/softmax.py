@@ -136,7 +136,8 @@ class Softmax(Rows):
         near = np.minimum(np.abs(at.output), np.abs(1 - at.output.astype(np.float64))) + rounding
         largest = np.broadcast_to(np.where(np.isfinite(d), 1, np.inf), rows).reshape(near.shape)
         change = np.minimum(near * np.broadcast_to(factor, rows).reshape(near.shape), largest)
-        return change + self.tolerance(at.values, np.minimum(at.output + change, 1)) + rounding
+        bound: Array = change + self.tolerance(at.values, np.minimum(at.output + change, 1)) + rounding
+        return bound
 
     def folded(self, x: Source, kept: Axes, over: Axes) -> Stage:
         """Return the definition."""

@@ -14,10 +14,21 @@ from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Layer
 from harness.operators.exact import mutations
 from harness.operators.exact.errors import stage_errors
-from harness.operators.exact.expression import literal
+from harness.operators.exact.expression import literal, substituted
 from harness.operators.exact.printing import inline
 from harness.operators.exact.stage_values import Program, number_of
-from harness.operators.exact.stages import Axis, Stage, formula, program, replaced, sources, with_axis
+from harness.operators.exact.stages import (
+    SKIP,
+    Axis,
+    Stage,
+    formula,
+    loaded,
+    loads,
+    program,
+    replaced,
+    sources,
+    with_axis,
+)
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed
 from harness.operators.float_samples import of_samples
@@ -31,7 +42,7 @@ ROUNDED = "each operation is rounded to float32, half to even, in the order of t
 
 @dataclass(frozen=True, eq=False)
 class Staged(Layer):
-    """A layer whose `definition` is a program of stages (exact/stages.py); `facts` has its constants by name.
+    """A layer whose `definition` is a program of stages (exact/stages.py); `numbers` has its constants by name.
 
     ONNX Runtime may use other orders and roundings: each result lies within the error bounds of the stages.
     """
@@ -45,7 +56,11 @@ class Staged(Layer):
     @cached_property
     def program(self) -> Program:
         """The prepared definition."""
-        return Program(program(self.definition()), self.facts())
+        return Program(program(self.definition()), self.numbers())
+
+    def numbers(self) -> Mapping[str, Any]:
+        """Return the constants of the definition, float32 arrays."""
+        return self.facts()
 
     def facts(self) -> Mapping[str, Any]:
         """Return no constants."""
@@ -108,8 +123,13 @@ class Staged(Layer):
         for stage in stages:
             right = f"{stage.name} is {inline(stage.root)}"
             for cause, wrong in _wrong(stage):
-                mutants.append((cause, right, Program(replaced(stages, stage, wrong), self.facts())))
+                mutants.append((cause, right, Program(replaced(stages, stage, wrong), self.numbers())))
+        mutants += [(cause, ROUNDED, other) for cause, other in self.alternatives()]
         return mutants
+
+    def alternatives(self) -> Iterator[tuple[str, Program]]:
+        """Yield other programs with the faults that they are; none by default."""
+        return iter(())
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples."""
@@ -125,12 +145,15 @@ class Staged(Layer):
 
 def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
     """Yield the faults of a stage in words, and the stage that has them."""
-    for axis in stage.over[:1]:
+    for axis in stage.over:
         if axis.size > 1:
             yield (
                 f"the last values along {axis.name} are left out of {stage.name}",
                 with_axis(stage, axis, Axis(axis.name, axis.size - 1)),
             )
+    if stage.is_sum and sum(axis.size > 1 for axis in stage.over) > 1:
+        yield f"the axes of the steps of {stage.name} are exchanged", replace(stage, over=stage.over[::-1])
+    yield from _wrong_guards(stage)
     if stage.accumulator is not None and stage.root.operation == "select" and stage.start.value is not None:
         condition, one, other = stage.root.operands
         opposite = replace(condition, operands=condition.operands[::-1])
@@ -138,6 +161,22 @@ def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
         yield "the value at the other end is taken", replace(stage, root=root, start=literal(-float(stage.start.value)))
     for cause, root in mutations.mutants(stage.root):
         yield f"in {stage.name}: {cause}", replace(stage, root=root)
+
+
+def _wrong_guards(stage: Stage) -> Iterator[tuple[str, Stage]]:
+    """Yield that windows begin one place early or late, and that places outside take part."""
+    for node, source, places in loads(stage.root):
+        if node.load is None or node.load.outside is not SKIP:
+            continue
+        zero = node.load._replace(outside=source.dtype.type(0))
+        others = {} if stage.is_sum else {f"places outside {source.name} count as 0 in {stage.name}": zero}
+        for number, at, _ in node.load.guards:
+            for cause, shift in (("early", -1), ("late", 1)):
+                moved = (*places[:number], at + shift, *places[number + 1 :])
+                axes = ", ".join(axis.name for axis in at.axes if axis in stage.over)
+                others[f"{stage.name} begins one place {cause} along {axes}"] = node.load._replace(places=moved)
+        for cause, load in others.items():
+            yield cause, replace(stage, root=substituted(stage.root, {id(node): loaded(load)}))
 
 
 def described(operator: str, example: Stage, constants: Mapping[str, str]) -> tuple[str, Fragment]:

@@ -13,7 +13,6 @@
 #include "dequantize_linear.h"
 #include "gemm.h"
 #include "lookup.h"
-#include "lrn.h"
 #include "max_pool.h"
 #include "network.h"
 #include "qgemm.h"
@@ -135,12 +134,6 @@ GENERIC void generic_average_pool_float32(const struct window *w, size_t channel
                                           float *y)
 {
     average_pool_float32(w, channels, x, count, y);
-}
-
-GENERIC void generic_lrn_float32(size_t channels, size_t positions, size_t size, int quarters, const float *x,
-                                 float factor, float bias, float *y)
-{
-    lrn_float32(channels, positions, size, quarters, x, factor, bias, y);
 }
 
 GENERIC void generic_resize_linear_float32(const struct resizing *s, const float *x, const int32_t *at_row,

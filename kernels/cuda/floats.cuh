@@ -35,28 +35,6 @@ __device__ inline float gemm(const X &x, const float *weights, const float *bias
     return sum;
 }
 
-/* LRN of images (CHANNELS, POSITIONS), quarters = 4 * beta:
- *
- *     s    = 0, then s = s + x[j] * x[j]             for the SIZE channels j around c that there are, in their order
- *     y[c] = x[c] / (bias + factor * s)^beta         by square roots */
-template <unsigned CHANNELS, unsigned POSITIONS, unsigned SIZE, unsigned QUARTERS, typename X>
-__device__ inline float lrn(const X &x, float factor, float bias, unsigned n)
-{
-    const unsigned c = n / POSITIONS, before = (SIZE - 1) / 2, first = c < before ? 0 : c - before;
-    const unsigned end = c - before + SIZE < CHANNELS ? c - before + SIZE : CHANNELS;
-    float sum = 0.0f;
-    for (unsigned j = first; j < end; ++j) {
-        const float value = x[j * POSITIONS + n % POSITIONS];
-        sum = __fadd_rn(sum, __fmul_rn(value, value));
-    }
-    const float base = __fadd_rn(bias, __fmul_rn(factor, sum)), root = __fsqrt_rn(base);
-    const float power = QUARTERS == 4   ? base
-                        : QUARTERS == 3 ? __fmul_rn(root, __fsqrt_rn(root))
-                        : QUARTERS == 2 ? root
-                                        : __fsqrt_rn(root);
-    return __fdiv_rn(x[n], power);
-}
-
 /* Resize, linear, of images (channels, HEIGHT, WIDTH) to (channels, ROWS, COLUMNS): see kernels/c/resize_linear.h. */
 template <unsigned HEIGHT, unsigned WIDTH, unsigned ROWS, unsigned COLUMNS, typename X>
 __device__ inline float resize_linear(const X &x, const int32_t *at_row, const int32_t *at_column, const float *down,

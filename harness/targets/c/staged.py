@@ -57,7 +57,7 @@ class StagedLowering(CLowering[Staged]):
 
     def plain(self, layer: Staged, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Return the loops; the generic function is not inlined."""
-        constants = layer.facts().items()
+        constants = layer.numbers().items()
         tables = tuple(Table(f"{layer.name}_{role}", np.asarray(values).reshape(-1)) for role, values in constants)
         qualifiers = "static __attribute__((noinline))" if prefix else "static inline"
         return _with_function(layer, sources, tables, qualifiers, _Loops(layer).statements())
@@ -312,7 +312,7 @@ class _Operations(_Writer):
             return expression.literal(outside)  # type: ignore[arg-type] # a step without a number is left out
         number = _number(source, places, step)
         if isinstance(source, Source) and source.is_constant:
-            return expression.literal(np.asarray(self.layer.facts()[source.name]).reshape(-1)[number])
+            return expression.literal(np.asarray(self.layer.numbers()[source.name]).reshape(-1)[number])
         return f"{self.arrays.get(id(source), source.name)}[{number}]"
 
 

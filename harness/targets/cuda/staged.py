@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harness.operators.exact.expression import Expression
-from harness.operators.exact.stages import Axis, Indexed, Place, Source, Stage, loads
+from harness.operators.exact.stages import Axis, Guard, Indexed, Load, Outside, Place, Source, Stage, guards, loads
 from harness.operators.staged import Staged
 from harness.targets.c import expression
 from harness.targets.c.staged import flat
-from harness.targets.cuda.code import VectorLowering, tables_of
+from harness.targets.cuda.code import VectorLowering, c_type, tables_of
 from harness.targets.generated import Table
 
 Point = Mapping[Axis, str]
@@ -27,7 +27,7 @@ class StagedLowering(VectorLowering[Staged]):
 
     def tables(self, layer: Staged) -> tuple[Table, ...]:
         """Return the constants."""
-        return tables_of(layer, {role: np.asarray(values).reshape(-1) for role, values in layer.facts().items()})
+        return tables_of(layer, {role: np.asarray(values).reshape(-1) for role, values in layer.numbers().items()})
 
     def value(self, layer: Staged) -> str:
         """Return the statements."""
@@ -70,12 +70,31 @@ class _Scope:
     def expression(self, root: Expression, point: Point, so_far: Mapping[str, str] | None = None) -> str:
         """Add the statements of an expression at a point, and return the name of its value."""
         texts = dict(so_far or {})
-        for node, source, places in loads(root):
-            texts[node.name] = self._load(source, places, point)
+        for node, _, _ in loads(root):
+            assert node.load is not None  # noqa: S101 - it is one
+            texts[node.name] = self._guarded(node.load, point)
         lines, result = expression.statements(root, texts)
         number = next(self._numbers)
         name = f"value_{number}"
-        self._lines += [f"float {name};", "{", *(f"    {line}" for line in lines), f"    {name} = {result};", "}"]
+        self._lines += [
+            f"{c_type(root.dtype)} {name};",
+            "{",
+            *(f"    {line}" for line in lines),
+            f"    {name} = {result};",
+            "}",
+        ]
+        return name
+
+    def _guarded(self, load: Load, point: Point) -> str:
+        """Return the text of a load; a stage is computed only for places inside."""
+        if isinstance(load.outside, Outside):
+            return self._load(load.source, load.places, point)
+        name, lines = f"value_{next(self._numbers)}", list[str]()
+        scope = _Scope(self._layer, lines, self._known, self._numbers)
+        value = scope._load(load.source, load.places, point)
+        self._lines.append(f"{c_type(load.source.dtype)} {name} = {expression.literal(load.outside)};")
+        self._lines += [f"if ({_inside(load.guards, point)}) {{", *(f"    {line}" for line in lines)]
+        self._lines += [f"    {name} = {value};", "}"]
         return name
 
     def _load(self, source: Indexed, places: Sequence[Place], point: Point) -> str:
@@ -91,21 +110,29 @@ class _Scope:
         """Add a loop; stages that do not depend on its axes are computed before it."""
         assert stage.accumulator is not None  # noqa: S101 - by the caller
         start = self.expression(stage.start, point)
-        for _, source, places in loads(stage.root):
-            axes = {axis for at in places for axis, _ in at.steps}
-            if isinstance(source, Stage) and not axes & set(stage.over):
+        for node, source, places in loads(stage.root):
+            axes = {axis for at in places for axis in at.axes}
+            is_inside = node.load is not None and not node.load.guards
+            if isinstance(source, Stage) and is_inside and not axes & set(stage.over):
                 self._load(source, places, point)
         number = next(self._numbers)
         total, names = f"total_{number}", {axis: f"{axis.name}_{number}" for axis in stage.over}
         inner: list[str] = []
         scope = _Scope(self._layer, inner, self._known, self._numbers)
         here = {**point, **names}
+        if limits := guards(stage.root):
+            inner.append(f"if (!({_inside(limits, here)})) continue;")
         step = scope.expression(stage.root, here, {stage.accumulator.name: total})
         heads = [f"for (unsigned {names[axis]} = 0; {names[axis]} < {axis.size}; ++{names[axis]})"
                  for axis in stage.over]  # fmt: skip
-        self._lines += [f"float {total} = {start};", *heads, "{", *(f"    {line}" for line in inner)]
+        self._lines += [f"{c_type(stage.dtype)} {total} = {start};", *heads, "{", *(f"    {line}" for line in inner)]
         self._lines += [f"    {total} = {step};", "}"]
         return total
+
+
+def _inside(limits: Sequence[Guard], point: Point) -> str:
+    """Return the condition that places are inside; one below 0 is a large unsigned number."""
+    return " && ".join(f"{at.text(lambda axis: point[axis])} < {size}u" for _, at, size in limits)
 
 
 def _grouped(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
 from harness.operators.exact.expression import Expression
 from harness.operators.exact.stage_values import number_of
-from harness.operators.exact.stages import Axis, Indexed, Place, Source, Stage, loads
+from harness.operators.exact.stages import Axis, Guard, Indexed, Load, Outside, Source, Stage, guards, loads
 from harness.operators.staged import Staged
 from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.function import has_products, operations
@@ -23,7 +24,7 @@ class StagedLowering(IreeLowering[Staged]):
     def emit(self, layer: Staged, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loops."""
         values: dict[int, Value] = {}
-        facts = layer.facts()
+        facts = layer.numbers()
         for stage in layer.program.stages:
             for root in (stage.start, stage.root):
                 for _, source, _ in loads(root):
@@ -61,19 +62,46 @@ def _loops(
 ) -> Value:
     """Add the loops of an expression around the values so far."""
     names = {axis: f"d{number}" for number, axis in enumerate((*stage.axes, *over), 1)}
-    reads = {node.name: (values[id(source)], _map(source, places, names)) for node, source, places in loads(root)}
+    reads = {}
+    for node, source, _ in loads(root):
+        assert node.load is not None  # noqa: S101 - it is one
+        reads[node.name] = _padded(function, values[id(source)], node.load, names)
+    limits = [_inside(function, limit, names) for limit in guards(root)]
+    inputs = [*reads.values(), *limits]
+    if over:  # only a shape: MLIR takes the lengths of loops from operands
+        sizes = tuple(axis.size for axis in over)
+        inputs.append((function.empty(sizes, stage.dtype), ", ".join(names[axis] for axis in over)))
 
     def body(block: Block, *elements: Scalar) -> Scalar:
         arguments = dict(zip(reads, elements, strict=False))
         if stage.accumulator is not None:
             arguments[stage.accumulator.name] = elements[-1]
-        return operations(block, root, arguments)
+        result = operations(block, root, arguments)
+        if not limits:
+            return result
+        masks = elements[len(reads) : len(reads) + len(limits)]
+        mask = reduce(lambda one, other: block("arith.andi", one, other, name="inside"), masks)
+        is_inside = block.compare("ne", mask, block.number(0, "i8", name="none"))
+        return block.select(is_inside, result, elements[-1])
 
-    return function.loops(init, list(reads.values()), body, len(over), products=has_products(root))
+    return function.loops(init, inputs, body, len(over), products=has_products(root))
 
 
-def _map(source: Indexed, places: Sequence[Place], names: Mapping[Axis, str]) -> str:
-    """Return the affine expressions of an operand; constants have no axis of vectors."""
-    own = [at.text(lambda axis: names[axis]) for at in places]
-    is_constant = isinstance(source, Source) and source.is_constant
-    return ", ".join(own if is_constant else ["d0", *own])
+def _padded(function: Function, value: Value, load: Load, names: Mapping[Axis, str]) -> tuple[Value, str]:
+    """Return an array with a number around it, and the affine expressions of a load; constants have no vectors."""
+    vectors = [] if isinstance(load.source, Source) and load.source.is_constant else ["d0"]
+    low, high = ([0] * len(value.shape) for _ in range(2))
+    for number, at, size in load.guards:
+        low[len(vectors) + number], high[len(vectors) + number] = max(-at.constant, 0), max(at.last - size + 1, 0)
+    filler = 0 if isinstance(load.outside, Outside) else load.outside
+    places = [at + before for at, before in zip(load.places, low[len(vectors) :], strict=True)]
+    texts = [at.text(lambda axis: names[axis]) for at in places]
+    return function.pad(value, low, high, float(filler)), ", ".join([*vectors, *texts])
+
+
+def _inside(function: Function, limit: Guard, names: Mapping[Axis, str]) -> tuple[Value, str]:
+    """Return whether places are inside, int8, and the affine expression of a place."""
+    before = max(-limit.place.constant, 0)
+    mask = np.zeros(before + max(limit.place.last + 1, limit.size), np.int8)
+    mask[before : before + limit.size] = 1
+    return function.constant("inside", mask), (limit.place + before).text(lambda axis: names[axis])

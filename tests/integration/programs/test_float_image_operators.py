@@ -125,13 +125,15 @@ WRONG = {
     "last of equal values": ("c", "network.c", "+ l] > m_so_far)", "+ l] >= m_so_far)", "maxima"),
     "slope of another channel": ("c", "network.c", "sloped_slope[i0]", "sloped_slope[i0 ? i0 - 1 : 0]", "sloped"),
     "contracted squares": (
-        "c", "lrn.h", "of_channel[p] += x[j * positions + p] * x[j * positions + p]",
-        "of_channel[p] = __builtin_fmaf(x[j * positions + p], x[j * positions + p], of_channel[p])", "responses",
+        "c", "network.c", "out[c * 42 + p] = out[c * 42 + p] + v_0;",
+        "out[c * 42 + p] = __builtin_fmaf(x[(c + j - 2) * 42 + p], x[(c + j - 2) * 42 + p], out[c * 42 + p]);",
+        "responses",
     ),
     "fused base": (
-        "c", "lrn.h", "bias + factor * of_channel[p]", "__builtin_fmaf(factor, of_channel[p], bias)", "responses"
+        "c", "network.c", "responses_bias[0] + v_0",
+        "__builtin_fmaf(responses_factor[0], out[c * 42 + p], responses_bias[0])", "responses",
     ),
-    "library's power": ("c", "lrn.h", "root * sqrtf(root)", "powf(d, 0.75f)", "responses"),
+    "library's power": ("c", "network.c", "v_2 * v_3", "powf(v_1, 0.75f)", "responses"),
     "another row of a MatMul": ("c", "network.c", "&in[r * 6]", "&in[(r ? r - 1 : 0) * 6]", "each_row"),
     "sum of Softmax without its first value": (
         "c", "network.c", "of_s[i] + out[k * 42 + i]", "of_s[i] + (k ? out[k * 42 + i] : 0.0f)", "of_channels"

@@ -119,7 +119,7 @@ OF_VALUES: Sequence[Wrong] = (
     (GENERATED, "v_0 / deviation", "v_0 * (1.0f / deviation)", "normalised"),
     (FLOATS, "row + k], weights[k *", "row + DEPTH - 1 - k], weights[(DEPTH - 1 - k) *", "rows last each_row"),
     (GENERATED, "x_0[k_5 * 42 + i] - total_1", "x_0[(8 - k_5) * 42 + i] - total_1", "of_channels"),
-    (FLOATS, "unsigned j = first; j < end; ++j", "unsigned j = end; j-- > first;", "responses rooted"),
+    (GENERATED, "c + j_1 - 2", "c + 4 - j_1 - 2", "responses"),
     (FLOATS, "side(at_row[ROWS + i])", "side(at_row[i])", "linear aligned"),
     (OPERATORS, "value > largest", "value >= largest", "largest dilated most row peak"),
     (FLOATS, "__fdiv_rn(sum, count[n % W::POSITIONS])", "__fmul_rn(sum, __fdiv_rn(1.0f, count[n % W::POSITIONS]))",
@@ -138,7 +138,7 @@ CONTRACTED: Sequence[Wrong] = (
     (FLOATS, "__fadd_rn(sum, __fmul_rn(x[row + k], weights[k * WIDTH + column]))",
      "fmaf(x[row + k], weights[k * WIDTH + column], sum)", "rows last each_row"),
     (GENERATED, "v_3 = v_2 + offset", "v_3 = fmaf(v_1, scale, offset)", "normalised"),
-    (FLOATS, "__fadd_rn(bias, __fmul_rn(factor, sum))", "fmaf(factor, sum, bias)", "responses rooted"),
+    (GENERATED, "responses_bias[0] + v_0", "fmaf(responses_factor[0], total_1, responses_bias[0])", "responses"),
     (FLOATS, "__fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))",
      "fmaf(side(at_row[i]), down[i], __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))", "linear aligned"),
 )  # fmt: skip

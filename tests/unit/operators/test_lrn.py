@@ -73,7 +73,14 @@ def test_every_fault_model_changes_some_values() -> None:
         assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype), model.cause
         assert model.output.tobytes() != right.tobytes(), model.cause
         causes.append(model.cause)
-    assert len(causes) == len(set(causes)) == 17
+    assert len(causes) == len(set(causes))
+    assert {
+        "the terms are added from the last to the first",
+        "the last values along j are left out of s",
+        "s begins one place early along j",
+        "s begins one place late along j",
+        "in y: factor[] is left out of factor[] * s[c, p]",
+    } <= set(causes)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], Array, str, str]] = {

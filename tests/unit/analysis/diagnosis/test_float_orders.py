@@ -87,6 +87,8 @@ def rows_reversed() -> Array:
 RESIZE = node("Resize", "x", "", "", "sizes", mode="linear", axes=[2, 3],
               coordinate_transformation_mode="align_corners")  # fmt: skip
 MEAN = node("ReduceMean", "x", "axes", keepdims=0)
+BASE = "bias[] + factor[] * s[c, p]"
+POWER = f"sqrt({BASE}) * sqrt(sqrt({BASE}))"
 LRN = node("LRN", "x", size=3, alpha=0.3, beta=0.75, bias=2.0)
 TRANSPOSE = node("ConvTranspose", "x", "w", "b")
 GIVEN: dict[str, Any] = {"sizes": SIZES, "axes": np.array([2, 3]), "w": WEIGHTS, "b": BIAS, "m": MATRIX, "s": SLOPES}
@@ -98,9 +100,10 @@ WRONG: list[tuple[Any, str, Callable[[], Array]]] = [
     (MEAN, "in y: count[] is left out of s[i] / count[]", sum_in_order),
     (node("ReduceMax", "x", "axes", keepdims=0), "the value at the other end is taken", lambda: X.min(axis=(2, 3))),
     (LRN, "the terms are added from the last to the first", lambda: X / by_roots(base_of_lrn(-1))),
-    (LRN, "the quotient is a product with 1 / d^beta", lambda: X * (FLOAT(1) / by_roots(base_of_lrn(1)))),
-    (LRN, "the power is in double precision",
-     lambda: (X / base_of_lrn(1).astype(np.float64) ** 0.75).astype(FLOAT)),
+    (LRN, f"in y: x[c, p] is multiplied by 1 / {POWER} in x[c, p] / ({POWER})",
+     lambda: X * (FLOAT(1) / by_roots(base_of_lrn(1)))),
+    (LRN, "the power is the float32 nearest to it",
+     lambda: X / (base_of_lrn(1).astype(np.float64) ** 0.75).astype(FLOAT)),
     (TRANSPOSE, "the channels are added first, then the places of the kernel (col2im)",
      lambda: transposed(channels_first=True)),
     (TRANSPOSE, "the products are added by row, column and channel (im2col)", lambda: transposed(channels_first=False)),
