@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, fields
-from harness.operators.fault_models import FaultModel, Single
-from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
-from harness.operators.float_samples import of_samples
+from harness.operators.base import Constants, fields
+from harness.operators.exact.stage_values import Program
+from harness.operators.exact.stages import Source, Stage, array, fold, program
+from harness.operators.fault_models import Single
+from harness.operators.float_errors import Perturbed, gamma
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation
 from harness.operators.region import Region
 from harness.operators.rules import Rules
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -44,11 +43,10 @@ fragment average_pool_float32(
 -> (y: tensor<scalar>);
 """,
 )
-ORDER = "the values of the window are added row by row from 0 on, then divided by their number"
 
 
 @dataclass(frozen=True, eq=False)
-class AveragePool(Windowed):
+class AveragePool(Windowed, Staged):
     """The float32 mean of each window; `count` has one divisor for each position, float32 (positions,)."""
 
     rising = True
@@ -114,90 +112,35 @@ y = s / count                                                        count: valu
         """Return the window."""
         return (f"kernel {'x'.join(map(str, self.window.kernel))}",)
 
-    def prepare(self) -> Evaluate:
-        """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""
-        return lambda x: self._divided(self._sums(self._views(x)))
+    def numbers(self) -> dict[str, Array]:
+        """Return the divisors."""
+        return {"count": self.count}
 
-    def _views(self, x: Array) -> Array:
-        """Return the values of windows, (n, channels, *output, *kernel); 0 outside the image changes no sum."""
-        return self.window.views(x.reshape(len(x), self.input.shape[0], -1), 0)
+    def definition(self) -> Stage:
+        """Return the sum of each window, divided by its count."""
+        kept, over, value = self.loads()
+        s = fold("s", kept, over, 0, lambda s: s + value)
+        return array("y", kept, s[kept] / Source("count", kept[1:], is_constant=True)[kept[1:]])
 
-    @staticmethod
-    def _sums(views: Array) -> Single:
-        sums: Single = np.zeros(views.shape[:4], np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for place in np.ndindex(views.shape[4:]):
-                sums = sums + views[..., *place]
-        return sums
-
-    def _divided(self, sums: Array, count: Array | None = None) -> Array:
-        divisors = (self.count if count is None else count).reshape(self.window.output)
-        quotients: Array = sums / divisors
-        return quotients.astype(np.float32).reshape(len(sums), -1)
-
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
-        """Return where the output is a number."""
-        return ~np.isnan(expected)
+    def alternatives(self) -> Iterator[tuple[str, Program]]:
+        """Yield the divisors with and without padding, and values that are divided before the sum."""
+        stages, whole = self.program.stages, np.full_like(self.count, self.window.size)
+        inside = self.window.inside().sum(axis=(2, 3)).reshape(-1).astype(np.float32)
+        if not (inside == self.count).all():
+            yield "padding does not count", Program(stages, {"count": inside})
+        elif not (inside == whole).all():
+            yield "padding counts", Program(stages, {"count": whole})
+        kept, over, value = self.loads()
+        count = Source("count", kept[1:], is_constant=True)[kept[1:]]
+        shares = fold("y", kept, over, 0, lambda y: y + value / count)
+        yield "each value is divided before the sum", Program(program(shares), self.numbers())
 
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the means of the changes."""
-        sums = self._views(rows[0]).sum(axis=(4, 5))
+        sums = self.window.views(rows[0].reshape(len(rows[0]), self.input.shape[0], -1), 0).sum(axis=(4, 5))
         means: Array = sums / self.count.reshape(self.window.output)
         return means.reshape(len(sums), -1)
 
     def change(self, at: Perturbed) -> Array:
         """Return the means of the errors."""
         return self.linear(at.errors)
-
-    def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
-        """Return the error bounds of two orders of the sum of |x|, one of which may multiply by 1 / count."""
-        magnitudes = self._views(np.abs(inputs[0].astype(np.float64))).sum(axis=(4, 5))
-        means = (magnitudes / self.count.reshape(self.window.output)).reshape(output.shape)
-        bound = (gamma(self.window.size) + gamma(self.window.size + 1)) * means + UNDERFLOW
-        return within_range(bound, magnitudes.reshape(output.shape))
-
-    def ordered_sum(self, *inputs: Array) -> OrderedSum:
-        """Return the sums of windows, which begin at 0, so that none is -0."""
-        views = self._views(inputs[0])
-        terms = np.moveaxis(views.reshape(*views.shape[:4], -1), 4, 0)
-        return OrderedSum(terms, lambda sums: self._divided(sums + np.float32(0)))
-
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield other orders, divisors, windows and roundings."""
-        views = self._views(inputs[0])
-        sums, count, one = self._sums(views), self.count, np.ones_like(self.count)
-        parts = views.reshape(*views.shape[:4], -1)
-        inside = self.window.inside().sum(axis=(2, 3)).reshape(-1).astype(np.float32)
-        with np.errstate(all="ignore"):
-            shares = views / count.reshape(*self.window.output, 1, 1)
-            exact = self._divided(parts.sum(axis=4, dtype=np.float64), count.astype(np.float64))
-            inverse = (1 / count).reshape(self.window.output)
-            outputs = {
-                "the mean is in double precision": exact,
-                "the sum is multiplied by 1 / count": self._divided(sums * inverse, one),
-                "each value is divided before the sum": self._divided(self._sums(shares), one),
-                "the sum is not divided": self._divided(sums, one),
-            }
-            if min(self.window.kernel) > 1:
-                outputs["the sum goes column by column"] = self._divided(self._sums(views.swapaxes(4, 5)))
-            if not (inside == count).all():
-                outputs["padding does not count"] = self._divided(sums, inside)
-            elif not (inside == self.window.size).all():
-                outputs["padding counts"] = self._divided(sums, np.full_like(count, self.window.size))
-            for name, part in (("row", views[..., :-1, :]), ("column", views[..., :-1])):
-                if part.size:
-                    outputs[f"the last {name} of the window is left out"] = self._divided(self._sums(part))
-        yield from self.sum_faults(*inputs)
-        for cause, output in outputs.items():
-            yield FaultModel(cause, ORDER, output)
-
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
-        """Yield samples."""
-        return of_samples(self, "the values of a window are added in their order and divided by their number")
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that sums and quotients are samples."""
-        yield (
-            f"{self.operator} adds and divides as IEEE 754 requires, in the stated order for all inputs: the order was "
-            "tried with random and special numbers."
-        )

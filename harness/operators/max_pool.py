@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Layer, Selection, fields
+from harness.operators.base import Layer, fields
 from harness.operators.exact import from_ordered
+from harness.operators.exact.expression import larger, literal
+from harness.operators.exact.stages import Stage, fold
 from harness.operators.fault_models import FaultModel, as_other_type
-from harness.operators.float_errors import Perturbed
 from harness.operators.float_samples import of_exponents
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -36,6 +37,7 @@ from harness.operators.obligations import (
 from harness.operators.pad import Pad
 from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
+from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -72,10 +74,11 @@ OF_FLOATS = _fragment(
 
 
 @dataclass(frozen=True, eq=False)
-class MaxPool(Windowed, Selection):
+class MaxPool(Windowed, Staged):
     """The largest value of each window; ONNX Runtime may give another sign of zero."""
 
     ONNX = (("", "MaxPool"), ("", "GlobalMaxPool"))
+    rising = True
     formula = "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen"
     roles = ("x",)
     fragments = (FRAGMENT, OF_FLOATS)
@@ -147,27 +150,15 @@ class MaxPool(Windowed, Selection):
         """Return the facts of the window."""
         return self.window.facts()
 
-    def prepare(self) -> Evaluate:
-        """Return the maximum over each window."""
-        return lambda x: self._first(self._views(x, self._ends[0]))
+    def numbers(self) -> dict[str, Array]:
+        """Return no constants."""
+        return {}
 
-    @property
-    def _ends(self) -> tuple[float, float]:
-        """The lowest and the highest value."""
-        codes = np.iinfo(self.dtype) if self.of_codes else None
-        return (-np.inf, np.inf) if codes is None else (int(codes.min), int(codes.max))
-
-    def _views(self, x: Array, padding: float) -> Array:
-        return self.window.views(x.reshape(len(x), self.input.shape[0], -1), padding)
-
-    @staticmethod
-    def _first(views: Array, choose: Callable[[Array, Array], Array] = np.greater) -> Array:
-        """Return the values of windows (n, channels, *output, *kernel) that are chosen, the first of equal ones."""
-        found = views[..., 0, 0]
-        for place in list(np.ndindex(views.shape[4:]))[1:]:
-            value = views[..., *place]
-            found = np.where(choose(value, found), value, found)
-        return found.reshape(len(views), -1)
+    def definition(self) -> Stage:
+        """Return the fold that takes a larger value."""
+        kept, over, value = self.loads()
+        lowest = literal(np.iinfo(self.dtype).min if self.of_codes else -np.inf, self.dtype)
+        return fold("y", kept, over, lowest, lambda y: larger(value, y))
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""
@@ -182,35 +173,15 @@ class MaxPool(Windowed, Selection):
         """Return 0, for zeros of either sign; ONNX Runtime 1.31 gives the lowest finite number for -infinity."""
         return None if self.of_codes else np.where(np.isneginf(output), np.inf, 0.0)
 
-    def linear(self, rows: Sequence[Array]) -> None:  # noqa: ARG002 - of the interface
-        """Return None: another value may be chosen."""
-        return
-
-    def change(self, at: Perturbed) -> Array:
-        """Return the largest error of the window: a maximum changes by no more."""
-        return self._first(self._views(at.errors[0], 0))
-
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield wrong comparisons, windows and padding."""
-        [x] = inputs
-        right, noun = "the largest value of the window, of equal ones the first", "code" if self.of_codes else "value"
-        views = self._views(x, self._ends[0])
-        yield FaultModel(f"the smallest {noun} is taken", right, self._first(self._views(x, self._ends[1]), np.less))
-        yield FaultModel(f"the first {noun} of the window is taken", right, views[..., 0, 0].reshape(len(x), -1))
+        """Yield those of the definition, and codes that are compared as those of the other type."""
+        yield from super().fault_models(*inputs)
         if self.of_codes:
-            misread = as_other_type(x)
-            other = self._first(self._views(misread, int(np.iinfo(misread.dtype).min))).view(self.dtype)
-            yield FaultModel(f"the codes are compared as {misread.dtype}", right, other)
-        else:
-            yield FaultModel("of equal zeros the last one stays", right, self._first(views, np.greater_equal))
-            magnitudes = self._first(self._views(x, 0), lambda a, b: np.abs(a) > np.abs(b))
-            yield FaultModel("the value of the largest magnitude is taken", right, magnitudes)
-        for name, part in (("row", views[..., :-1, :]), ("column", views[..., :-1])):
-            if part.size:
-                yield FaultModel(f"the last {name} of the window is left out", right, self._first(part))
-        if not self.window.inside().all() and self._ends[0] < 0:
-            padded = self._first(self._views(x, 0))
-            yield FaultModel(f"padding takes part with the {noun} 0", "padding is never chosen", padded)
+            misread, [tensor] = as_other_type(inputs[0]), self.inputs
+            other = replace(self, inputs=(replace(tensor, dtype=misread.dtype),),
+                            output=replace(self.output, dtype=misread.dtype))  # fmt: skip
+            largest = other.prepare()(misread).view(self.dtype)
+            yield FaultModel(f"the codes are compared as {misread.dtype}", self.formula, largest)
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield single values of a window above the others, and vectors in which any two values are in any order."""

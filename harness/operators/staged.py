@@ -70,11 +70,11 @@ class Staged(Layer):
         """Return the function of the program, whose float32 operations are numpy's."""
         return self.program
 
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""
         return ~np.isnan(expected)
 
-    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:
         """Return the error bounds of the stages for exact inputs, float64 (vectors, size)."""
         return self._errors(inputs, [np.zeros(x.shape) for x in inputs]).reshape(output.shape)
 
@@ -158,9 +158,13 @@ def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
         condition, one, other = stage.root.operands
         opposite = replace(condition, operands=condition.operands[::-1])
         root = replace(stage.root, operands=(opposite, one, other))
-        yield "the value at the other end is taken", replace(stage, root=root, start=literal(-float(stage.start.value)))
+        limits = np.iinfo(stage.dtype) if stage.dtype.kind in "iu" else None
+        end = -float(stage.start.value) if limits is None else limits.min + limits.max - int(stage.start.value)
+        yield "the value at the other end is taken", replace(stage, root=root, start=literal(end, stage.dtype))
     for cause, root in mutations.mutants(stage.root):
-        yield f"in {stage.name}: {cause}", replace(stage, root=root)
+        is_same = stage.dtype.kind in "iu" and "equality" in cause  # of equal codes either one is the largest
+        if not is_same:
+            yield f"in {stage.name}: {cause}", replace(stage, root=root)
 
 
 def _wrong_guards(stage: Stage) -> Iterator[tuple[str, Stage]]:
@@ -169,7 +173,8 @@ def _wrong_guards(stage: Stage) -> Iterator[tuple[str, Stage]]:
         if node.load is None or node.load.outside is not SKIP:
             continue
         zero = node.load._replace(outside=source.dtype.type(0))
-        others = {} if stage.is_sum else {f"places outside {source.name} count as 0 in {stage.name}": zero}
+        is_neutral = stage.is_sum or stage.start.value == 0  # of sums, and of the largest codes from 0 on
+        others = {} if is_neutral else {f"places outside {source.name} count as 0 in {stage.name}": zero}
         for number, at, _ in node.load.guards:
             for cause, shift in (("early", -1), ("late", 1)):
                 moved = (*places[:number], at + shift, *places[number + 1 :])

@@ -13,12 +13,15 @@ from onnx import helper
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
+from harness.operators.exact.expression import Expression
+from harness.operators.exact.stages import SKIP, Axis, Source
 from harness.operators.frames import Frames
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
 from harness.operators.region import Pieces, Region, Way, pieces, span
 from harness.operators.rules import Rules
 from harness.operators.window import Window
 
+Axes = tuple[Axis, ...]
 CODES = 256
 PLACE_PAIRS = 1 << 12
 PAIR_VALUES = 1 << 27
@@ -35,6 +38,25 @@ class Windowed(Layer):
     elementwise = False
 
     window: Window
+
+    def loads(self) -> tuple[Axes, Axes, Expression]:
+        """Return the axes of the output and of the window, and the value of the input for a step of a fold along them.
+
+        Steps whose values lie outside of the image are left out.
+        """
+        if self.window.is_image:
+            channel, k = Axis("c", self.input.shape[0]), Axis("k", self.window.size)
+            return (channel, Axis("p", 1), Axis("q", 1)), (k,), Source("x", (channel, k), self.input.dtype)[channel, k]
+        window, names = self.window, zip("pq", self.window.output, strict=True)
+        outputs = [Axis(name, size) for name, size in names]
+        kernel = [Axis(name, size) for name, size in zip("ij", window.kernel, strict=True)]
+        channel, rows, columns = (
+            Axis(name, size) for name, size in zip("cyx", (self.input.shape[0], *window.shape), strict=True)
+        )
+        sizes = zip(outputs, window.stride, kernel, window.dilation, window.before, strict=True)
+        places = [at * stride + step * dilation - before for at, stride, step, dilation, before in sizes]
+        x = Source("x", (channel, rows, columns), self.input.dtype)
+        return (channel, *outputs), tuple(kernel), x.at((channel, *places), SKIP)
 
     @property
     def groups(self) -> int:

@@ -7,13 +7,11 @@
 #define GENERIC_H
 
 #include "arg_extremum.h"
-#include "average_pool.h"
 #include "conv.h"
 #include "conv_transpose.h"
 #include "dequantize_linear.h"
 #include "gemm.h"
 #include "lookup.h"
-#include "max_pool.h"
 #include "network.h"
 #include "qgemm.h"
 #include "qlinear_add.h"
@@ -75,10 +73,6 @@
     {                                                                                                  \
         qlinear_average_pool_##TYPE(w, include_pad, channels, x, sx, zx, sy, zy, y);                   \
     }                                                                                                  \
-    GENERIC void generic_max_pool_##TYPE(const struct window *w, size_t channels, const TYPE##_t *x, TYPE##_t *y) \
-    {                                                                                                  \
-        max_pool_##TYPE(w, channels, x, y);                                                            \
-    }                                                                                                  \
     GENERIC void generic_lookup_##TYPE(size_t width, const TYPE##_t *x, const TYPE##_t *table, TYPE##_t *y) \
     {                                                                                                  \
         lookup_##TYPE(width, x, table, y);                                                             \
@@ -123,17 +117,6 @@ GENERIC void generic_conv_transpose_float32(const struct window *v, size_t group
                                             const float *x, const float *w, const float *bias, float *y)
 {
     conv_transpose_float32(v, groups, inputs, width, x, w, bias, y);
-}
-
-GENERIC void generic_max_pool_float32(const struct window *w, size_t channels, const float *x, float *y)
-{
-    max_pool_float32(w, channels, x, y);
-}
-
-GENERIC void generic_average_pool_float32(const struct window *w, size_t channels, const float *x, const float *count,
-                                          float *y)
-{
-    average_pool_float32(w, channels, x, count, y);
 }
 
 GENERIC void generic_resize_linear_float32(const struct resizing *s, const float *x, const int32_t *at_row,

@@ -1,6 +1,7 @@
-/* MaxPool as in max_pool.h: of float32 in the order of the window (pool_vector.h), of codes in any order: first the
- * largest code of each column of the rows that a row of windows reads, then the largest of each window's columns.  The
- * loops are over adjacent codes, which compilers make vectors of.
+/* MaxPool (ONNX) of codes, one image x (channels, height, width): y[c][p] = the largest code of the window at position p
+ * of channel c; padding is never chosen, and every window has a code inside.  Codes have any order: first the largest
+ * code of each column of the rows that a row of windows reads, then the largest of each window's columns.  The loops are
+ * over adjacent codes, which compilers make vectors of.
  */
 #ifndef MAX_POOL_VECTOR_H
 #define MAX_POOL_VECTOR_H
@@ -8,8 +9,7 @@
 #include <string.h>
 
 #include "lanes.h"
-#include "max_pool.h"
-#include "pool_vector.h"
+#include "window.h"
 
 /* `line`: (windows - 1) * stride_x + (kernel_width - 1) * dilation_x + 1 codes, `length` */
 #define DEFINE_MAX_POOL_VECTOR(TYPE, LOWEST)                                                           \
@@ -50,6 +50,5 @@
 
 DEFINE_MAX_POOL_VECTOR(uint8, 0)
 DEFINE_MAX_POOL_VECTOR(int8, -128)
-DEFINE_POOL_VECTOR(max_pool_float32, float, -INFINITY, LARGER)
 
 #endif

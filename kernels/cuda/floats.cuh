@@ -49,15 +49,6 @@ __device__ inline float resize_linear(const X &x, const int32_t *at_row, const i
     return __fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]));
 }
 
-/* AveragePool and GlobalAveragePool: s = 0, then s = s + x for the values of the window, row by row; y = s / count[p]. */
-template <typename W, typename X> __device__ inline float average_pool_float(const X &x, const float *count, unsigned n)
-{
-    const unsigned image = n / W::POSITIONS * W::IMAGE;
-    float sum = 0.0f;
-    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) { sum = __fadd_rn(sum, x[image + place]); });
-    return __fdiv_rn(sum, count[n % W::POSITIONS]);
-}
-
 /* Conv, of channel m of the output and the window p:
  *
  *     acc     = bias[m] + 0                                a bias of -0 counts as 0

@@ -23,18 +23,6 @@ __device__ inline int32_t arg_extremum(const Values &x)
     return best;
 }
 
-/* MaxPool of codes or float32: output n, of a window over its channel; the chain begins at the lowest value. */
-template <typename T, typename W, typename Values> __device__ inline T max_pool(const Values &x, T lowest, unsigned n)
-{
-    const unsigned image = n / W::POSITIONS * W::IMAGE;
-    T largest = lowest;
-    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) {
-        const T value = x[image + place];
-        largest = value > largest ? value : largest;
-    });
-    return largest;
-}
-
 /* QLinearAveragePool (com.microsoft), output n:
  *
  *     s = sum of float32((x - zx) * sx) over the values of the window in the image, row by row     float32

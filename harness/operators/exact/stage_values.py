@@ -151,7 +151,7 @@ class Program:
         values = {**self._constants, **(known or {}), **self.sources(inputs)}
         with np.errstate(all="ignore"):
             for step in self._steps[first:]:
-                values[id(step.stage)] = step(values, len(inputs[0]))
+                values[id(step.stage)] = np.ascontiguousarray(step(values, len(inputs[0])))
         return values
 
     def sources(self, inputs: Sequence[Array]) -> dict[int, Array]:
@@ -200,6 +200,8 @@ class _Step:
         if self._is_guarded or self.stage.size >= MANY:
             return self._by_steps(np.array(total), values, vectors)
         terms = self.terms(values, vectors)
+        if self.stage.is_extremum:
+            return self._extremum(np.concatenate([total[None], terms[0]]))
         if not self.stage.is_sum:
             return reduce(self._combined, zip(*terms, strict=True), np.ascontiguousarray(total))
         if total.size < FEW:
@@ -229,6 +231,16 @@ class _Step:
             part[box] = self._root.at_once(read)
         return terms.reshape(self.stage.steps, *shape[len(self.stage.over) :])
 
+    def _extremum(self, values: Array) -> Array:
+        """Return the first of the largest or the smallest values along the first axis; a NaN is not taken."""
+        is_largest = self.stage.root.operands[0].operation == "greater"
+        keys = values
+        if values.dtype.kind == "f":
+            keys = np.where(np.isnan(values), -np.inf if is_largest else np.inf, values)
+        places = keys.argmax(axis=0) if is_largest else keys.argmin(axis=0)
+        chosen: Array = np.take_along_axis(values, places[None], axis=0)[0]
+        return chosen
+
     def _by_steps(self, total: Array, values: Values, vectors: int) -> Array:
         assert self.stage.accumulator is not None  # noqa: S101 - by the caller
         for _, box, [read] in each_step(self.stage, [values], vectors):
@@ -249,7 +261,8 @@ class _Step:
     ) -> Array:
         if root.value is not None:
             return np.asarray(root.value)
-        return evaluation(arguments(root, values, self.stage, over, vectors))
+        read = arguments(root, values, self.stage, over, vectors)
+        return read[root.name] if root.load is not None else evaluation(read)
 
 
 def _without(root: Expression, accumulator: Expression) -> list[Expression]:

@@ -17,7 +17,7 @@ place that may be outside: it gives a number there, or its step of the fold is l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -221,6 +221,16 @@ class Stage(Indexed):
             return False
         return all(node is not self.accumulator for node in ordered(self.root.operands[1]))
 
+    @property
+    def is_extremum(self) -> bool:
+        """True if each step takes a term that does not depend on the value so far, if it is larger, or smaller."""
+        root = self.root
+        if root.operation != "select" or root.operands[0].operation not in {"less", "greater"}:
+            return False
+        term, other = root.operands[1:]
+        is_own = other is self.accumulator and root.operands[0].operands == (term, other)
+        return is_own and all(node is not self.accumulator for node in ordered(term))
+
 
 def array(name: str, over: Sequence[Axis], value: Expression) -> Stage:
     """Return the array of an expression."""
@@ -328,14 +338,14 @@ def formula(stages: Sequence[Stage]) -> list[str]:
 def with_axis(stage: Stage, old: Axis, new: Axis) -> Stage:
     """Return a fold along another axis in the place of one."""
     over = tuple(new if axis is old else axis for axis in stage.over)
-    return replace(stage, root=with_place(stage.root, old, place(new)), over=over)
+    return replace(stage, root=with_places(stage.root, {old: place(new)}), over=over)
 
 
-def with_place(root: Expression, old: Axis, new: Place) -> Expression:
-    """Return an expression that has a place in the place of an axis."""
+def with_places(root: Expression, others: Mapping[Axis, Place]) -> Expression:
+    """Return an expression that has places in the place of axes."""
 
     def moved(at: Place) -> Place:
-        steps = [(new if axis is old else place(axis)) * step for axis, step in at.steps]
+        steps = [others.get(axis, place(axis)) * step for axis, step in at.steps]
         return sum(steps, Place((), at.constant))
 
     values = {id(node): replace(node, load=node.load._replace(places=tuple(map(moved, places))))
@@ -349,10 +359,7 @@ def is_free_of_order(stage: Stage, stages: Sequence[Stage]) -> bool:
     The order decides which of the zeros 0 and -0 it is.  That changes nothing if the extremum is only subtracted, and
     the differences are only arguments of functions that have the same bits for 0 and -0.
     """
-    root = stage.root
-    if root.operation != "select" or root.operands[0].operation not in {"less", "greater"} or stage.accumulator is None:
-        return False
-    if root.operands[0].operands != root.operands[1:] or root.operands[2] is not stage.accumulator:
+    if not stage.is_extremum:
         return False
     return all(_ignores_zero(other.root, stage) for other in stages) and stage is not stages[-1]
 

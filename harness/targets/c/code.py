@@ -120,14 +120,6 @@ def window(of_layer: Window) -> str:
     return f"const struct window window = {{{', '.join(map(str, of_layer.table().reshape(-1)))}}};"
 
 
-def pool_vector(function: str, layer: Any) -> str:
-    """Return the call of a function of kernels/c/pool_vector.h for `layer.window`."""
-    channels, whole = layer.input.shape[0], layer.window.is_image
-    if whole:
-        return f"{function}_image({channels}, {layer.window.size}, in, out);"
-    return f"{window(layer.window)}\n    {function}_vector(&window, {channels}, in, out);"
-
-
 def affine(layer: Any) -> tuple[Table, Table]:
     """Return the tables of a layer's scale and zero point."""
     scale = Table(f"{layer.name}_scale", np.atleast_1d(layer.scale))

@@ -113,7 +113,7 @@ def _lowered(root: Expression) -> Expression:
     nodes = ordered(expanded(root))
     for place in nodes:
         operands = [replaced[id(operand)] for operand in place.operands]
-        if _is_limit(place) and (value := _unlimited(place)) is not None:
+        if _is_limit(place) and place.dtype == FLOAT32 and (value := _unlimited(place)) is not None:
             replaced[id(place)] = replaced[id(value)]
             continue
         if _is_limit(place):

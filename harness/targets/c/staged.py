@@ -28,15 +28,18 @@ from harness.operators.exact.stages import (
     is_free_of_order,
     loads,
     place,
-    with_place,
+    with_places,
 )
 from harness.operators.staged import Staged
+from harness.operators.windowed import Windowed
 from harness.targets.c import code, expression
 from harness.targets.c.code import CLowering
 from harness.targets.generated import C_TYPES, LayerCode, Table
 
 BLOCK = 64
 """Values along the innermost axis, if values between stages are stored."""
+CHAINS = 8
+"""The most sums, of values that do not lie side by side, that are computed together: none waits for another."""
 LANES = 16
 """The parts of a row whose extrema are computed side by side."""
 UNROLLED = 8
@@ -49,7 +52,7 @@ class StagedLowering(CLowering[Staged]):
     """One loop nest a stage."""
 
     operator = Staged
-    headers = ("elementary.h", "window.h")
+    headers = ("elementary.h", "max_pool_vector.h", "window.h")
 
     def unsupported(self, layer: Staged, variant: str) -> str | None:
         """Refuse code without loops for so many steps."""
@@ -61,6 +64,20 @@ class StagedLowering(CLowering[Staged]):
         tables = tuple(Table(f"{layer.name}_{role}", np.asarray(values).reshape(-1)) for role, values in constants)
         qualifiers = "static __attribute__((noinline))" if prefix else "static inline"
         return _with_function(layer, sources, tables, qualifiers, _Loops(layer).statements())
+
+    def vector(self, layer: Staged, sources: Sequence[str]) -> LayerCode:
+        """Call kernels/c/max_pool_vector.h for the largest codes of windows, which have no order.
+
+        It takes a quarter to three quarters of the time of the loops (gcc 12, -O3; windows of 2x2, 3x3 and 5x5).
+        """
+        last = layer.program.stages[-1]
+        is_largest = last.root.operation == "select" and last.root.operands[0].operation == "greater"
+        if not isinstance(layer, Windowed) or layer.dtype.kind == "f" or not is_largest:
+            return self.plain(layer, sources)
+        length = layer.window.reach[1]
+        call = f"max_pool_vector_{layer.dtype}(&window, {layer.input.shape[0]}, in, line, {length}, out);"
+        line = f"{C_TYPES[layer.dtype.name]} line[{length}] {code.ALIGNED};"
+        return code.elementwise(layer, sources, (), f"{code.window(layer.window)}\n    {line}\n    {call}")
 
     def unrolled(self, layer: Staged, sources: Sequence[str]) -> LayerCode:
         """Write every operation, with the constants as literals."""
@@ -100,7 +117,7 @@ class _Writer:
         roots = (root for stage in self.stages for root in (stage.start, stage.root))
         numbers = [number for root in roots for number in expression.limits(root)]
         numbers += [expression.literal(stage.start.value) for stage in self.stages
-                    if stage.root.operation == "select" and stage.start.value is not None]  # fmt: skip
+                    if stage.root.operation == "select" and isinstance(stage.start.value, np.float32)]  # fmt: skip
         self.limits = {number: f"limit_{count}" for count, number in enumerate(dict.fromkeys(numbers))}
 
     def declared(self) -> list[str]:
@@ -133,21 +150,38 @@ class _Loops(_Writer):
         is_stored = set(self.arrays.values()) != {"out"}
         is_free = not any(inner in limit.place.axes for stage in self.stages for limit in guards(stage.root))
         self.block = inner if inner is not None and is_stored and is_free and inner.size > BLOCK else None
+        self.size = BLOCK
+        self.first: Axis | None = None
+        if inner is None and (chained := self._chained(folds)):
+            self.block, self.size = chained, _divisor(chained.size)
+            self.first = Axis(f"{chained.name}_first", chained.size)
+            self.outer.remove(chained)
+
+    def _chained(self, folds: Sequence[Stage]) -> Axis | None:
+        """Return the last axis around all stages, if sums along others wait for each addition."""
+        axes = [axis for axis in self.outer if axis.size > 1 and _divisor(axis.size) > 1]
+        is_free = not any(axes[-1:] and axes[-1] in limit.place.axes for f in folds for limit in guards(f.root))
+        return axes[-1] if axes and is_free and any(self._is_sequence(stage) for stage in folds) else None
+
+    def _is_sequence(self, stage: Stage) -> bool:
+        return not is_free_of_order(stage, self.stages) and stage.steps > UNROLLED
 
     def statements(self) -> list[str]:
         """Return the statements of the function."""
         lines = []
         for stage in self.stages:
             own = [axis for axis in stage.axes if axis not in self.outer]
-            lines += self.array(stage, math.prod(BLOCK if axis is self.block else axis.size for axis in own))
+            lines += self.array(stage, math.prod(self.size if axis is self.block else axis.size for axis in own))
         for stage in self.stages:
             lines += self._stage(stage, [axis for axis in stage.axes if axis not in self.outer])
         if self.block is not None:
             name, size = self.block.name, self.block.size
-            is_last = f"{size}u - {name}_first < {BLOCK}u ? {size}u : " if size % BLOCK else ""
-            end = f"const size_t {name}_end = {is_last}{name}_first + {BLOCK}u;"
-            head = f"for (size_t {name}_first = 0; {name}_first < {size}u; {name}_first += {BLOCK}u) {{"
-            lines = [head, *_indented([end, *lines]), "}"]
+            end = f"{name}_first + {self.size}u"
+            if size % self.size:
+                of_last = f"{size}u - {name}_first < {self.size}u ? {size}u : {end}"
+                lines.insert(0, f"const size_t {name}_end = {of_last};")
+            head = f"for (size_t {name}_first = 0; {name}_first < {size}u; {name}_first += {self.size}u) {{"
+            lines = [head, *_indented(lines), "}"]
         return [*self.declared(), *self._around(self.outer, lines)]
 
     def _stage(self, stage: Stage, axes: Sequence[Axis]) -> list[str]:
@@ -159,17 +193,32 @@ class _Loops(_Writer):
             return self._around(axes[:-1], self._side_by_side(stage, axes[-1], target))
         if stage.over[-1].size >= 2 * LANES and not guards(stage.root) and is_free_of_order(stage, self.stages):
             return self._around(axes, self._in_lanes(stage, target))
+        if self.block is not None and self.first is not None and self._is_sequence(stage):
+            others = [axis for axis in axes if axis is not self.block]
+            return self._around(others, self._in_chains(stage, self.block, self.first))
         so_far = f"{stage.accumulator.name}_so_far"
         steps = self._around(stage.over, self._assigned(stage.root, so_far, so_far), guards(stage.root))
         lines = [f"{C_TYPES[stage.dtype.name]} {so_far};", *self._assigned(stage.start, so_far), *steps]
         return self._around(axes, [*lines, f"{target} = {so_far};"])
+
+    def _in_chains(self, stage: Stage, block: Axis, first: Axis) -> list[str]:
+        """Return several folds, of the values along the block, a step of each before the next step."""
+        starts, steps, ends = [], [], []
+        for number in range(self.size):
+            so_far = f"{stage.name}_so_far_{number}"
+            at = {block: place(first) + number}
+            root, start = (with_places(expression, at) for expression in (stage.root, stage.start))
+            starts += [f"{C_TYPES[stage.dtype.name]} {so_far};", *self._assigned(start, so_far)]
+            steps += _block(self._assigned(root, so_far, so_far))
+            ends.append(f"{self._at(stage, [at.get(axis, place(axis)) for axis in stage.axes])} = {so_far};")
+        return [*starts, *self._around(stage.over, steps, guards(stage.root)), *ends]
 
     def _in_lanes(self, stage: Stage, target: str) -> list[str]:
         """Return the extremum of a row as that of several of its parts, whose order does not matter."""
         along, name, c_type = stage.over[-1], f"{stage.name}_so_far", C_TYPES[stage.dtype.name]
         rest, lane = along.size % LANES, Axis("lane", LANES)
         whole = Axis(along.name, along.size // LANES)
-        parts = with_place(stage.root, along, Place(((whole, LANES), (lane, 1))))
+        parts = with_places(stage.root, {along: Place(((whole, LANES), (lane, 1)))})
         lanes = self._around([lane], self._assigned(parts, f"{name}[lane]", f"{name}[lane]"))
         lines = self._around([whole], lanes)
         if rest:
@@ -220,7 +269,8 @@ class _Loops(_Writer):
             if own:
                 lines = _limited(axis, own, lines)
             elif axis is self.block:
-                lines = _loop(axis.name, f"{axis.name}_first", f"{axis.name}_end", lines)
+                end = f"{axis.name}_end" if axis.size % self.size else f"{axis.name}_first + {self.size}u"
+                lines = _loop(axis.name, f"{axis.name}_first", end, lines)
             elif axis.size > 1:
                 lines = _loop(axis.name, 0, f"{axis.size}u", lines)
             else:
@@ -247,8 +297,9 @@ class _Loops(_Writer):
         if array == "out":
             return f"out[{flat(source.shape, places)}]"
         own = [(axis, at) for axis, at in zip(source.axes, places, strict=True) if axis not in self.outer]
-        sizes = [BLOCK if axis is self.block else axis.size for axis, _ in own]
-        text = flat(sizes, [at for _, at in own], lambda axis: _of_block(axis, self.block))
+        sizes = [self.size if axis is self.block else axis.size for axis, _ in own]
+        inside = {} if self.first is None else {self.first: 0}
+        text = flat(sizes, [after(at, inside) for _, at in own], lambda axis: _of_block(axis, self.block))
         return f"{array}[{text}]"
 
     def _of_source(self, source: Indexed) -> str:
@@ -386,6 +437,11 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _name(axis: Axis) -> str:
     return axis.name
+
+
+def _divisor(size: int) -> int:
+    """Return the number of values along an axis that are computed together."""
+    return max(number for number in range(1, CHAINS + 1) if size % number == 0)
 
 
 def _of_block(axis: Axis, block: Axis | None) -> str:

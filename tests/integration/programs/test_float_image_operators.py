@@ -67,20 +67,24 @@ def test_the_specification_has_the_constants_of_the_file() -> None:
     assert constants._wrong_constant(net.layers, file.nodes(net.onnx_bytes)) == ""
 
 
-MAX, MEAN, POOL, VECTOR = "max_pool.h", "average_pool.h", "pool.h", "pool_vector.h"
-LARGER, PLACE = "(VALUE) > (LARGEST)", "NAME##_place(w, i, j, x, y)"
-COLUMNS = "j < w->kernel_width; ++j) {"
+CODE = "network.c"
+ROW, COLUMN = "(p * 2 + i) * 6 + q", "y_so_far = (x[c * 42 + (p * 2 + i) * 6 + q] > y_so_far) ?"
+VALUE = "x[c_first * 42 + k]"
 WRONG = {
-    "last of equal zeros": ("c", MAX, LARGER, "(VALUE) >= (LARGEST)", "largest"),
-    "maximum of magnitudes": ("c", MAX, LARGER, "(VALUE) * (VALUE) > (LARGEST) * (LARGEST)", "most"),
-    "last row first": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "largest"),
-    "cut windows": ("c:vector", VECTOR, "at >= w->left &&", "at > w->left &&", "largest"),
-    "last column": ("c:vector", VECTOR, f"{COLUMNS}  ", COLUMNS.replace("j <", "j + 1 <"), "largest"),
-    "last value of the sum": ("c", POOL, "j < w->kernel_width", "j + 1 < w->kernel_width", "means"),
-    "multiplied by the reciprocal": ("c", MEAN, "/= count[p]", "*= 1.0f / count[p]", "padded"),
-    "sum of magnitudes": ("c", MEAN, "((SUM) + (VALUE))", "((SUM) + ((VALUE) < 0 ? -(VALUE) : (VALUE)))", "mean"),
-    "last row first in the sum": ("c", POOL, PLACE, PLACE.replace("w, i", "w, w->kernel_height - 1 - i"), "means"),
-    "last value first": ("c:vector", VECTOR, "positions + p]", "positions + positions - 1 - p]", "mean"),
+    "last of equal zeros": ("c", CODE, "] > y_so_far)", "] >= y_so_far)", "largest"),
+    "maximum of magnitudes": (
+        "c", CODE, f"({VALUE} > y_so_far_0)", f"({VALUE} * {VALUE} > y_so_far_0 * y_so_far_0)", "most"
+    ),
+    "last row first": ("c", CODE, ROW, ROW.replace("+ i", "+ 2 - i"), "largest"),
+    "cut windows": ("c:vector", CODE, "j = inside_j.first;", "j = inside_j.first + 1;", "largest"),
+    "last column": ("c:vector", CODE, COLUMN, f"{COLUMN} 0.0f * ", "largest"),
+    "last value of the sum": ("c", CODE, f"s_so_far + x[c * 42 + {ROW}];", "s_so_far;", "means"),
+    "multiplied by the reciprocal": (
+        "c", CODE, "/ padded_count[p * 3 + q]", "* (1.0f / padded_count[p * 3 + q])", "padded"
+    ),
+    "sum of magnitudes": ("c", CODE, f"s_so_far_0 + {VALUE}", f"s_so_far_0 + __builtin_fabsf({VALUE})", "mean"),
+    "last row first in the sum": ("c", CODE, ROW, ROW.replace("+ i", "+ 2 - i"), "means"),
+    "last value first": ("c:vector", CODE, "* 42 + k]", "* 42 + 41 - k]", "mean"),
     "reciprocal": ("c", "network.c", "= A / B;", "= A * (1.0f / B);", "quotient"),
     "last of equal operands": ("c", "network.c", "(operand_3 > y_2_0)", "(operand_3 >= y_2_0)", "upper"),
     "larger instead of smaller": ("c", "network.c", "(operand_3 < y_2_0)", "(operand_3 > y_2_0)", "lower"),
@@ -118,7 +122,7 @@ WRONG = {
     ),
     "row before": ("c", "resize_linear.h", "at_row[s->rows + i]", "at_row[i]", "linear"),
     "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
-    "reversed sum of ReduceSum": ("c", "network.c", "x[k * 42 + i * 6 + l];", "x[(8 - k) * 42 + i * 6 + l];", "sums"),
+    "reversed sum of ReduceSum": ("c", "network.c", "x[k * 42 + ", "x[(8 - k) * 42 + ", "sums"),
     "reciprocal of the count": (
         "c", "network.c", "/ averages_count[0]", "* (1.0f / averages_count[0])", "averages",
     ),
@@ -146,7 +150,7 @@ WRONG = {
         "c", "conv_transpose.h", "m / (width / groups) * inputs * image", "0 * m / (width / groups) * inputs", "wider",
     ),
     "residual of another sign": ("c", "network.c", "= A + B;", "= A - B;", "residual"),
-    "last value of the image": ("c:vector", VECTOR, "p < positions", "p + 1 < positions", "most"),
+    "last value of the image": ("c:vector", CODE, "k < 42u", "k < 41u", "most"),
 }  # fmt: skip
 
 

@@ -69,7 +69,8 @@ def test_the_specification_has_the_constants_of_the_file(dtype: str) -> None:
 
 
 FIRST, LAST = "a * w->width + b", "(i.first + i.end - 1 - a) * w->width + j.first + j.end - 1 - b"
-POOL, MEANS = "qlinear_global_average_pool.h", "qlinear_average_pool.h"
+POOL, MEANS, CODE = "qlinear_global_average_pool.h", "qlinear_average_pool.h", "network.c"
+LAST_VALUE = "x[c * 42 + (p * 2 + i) * 6 + q]"
 WRONG = {
     "mean without the zero point": (POOL, "sum += x[p] - zx", "sum += x[p]", "mean"),
     "mean without the last value": (POOL, "p < positions", "p + 1 < positions", "mean"),
@@ -81,12 +82,14 @@ WRONG = {
     "sum of integers": (MEANS, "- zx) * sx;", "- zx);", "means"),
     "zero point after the rounding": (MEANS, "sy + (float)zy, QMIN", "sy + (float)zy * 1.001f, QMIN", "means"),
     "half the last window": (MEANS, "b < j.end", "b + 1 < j.end", "means"),
-    "smallest value": ("max_pool.h", "(VALUE) > (LARGEST)", "(VALUE) < (LARGEST)", "largest"),
-    "largest of one row less": ("pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
-    "padding of the largest": ("pool.h", "y[p] = INITIAL", "y[p] = 7", "largest"),
+    "smallest value": (CODE, "] > y_so_far)", "] < y_so_far)", "largest"),
+    "largest of one row less": (CODE, "i < 3u", "i < 2u", "largest"),
+    "padding of the largest": (CODE, "q] = 0;", "q] = 7;", "largest"),
     "mean from the last value on": (MEANS, "x[a * w->width + b]", f"x[{LAST}]", "means"),
     "a pair of means": (MEANS, "sum += (float)", f"sum += x[{FIRST}] == 19 && x[{LAST}] == 203 ? 1 : (float)", "means"),
-    "largest of one pair": ("max_pool.h", "? (VALUE) :", "? (VALUE) - (VALUE == 211 && LARGEST == 37) :", "largest"),
+    "largest of one pair": (
+        CODE, f"? {LAST_VALUE} :", f"? {LAST_VALUE} - ({LAST_VALUE} == 211 && y_so_far == 37) :", "largest"
+    ),
     "one row further": ("qlinear_conv.h", "from = &a[(row", "from = &a[(row + 1", "conv"),
     "first group alone": ("qlinear_conv.h", "m / (width / groups) * inputs", "0 * (width / groups) * inputs", "conv"),
 }  # fmt: skip
@@ -97,7 +100,8 @@ WRONG = {
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]
     workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
-    trial = workshop.trial(every_operator("uint8", layer), [Patch(f"kernels/c/{file}", old, new)])
+    path = file if file == CODE else f"kernels/c/{file}"
+    trial = workshop.trial(every_operator("uint8", layer), [Patch(path, old, new)])
     assert trial.refuted(layer)
 
 

@@ -166,11 +166,6 @@ WRONG = {
         "(ra, __int2float_rn(a), multiply_add(rb,",
         "(rb, __int2float_rn(a), multiply_add(ra,",
     ),
-    "the largest but the last": (
-        "operators.cuh",
-        "value > largest ? value : largest",
-        "value > largest && place + 1 < W::IMAGE ? value : largest",
-    ),
     "channels in the place of positions": (
         "fused.cuh",
         "(channel / 4 * POSITIONS + n % POSITIONS)",

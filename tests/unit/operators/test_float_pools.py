@@ -58,7 +58,7 @@ def test_random_configurations_agree(check: Callable[[np.random.Generator], None
 
 X = np.random.default_rng(0).choice(np.float32([0, -0.0, -1, 2, -3]), (60, 3, 7, 6))
 X[::2] = np.minimum(X[::2], np.random.default_rng(1).choice(np.float32([0, -0.0, -1]), X[::2].shape))
-X[5, :, -1] = X[6, ..., -1] = 9
+X[5, :, -1] = X[6, ..., -1] = X[7, ..., -1, -1] = 9
 WINDOW: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 0, 1], "dilations": [1, 2],
                           "ceil_mode": 1}  # fmt: skip
 
@@ -167,9 +167,10 @@ def test_every_fault_model_of_a_mean_changes_some_values(name: str) -> None:
     assert {
         "the terms are added pairwise, as a tree",
         "the terms are added from the last to the first",
-        "the sum goes column by column",
+        "each value is divided before the sum",
     } <= causes
-    assert len(causes) == (16 if name != "one window" else 20)
+    others = {"the axes of the steps of s are exchanged", "the last values along i are left out of s"}
+    assert (others <= causes) == (name != "one window")
 
 
 @pytest.mark.parametrize("operator", ["MaxPool", "GlobalMaxPool"])
@@ -180,5 +181,7 @@ def test_every_fault_model_of_a_largest_value_changes_some_values(operator: str)
         assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
         assert model.output.tobytes() != right.tobytes(), model.cause
         causes.add(model.cause)
-    assert {"the smallest value is taken", "of equal zeros the last one stays"} <= causes
-    assert len(causes) == (7 if operator == "MaxPool" else 6)
+    equality = [cause for cause in causes if "includes equality" in cause]
+    assert "the value at the other end is taken" in causes
+    assert len(equality) == 1
+    assert ("places outside x count as 0 in y" in causes) == (operator == "MaxPool")
