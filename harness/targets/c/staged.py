@@ -284,7 +284,8 @@ class _Loops(_Writer):
             assert node.load is not None  # noqa: S101 - it is one
             text = self._at(source, [after(at, step or {}) for at in places])
             if isinstance(node.load.outside, np.generic):
-                conditions = (f"({at.text(_name)} < {size}u)" for _, at, size in node.load.guards)
+                inside = [(after(at, step or {}), size) for _, at, size in node.load.guards]
+                conditions = (f"({at.text(_name)} < {size}u)" for at, size in inside)
                 text = f"({' & '.join(conditions)} ? {text} : {expression.literal(node.load.outside)})"
             texts[node.name] = text
         return self.assigned(root, target, texts)
