@@ -51,10 +51,10 @@ class CLowering(Lowering[L]):
         return self.plain(layer, sources)
 
 
-def too_long(terms: int, variant: str) -> str | None:
-    """Return why code without loops for so many products is refused; None if it is not."""
+def too_long(terms: int, variant: str, noun: str = "products") -> str | None:
+    """Return why code without loops for so many products, or other terms, is refused; None if it is not."""
     if variant == "unrolled" and terms > TERM_LIMIT:
-        return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
+        return f"{terms:,} {noun}, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
     return None
 
 

@@ -56,7 +56,7 @@ class StagedLowering(CLowering[Staged]):
 
     def unsupported(self, layer: Staged, variant: str) -> str | None:
         """Refuse code without loops for so many steps."""
-        return code.too_long(sum(stage.size * stage.steps for stage in layer.program.stages), variant)
+        return code.too_long(sum(stage.size * stage.steps for stage in layer.program.stages), variant, "steps")
 
     def plain(self, layer: Staged, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Return the loops; the generic function is not inlined."""

@@ -103,9 +103,9 @@ WRONG = {
     ),
     "tree": (Patch(GEMM, SUM, TREE), "gemm", "the terms are added pairwise, as a tree"),
     "reciprocal": (
-        Patch("network.c", "/ pool_count[0]", "* (1.0f / pool_count[0])"),
+        Patch("network.c", "/ pool_count[p * 2 + q]", "* (1.0f / pool_count[p * 2 + q])"),
         "pool",
-        "in y: s[c, 0, 0] is multiplied by 1 / count[0, 0] in s[c, 0, 0] / count[0, 0]",
+        "in y: s[c, p, q] is multiplied by 1 / count[p, q] in s[c, p, q] / count[p, q]",
     ),
 }
 
