@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -133,3 +134,12 @@ def test_steps_one_by_one_have_the_bits_of_all_at_once(name: str, monkeypatch: p
     at_once = stage_values.Program(stages, CONSTANTS)(values)
     monkeypatch.setattr(stage_values, "MANY", 1)
     assert stage_values.Program(stages, CONSTANTS)(values).tobytes() == at_once.tobytes()
+
+
+@pytest.mark.parametrize("inner", [512 * 512, 509 * 3])
+def test_arrays_between_stages_are_small_where_rows_are_not_adjacent(inner: int) -> None:
+    stage = rows(2, 4, inner)()
+    [x] = sources(program(stage))
+    layer = Program("y", "y", "Program", (Tensor("x", x.shape, FLOAT32),), Tensor("y", stage.shape, FLOAT32), stage, {})
+    text = StagedLowering().plain(layer, ("in",)).definitions
+    assert re.findall(r"float of_\w+\[(\d+)\];", text) == ["64", "64"]
