@@ -31,6 +31,7 @@ from harness.model.onnx_runtime.hostcheck import (
 from harness.operators.base import Layer
 from harness.operators.exact import BLOCK
 from harness.reference import engines as further
+from harness.reference.integers import require_integers
 from harness.reference.runtime import OnnxRuntimeReference, SeparateLayers
 from harness.reference.specification import SpecificationReference
 from harness.reference.whole_network import NOTHING, Whole, WholeNetwork, WholeOutput, max_ratio
@@ -140,7 +141,7 @@ class Reference:
         given = vectors[:GIVEN_VECTORS]
         require_trusted(self._check(rows=sorted({len(vectors), len(given)} - {0})))
         runtime = self._runtime.activations(vectors)
-        right = self._specification.activations(vectors)
+        right = self._specified(vectors)
         require_numbers(self._layers, right, first)
         given_vectors = {self._input_name: vectors}
         others = {name: engine.activations(vectors) for name, engine in self._further.items()}
@@ -148,6 +149,13 @@ class Reference:
         require_agreement(self._layers, runtime, right, self.host, given_vectors, first)
         require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
         return Expected(runtime, (None,) * len(runtime))
+
+    def _specified(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+        """Return the specified activations; the first of them are checked in integers."""
+        right = self._specification.activations(vectors)
+        of_layers = {layer.output.name: values for layer, values in zip(self._layers, right, strict=True)}
+        require_integers(self._layers, {self._input_name: vectors, **of_layers})
+        return right
 
     def _require_engines(
         self,
@@ -164,7 +172,7 @@ class Reference:
     def _within_tolerance(self, separate: SeparateLayers, vectors: npt.NDArray[np.float32], first: int) -> Expected:
         """Return the specified activations after a comparison of a few vectors at once, which bounds the memory."""
         require_trusted(self._check(rows=sorted({min(BLOCK, len(vectors)), len(vectors) % BLOCK} - {0})))
-        right = self._specification.activations(vectors)
+        right = self._specified(vectors)
         ratios: list[tuple[float | None, ...]] = []
         for start in range(0, len(vectors), BLOCK):
             part = vectors[start : start + BLOCK]

@@ -153,11 +153,16 @@ class IntegerEvaluation(Evaluation):
 
     def __call__(self, arguments: Mapping[str, Array | np.generic]) -> Array:
         """Return the values for arguments by name; arrays have one shape, which the result has, too."""
-        integers = {name: as_integers(np.asarray(value)) for name, value in arguments.items()}
-        result = np.asarray(self._values(integers))
+        return self._typed(self._values({name: as_integers(np.asarray(value)) for name, value in arguments.items()}))
+
+    def broadcast(self, arguments: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Return the values of this shape for arrays with as many axes; one of size 1 along an axis is repeated."""
+        return np.broadcast_to(self(arguments), shape)
+
+    def _typed(self, values: Array) -> Array:
         if self._root.dtype == FLOAT32:
-            return result.astype(np.uint32).view(np.float32)
-        return result.astype(self._root.dtype)
+            return values.astype(np.uint32).view(np.float32)
+        return values.astype(self._root.dtype)
 
 
 def as_integers(values: Array) -> Array:

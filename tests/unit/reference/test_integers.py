@@ -1,0 +1,55 @@
+"""Specified values are checked by integers: a process without subnormal numbers is found."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import model as networks
+from harness.core.errors import ReferenceFailed
+from harness.reference import Reference
+from harness.reference.integers import computed
+from tests.support.importer.graphs import model, node
+
+SOURCE = """
+#include <xmmintrin.h>
+void flush_to_zero(void) { _mm_setcsr(_mm_getcsr() | 0x8040u); }
+void keep_subnormals(void) { _mm_setcsr(_mm_getcsr() & ~0x8040u); }
+"""
+
+
+@pytest.fixture
+def flush(tmp_path: Path) -> Iterator[ctypes.CDLL]:
+    """Functions that switch subnormal numbers off, as a library does that was linked with -ffast-math, and on."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the register is one of x86-64")
+    (tmp_path / "flush.c").write_text(SOURCE)
+    library = tmp_path / "flush.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "flush.c"], check=True)
+    functions = ctypes.CDLL(str(library))
+    yield functions
+    functions.keep_subnormals()
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Softsign"])
+def test_a_process_without_subnormal_numbers_is_found(operator: str, flush: ctypes.CDLL) -> None:
+    constants = {"c": np.full(8, 1e-3, np.float32)} if operator == "Mul" else {}
+    net = networks.parse(model([node(operator, "x c" if constants else "x", "y")], constants, shape=["v", 8]), "one")
+    vectors = np.full((4, 8), 1e-37 if constants else 1e-40, np.float32)
+    reference = Reference(net)  # a new session of ONNX Runtime switches them on
+    reference.expected(vectors)
+    flush.flush_to_zero()
+    with pytest.raises(ReferenceFailed, match=r"vector 0, column 0: float arithmetic of this process gives 0,"):
+        reference.expected(vectors)
+
+
+def test_an_operator_without_a_definition_is_not_computed_in_integers() -> None:
+    constants = {"w": np.ones((3, 2), np.float32)}
+    net = networks.parse(model([node("MatMul", "x w", "y")], constants, shape=["v", 3]), "one")
+    assert computed(net.layers[0], [np.ones((1, 3), np.float32)]) is None
