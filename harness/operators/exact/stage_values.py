@@ -148,19 +148,19 @@ class Program:
 
     def values(self, inputs: Sequence[Array], known: Values | None = None, first: int = 0) -> dict[int, Array]:
         """Return the values of all arrays by identity, (vectors, *shape), for inputs (vectors, size) each."""
-        values = {**self._constants, **(known or {}), **self.sources(inputs)}
+        values = {**self.given(inputs), **(known or {})}
         with np.errstate(all="ignore"):
             for step in self._steps[first:]:
                 values[id(step.stage)] = np.ascontiguousarray(step(values, len(inputs[0])))
         return values
 
-    def sources(self, inputs: Sequence[Array]) -> dict[int, Array]:
-        """Return the inputs by identity, (vectors, *shape); a source names an input by its number behind `x`."""
-        shaped = {}
+    def given(self, inputs: Sequence[Array]) -> dict[int, Array]:
+        """Return inputs and constants by identity, (vectors or 1, *shape); a source has the number behind its `x`."""
+        values = dict(self._constants)
         for source in self._inputs:
             x = inputs[number_of(source)]
-            shaped[id(source)] = np.ascontiguousarray(x).reshape(len(x), *source.shape)
-        return shaped
+            values[id(source)] = np.ascontiguousarray(x).reshape(len(x), *source.shape)
+        return values
 
     def terms(self, place: int, values: Values, vectors: int) -> Array:
         """Return the terms of a sum, float32 (steps, vectors, *shape); a step that is left out adds 0."""
