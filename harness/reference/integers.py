@@ -41,7 +41,7 @@ def computed(layer: Layer, inputs: Sequence[Array]) -> Array | None:
 
 def _of_stages(program: Program, inputs: Sequence[Array]) -> Array:
     """Return the values of the last stage; each step of a fold is computed for all values that have it."""
-    values, vectors = program.given(inputs), len(inputs[0])
+    values, vectors = program.read(inputs), len(inputs[0])
     for stage in program.stages:
         shape, first = (vectors, *stage.shape), stage.root if stage.accumulator is None else stage.start
         begun = IntegerEvaluation(first)(arguments(first, values, stage, (), vectors))

@@ -78,7 +78,7 @@ def each_step(
     sources_read = []
     for node, source, _ in loads(stage.root):
         assert node.load is not None  # noqa: S101 - it is one
-        arrays = [padded(each[id(source)], node.load, of_errors=number > 0) for number, each in enumerate(values)]
+        arrays = [padded(known[id(source)], node.load, of_errors=number > 0) for number, known in enumerate(values)]
         sources_read.append((node.name, arrays))
     for numbers in itertools.product(*(range(axis.size) for axis in stage.over)):
         step = dict(zip(stage.over, numbers, strict=True))
@@ -148,13 +148,13 @@ class Program:
 
     def values(self, inputs: Sequence[Array], known: Values | None = None, first: int = 0) -> dict[int, Array]:
         """Return the values of all arrays by identity, (vectors, *shape), for inputs (vectors, size) each."""
-        values = {**self.given(inputs), **(known or {})}
+        values = {**self.read(inputs), **(known or {})}
         with np.errstate(all="ignore"):
             for step in self._steps[first:]:
                 values[id(step.stage)] = np.ascontiguousarray(step(values, len(inputs[0])))
         return values
 
-    def given(self, inputs: Sequence[Array]) -> dict[int, Array]:
+    def read(self, inputs: Sequence[Array]) -> dict[int, Array]:
         """Return inputs and constants by identity, (vectors or 1, *shape); a source has the number behind its `x`."""
         values = dict(self._constants)
         for source in self._inputs:
