@@ -166,6 +166,12 @@ def assigned(root: Expression, target: str, arguments: Mapping[str, str], variab
     return [*lines, f"{target} = {result};"]
 
 
+def limit(root: Expression, arguments: Mapping[str, str], variables: Mapping[str, str]) -> str:
+    """Return the C expression of the smaller or larger one of two numbers; see `statements`."""
+    [line] = assigned(root, "", arguments, variables)
+    return line.removeprefix(" = ").removesuffix(";")
+
+
 def function(
     name: str, root: Expression, parameters: Mapping[str, str], arguments: Mapping[str, str] | None = None
 ) -> str:

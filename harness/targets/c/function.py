@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.operators.elements import Elements, tables
+from harness.operators.exact.expression import limit_of
 from harness.operators.pointwise import Pointwise
 from harness.targets.c import broadcast, code, expression
 from harness.targets.c.code import CLowering
@@ -52,8 +53,21 @@ def _places(array: str, shape: Sequence[int]) -> Iterator[str]:
 
 
 def _call(layer: Elements | Pointwise) -> Callable[[Sequence[str]], str]:
-    limits = list(expression.limits(layer.definition).values())
-    return lambda values: f"{layer.name}_value({', '.join([*values, *limits])})"
+    """Return the function from the texts of the operands to that of a value.
+
+    The smaller or larger one of two numbers stands in its loop: a compiler that does not vectorise (-O1) then takes a
+    conditional move, and a branch for the same expression in a function.
+    """
+    limits = expression.limits(layer.definition)
+    if _is_limit(layer):
+        names = [operand.name for operand in layer.operands]
+        return lambda values: expression.limit(layer.definition, dict(zip(names, values, strict=True)), limits)
+    return lambda values: f"{layer.name}_value({', '.join([*values, *limits.values()])})"
+
+
+def _is_limit(layer: Elements | Pointwise) -> bool:
+    """Return whether a layer computes nothing but the smaller or larger one of two numbers."""
+    return bool(limit_of(layer.definition)) and all(not x.operands for x in layer.definition.operands[1:])
 
 
 def _with_function(
@@ -66,4 +80,4 @@ def _with_function(
     text = "\n    ".join([*(code.not_known("float", name, number) for number, name in limits), body])
     stage = code.elementwise(layer, sources, constants, text) if len(sources) == 1 else code.of_inputs(
         layer, sources, text, constants)  # fmt: skip
-    return dataclasses.replace(stage, definitions=f"\n{function}\n{stage.definitions}")
+    return stage if _is_limit(layer) else dataclasses.replace(stage, definitions=f"\n{function}\n{stage.definitions}")
