@@ -98,6 +98,12 @@ class Block:
         """Return the place of the element along an axis of the loops."""
         return self._add(f"linalg.index {axis} : index", "at", "index")
 
+    def affine(self, axes: int, text: str) -> Scalar:
+        """Return an affine expression of d0, d1, ..., the places of the element along so many axes of the loops."""
+        indices = ", ".join(self.index(axis).name for axis in range(axes))
+        dims = ", ".join(f"d{axis}" for axis in range(axes))
+        return self._add(f"affine.apply affine_map<({dims}) -> ({text})>({indices})", "at", "index")
+
     def element(self, table: Value, place: Scalar, vector: Scalar | None = None) -> Scalar:
         """Return the element of a table (N,), or of a vector of a tensor (vectors, N), at a place of 0 or more."""
         if place.type != "index":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from harness.operators.exact.expression import Expression
 from harness.operators.exact.stage_values import number_of
-from harness.operators.exact.stages import Axis, Guard, Indexed, Load, Outside, Source, Stage, guards, loads
+from harness.operators.exact.stages import Axis, Guard, Indexed, Load, Outside, Place, Source, Stage, guards, loads
 from harness.operators.staged import Staged
+from harness.targets.c.staged import flat
 from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.function import has_products, operations
 from harness.targets.iree.lowering import IreeLowering
@@ -62,10 +64,18 @@ def _loops(
 ) -> Value:
     """Add the loops of an expression around the values so far."""
     names = {axis: f"d{number}" for number, axis in enumerate((*stage.axes, *over), 1)}
-    reads = {}
+    reads: dict[str, tuple[Value, str]] = {}
+    extracted: dict[str, tuple[Value, str]] = {}
     for node, source, _ in loads(root):
         assert node.load is not None  # noqa: S101 - it is one
-        reads[node.name] = _padded(function, values[id(source)], node.load, names)
+        value, places = _padded(function, values[id(source)], node.load)
+        vectors, shape = value.shape[: len(value.shape) - len(places)], value.shape[len(value.shape) - len(places) :]
+        if _is_operand(shape, places):
+            texts = [at.text(names.__getitem__) for at in places]
+            reads[node.name] = value, ", ".join(["d0", *texts] if vectors else texts)
+        else:
+            flattened = function.reshape(value, (*vectors, math.prod(shape)))
+            extracted[node.name] = flattened, flat(shape, places, names.__getitem__)
     limits = [_inside(function, limit, names) for limit in guards(root)]
     inputs = [*reads.values(), *limits]
     if over:  # only a shape: MLIR takes the lengths of loops from operands
@@ -74,6 +84,9 @@ def _loops(
 
     def body(block: Block, *elements: Scalar) -> Scalar:
         arguments = dict(zip(reads, elements, strict=False))
+        for name, (value, text) in extracted.items():
+            vector = block.index(0) if len(value.shape) > 1 else None
+            arguments[name] = block.element(value, block.affine(len(names) + 1, text), vector)
         if stage.accumulator is not None:
             arguments[stage.accumulator.name] = elements[-1]
         result = operations(block, root, arguments)
@@ -87,21 +100,30 @@ def _loops(
     return function.loops(init, inputs, body, len(over), products=has_products(root))
 
 
-def _padded(function: Function, value: Value, load: Load, names: Mapping[Axis, str]) -> tuple[Value, str]:
-    """Return an array with a number around it, and the affine expressions of a load; constants have no vectors."""
-    vectors = [] if isinstance(load.source, Source) and load.source.is_constant else ["d0"]
+def _is_operand(shape: Sequence[int], places: Sequence[Place]) -> bool:
+    """Return whether MLIR takes the places for an operand: they do not fall, and an axis alone is a whole one."""
+    for at, size in zip(places, shape, strict=True):
+        steps = [(axis.size, step) for axis, step in at.steps if axis.size > 1]
+        is_part = [step for _, step in steps] == [1] and at.constant == 0 and steps[0][0] != size
+        if is_part or any(step < 0 for _, step in steps):
+            return False
+    return True
+
+
+def _padded(function: Function, value: Value, load: Load) -> tuple[Value, list[Place]]:
+    """Return an array with a number around it, and the places of a load there; constants have no vectors."""
     low, high = ([0] * len(value.shape) for _ in range(2))
+    first = len(value.shape) - len(load.places)
     for number, at, size in load.guards:
-        low[len(vectors) + number], high[len(vectors) + number] = max(-at.constant, 0), max(at.last - size + 1, 0)
+        low[first + number], high[first + number] = max(-at.constant, 0), max(at.last - size + 1, 0)
     filler = 0 if isinstance(load.outside, Outside) else load.outside
-    places = [at + before for at, before in zip(load.places, low[len(vectors) :], strict=True)]
-    texts = [at.text(lambda axis: names[axis]) for at in places]
-    return function.pad(value, low, high, float(filler)), ", ".join([*vectors, *texts])
+    places = [at + before for at, before in zip(load.places, low[first:], strict=True)]
+    return function.pad(value, low, high, float(filler)), places
 
 
 def _inside(function: Function, limit: Guard, names: Mapping[Axis, str]) -> tuple[Value, str]:
     """Return whether places are inside, int8, and the affine expression of a place."""
     before = max(-limit.place.constant, 0)
-    mask = np.zeros(before + max(limit.place.last + 1, limit.size), np.int8)
+    mask = np.zeros((limit.place + before).last + 1, np.int8)
     mask[before : before + limit.size] = 1
     return function.constant("inside", mask), (limit.place + before).text(lambda axis: names[axis])

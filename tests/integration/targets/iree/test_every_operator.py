@@ -22,7 +22,9 @@ from harness.targets.iree.compiler import DEVICE, FEATURES, ORDER, STATIC, Proce
 from harness.targets.iree.module import module_text, symbol
 from harness.targets.iree.objects import Object
 from tests.support import images
+from tests.support.codes import node
 from tests.support.every_operator import NETWORKS as OF_EVERY_TARGET
+from tests.support.floats import read_node
 from tests.support.functions import every_definition
 from tests.support.mlir import SMALL, computed, text_of
 from tests.support.programs.board_program import uniform_vectors
@@ -68,6 +70,19 @@ def test_every_operator_keeps_its_bits(name: str) -> None:
     net = NETWORKS[name]()
     vectors = uniform_vectors(net, 12, seed=1)
     assert differing(net, np.maximum(vectors, -85.0) if name == "definitions" else vectors) == {}
+
+
+@pytest.mark.parametrize(
+    "window",
+    [{"strides": [2, 2], "kernel_shape": [2, 2]}, {"pads": [1, 1, 0, 0], "strides": [3, 3], "kernel_shape": [3, 3]}],
+)
+def test_one_window_may_be_a_part_of_the_image(window: dict[str, list[int]]) -> None:
+    images = np.random.default_rng(0).normal(size=(4, 2, 3, 3)).astype(np.float32)
+    for operator in ("AveragePool", "MaxPool"):
+        layer = read_node(node(operator, "x", **window), {}, {"x": images})
+        [output] = computed([layer], {"x": images.reshape(4, -1)})
+        assert layer.output.shape == (2, 1, 1)
+        assert output.tobytes() == layer.prepare()(images.reshape(4, -1)).tobytes()
 
 
 def test_ties_are_rounded_to_even() -> None:
