@@ -51,8 +51,14 @@ def _of_onnx_runtime(x: Expression, mean: Expression, deviation: Expression, sca
     return x * factor + (offset - mean * factor)
 
 
+def _scaled_first(x: Expression, mean: Expression, deviation: Expression, scale: Expression,
+                  offset: Expression) -> Expression:  # fmt: skip
+    """Return the formula of ONNX's evaluator, whose product can overflow alone."""
+    return (x - mean) * scale / deviation + offset
+
+
 NAMES = ("x", "mean", "deviation", "scale", "offset")
-OF_ONNX_RUNTIME = _of_onnx_runtime(*map(argument, NAMES))
+OTHER_FORMULAS = tuple(formula(*map(argument, NAMES)) for formula in (_of_onnx_runtime, _scaled_first))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +147,9 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         return self.errors(inputs, [np.zeros(x.shape) for x in inputs]).reshape(output.shape)
 
     def errors(self, values: Sequence[Array], errors: Sequence[Array], *, is_rounded: bool = True) -> Array:
-        """Return the error bound of this formula, or the distance of ONNX Runtime's and its error bound, if larger.
+        """Return the error bound of this formula, or the distance of another one and its error bound, if larger.
 
-        Its deviation has roundings of its own.
+        Their deviation has roundings of its own.
         """
         own = super().errors(values, errors, is_rounded=is_rounded)
         if not is_rounded:
@@ -151,11 +157,14 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         arguments = self._inexact(values, errors)
         deviation = arguments["deviation"].value
         arguments["deviation"] = Inexact(deviation, 3 * UNIT_ROUNDOFF * deviation.astype(np.float64))
-        with np.errstate(all="ignore"):
-            value, error = inexact(OF_ONNX_RUNTIME, arguments)
-            apart = np.abs(value.astype(np.float64).reshape(own.shape) - self.prepare()(*values))
-            there = apart + error.reshape(own.shape)
-        return np.maximum(own, np.where(np.isnan(there), np.inf, there))
+        bound, output = own, self.prepare()(*values)
+        for formula in OTHER_FORMULAS:
+            with np.errstate(all="ignore"):
+                value, error = inexact(formula, arguments)
+                apart = np.abs(value.astype(np.float64).reshape(own.shape) - output)
+                there = apart + error.reshape(own.shape)
+            bound = np.maximum(bound, np.where(np.isnan(there), np.inf, there))
+        return bound
 
     def summed(self, at: Perturbed) -> Array:  # noqa: ARG002 - as of the base
         """Return the magnitudes of mean and B: ONNX Runtime folds them into the bias of a Conv or Gemm before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -110,6 +110,18 @@ class Softmax(Rows):
     def constants(self) -> Constants:
         """Return the number of values of a row, and their distance if they are not adjacent."""
         return {"length": self.count} | ({"inner": self.inner} if self.inner > 1 else {})
+
+    def facts(self) -> dict[str, Any]:
+        """Return the same."""
+        return dict(self.constants())
+
+    def numbers(self) -> dict[str, Any]:
+        """Return no constants of the definition."""
+        return {}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return the rows."""
+        return (f"{self.size // self.count} x {self.count}",)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as in the base class
         """Return the bound of another order of the sum and another exp, float64 (vectors, size).

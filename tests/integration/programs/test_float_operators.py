@@ -94,7 +94,12 @@ def test_the_proof_holds(net: Network, target: str, host: Profile, objects: Path
 
 
 WRONG = {
-    "Relu by fmax": ("network.c", "(in[n] < limit_0) ? limit_0 : in[n]", "(in[n] > limit_0) ? in[n] : limit_0", "rectified"),
+    "Relu by fmax": (
+        "network.c",
+        "(in[n] < limit_0) ? limit_0 : in[n]",
+        "(in[n] > limit_0) ? in[n] : limit_0",
+        "rectified",
+    ),
     "LeakyRelu with another bound": ("network.c", "(x) - 0x80000001u <", "(x) - 0xc0000001u <", "leaky"),
     "LeakyRelu by the next alpha": ("network.c", "alpha * x;", "alpha * 1.0000001f * x;", "leaky"),
     "Clip to a wrong bound": ("network.c", "(x < low) ? low", "(x < low) ? low * 1.0000001f", "clipped"),
