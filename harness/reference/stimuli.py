@@ -283,9 +283,10 @@ def tie_bank(network: Network) -> Vectors:
     found = [none]
     for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * block_size))):
         rng = random_stream(SEARCH_KEY, block)
-        vectors = _uniform(network.box, rng.random((block_size, network.input.size)))
-        parts = [vectors[first : first + rows] for first in range(0, len(vectors), rows)]
-        found.append(vectors[np.concatenate([_meets_tie(network, finders, part) for part in parts])])
+        for first in range(0, block_size, rows):
+            count = min(rows, block_size - first)
+            vectors = _uniform(network.box, rng.random((count, network.input.size)))
+            found.append(vectors[_meets_tie(network, finders, vectors)])
         if sum(map(len, found)) >= LARGEST_BANK:
             break
     return np.concatenate(found)
