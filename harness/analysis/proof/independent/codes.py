@@ -82,8 +82,8 @@ def _logistic_table(node: Node) -> Constants:
 
 def _tables(node: Node) -> Constants:
     """Read com.microsoft QLinearConcat: scale and zero point of y, then of each input three; one row an input."""
-    y, given = node.inputs[:2], node.inputs[2:-OMITTED]
-    steps = [[*given[start + 1 : start + 3], *y] for start in range(0, len(given), 3)]
+    y, of_inputs = node.inputs[:2], node.inputs[2:-OMITTED]
+    steps = [[*of_inputs[start + 1 : start + 3], *y] for start in range(0, len(of_inputs), 3)]
     return {"table": np.stack([_table(each, node.dtype, lambda d: d) for each in steps])}
 
 

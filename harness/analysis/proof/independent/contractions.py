@@ -70,9 +70,9 @@ def _conv(node: Node) -> Constants:
 
 def _conv_transpose(node: Node) -> Constants:
     """Read ConvTranspose: X, W (channels, M / groups, kernel), B; a sum has the channels of one group."""
-    given, groups = np.asarray(node.inputs[1]), node.attributes.get("group", 1)
-    parts = np.split(given.reshape(*given.shape[:2], -1), groups)
-    weights = np.concatenate([part.swapaxes(1, 2).reshape(-1, given.shape[1]) for part in parts], axis=1)
+    weights_of_file, groups = np.asarray(node.inputs[1]), node.attributes.get("group", 1)
+    parts = np.split(weights_of_file.reshape(*weights_of_file.shape[:2], -1), groups)
+    weights = np.concatenate([part.swapaxes(1, 2).reshape(-1, weights_of_file.shape[1]) for part in parts], axis=1)
     return {**_float_sum(weights, node.inputs[2]), "groups": np.array([groups])}
 
 

@@ -50,16 +50,16 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
             values[node.output[0]] = _dequantised(node, values)
         else:
             operators.append(node)
-    [given] = [value for value in graph.input if value.name not in values]
-    shape = tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim[1:])
-    tensors = {given.name: Shaped(shape, np.dtype(np.float32))}
-    found: dict[str, Node] = {}
-    for proto, output in ((each, name) for each in operators for name in _written(each)):
+    [source] = [value for value in graph.input if value.name not in values]
+    shape = tuple(dim.dim_value for dim in source.type.tensor_type.shape.dim[1:])
+    tensors = {source.name: Shaped(shape, np.dtype(np.float32))}
+    by_output: dict[str, Node] = {}
+    for proto, output in ((operator, name) for operator in operators for name in _written(operator)):
         shape = _shape(proto, output, values, tensors, model.opset_import)
         node = replace(_node(proto, values, tensors, shape), output=output)
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
-        found[node.output] = node
-    return found
+        by_output[node.output] = node
+    return by_output
 
 
 @functools.cache
@@ -68,14 +68,15 @@ def readers() -> dict[str, Reader]:
 
     Raises RequestError if a third party's reader cannot be loaded, or has the name of another one.
     """
+    modules = [importlib.import_module(f"{independent.__name__}.{info.name}")
+               for info in pkgutil.iter_modules(independent.__path__)]  # fmt: skip
+    pairs = [pair for module in modules for pair in getattr(module, "READERS", {}).items()]
+    pairs += [(point.name, load(point, "reader")) for point in entry_points(group=GROUP)]
     known: dict[str, Reader] = {}
-    for info in pkgutil.iter_modules(independent.__path__):
-        module = importlib.import_module(f"{independent.__name__}.{info.name}")
-        known |= getattr(module, "READERS", {})
-    for point in entry_points(group=GROUP):
-        if point.name in known:
-            raise RequestError(f"reader {point.name}: {point.value} takes a name that is taken", "remove its package")
-        known[point.name] = load(point, "reader")
+    for operator, reader in pairs:
+        if operator in known:
+            raise RequestError(f"two packages read the constants of {operator} for a proof", "remove one of them")
+        known[operator] = reader
     return known
 
 

@@ -29,11 +29,11 @@ def _resized(node: Node) -> Constants:
             if axis % rank:
                 scales[axis % rank - 1] = scale
     mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
-    found = [_source(*each, mode) for each in zip(image, output, scales, strict=True)]
+    coordinates = [_source(*each, mode) for each in zip(image, output, scales, strict=True)]
     if attributes.get("mode", b"nearest") == b"linear":
         inside = [
             np.minimum(np.maximum(at, 0), size - 1).astype(np.float32)
-            for at, size in zip(found[1:], image[1:], strict=True)
+            for at, size in zip(coordinates[1:], image[1:], strict=True)
         ]
         low = [np.floor(at) for at in inside]
         rows, columns = (
@@ -52,7 +52,7 @@ def _resized(node: Node) -> Constants:
     }
     rounded = rounding[attributes.get("nearest_mode", b"round_prefer_floor")]
     numbers = np.zeros(1, np.int64)
-    for at, size, scale in zip(found, image, scales, strict=True):
+    for at, size, scale in zip(coordinates, image, scales, strict=True):
         index = np.arange(size) if len(at) == size and scale == 1 else np.clip(rounded(at), 0, size - 1)
         numbers = (numbers[:, None] * size + index.astype(np.int64)).reshape(-1)
     copies = np.arange(math.prod(image)).reshape(image)
@@ -73,11 +73,11 @@ def _source(size: int, count: int, scale: np.float32, mode: bytes) -> Array:
 
 def _gathered(node: Node) -> Constants:
     """Read Gather: which value of the input each of the output is, (N,), if there are several indices."""
-    given = np.asarray(node.inputs[1])
-    if given.size == 1:
+    indices = np.asarray(node.inputs[1])
+    if indices.size == 1:
         return {}
     numbers = np.arange(math.prod(node.image), dtype=np.int32).reshape(1, *node.image)
-    return {"places": np.take(numbers, given, node.attributes.get("axis", 0)).reshape(-1)}
+    return {"places": np.take(numbers, indices, node.attributes.get("axis", 0)).reshape(-1)}
 
 
 def _frames(node: Node) -> Constants:

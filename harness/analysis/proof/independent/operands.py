@@ -23,8 +23,8 @@ def _of_two(first: str, second: str) -> Reader:
 
 def _operands(node: Node) -> Constants:
     """Read Max, Min or Sum: the constant operands, one after the other."""
-    given = [value.reshape(-1) for value in node.inputs if value is not None]
-    return {"terms": np.concatenate(given)} if given else {}
+    constants = [value.reshape(-1) for value in node.inputs if value is not None]
+    return {"terms": np.concatenate(constants)} if constants else {}
 
 
 def _normalisation(node: Node) -> Constants:

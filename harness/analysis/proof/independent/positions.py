@@ -9,8 +9,8 @@ from harness.analysis.proof.independent.node import Constants, Node, Reader, no_
 
 def _levels(node: Node) -> Constants:
     """Read CellUnion: the positions, the cells of each, then the levels of the diagram."""
-    given = [value for value in node.inputs if value is not None]
-    return {"table_cells": given[0]} | {f"table_{axis}": level for axis, level in enumerate(given[1:])}
+    tables = [value for value in node.inputs if value is not None]
+    return {"table_cells": tables[0]} | {f"table_{axis}": level for axis, level in enumerate(tables[1:])}
 
 
 def _table(node: Node) -> Constants:

@@ -33,13 +33,13 @@ def counts(attributes: Mapping[str, Any], image: tuple[int, ...], output: tuple[
     kernel, strides, dilations, pads = (attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads"))
     axes = len(kernel)
     include = bool(attributes.get("count_include_pad", 0))
-    found = np.ones(1, np.float32)
+    values = np.ones(1, np.float32)
     for axis in range(axes):
         low, high = -include * pads[axis], image[1 + axis] + include * pads[axes + axis]
         begins = np.arange(output[1 + axis])[:, None] * strides[axis] - pads[axis]
         at = begins + np.arange(kernel[axis]) * dilations[axis]
-        found = np.outer(found, ((at >= low) & (at < high)).sum(axis=1)).reshape(-1)
-    return found.astype(np.float32)
+        values = np.outer(values, ((at >= low) & (at < high)).sum(axis=1)).reshape(-1)
+    return values.astype(np.float32)
 
 
 def _counted(node: Node) -> Constants:
