@@ -194,9 +194,11 @@ class _Seeded(Stimuli):
 
     def _block(self, block: int, rows: int) -> Vectors:
         """Return the first `rows` vectors of a block; the last one stays in memory, as a chunk is a part of it."""
-        if self._last[0] != block or len(self._last[1]) < rows:
-            self._last = block, self._drawn(block, rows)
-        return self._last[1][:rows]
+        number, vectors = self._last
+        if number != block or len(vectors) < rows:
+            vectors = self._drawn(block, rows)
+            self._last = block, vectors
+        return vectors[:rows]
 
     def _drawn(self, block: int, rows: int) -> Vectors:
         """Return vectors of a block from one stream: the numbers u of all vectors, then those v."""

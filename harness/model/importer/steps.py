@@ -139,7 +139,7 @@ def error_bound(
     rows = max(CARRIED // ((vectors.shape[1] + sum(widths)) * max(widths, default=1)), 1)
     parts = [
         _error_bound(known, vectors[first : first + rows], dtype, local[first : first + rows])
-        for first in range(0, len(vectors), rows)
+        for first in range(0, max(len(vectors), 1), rows)
     ]
     return np.concatenate(parts)
 
