@@ -154,6 +154,10 @@ class Layer(ABC):
     def prepare(self) -> Evaluate:
         """Return the exact function of the layer; every rounding is decided by integer arithmetic."""
 
+    def in_integers(self, inputs: Sequence[Array]) -> Array | None:  # noqa: ARG002 - operators override it
+        """Return the values, (n, size), without floating point; None of an operator without an exact definition."""
+        return None
+
     @classmethod
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - operators override it
         """Return the ONNX function of an operator of this project's own domain, which its models contain.

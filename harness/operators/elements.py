@@ -23,6 +23,7 @@ from harness.operators.exact import mutations, printing
 from harness.operators.exact.errors import Inexact, inexact, linear
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import ARITHMETIC, FLOAT32, Expression, argument, ordered
+from harness.operators.exact.integers import IntegerEvaluation
 from harness.operators.exact.ranges import Interval, interval
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single, through_float16, toward_zero
 from harness.operators.float_errors import Perturbed, gamma
@@ -164,6 +165,11 @@ class Elements(Layer):
     def prepare(self) -> Evaluate:
         """Return the function of the definition, whose float32 operations are numpy's."""
         return lambda *values: self._computed(self.definition, self.arguments(values))
+
+    def in_integers(self, inputs: Sequence[Array]) -> Array:
+        """Return the values of the definition."""
+        shape = (len(inputs[0]), *self.output.shape)
+        return IntegerEvaluation(self.definition).broadcast(self.arguments(inputs), shape).reshape(shape[0], -1)
 
     def _computed(self, definition: Expression, arguments: Mapping[str, Array]) -> Array:
         count = max(map(len, arguments.values()))

@@ -28,6 +28,7 @@ from harness.operators.exact.expression import (
     ordered,
 )
 from harness.operators.exact.fragments import FUNCTIONS
+from harness.operators.exact.integers import IntegerEvaluation
 from harness.operators.exact.ranges import Interval, interval
 from harness.operators.fault_models import FaultModel, Real, Single, toward_zero
 from harness.operators.float_errors import Perturbed
@@ -129,6 +130,10 @@ class Pointwise(Function):
     def function(self, x: Single) -> Single:
         """Return the value of the definition."""
         return self._evaluated(self.definition, x)
+
+    def in_integers(self, inputs: Sequence[Array]) -> Array:
+        """Return the values of the definition."""
+        return IntegerEvaluation(self.definition)({"x": inputs[0], **self.constants()})
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return the ends of the definition's interval."""

@@ -15,6 +15,7 @@ from harness.operators.base import Evaluate, Layer
 from harness.operators.exact import mutations
 from harness.operators.exact.errors import stage_errors
 from harness.operators.exact.expression import literal, substituted
+from harness.operators.exact.integers import of_stages
 from harness.operators.exact.printing import inline
 from harness.operators.exact.stage_values import Program, number_of
 from harness.operators.exact.stages import (
@@ -37,6 +38,8 @@ from harness.operators.sum_orders import OrderedSum
 from harness.operators.text import Fragment
 
 FRAGMENT_ORDER = 130
+MOST_STEPS = 1 << 10
+"""The most steps of a fold that is computed in integers."""
 ROUNDED = "each operation is rounded to float32, half to even, in the order of the definition"
 
 
@@ -69,6 +72,12 @@ class Staged(Layer):
     def prepare(self) -> Evaluate:
         """Return the function of the program, whose float32 operations are numpy's."""
         return self.program
+
+    def in_integers(self, inputs: Sequence[Array]) -> Array | None:
+        """Return the values of the stages; None if a fold has many steps."""
+        if max(stage.steps for stage in self.program.stages) > MOST_STEPS:
+            return None
+        return of_stages(self.program, inputs)
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""

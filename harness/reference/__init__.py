@@ -154,7 +154,7 @@ class Reference:
     def _specified(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """Return the specified activations; the first of the first call are checked in integers."""
         right = self._specification.activations(vectors)
-        if self._is_checked:
+        if self._is_checked or not len(vectors):
             return right
         self._is_checked = True
         of_layers = {layer.output.name: values for layer, values in zip(self._layers, right, strict=True)}

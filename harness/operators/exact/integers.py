@@ -1,12 +1,12 @@
 """Evaluation of expressions without floating point: each float32 is its bits, each operation integer arithmetic.
 
-It is a second evaluation of the same graph, which shares no operation with numpy's (`evaluation.py`).  A float32 is an
-int64 with the 32 bits; a uint32 an int64 from 0 to 2^32 - 1.
+It is a second evaluation of the same graph; it shares no operation on floats with the first one (`evaluation.py`).  A
+float32 is an int64 with the 32 bits; a uint32 an int64 from 0 to 2^32 - 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat
-from harness.operators.exact.evaluation import Evaluation
-from harness.operators.exact.expression import FLOAT32, Expression
+from harness.operators.exact.evaluation import NUMPY, Evaluation
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression
+from harness.operators.exact.stage_values import Program, arguments, each_step
 from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -72,7 +73,7 @@ def _square_root(a: Integers) -> Integers:
 
 
 NONE, HALF, MORE = 0, 2, 3
-"""What follows the integer part of a number: nothing, a half, or more than that; 1 is less."""
+"""Rest behind the integer part of a number: none, a half, or more than a half; 1 is less than a half."""
 
 
 def _rounding(away: Callable[[Integers, Integers, Bools], Bools]) -> Callable[[Integers], Integers]:
@@ -123,14 +124,7 @@ INTEGERS: Mapping[str, Callable[..., Any]] = {
     "add": lambda a, b: (a + b) & MASK,
     "subtract": lambda a, b: (a - b) & MASK,
     "multiply": lambda a, b: (a.astype(np.uint64) * b.astype(np.uint64)).astype(np.int64) & MASK,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "equal": np.equal,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+    **{name: NUMPY[name] for name in (*COMPARISONS, "and", "or", "xor")},
     "shift_left": lambda a, b: (a << b) & MASK,
     "shift_right": lambda a, b: a >> b,
     "bits": lambda a: a,
@@ -177,3 +171,18 @@ def canonical(values: Array) -> Array:
     if values.dtype != FLOAT32:
         return values
     return np.where(np.isnan(values), np.uint32(NAN_BITS), values.view(np.uint32))
+
+
+def of_stages(program: Program, inputs: Sequence[Array]) -> Array:
+    """Return the values of the last stage; each step of a fold is computed for all values that have it."""
+    values, vectors = program.read(inputs), len(inputs[0])
+    for stage in program.stages:
+        shape, first = (vectors, *stage.shape), stage.root if stage.accumulator is None else stage.start
+        begun = IntegerEvaluation(first)(arguments(first, values, stage, (), vectors))
+        result = np.array(np.broadcast_to(begun, shape))
+        if stage.accumulator is not None:
+            step = IntegerEvaluation(stage.root)
+            for _, box, [read] in each_step(stage, [values], vectors):
+                result[box] = step({**read, stage.accumulator.name: result[box]})
+        values[id(stage)] = result
+    return result.reshape(vectors, -1)

@@ -15,7 +15,6 @@ import pytest
 from harness import model as networks
 from harness.core.errors import ReferenceFailed
 from harness.reference import Reference
-from harness.reference.integers import computed
 from tests.support.importer.graphs import model, node
 
 SOURCE = """
@@ -68,7 +67,7 @@ def test_a_definition_has_the_same_values_in_integers(operator: str, options: di
         "one",
     )
     vectors = np.random.default_rng(1).normal(size=(50, 24)).astype(np.float32)
-    values = computed(net.layers[0], [vectors])
+    values = net.layers[0].in_integers([vectors])
     assert values is not None
     np.testing.assert_array_equal(values.view(np.uint32), net.layers[0].prepare()(vectors).view(np.uint32))
 
@@ -76,4 +75,4 @@ def test_a_definition_has_the_same_values_in_integers(operator: str, options: di
 def test_an_operator_without_a_definition_is_not_computed_in_integers() -> None:
     constants = {"w": np.ones((3, 2), np.float32)}
     net = networks.parse(model([node("MatMul", "x w", "y")], constants, shape=["v", 3]), "one")
-    assert computed(net.layers[0], [np.ones((1, 3), np.float32)]) is None
+    assert net.layers[0].in_integers([np.ones((1, 3), np.float32)]) is None
