@@ -157,7 +157,7 @@ def quotient(expression: str) -> Injection:
 
 
 def adding(expression: str) -> Injection:
-    """Of the terms A and B, where a network has a sum."""
+    """Return another operation on the terms A and B, for networks that have a sum."""
     return lambda made: [Patch(NETWORK, SUM, f"= {expression};")] if has_sum(made) else []
 
 

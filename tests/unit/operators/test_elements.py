@@ -1,4 +1,4 @@
-"""What follows from definitions of several values: linear changes, bounds, wrong constants, names of faults."""
+"""Facts from definitions of several values: linear changes, bounds, wrong constants, names of faults."""
 
 from __future__ import annotations
 
