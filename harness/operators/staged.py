@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Layer
 from harness.operators.exact import mutations
-from harness.operators.exact.errors import stage_errors
+from harness.operators.exact.errors import item_errors
 from harness.operators.exact.expression import literal, substituted
 from harness.operators.exact.integers import of_stages
 from harness.operators.exact.printing import inline
@@ -21,7 +21,11 @@ from harness.operators.exact.stage_values import Program, number_of
 from harness.operators.exact.stages import (
     SKIP,
     Axis,
+    History,
+    Recurrence,
     Stage,
+    arrays,
+    computed,
     formula,
     loaded,
     loads,
@@ -61,6 +65,13 @@ class Staged(Layer):
         """The prepared definition."""
         return Program(program(self.definition()), self.numbers())
 
+    def unfolded(self) -> str | None:
+        """Return why targets refuse it that compute a recurrence as a fold; None if they can."""
+        recurrences = [item for item in self.program.stages if isinstance(item, Recurrence)]
+        if all(item.as_fold is not None for item in recurrences):
+            return None
+        return "its recurrence has several states, or reads a state at another place; take target c"
+
     def numbers(self) -> Mapping[str, Any]:
         """Return the constants of the definition, float32 arrays."""
         return self.facts()
@@ -98,20 +109,22 @@ class Staged(Layer):
             zeros = np.zeros(values[id(source)].shape)
             own = None if source.is_constant else errors_of_inputs[number_of(source)]
             errors[id(source)] = zeros if own is None else np.ascontiguousarray(own, np.float64).reshape(zeros.shape)
-        for stage in self.program.stages:
-            errors[id(stage)] = stage_errors(stage, values, errors, len(inputs[0]))
+        for item in self.program.stages:
+            errors |= item_errors(item, values, errors, len(inputs[0]))
         return errors[id(self.program.stages[-1])]
 
     def ordered_sum(self, *inputs: Array) -> OrderedSum | None:
         """Return the sums of the last stage that adds terms."""
-        places = [number for number, stage in enumerate(self.program.stages) if stage.is_sum]
+        items = self.program.stages
+        places = [number for number, item in enumerate(items) if isinstance(item, Stage) and item.is_sum]
         if not places:
             return None
         place, count = places[-1], len(inputs[0])
         values = self.program.values(inputs)
-        stage, before = self.program.stages[place], self.program.stages[:place]
+        stage = items[place]
+        assert isinstance(stage, Stage)  # noqa: S101 - see above
         terms, start = self.program.terms(place, values, count), stage.start.value
-        known = {id(other): values[id(other)] for other in before}
+        known = {id(other): values[id(other)] for item in items[:place] for other in arrays(item)}
 
         def finish(sums: Array) -> Array:
             added = np.asarray(sums + np.float32(0) if start == 0 else sums, np.float32).reshape(count, *stage.shape)
@@ -129,7 +142,7 @@ class Staged(Layer):
     @cached_property
     def _mutants(self) -> list[tuple[str, str, Program]]:
         stages, mutants = self.program.stages, []
-        for stage in stages:
+        for stage in (stage for item in stages for stage in computed(item)):
             right = f"{stage.name} is {inline(stage.root)}"
             for cause, wrong in _wrong(stage):
                 mutants.append((cause, right, Program(replaced(stages, stage, wrong), self.numbers())))
@@ -170,6 +183,12 @@ def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
         limits = np.iinfo(stage.dtype) if stage.dtype.kind in "iu" else None
         end = -float(stage.start.value) if limits is None else limits.min + limits.max - int(stage.start.value)
         yield "the value at the other end is taken", replace(stage, root=root, start=literal(end, stage.dtype))
+    for node, source, places in loads(stage.root):
+        for at in (places[0] - 1, places[0] + 1) if isinstance(source, History) else ():
+            if at.is_inside(source.shape[0]):  # the state of the step before, or behind
+                value = source[(at, *places[1:])]
+                root = substituted(stage.root, {id(node): value})
+                yield f"in {stage.name}: {node.name} is {inline(value)}", replace(stage, root=root)
     for cause, root in mutations.mutants(stage.root):
         is_same = stage.dtype.kind in "iu" and "equality" in cause  # of equal codes either one is the largest
         if not is_same:
@@ -200,7 +219,8 @@ def described(operator: str, example: Stage, constants: Mapping[str, str]) -> tu
     """
     lines = formula(program(example))
     comment = "".join(f"#     {line}\n" for line in lines)
-    numbers = [f"    {role}: tensor<scalar>,".ljust(44) + f"# {comment}\n" for role, comment in constants.items()]
+    kinds = {role: "integer" if text.startswith("int") else "scalar" for role, text in constants.items()}
+    numbers = [f"    {role}: tensor<{kinds[role]}>,".ljust(44) + f"# {text}\n" for role, text in constants.items()]
     name = f"{operator.lower()}_float32"
     text = f"""\
 # ONNX {operator}: {ROUNDED}.

@@ -17,7 +17,7 @@ from harness.operators.tensor import Tensor
 
 C_TYPES = {
     "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint16": "uint16_t",
-    "uint8": "uint8_t", "int8": "int8_t",
+    "uint8": "uint8_t", "int8": "int8_t", "bool": "uint8_t",
 }  # fmt: skip
 
 TEXT_LIMIT = 64 * 1024

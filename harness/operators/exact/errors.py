@@ -7,7 +7,7 @@ order.  An operation gives its exact result times 1 + d with |d| <= u = 2^-24, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,9 +15,18 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import ARITHMETIC, COMPARISONS, FLOAT32, LEAVES, Expression, Function, ordered
-from harness.operators.exact.stage_values import arguments, each_step
-from harness.operators.exact.stages import Stage, skipping
+from harness.operators.exact.expression import (
+    ARITHMETIC,
+    BOOL,
+    COMPARISONS,
+    FLOAT32,
+    LEAVES,
+    Expression,
+    Function,
+    ordered,
+)
+from harness.operators.exact.stage_values import NONE_FIXED, Advance, Fixed, arguments, each_step, histories
+from harness.operators.exact.stages import Axis, Item, Stage, skipping
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, gamma
 from harness.operators.tensor import LARGEST
 
@@ -39,30 +48,52 @@ class Inexact(NamedTuple):
 Arrays: TypeAlias = Mapping[int, Array]
 
 
-def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Array:
+def item_errors(item: Item, values: Arrays, errors: Arrays, vectors: int) -> dict[int, Array]:
+    """Return the errors of the arrays of an item by identity, float64 (vectors, *shape)."""
+    if isinstance(item, Stage):
+        return {id(item): stage_errors(item, values, errors, vectors)}
+    known_values, known_errors, steps = dict(values), dict(errors), Advance(item)
+
+    def error(stage: Stage, fixed: Fixed) -> Array:
+        for state, history in zip(item.states, item.histories, strict=True) if fixed else ():
+            known_values[id(state)] = np.ascontiguousarray(values[id(history)][:, fixed[item.time]])
+        known_values[id(stage)] = steps.value(stage, known_values, vectors, fixed)
+        return stage_errors(stage, known_values, known_errors, vectors, fixed)
+
+    return histories(item, known_errors, error)
+
+
+def stage_errors(stage: Stage, values: Arrays, errors: Arrays, vectors: int, fixed: Fixed = NONE_FIXED) -> Array:
     """Return the errors of a stage, float64 (vectors, *shape), for the values and errors of what it reads."""
+
+    def read_by(root: Expression, over: Sequence[Axis] = ()) -> dict[str, Inexact]:
+        read = arguments(root, values, stage, over, vectors, fixed)
+        of_read = arguments(root, errors, stage, over, vectors, fixed, of_errors=True)
+        return {name: Inexact(value, of_read[name]) for name, value in read.items()}
+
     with np.errstate(all="ignore"):
         if stage.accumulator is None:
-            error = inexact(stage.root, _arguments(stage.root, stage, values, errors, vectors, steps=False)).error
+            error = inexact(stage.root, read_by(stage.root)).error
+        elif any(skipping(stage.root)):
+            start = inexact(stage.start, read_by(stage.start))
+            error = _by_steps(stage, start, each_step(stage, [values, errors], vectors, fixed), vectors)
         else:
-            error = _of_fold(stage, values, errors, vectors)
+            error = _of_fold(stage, read_by, vectors)
     shape = (vectors, *stage.shape)
     bound: Array = np.broadcast_to(np.where(np.isnan(error), np.inf, error), shape)
     return np.ascontiguousarray(bound)
 
 
-def _of_fold(stage: Stage, values: Arrays, errors: Arrays, vectors: int) -> Array:
-    start = inexact(stage.start, _arguments(stage.start, stage, values, errors, vectors, steps=False))
-    if any(skipping(stage.root)):
-        return _by_steps(stage, start, values, errors, vectors)
+def _of_fold(stage: Stage, read_by: Callable[..., dict[str, Inexact]], vectors: int) -> Array:
+    start = inexact(stage.start, read_by(stage.start))
     if stage.is_sum:
         term = stage.root.operands[1]
-        value, error = inexact(term, _arguments(term, stage, values, errors, vectors, steps=True))
+        value, error = inexact(term, read_by(term, stage.over))
         axes = tuple(range(len(stage.over)))
         magnitudes = (np.abs(value.astype(np.float64)) + error).sum(axis=axes) + np.abs(start.value) + start.error
         return _of_sum(magnitudes, error.sum(axis=axes) + start.error, stage.steps)
     assert stage.accumulator is not None  # noqa: S101 - by the caller
-    name, arguments = stage.accumulator.name, _arguments(stage.root, stage, values, errors, vectors, steps=True)
+    name, arguments = stage.accumulator.name, read_by(stage.root, stage.over)
     count = len(stage.over)
     flat = {key: Inexact(*(each.reshape(stage.steps, *each.shape[count:]) for each in pair))
             for key, pair in arguments.items()}  # fmt: skip
@@ -81,13 +112,13 @@ def _of_sum(magnitudes: Array, error: Array, steps: int) -> Array:
     return np.where(magnitudes * (1 + 2.0**-10) < LARGEST, error + 2 * gamma(steps) * magnitudes, np.inf)
 
 
-def _by_steps(stage: Stage, start: Inexact, values: Arrays, errors: Arrays, vectors: int) -> Array:
+def _by_steps(stage: Stage, start: Inexact, steps: Iterable[Any], vectors: int) -> Array:
     """Return the error of a fold of which some steps are left out at some places."""
     assert stage.accumulator is not None  # noqa: S101 - by the caller
     shape = (vectors, *stage.shape)
     total, error = (np.array(np.broadcast_to(part, shape)) for part in start)
     magnitudes = np.abs(total.astype(np.float64)) + error
-    for _, box, (read, of_read) in each_step(stage, [values, errors], vectors):
+    for _, box, (read, of_read) in steps:
         inputs = {name: Inexact(value, of_read[name]) for name, value in read.items()}
         if stage.is_sum:
             term = inexact(stage.root.operands[1], inputs)
@@ -97,15 +128,6 @@ def _by_steps(stage: Stage, start: Inexact, values: Arrays, errors: Arrays, vect
             so_far = Inexact(total[box], error[box])
             total[box], error[box] = inexact(stage.root, {**inputs, stage.accumulator.name: so_far})
     return _of_sum(magnitudes, error, stage.steps) if stage.is_sum else error
-
-
-def _arguments(
-    root: Expression, stage: Stage, values: Arrays, errors: Arrays, vectors: int, *, steps: bool
-) -> dict[str, Inexact]:
-    over = stage.over if steps else ()
-    read = arguments(root, values, stage, over, vectors)
-    of_read = arguments(root, errors, stage, over, vectors, of_errors=True)
-    return {name: Inexact(value, of_read[name]) for name, value in read.items()}
 
 
 def inexact(root: Expression, arguments: Mapping[str, Inexact], *, is_rounded: bool = True) -> Inexact:
@@ -123,6 +145,9 @@ def inexact(root: Expression, arguments: Mapping[str, Inexact], *, is_rounded: b
             results[id(node)] = _call(node.function, *operands)
         elif node.operation in COMPARISONS:
             results[id(node)] = _comparison(node.operation, *operands)
+        elif node.dtype == BOOL:
+            value = NUMPY[node.operation](*(operand.value for operand in operands))
+            results[id(node)] = Inexact(value, np.maximum(*(np.minimum(operand.error, 1) for operand in operands)))
         else:
             results[id(node)] = _operation(node, operands, is_rounded=is_rounded)
     result: Inexact = results[id(root)]

@@ -25,7 +25,7 @@ ARITHMETIC = ("add", "subtract", "multiply", "divide")
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
 """Operations of two float32 numbers (false if one is NaN, -0 equals 0), uint32 numbers or codes; they give a bool."""
 BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
-"""Operations of two uint32 numbers; `and` and `or` of two bools, too.  A shift is by 0 to 31."""
+"""Operations of two uint32 numbers; `and`, `or` and `xor` of two bools, too.  A shift is by 0 to 31."""
 ROUNDINGS = ("floor", "ceiling", "truncate", "round_half_even")
 """Operations of a float32 that give an integer as float32; a negative number that becomes 0 gives -0."""
 UNARY = ("negate", "absolute", "square_root", *ROUNDINGS)
@@ -332,12 +332,14 @@ def _arithmetic(operation: str, one: Operand, other: Operand) -> Expression:
 
 def _comparison(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
+    if a.dtype == BOOL and operation != "equal":
+        raise _error(f"{operation} of bool", "equal, or operations on bits")
     return node(operation, [a, b], BOOL)
 
 
 def _bitwise(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype not in {UINT32, BOOL} or (a.dtype == BOOL and operation not in {"and", "or"}):
+    if a.dtype not in {UINT32, BOOL} or (a.dtype == BOOL and operation.startswith("shift")):
         raise _error(f"{operation} of {a.dtype}", "bits(x) of a float32")
     if operation.startswith("shift") and not (b.value is not None and 0 <= int(b.value) < 32):
         raise _error(f"{operation} by a computed number", "a literal from 0 to 31")

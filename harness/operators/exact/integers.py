@@ -16,7 +16,8 @@ from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.exact.evaluation import NUMPY, Evaluation
 from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression
-from harness.operators.exact.stage_values import Program, arguments, each_step
+from harness.operators.exact.stage_values import NONE_FIXED, Fixed, Program, arguments, each_step, histories
+from harness.operators.exact.stages import Stage
 from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -176,13 +177,20 @@ def canonical(values: Array) -> Array:
 def of_stages(program: Program, inputs: Sequence[Array]) -> Array:
     """Return the values of the last stage; each step of a fold is computed for all values that have it."""
     values, vectors = program.read(inputs), len(inputs[0])
-    for stage in program.stages:
-        shape, first = (vectors, *stage.shape), stage.root if stage.accumulator is None else stage.start
-        begun = IntegerEvaluation(first)(arguments(first, values, stage, (), vectors))
-        result = np.array(np.broadcast_to(begun, shape))
+
+    def value(stage: Stage, fixed: Fixed = NONE_FIXED) -> Array:
+        first = stage.root if stage.accumulator is None else stage.start
+        begun = IntegerEvaluation(first)(arguments(first, values, stage, (), vectors, fixed))
+        result = np.array(np.broadcast_to(begun, (vectors, *stage.shape)))
         if stage.accumulator is not None:
             step = IntegerEvaluation(stage.root)
-            for _, box, [read] in each_step(stage, [values], vectors):
+            for _, box, [read] in each_step(stage, [values], vectors, fixed):
                 result[box] = step({**read, stage.accumulator.name: result[box]})
-        values[id(stage)] = result
-    return result.reshape(vectors, -1)
+        return result
+
+    for item in program.stages:
+        if isinstance(item, Stage):
+            values[id(item)] = value(item)
+        else:
+            values |= histories(item, values, value)
+    return values[id(program.result)].reshape(vectors, -1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from harness.operators.exact.expression import (
+    BOOL,
     COMPARISONS,
     ROUNDINGS,
     Expression,
@@ -30,6 +31,8 @@ ROUNDING_NAMES = {
 
 def mutants(root: Expression) -> Iterator[tuple[str, Expression]]:
     """Yield a fault in words and the graph that has it, for each operation and each fault of its kind."""
+    if root.dtype == BOOL:
+        yield "the result is negated", root ^ True
     counts: dict[str, int] = {}
     names = {id(place): place.name for place in ordered(root) if place.name}
     for place in ordered(root):
@@ -58,6 +61,9 @@ def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, E
         yield f"the condition {operands[0]} is taken as false", if_false
         exchanged = node("select", [condition, if_false, if_true], place.dtype)
         yield f"the choices by {operands[0]} are exchanged", exchanged
+    elif operation in {"and", "or", "xor"} and place.dtype == BOOL:
+        yield f"{operands[1]} is left out of {text}", place.operands[0]
+        yield f"{operands[0]} is left out of {text}", place.operands[1]
     elif operation in ROUNDINGS:
         yield from _wrong_roundings(place, operands[0])
     elif operation in {"negate", "absolute"}:

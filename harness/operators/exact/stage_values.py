@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -13,7 +14,21 @@ from numpy.lib.stride_tricks import as_strided
 from harness.core.arrays import Array
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import Expression, argument, ordered, substituted
-from harness.operators.exact.stages import Axis, Indexed, Load, Outside, Place, Stage, guards, loads, skipping, sources
+from harness.operators.exact.stages import (
+    Axis,
+    Indexed,
+    Item,
+    Load,
+    Outside,
+    Place,
+    Recurrence,
+    Stage,
+    computed,
+    guards,
+    loads,
+    skipping,
+    sources,
+)
 
 AT_ONCE = 1 << 20
 """Values of a stage, or terms of its folds, that are computed together."""
@@ -21,6 +36,9 @@ FEW = 64
 """Sums below which numpy's accumulate is faster than an addition for each term."""
 MANY = 1 << 12
 """Values of folds from which on the steps are computed one by one, without arrays of all terms."""
+Fixed: TypeAlias = Mapping[Axis, int]
+"""The places on axes of recurrences."""
+NONE_FIXED: Fixed = MappingProxyType({})
 Box = tuple[slice, ...]
 """A part of an array: the values along each axis."""
 Values = Mapping[int, Array]
@@ -57,19 +75,26 @@ def padded(values: Array, load: Load, *, of_errors: bool = False) -> tuple[Array
 
 
 def arguments(
-    root: Expression, values: Values, stage: Stage, over: Sequence[Axis], vectors: int, *, of_errors: bool = False
+    root: Expression,
+    values: Values,
+    stage: Stage,
+    over: Sequence[Axis],
+    vectors: int,
+    fixed: Fixed = NONE_FIXED,
+    *,
+    of_errors: bool = False,
 ) -> dict[str, Array]:
     """Return what an expression of a stage reads, by name: (*over, vectors, *shape of the stage)."""
     read = {}
     for node, source, _ in loads(root):
         assert node.load is not None  # noqa: S101 - it is one
         filled, places = padded(values[id(source)], node.load, of_errors=of_errors)
-        read[node.name] = view(filled, places, over, stage.axes, vectors)
+        read[node.name] = view(filled, [after(at, fixed) for at in places], over, stage.axes, vectors)
     return read
 
 
 def each_step(
-    stage: Stage, values: Sequence[Values], vectors: int
+    stage: Stage, values: Sequence[Values], vectors: int, fixed: Fixed = NONE_FIXED
 ) -> Iterator[tuple[tuple[int, ...], Box, list[dict[str, Array]]]]:
     """Yield the steps of a fold that are not left out everywhere: the place on each of its axes, the part that changes.
 
@@ -81,7 +106,7 @@ def each_step(
         arrays = [padded(known[id(source)], node.load, of_errors=number > 0) for number, known in enumerate(values)]
         sources_read.append((node.name, arrays))
     for numbers in itertools.product(*(range(axis.size) for axis in stage.over)):
-        step = dict(zip(stage.over, numbers, strict=True))
+        step = {**fixed, **dict(zip(stage.over, numbers, strict=True))}
         bounds = {axis: (0, axis.size) for axis in stage.axes}
         for _, at, size in guards(stage.root):
             for axis, (low, high) in _inside(after(at, step), size, stage.axes).items():
@@ -100,7 +125,7 @@ def each_step(
 
 
 def after(at: Place, step: Mapping[Axis, int]) -> Place:
-    """Return a place at a step of a fold."""
+    """Return a place at a step of a fold or of a recurrence."""
     constant = at.constant + sum(factor * step[axis] for axis, factor in at.steps if axis in step)
     return Place(tuple((axis, factor) for axis, factor in at.steps if axis not in step), constant)
 
@@ -121,9 +146,9 @@ def _renamed(at: Place, begins: Mapping[Axis, int], parts: Mapping[Axis, Axis]) 
 class Program:
     """Stages that are prepared for inputs."""
 
-    def __init__(self, stages: Sequence[Stage], constants: Mapping[str, Array]) -> None:
+    def __init__(self, stages: Sequence[Item], constants: Mapping[str, Array]) -> None:
         self.stages = tuple(stages)
-        self._steps = [_Step(stage) for stage in stages]
+        self._steps = [Step(stage) if isinstance(stage, Stage) else Advance(stage) for stage in stages]
         self._inputs = [source for source in sources(stages) if not source.is_constant]
         self._constants = {
             id(source): np.ascontiguousarray(constants[source.name]).reshape(1, *source.shape)
@@ -132,6 +157,13 @@ class Program:
         }
         self._vectors = max(1, AT_ONCE // max(step.size for step in self._steps))
 
+    @property
+    def result(self) -> Stage:
+        """The last stage."""
+        last = self.stages[-1]
+        assert isinstance(last, Stage)  # noqa: S101 - by `program`
+        return last
+
     def __call__(self, *inputs: Array) -> Array:
         """Return the values of the last stage, (vectors, size), for those of the inputs, (vectors, size) each."""
         return self.from_stage(0, {}, *inputs)
@@ -139,11 +171,11 @@ class Program:
     def from_stage(self, first: int, known: Mapping[int, Array], *inputs: Array) -> Array:
         """Return the result by the stages from `first` on; `known` has the values before, (vectors, *shape)."""
         count = len(inputs[0])
-        result = np.empty((count, self.stages[-1].size), self.stages[-1].dtype)
+        result = np.empty((count, self.result.size), self.result.dtype)
         for start in range(0, count, self._vectors):
             part = slice(start, start + self._vectors)
             values = self.values([x[part] for x in inputs], {key: value[part] for key, value in known.items()}, first)
-            result[part] = values[id(self.stages[-1])].reshape(-1, result.shape[1])
+            result[part] = values[id(self.result)].reshape(-1, result.shape[1])
         return result
 
     def values(self, inputs: Sequence[Array], known: Values | None = None, first: int = 0) -> dict[int, Array]:
@@ -151,7 +183,7 @@ class Program:
         values = {**self.read(inputs), **(known or {})}
         with np.errstate(all="ignore"):
             for step in self._steps[first:]:
-                values[id(step.stage)] = np.ascontiguousarray(step(values, len(inputs[0])))
+                values |= step.computed(values, len(inputs[0]))
         return values
 
     def read(self, inputs: Sequence[Array]) -> dict[int, Array]:
@@ -164,7 +196,9 @@ class Program:
 
     def terms(self, place: int, values: Values, vectors: int) -> Array:
         """Return the terms of a sum, float32 (steps, vectors, *shape); a step that is left out adds 0."""
-        return self._steps[place].sum_terms(values, vectors)
+        step = self._steps[place]
+        assert isinstance(step, Step)  # noqa: S101 - by the caller
+        return step.sum_terms(values, vectors)
 
 
 def number_of(source: Indexed) -> int:
@@ -172,7 +206,7 @@ def number_of(source: Indexed) -> int:
     return int(source.name[1:] or 0)
 
 
-class _Step:
+class Step:
     """A stage and its prepared expressions."""
 
     def __init__(self, stage: Stage) -> None:
@@ -191,15 +225,20 @@ class _Step:
         """The values of a vector that are computed together."""
         return self.stage.size * (1 if self._is_guarded or self.stage.size >= MANY else self.stage.steps)
 
-    def __call__(self, values: Values, vectors: int) -> Array:
+    def computed(self, values: Values, vectors: int) -> dict[int, Array]:
+        """Return the array by its identity."""
+        return {id(self.stage): np.ascontiguousarray(self(values, vectors))}
+
+    def __call__(self, values: Values, vectors: int, fixed: Fixed = NONE_FIXED) -> Array:
+        """Return the array, (vectors, *shape)."""
         shape = (vectors, *self.stage.shape)
         if self.stage.accumulator is None:
-            return np.ascontiguousarray(np.broadcast_to(self.terms(values, vectors)[0][0], shape))
-        start = self._evaluated(self._start, self.stage.start, values, (), vectors)
+            return np.ascontiguousarray(np.broadcast_to(self.terms(values, vectors, fixed)[0][0], shape))
+        start = self._evaluated(self._start, self.stage.start, values, (), vectors, fixed)
         total = np.broadcast_to(start.reshape(shape) if start.ndim else start, shape)
         if self._is_guarded or self.stage.size >= MANY:
-            return self._by_steps(np.array(total), values, vectors)
-        terms = self.terms(values, vectors)
+            return self._by_steps(np.array(total), values, vectors, fixed)
+        terms = self.terms(values, vectors, fixed)
         if self.stage.is_extremum:
             return self._extremum(np.concatenate([total[None], terms[0]]))
         if not self.stage.is_sum:
@@ -211,12 +250,12 @@ class _Step:
         last: Array = sums[-1]
         return last
 
-    def terms(self, values: Values, vectors: int) -> list[Array]:
+    def terms(self, values: Values, vectors: int, fixed: Fixed = NONE_FIXED) -> list[Array]:
         """Return what the steps read and does not depend on the value so far: (steps, vectors, *shape) each."""
         terms = []
         shape = (self.stage.steps, vectors, *self.stage.shape)
         for evaluation, root in zip(self._terms, self._roots, strict=True):
-            term = self._evaluated(evaluation, root, values, self.stage.over, vectors)
+            term = self._evaluated(evaluation, root, values, self.stage.over, vectors, fixed)
             terms.append(np.broadcast_to(term, shape) if term.ndim == 0 else term.reshape(shape))
         return terms
 
@@ -241,9 +280,9 @@ class _Step:
         chosen: Array = np.take_along_axis(values, places[None], axis=0)[0]
         return chosen
 
-    def _by_steps(self, total: Array, values: Values, vectors: int) -> Array:
+    def _by_steps(self, total: Array, values: Values, vectors: int, fixed: Fixed) -> Array:
         assert self.stage.accumulator is not None  # noqa: S101 - by the caller
-        for _, box, [read] in each_step(self.stage, [values], vectors):
+        for _, box, [read] in each_step(self.stage, [values], vectors, fixed):
             part = total[box]
             if self.stage.is_sum:
                 np.add(part, self._root.at_once(read), out=part)
@@ -257,12 +296,53 @@ class _Step:
         return self._combine({self.stage.accumulator.name: value, **names})
 
     def _evaluated(
-        self, evaluation: Evaluation, root: Expression, values: Values, over: Sequence[Axis], vectors: int
+        self, evaluation: Evaluation, root: Expression, values: Values, over: Sequence[Axis], vectors: int, fixed: Fixed
     ) -> Array:
         if root.value is not None:
             return np.asarray(root.value)
-        read = arguments(root, values, self.stage, over, vectors)
+        read = arguments(root, values, self.stage, over, vectors, fixed)
         return read[root.name] if root.load is not None else evaluation(read)
+
+
+class Advance:
+    """A recurrence and its prepared stages by identity."""
+
+    def __init__(self, recurrence: Recurrence) -> None:
+        self.recurrence = recurrence
+        self.steps = {id(stage): Step(stage) for stage in computed(recurrence)}
+        self.size = recurrence.time.size * sum(step.size for step in self.steps.values())
+        fold = recurrence.as_fold
+        self._sum = Step(fold) if fold is not None and fold.is_sum else None
+
+    def computed(self, values: Values, vectors: int) -> dict[int, Array]:
+        """Return the histories by their identities, (vectors, steps + 1, *shape)."""
+        known = dict(values)
+        if self._sum is not None:
+            start = self.value(self.recurrence.starts[0], known, vectors)
+            sums = np.add.accumulate(np.concatenate([start[None], self._sum.terms(known, vectors)[0]]))
+            return {id(self.recurrence.histories[0]): np.ascontiguousarray(np.moveaxis(sums, 0, 1))}
+        return histories(self.recurrence, known, lambda stage, fixed: self.value(stage, known, vectors, fixed))
+
+    def value(self, stage: Stage, values: Values, vectors: int, fixed: Fixed = NONE_FIXED) -> Array:
+        """Return the array of a stage at a place on the axis of time, (vectors, *shape)."""
+        return np.ascontiguousarray(self.steps[id(stage)](values, vectors, fixed))
+
+
+def histories(
+    recurrence: Recurrence, values: dict[int, Array], compute: Callable[[Stage, Fixed], Array]
+) -> dict[int, Array]:
+    """Return the histories by their identities, (vectors, steps + 1, *shape).
+
+    `compute` gives the array of a stage at a place on the axis of time; what it reads is added to `values`.
+    """
+    moments = [[compute(start, NONE_FIXED) for start in recurrence.starts]]
+    for number in range(recurrence.time.size):
+        values |= {id(state): value for state, value in zip(recurrence.states, moments[-1], strict=True)}
+        for stage in recurrence.stages:
+            values[id(stage)] = compute(stage, {recurrence.time: number})
+        moments.append([values[id(result)] for result in recurrence.results])
+    by_state = zip(recurrence.histories, zip(*moments, strict=True), strict=True)
+    return {id(history): np.stack(values_of_state, axis=1) for history, values_of_state in by_state}
 
 
 def _without(root: Expression, accumulator: Expression) -> list[Expression]:

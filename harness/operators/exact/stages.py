@@ -12,6 +12,11 @@ last one the fastest, so that an input of another shape is the same values with 
 place that may be outside: it gives a number there, or its step of the fold is left out.
 
     w = fold("w", (p,), (i,), 0, lambda w: w + x.at(p * 2 + i - 1, SKIP))
+
+Arrays of state can advance together along an axis, such as the sums of all values so far:
+
+    [s] = recurrence(k, {"s": ((o, i), 0)}, lambda s: s[o, i] + x[o, k, i])
+    y = array("y", (o, k, i), s[k + 1, o, i])
 """
 
 from __future__ import annotations
@@ -20,12 +25,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import (
+    BOOL,
     FLOAT32,
     DefinitionError,
     Expression,
@@ -79,19 +86,21 @@ class Place:
 
     def is_inside(self, size: int) -> bool:
         """Return whether all values are from 0 to size - 1."""
-        return self.constant >= 0 and self.last < size
+        least = self.constant + sum(min(step * (axis.size - 1), 0) for axis, step in self.steps)
+        return least >= 0 and self.last < size
 
     @property
     def last(self) -> int:
-        """The largest value; steps are not negative."""
-        return self.constant + sum(step * (axis.size - 1) for axis, step in self.steps)
+        """The largest value."""
+        return self.constant + sum(max(step * (axis.size - 1), 0) for axis, step in self.steps)
 
     def text(self, names: Callable[[Axis], str]) -> str:
         """Return the sum as text of most languages; `names` gives the text of an axis."""
-        terms = [names(axis) if step == 1 else f"{names(axis)} * {step}" for axis, step in self.steps if axis.size > 1]
-        if terms and self.constant < 0:
-            return f"{' + '.join(terms)} - {-self.constant}"
-        return " + ".join([*terms, *([str(self.constant)] if self.constant or not terms else [])])
+        terms = [(names(axis) if abs(step) == 1 else f"{names(axis)} * {abs(step)}", step)
+                 for axis, step in self.steps if axis.size > 1]  # fmt: skip
+        terms += [(str(abs(self.constant)), self.constant)] if self.constant else []
+        added, subtracted = ([text for text, sign in terms if (sign > 0) is is_added] for is_added in (True, False))
+        return " - ".join([" + ".join(added) or "0", *subtracted])
 
 
 Places: TypeAlias = "Axis | Place | int | tuple[Axis | Place | int, ...]"
@@ -138,7 +147,8 @@ class Load(NamedTuple):
 
 def loaded(load: Load) -> Expression:
     """Return the expression of a load."""
-    names = ", ".join(at.text(lambda axis: axis.name) for at in load.places)
+    moment = [load.source.time.name] if isinstance(load.source, State) else []
+    names = ", ".join([*moment, *(at.text(lambda axis: axis.name) for at in load.places)])
     other = f" else {number(load.outside)}" if isinstance(load.outside, np.generic) else ""
     return Expression("load", (), load.source.dtype, name=f"{load.source.name}[{names}{other}]", load=load)
 
@@ -154,6 +164,10 @@ class Indexed:
     name: str
     axes: tuple[Axis, ...]
     dtype: np.dtype[Any] = FLOAT32
+
+    def __post_init__(self) -> None:
+        if self.dtype == BOOL:
+            raise DefinitionError(f"{self.name} would be an array of bools; use select(condition, 1, 0)")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -179,6 +193,8 @@ class Indexed:
             raise DefinitionError(f"a value of {self.name} {self.shape} at {places}; use one place an axis")
         if self._has(stated):
             return self._load(stated, Outside.NEVER)
+        if any(step < 0 for at in stated for _, step in at.steps):
+            raise DefinitionError(f"a value of {self.name} at {places} that may be outside; use steps of 0 or more")
         return self._load(stated, outside if isinstance(outside, Outside) else self.dtype.type(outside))
 
     def _has(self, places: Sequence[Place]) -> bool:
@@ -194,6 +210,20 @@ class Source(Indexed):
     """An input of a program, or constants of the layer."""
 
     is_constant: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State(Indexed):
+    """The values of an array before a step of a recurrence along the axis `time`; its steps alone read them."""
+
+    time: Axis
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class History(Indexed):
+    """The values of a state at the start, and after each step of the recurrence; the first axis numbers these."""
+
+    recurrence: Recurrence
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -256,11 +286,110 @@ def fold(
     return Stage(name, tuple(out), first.dtype, root=root, start=first, over=tuple(over), accumulator=accumulator)
 
 
+@dataclass(frozen=True, eq=False)
+class Recurrence:
+    """Arrays of state that advance together along the axis `time`, from its first place on.
+
+    `starts` are their values before the first step.  `stages` compute a step from `states`, the values before it; the
+    last ones, one a state, are the values after it.
+    """
+
+    time: Axis
+    states: tuple[State, ...]
+    starts: tuple[Stage, ...]
+    stages: tuple[Stage, ...]
+
+    @cached_property
+    def histories(self) -> tuple[History, ...]:
+        """The values of each state at the start and after each step."""
+        moments = Axis(self.time.name, self.time.size + 1)
+        return tuple(History(state.name, (moments, *state.axes), state.dtype, recurrence=self) for state in self.states)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of its longest fold along all of `time`."""
+        return self.time.size * max(stage.steps for stage in self.stages)
+
+    @property
+    def results(self) -> tuple[Stage, ...]:
+        """The stage of each state after a step."""
+        return self.stages[-len(self.states) :]
+
+    @cached_property
+    def as_fold(self) -> Stage | None:
+        """The fold whose first n steps give the state after n steps; None if it reads a state at another place."""
+        [state, *others], [root, *_] = self.states, [stage.root for stage in self.results]
+        own = tuple(place(axis) for axis in state.axes)
+        before = [(node, places) for node, source, places in loads(root) if source is state]
+        if others or len(self.stages) > 1 or any(places != own for _, places in before):
+            return None
+        accumulator = argument(state.name, state.dtype)
+        step = substituted(root, {id(node): accumulator for node, _ in before})
+        start = self.starts[0].root
+        return Stage(state.name, state.axes, state.dtype, root=step, start=start, over=(self.time,),
+                     accumulator=accumulator)  # fmt: skip
+
+
+def recurrence(
+    time: Axis,
+    states: Mapping[str, tuple[Sequence[Axis], float | Expression]],
+    step: Callable[..., Expression | Sequence[Expression]],
+) -> tuple[History, ...]:
+    """Return the arrays of state: at place 0 of their first axis the start, at n + 1 the values after step n.
+
+    `states` has the axes of each and its start; `step` gives an expression for each, of the values before the step.
+    """
+    before = tuple(State(name, tuple(axes), time=time) for name, (axes, _) in states.items())
+    values = step(*before)
+    values = [values] if isinstance(values, Expression) else values
+    starts = [start if isinstance(start, Expression) else literal(start) for _, start in states.values()]
+    first, results = ([array(state.name, state.axes, value) for state, value in zip(before, roots, strict=True)]
+                      for roots in (starts, values))  # fmt: skip
+    inner: dict[int, Stage] = {}
+    for result in results:
+        _find_inner(result, time, inner)
+    others = [stage for stage in inner.values() if stage not in results]
+    return Recurrence(time, before, tuple(first), (*others, *results)).histories
+
+
+def _find_inner(stage: Stage, time: Axis, inner: dict[int, Stage]) -> bool:
+    """Return whether a stage belongs to the steps: it, or one that it reads, reads a state or a place along `time`."""
+    is_inner = False
+    for _, source, places in all_loads(stage):
+        of_stage = isinstance(source, Stage) and _find_inner(source, time, inner)
+        at_time = time not in (*stage.axes, *stage.over) and any(time in at.axes for at in places)
+        is_inner |= of_stage or at_time or isinstance(source, State)
+    if is_inner:
+        inner[id(stage)] = stage
+    return is_inner
+
+
+Item: TypeAlias = Stage | Recurrence
+"""What a program computes at once."""
+
+
+def computed(item: Item) -> tuple[Stage, ...]:
+    """Return the stages of an item, those of starts first."""
+    return (item,) if isinstance(item, Stage) else (*item.starts, *item.stages)
+
+
+def arrays(item: Item) -> tuple[Indexed, ...]:
+    """Return the arrays that an item gives to later ones."""
+    return (item,) if isinstance(item, Stage) else item.histories
+
+
 def loads(root: Expression) -> Iterator[tuple[Expression, Indexed, tuple[Place, ...]]]:
     """Yield each load of a graph: its node, the array and the places."""
     for node in ordered(root):
         if node.load is not None:
             yield node, node.load.source, node.load.places
+
+
+def all_loads(item: Item) -> Iterator[tuple[Expression, Indexed, tuple[Place, ...]]]:
+    """Yield each load of the stages of an item."""
+    for stage in computed(item):
+        for root in (stage.start, stage.root):
+            yield from loads(root)
 
 
 def skipping(root: Expression) -> Iterator[Load]:
@@ -275,41 +404,52 @@ def guards(root: Expression) -> list[Guard]:
     return [*dict.fromkeys(guard for load in skipping(root) for guard in load.guards)]
 
 
-def program(result: Stage) -> tuple[Stage, ...]:
-    """Return the stages that a result needs, each behind those that it reads; the last one is the result."""
-    stages: dict[int, Stage] = {}
+def program(result: Stage) -> tuple[Item, ...]:
+    """Return the items that a result needs, each behind those that it reads; the last one is the result."""
+    items: dict[int, Item] = {}
 
-    def add(stage: Stage) -> None:
-        if id(stage) in stages:
+    def add(item: Item) -> None:
+        if id(item) in items:
             return
-        for root in (stage.start, stage.root):
-            for _, source, _ in loads(root):
-                if isinstance(source, Stage):
-                    add(source)
-        stages[id(stage)] = stage
+        own = computed(item)
+        for _, source, _ in all_loads(item):
+            if isinstance(source, Stage) and source not in own:
+                add(source)
+            elif isinstance(source, History):
+                add(source.recurrence)
+        items[id(item)] = item
 
     add(result)
-    return tuple(stages.values())
+    return tuple(items.values())
 
 
-def sources(stages: Sequence[Stage]) -> tuple[Source, ...]:
-    """Return the inputs and the constants that stages read, in the order of their first use."""
+def sources(items: Sequence[Item]) -> tuple[Source, ...]:
+    """Return the inputs and the constants that items read, in the order of their first use."""
     used: dict[int, Source] = {}
-    for stage in stages:
-        for root in (stage.start, stage.root):
-            used |= {id(source): source for _, source, _ in loads(root) if isinstance(source, Source)}
+    for item in items:
+        used |= {id(source): source for _, source, _ in all_loads(item) if isinstance(source, Source)}
     return tuple(used.values())
 
 
-def replaced(stages: Sequence[Stage], old: Stage, new: Stage) -> tuple[Stage, ...]:
+def replaced(items: Sequence[Item], old: Stage, new: Stage) -> tuple[Item, ...]:
     """Return the program with another stage in the place of one; later stages read the new one."""
-    place = stages.index(old)
+    first = next(number for number, item in enumerate(items) if old in computed(item))
     copies: dict[int, Indexed] = {id(old): new}
-    changed = [*stages[:place], new]
-    for stage in stages[place + 1 :]:
-        roots = [_reading(root, copies) for root in (stage.root, stage.start)]
-        copy = replace(stage, root=roots[0], start=roots[1])
+    changed = [*items[:first]]
+
+    def copied(stage: Stage) -> Stage:
+        if stage is old:
+            return new
+        copy = replace(stage, root=_reading(stage.root, copies), start=_reading(stage.start, copies))
         copies[id(stage)] = copy
+        return copy
+
+    for item in items[first:]:
+        if isinstance(item, Stage):
+            changed.append(copied(item))
+            continue
+        copy = replace(item, starts=tuple(map(copied, item.starts)), stages=tuple(map(copied, item.stages)))
+        copies |= {id(was): now for was, now in zip(item.histories, copy.histories, strict=True)}
         changed.append(copy)
     return tuple(changed)
 
@@ -320,19 +460,30 @@ def _reading(root: Expression, copies: dict[int, Indexed]) -> Expression:
     return substituted(root, values)
 
 
-def formula(stages: Sequence[Stage]) -> list[str]:
+def formula(items: Sequence[Item]) -> list[str]:
     """Return a line of text for each stage, a fold with its steps."""
     lines = []
-    for stage in stages:
-        target = f"{stage.name}[{', '.join(axis.name for axis in stage.axes)}]"
-        if not stage.over:
-            lines.append(f"{target} = {inline(stage.root)}")
+    for item in items:
+        if isinstance(item, Stage):
+            lines.append(_line(item))
             continue
-        order = ", ".join(axis.name for axis in stage.over)
-        inside = " and ".join(dict.fromkeys(loaded(load).name for load in skipping(stage.root)))
-        where = f" where {inside} exists" if inside else ""
-        lines.append(f"{target} = {inline(stage.start)}, then {inline(stage.root)} for {order} from 0 on{where}")
+        lines += [_line(start, "0") for start in item.starts]
+        inner = [_line(stage) for stage in item.stages[: -len(item.states)]]
+        inner += [_line(stage, f"{item.time.name} + 1") for stage in item.results]
+        lines.append(f"for {item.time.name} from 0 on: {'; '.join(inner)}")
     return lines
+
+
+def _line(stage: Stage, moment: str = "") -> str:
+    """Return the text of a stage; `moment` is the place on the first axis of a history."""
+    places = [moment] if moment else []
+    target = f"{stage.name}[{', '.join([*places, *(axis.name for axis in stage.axes)])}]"
+    if not stage.over:
+        return f"{target} = {inline(stage.root)}"
+    order = ", ".join(axis.name for axis in stage.over)
+    inside = " and ".join(dict.fromkeys(loaded(load).name for load in skipping(stage.root)))
+    where = f" where {inside} exists" if inside else ""
+    return f"{target} = {inline(stage.start)}, then {inline(stage.root)} for {order} from 0 on{where}"
 
 
 def with_axis(stage: Stage, old: Axis, new: Axis) -> Stage:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from harness.operators.exact.expression import (
 )
 from harness.operators.exact.expression import literal as number_of
 from harness.operators.exact.ranges import Interval, interval
+from harness.targets.generated import C_TYPES
 
 TYPES = {"float32": "float", "uint32": "uint32_t", "bool": "uint32_t", "int8": "int8_t", "uint8": "uint8_t"}
 OPERATIONS: Mapping[str, str] = {
@@ -58,7 +60,9 @@ def literal(value: np.generic) -> str:
             return f"float_of_bits({int(np.asarray(value).view(np.uint32)):#x}u)"
         mantissa, _, exponent = float(value).hex().partition("p")
         return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}f"
-    return str(int(value)) if value.dtype in CODES else f"{int(value):#x}u"
+    if value.dtype in CODES:
+        return str(int(value))
+    return f"{0xFFFFFFFF * int(value) if value.dtype == BOOL else int(value):#x}u"
 
 
 def limits(root: Expression) -> dict[str, str]:
@@ -119,7 +123,7 @@ def _lowered(root: Expression) -> Expression:
         if _is_limit(place):
             compared = [replaced[id(operand)] for operand in place.operands[0].operands]
             copy = node(f"limit_{place.operands[0].operation}", [*compared, *operands[1:]], place.dtype)
-        elif place.dtype == BOOL and place.operands[0].dtype == FLOAT32:
+        elif place.dtype == BOOL and operands and operands[0].dtype == FLOAT32:
             copy = _comparison(place, operands)
         else:
             copy = replace(place, operands=tuple(operands)) if operands else place
@@ -158,6 +162,16 @@ def _comparison(place: Expression, operands: list[Expression]) -> Expression:
     return node("between", [operands[0], number_of(end + 1, UINT32), number_of(infinity - end, UINT32)], BOOL)
 
 
+def loaded(text: str, dtype: np.dtype[Any]) -> str:
+    """Return what statements read for an element of an array."""
+    return f"(0u - (uint32_t){text})" if dtype == BOOL else text
+
+
+def stored(text: str, dtype: np.dtype[Any]) -> str:
+    """Return the element of an array for a result of statements."""
+    return f"(uint8_t)({text} & 1u)" if dtype == BOOL else text
+
+
 def assigned(root: Expression, target: str, arguments: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
     """Return the statements that assign a value; see `statements`."""
     lines, result = statements(root, arguments, variables)
@@ -173,16 +187,20 @@ def limit(root: Expression, arguments: Mapping[str, str], variables: Mapping[str
 
 
 def function(
-    name: str, root: Expression, parameters: Mapping[str, str], arguments: Mapping[str, str] | None = None
+    name: str,
+    root: Expression,
+    parameters: Mapping[str, np.dtype[Any]],
+    arguments: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the C function of a definition; its parameters are names and C types, and `limits`.
+    """Return the C function of a definition; its parameters are names with types, and `limits`.
 
     `arguments` are the names of the parameters by those of the arguments and loads, by default the same.
     """
     variables = limits(root)
-    lines, result = statements(root, arguments or {name: name for name in parameters}, variables)
-    kinds = {**parameters, **dict.fromkeys(variables.values(), "float")}
+    values = {name: loaded(name, dtype) for name, dtype in parameters.items()}
+    lines, result = statements(root, values if arguments is None else arguments, variables)
+    kinds = {name: C_TYPES[dtype.name] for name, dtype in parameters.items()}
+    kinds |= dict.fromkeys(variables.values(), "float")
     head = ", ".join(f"{kind} {parameter}" for parameter, kind in kinds.items())
-    value = TYPES[root.dtype.name]
-    body = "\n".join(f"    {line}" for line in [*lines, f"return {result};"])
-    return f"static inline {value} {name}({head})\n{{\n{body}\n}}"
+    body = "\n".join(f"    {line}" for line in [*lines, f"return {stored(result, root.dtype)};"])
+    return f"static inline {C_TYPES[root.dtype.name]} {name}({head or 'void'})\n{{\n{body}\n}}"

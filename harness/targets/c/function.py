@@ -73,8 +73,7 @@ def _is_limit(layer: Elements | Pointwise) -> bool:
 def _with_function(
     layer: Elements | Pointwise, sources: Sequence[str], constants: tuple[Table, ...], body: str
 ) -> LayerCode:
-    kind = expression.TYPES[layer.dtype.name]
-    arguments = dict.fromkeys((operand.name for operand in layer.operands), kind)
+    arguments = dict.fromkeys((operand.name for operand in layer.operands), layer.input.dtype)
     function = expression.function(f"{layer.name}_value", layer.definition, arguments)
     limits = expression.limits(layer.definition).items()
     text = "\n    ".join([*(code.not_known("float", name, number) for number, name in limits), body])

@@ -20,10 +20,14 @@ from harness.operators.exact.stage_values import after
 from harness.operators.exact.stages import (
     Axis,
     Guard,
+    History,
     Indexed,
+    Item,
     Place,
+    Recurrence,
     Source,
     Stage,
+    computed,
     guards,
     is_free_of_order,
     loads,
@@ -56,7 +60,7 @@ class StagedLowering(CLowering[Staged]):
 
     def unsupported(self, layer: Staged, variant: str) -> str | None:
         """Refuse code without loops for so many steps."""
-        return code.too_long(sum(stage.size * stage.steps for stage in layer.program.stages), variant, "steps")
+        return code.too_long(sum(map(_steps, layer.program.stages)), variant, "steps")
 
     def plain(self, layer: Staged, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Return the loops; the generic function is not inlined."""
@@ -70,7 +74,7 @@ class StagedLowering(CLowering[Staged]):
 
         It takes a quarter to three quarters of the time of the loops (gcc 12, -O3; windows of 2x2, 3x3 and 5x5).
         """
-        last = layer.program.stages[-1]
+        last = layer.program.result
         is_largest = last.root.operation == "select" and last.root.operands[0].operation == "greater"
         if not isinstance(layer, Windowed) or layer.dtype.kind == "f" or not is_largest:
             return self.plain(layer, sources)
@@ -108,12 +112,16 @@ class _Writer:
     """The stages of a layer, and the name of the array that has the values of each."""
 
     def __init__(self, layer: Staged) -> None:
-        self.layer, self.stages = layer, layer.program.stages
-        last = self.stages[-1]
+        self.layer, self.items, last = layer, layer.program.stages, layer.program.result
+        self.stages = [stage for item in self.items for stage in computed(item)]
+        recurrences = [item for item in self.items if isinstance(item, Recurrence)]
+        self.moments = {key: moment for item in recurrences for key, moment in _moments(item).items()}
+        stored = [*self.stages, *(history for item in recurrences for history in item.histories)]
         self.arrays = {
-            id(stage): "out" if stage is last or _fits_output(stage, self.stages) else f"of_{stage.name}"
-            for stage in self.stages
-        }
+            id(array): "out" if array is last or _fits_output(array, self.stages) else f"of_{array.name}"
+            for array in stored if id(array) not in self.moments
+        }  # fmt: skip
+        self.stored = [array for array in stored if self.arrays.get(id(array), "out") != "out"]
         roots = (root for stage in self.stages for root in (stage.start, stage.root))
         numbers = [number for root in roots for number in expression.limits(root)]
         numbers += [expression.literal(stage.start.value) for stage in self.stages
@@ -132,10 +140,18 @@ class _Writer:
             return [f"{target} = {self.limits.get(number, number)};"]
         return expression.assigned(root, target, texts, self.limits)
 
-    def array(self, stage: Stage, size: int) -> list[str]:
-        """Return the definition of the array of a stage, if it has one of its own."""
-        name = self.arrays[id(stage)]
-        return [] if name == "out" else [f"{C_TYPES[stage.dtype.name]} {name}[{size}];"]
+    def declared_arrays(self, size: Callable[[Axis], int]) -> list[str]:
+        """Return the definitions of the arrays; `size` gives the number of values along an axis that they have."""
+        sizes = [math.prod(map(size, array.axes)) for array in self.stored]
+        return [f"{C_TYPES[array.dtype.name]} {self.arrays[id(array)]}[{size}];"
+                for array, size in zip(self.stored, sizes, strict=True)]  # fmt: skip
+
+    def places(self, source: Indexed, places: Sequence[Place]) -> tuple[Indexed, Sequence[Place]]:
+        """Return the array that has the values, and the places there: those of a state are part of its history."""
+        if id(source) not in self.moments:
+            return source, places
+        history, moment = self.moments[id(source)]
+        return history, (moment, *places)
 
 
 class _Loops(_Writer):
@@ -147,7 +163,7 @@ class _Loops(_Writer):
         is_inner = last.axes and last.axes[-1] in shared and all(_is_side_by_side(f, last.axes[-1]) for f in folds)
         inner = last.axes[-1] if is_inner else None
         self.outer = [axis for axis in shared if axis is not inner]
-        is_stored = set(self.arrays.values()) != {"out"}
+        is_stored = bool(self.stored)
         is_free = not any(inner in limit.place.axes for stage in self.stages for limit in guards(stage.root))
         self.block = inner if inner is not None and is_stored and is_free and inner.size > BLOCK else None
         self.size = BLOCK
@@ -168,12 +184,9 @@ class _Loops(_Writer):
 
     def statements(self) -> list[str]:
         """Return the statements of the function."""
-        lines = []
-        for stage in self.stages:
-            own = [axis for axis in stage.axes if axis not in self.outer]
-            lines += self.array(stage, math.prod(self.size if axis is self.block else axis.size for axis in own))
-        for stage in self.stages:
-            lines += self._stage(stage, [axis for axis in stage.axes if axis not in self.outer])
+        lines = self.declared_arrays(lambda axis: 1 if axis in self.outer else self._length(axis))
+        for item in self.items:
+            lines += self._item(item)
         if self.block is not None:
             name, size = self.block.name, self.block.size
             end = f"{name}_first + {self.size}u"
@@ -184,8 +197,20 @@ class _Loops(_Writer):
             lines = [head, *_indented(lines), "}"]
         return [*self.declared(), *self._around(self.outer, lines)]
 
-    def _stage(self, stage: Stage, axes: Sequence[Axis]) -> list[str]:
+    def _length(self, axis: Axis) -> int:
+        return self.size if axis is self.block else axis.size
+
+    def _item(self, item: Item) -> list[str]:
+        """Return the loops of a stage, or of starts and then of steps."""
+        if isinstance(item, Stage):
+            return self._stage(item)
+        starts, steps = ([line for stage in stages for line in self._stage(stage)]
+                         for stages in (item.starts, item.stages))  # fmt: skip
+        return [*starts, *_loop(item.time.name, 0, f"{item.time.size}u", steps)]
+
+    def _stage(self, stage: Stage) -> list[str]:
         """Return the loop nest of a stage along axes of its own."""
+        axes = [axis for axis in stage.axes if axis not in self.outer]
         target = self._at(stage, tuple(map(place, stage.axes)))
         if stage.accumulator is None:
             return self._around(axes, self._assigned(stage.root, target))
@@ -292,20 +317,20 @@ class _Loops(_Writer):
 
     def _at(self, source: Indexed, places: Sequence[Place]) -> str:
         """Return the C expression of a value."""
-        if not isinstance(source, Stage):
+        source, places = self.places(source, places)
+        if isinstance(source, Source):
             return f"{self._of_source(source)}[{flat(source.shape, places)}]"
         array = self.arrays[id(source)]
         if array == "out":
             return f"out[{flat(source.shape, places)}]"
         own = [(axis, at) for axis, at in zip(source.axes, places, strict=True) if axis not in self.outer]
-        sizes = [self.size if axis is self.block else axis.size for axis, _ in own]
+        sizes = [self._length(axis) for axis, _ in own]
         inside = {} if self.first is None else {self.first: 0}
         text = flat(sizes, [after(at, inside) for _, at in own], lambda axis: _of_block(axis, self.block))
         return f"{array}[{text}]"
 
-    def _of_source(self, source: Indexed) -> str:
-        is_constant = isinstance(source, Source) and source.is_constant
-        return f"{self.layer.name}_{source.name}" if is_constant else source.name
+    def _of_source(self, source: Source) -> str:
+        return f"{self.layer.name}_{source.name}" if source.is_constant else source.name
 
 
 class _Operations(_Writer):
@@ -316,22 +341,27 @@ class _Operations(_Writer):
         texts = []
         for stage in self.stages:
             names = self._parameters(stage)
-            kinds = {name: C_TYPES[(stage if node is None else node).dtype.name] for name, node in names.items()}
+            kinds = {name: (stage if node is None else node).dtype for name, node in names.items()}
             arguments = {stage.name if node is None else node.name: name for name, node in names.items()}
             texts.append(f"\n{expression.function(self._function(stage), stage.root, kinds, arguments)}\n")
         return "".join(texts)
 
     def statements(self) -> list[str]:
         """Return the statements of the function."""
-        lines = self.declared()
-        for stage in self.stages:
-            lines += self.array(stage, stage.size)
-            for point in np.ndindex(stage.shape):
-                lines += self._value(stage, dict(zip(stage.axes, point, strict=True)))
+        lines = [*self.declared(), *self.declared_arrays(lambda axis: axis.size)]
+        for item in self.items:
+            steps: list[tuple[Step, Sequence[Stage]]] = [({}, computed(item))]
+            if isinstance(item, Recurrence):
+                steps = [({}, item.starts), *(({item.time: n}, item.stages) for n in range(item.time.size))]
+            for step, stages in steps:
+                for stage in stages:
+                    points = (dict(zip(stage.axes, point, strict=True)) for point in np.ndindex(stage.shape))
+                    lines += [line for point in points for line in self._value(stage, {**step, **point})]
         return lines
 
     def _function(self, stage: Stage) -> str:
-        return f"{self.layer.name}_{stage.name}"
+        is_start = id(stage) in self.moments and not self.moments[id(stage)][1].steps
+        return f"{self.layer.name}_{stage.name}{'_start' if is_start else ''}"
 
     def _parameters(self, stage: Stage) -> dict[str, Expression | None]:
         """Return the loads of a stage by the names of parameters; None for the value so far."""
@@ -341,7 +371,8 @@ class _Operations(_Writer):
 
     def _value(self, stage: Stage, point: Step) -> Iterator[str]:
         """Yield the statements of the value of a stage at a point."""
-        target = f"{self.arrays[id(stage)]}[{_number(stage, tuple(map(place, stage.axes)), point)}]"
+        array, places = self.places(stage, tuple(map(place, stage.axes)))
+        target = f"{self.arrays[id(array)]}[{_number(array, places, point)}]"
         if stage.accumulator is None:
             yield f"{target} = {self._call(stage, point, target)};"
             return
@@ -359,13 +390,26 @@ class _Operations(_Writer):
 
     def _load(self, node: Expression, step: Step) -> str:
         assert node.load is not None  # noqa: S101 - by the caller
-        source, places, outside = node.load
+        outside, [source, places] = node.load.outside, self.places(node.load.source, node.load.places)
         if any(not 0 <= after(at, step).constant < size for _, at, size in node.load.guards):
             return expression.literal(outside)  # type: ignore[arg-type] # a step without a number is left out
         number = _number(source, places, step)
         if isinstance(source, Source) and source.is_constant:
             return expression.literal(np.asarray(self.layer.numbers()[source.name]).reshape(-1)[number])
         return f"{self.arrays.get(id(source), source.name)}[{number}]"
+
+
+def _moments(item: Recurrence) -> dict[int, tuple[History, Place]]:
+    """Return the history that has the values of each state, start and result, and the place on its first axis."""
+    before, moments = place(item.time), dict[int, tuple[History, Place]]()
+    for history, state, start, result in zip(item.histories, item.states, item.starts, item.results, strict=True):
+        moments |= {id(state): (history, before), id(start): (history, place(0)), id(result): (history, before + 1)}
+    return moments
+
+
+def _steps(item: Item) -> int:
+    count = sum(stage.size * stage.steps for stage in computed(item))
+    return count * item.time.size if isinstance(item, Recurrence) else count
 
 
 def _number(source: Indexed, places: Sequence[Place], step: Step) -> int:
@@ -376,12 +420,12 @@ def _number(source: Indexed, places: Sequence[Place], step: Step) -> int:
 def _shared(stages: Sequence[Stage]) -> list[Axis]:
     """Return the axes that all stages have and read each other at."""
     reads = [(source, places) for stage in stages for root in (stage.start, stage.root)
-             for _, source, places in loads(root) if isinstance(source, Stage)]  # fmt: skip
+             for _, source, places in loads(root) if not isinstance(source, Source)]  # fmt: skip
     common = (axis for axis in stages[-1].axes if all(axis in stage.axes for stage in stages))
     return [axis for axis in common if all(places[source.axes.index(axis)] == place(axis) for source, places in reads)]
 
 
-def _fits_output(stage: Stage, stages: Sequence[Stage]) -> bool:
+def _fits_output(stage: Indexed, stages: Sequence[Stage]) -> bool:
     """Return whether values can lie in the output: the last stage alone replaces them, each by that at its place."""
     last = stages[-1]
     is_only = all(other.axes != last.axes for other in stages[:-1] if other is not stage)

@@ -33,7 +33,8 @@ class FunctionLowering(VectorLowering[Elements | Pointwise]):
             number += operand.values is None
         shapes = [operand.shape for operand in layer.operands]
         values = broadcast.values(layer.output.shape, arrays, shapes)
-        kind, names = expression.TYPES[layer.dtype.name], [operand.name for operand in layer.operands]
-        reads = [f"const {kind} {name} = {value};" for name, value in zip(names, values, strict=True)]
+        dtype, names = layer.input.dtype, [operand.name for operand in layer.operands]
+        reads = [f"const {expression.TYPES[dtype.name]} {name} = {expression.loaded(value, dtype)};"
+                 for name, value in zip(names, values, strict=True)]  # fmt: skip
         lines, result = expression.statements(layer.definition, {name: name for name in names})
-        return "\n".join([*reads, *lines, f"return {result};"])
+        return "\n".join([*reads, *lines, f"return {expression.stored(result, layer.dtype)};"])

@@ -9,7 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harness.operators.exact.expression import Expression
-from harness.operators.exact.stages import Axis, Guard, Indexed, Load, Outside, Place, Source, Stage, guards, loads
+from harness.operators.exact.stages import (
+    Axis,
+    Guard,
+    History,
+    Indexed,
+    Load,
+    Outside,
+    Place,
+    Source,
+    Stage,
+    guards,
+    loads,
+)
 from harness.operators.staged import Staged
 from harness.targets.c import expression
 from harness.targets.c.staged import flat
@@ -25,13 +37,17 @@ class StagedLowering(VectorLowering[Staged]):
 
     operator = Staged
 
+    def unsupported(self, layer: Staged, variant: str) -> str | None:
+        """Refuse recurrences of several states, or of states that other places read."""
+        return layer.unfolded() or super().unsupported(layer, variant)
+
     def tables(self, layer: Staged) -> tuple[Table, ...]:
         """Return the constants."""
         return tables_of(layer, {role: np.asarray(values).reshape(-1) for role, values in layer.numbers().items()})
 
     def value(self, layer: Staged) -> str:
         """Return the statements."""
-        result = layer.program.stages[-1]
+        result = layer.program.result
         lines, point = [], dict[Axis, str]()
         for axis, text in zip(result.axes, _places(result), strict=True):
             if axis.size > 1:
@@ -100,14 +116,18 @@ class _Scope:
     def _load(self, source: Indexed, places: Sequence[Place], point: Point) -> str:
         texts = [at.text(lambda axis: point[axis]) for at in places]
         if isinstance(source, Stage):
-            return self.stage(source, dict(zip(source.axes, (_grouped(text) for text in texts), strict=True)))
+            return self.stage(source, dict(zip(source.axes, map(_grouped, texts), strict=True)))
+        if isinstance(source, History):
+            fold = source.recurrence.as_fold
+            assert fold is not None  # noqa: S101 - see `unsupported`
+            return self._fold(fold, dict(zip(fold.axes, map(_grouped, texts[1:]), strict=True)), texts[0])
         place = flat(source.shape, places, lambda axis: point[axis])
         assert isinstance(source, Source)  # noqa: S101 - there are no others
         name = f"{self._layer}_{source.name}" if source.is_constant else f"x_{source.name[1:] or 0}"
         return f"{name}[{place}]"
 
-    def _fold(self, stage: Stage, point: Point) -> str:
-        """Add a loop; stages that do not depend on its axes are computed before it."""
+    def _fold(self, stage: Stage, point: Point, steps: str = "") -> str:
+        """Add a loop, of only so many `steps` if stated; stages that do not depend on it are computed before it."""
         assert stage.accumulator is not None  # noqa: S101 - by the caller
         start = self.expression(stage.start, point)
         for node, source, places in loads(stage.root):
@@ -123,7 +143,7 @@ class _Scope:
         if limits := guards(stage.root):
             inner.append(f"if (!({_inside(limits, here)})) continue;")
         step = scope.expression(stage.root, here, {stage.accumulator.name: total})
-        heads = [f"for (unsigned {names[axis]} = 0; {names[axis]} < {axis.size}; ++{names[axis]})"
+        heads = [f"for (unsigned {names[axis]} = 0; {names[axis]} < {steps or axis.size}; ++{names[axis]})"
                  for axis in stage.over]  # fmt: skip
         self._lines += [f"{c_type(stage.dtype)} {total} = {start};", *heads, "{", *(f"    {line}" for line in inner)]
         self._lines += [f"    {total} = {step};", "}"]

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from harness.operators.exact.expression import Expression
 from harness.operators.exact.stage_values import number_of
-from harness.operators.exact.stages import Axis, Guard, Indexed, Load, Outside, Place, Source, Stage, guards, loads
+from harness.operators.exact.stages import (
+    Axis,
+    Guard,
+    Load,
+    Outside,
+    Place,
+    Recurrence,
+    Source,
+    Stage,
+    all_loads,
+    array,
+    guards,
+    loads,
+)
 from harness.operators.staged import Staged
 from harness.targets.c.staged import flat
 from harness.targets.iree.builder import Block, Function, Scalar, Value
@@ -23,21 +37,26 @@ class StagedLowering(IreeLowering[Staged]):
 
     operator = Staged
 
+    def unsupported(self, layer: Staged, variant: str) -> str | None:
+        """Refuse recurrences of several states, or of states that other places read."""
+        return layer.unfolded() or super().unsupported(layer, variant)
+
     def emit(self, layer: Staged, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loops."""
         values: dict[int, Value] = {}
         facts = layer.numbers()
-        for stage in layer.program.stages:
-            for root in (stage.start, stage.root):
-                for _, source, _ in loads(root):
-                    if id(source) not in values:
-                        values[id(source)] = _source(function, source, inputs, facts)
-            values[id(stage)] = _stage(function, stage, values)
+        for item in layer.program.stages:
+            for _, source, _ in all_loads(item):
+                if isinstance(source, Source) and id(source) not in values:
+                    values[id(source)] = _source(function, source, inputs, facts)
+            if isinstance(item, Stage):
+                values[id(item)] = _stage(function, item, values)
+            else:
+                values[id(item.histories[0])] = _history(function, item, values)
         return function.reshape(values[id(layer.program.stages[-1])], (function.vectors, *layer.output.shape))
 
 
-def _source(function: Function, source: Indexed, inputs: Sequence[Value], facts: Mapping[str, object]) -> Value:
-    assert isinstance(source, Source)  # noqa: S101 - a stage has its value before it is read
+def _source(function: Function, source: Source, inputs: Sequence[Value], facts: Mapping[str, object]) -> Value:
     if source.is_constant:
         return function.constant(source.name, np.asarray(facts[source.name]).reshape(source.shape))
     return function.reshape(inputs[number_of(source)], (function.vectors, *source.shape))
@@ -54,6 +73,15 @@ def _stage(function: Function, stage: Stage, values: Mapping[int, Value]) -> Val
     return _loops(function, init, stage, stage.root, values, stage.over)
 
 
+def _history(function: Function, item: Recurrence, values: Mapping[int, Value]) -> Value:
+    """Add the state at the start and after each step: a fold at each place, whose later steps change nothing."""
+    fold = item.as_fold
+    assert fold is not None  # noqa: S101 - see `unsupported`
+    start = array(fold.name, (Axis("moment", item.time.size + 1), *fold.axes), fold.start)
+    init = _loops(function, function.empty((function.vectors, *start.shape), fold.dtype), start, fold.start, values)
+    return _loops(function, init, replace(fold, axes=start.axes), fold.root, values, fold.over, is_history=True)
+
+
 def _loops(
     function: Function,
     init: Value,
@@ -61,8 +89,10 @@ def _loops(
     root: Expression,
     values: Mapping[int, Value],
     over: Sequence[Axis] = (),
+    *,
+    is_history: bool = False,
 ) -> Value:
-    """Add the loops of an expression around the values so far."""
+    """Add the loops of an expression around the values so far; of a history, at place n only the first n steps."""
     names = {axis: f"d{number}" for number, axis in enumerate((*stage.axes, *over), 1)}
     reads: dict[str, tuple[Value, str]] = {}
     extracted: dict[str, tuple[Value, str]] = {}
@@ -90,6 +120,9 @@ def _loops(
         if stage.accumulator is not None:
             arguments[stage.accumulator.name] = elements[-1]
         result = operations(block, root, arguments)
+        if is_history:
+            is_before = block.compare("ult", block.index(len(stage.axes) + 1), block.index(1))
+            result = block.select(is_before, result, elements[-1])
         if not limits:
             return result
         masks = elements[len(reads) : len(reads) + len(limits)]

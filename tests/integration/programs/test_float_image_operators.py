@@ -150,6 +150,8 @@ WRONG = {
         "c", "conv_transpose.h", "m / (width / groups) * inputs * image", "0 * m / (width / groups) * inputs", "wider",
     ),
     "residual of another sign": ("c", "network.c", "= A + B;", "= A - B;", "residual"),
+    "sums before": ("c", "network.c", "of_s[(k + 1) * 6 + i];", "of_s[k * 6 + i];", "sums_so_far"),
+    "sums from the other end": ("c", "network.c", "x[(8 - t) * 42 + i]", "x[t * 42 + i]", "sums_before"),
     "last value of the image": ("c:vector", CODE, "k < 42u", "k < 41u", "most"),
 }  # fmt: skip
 

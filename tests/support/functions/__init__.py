@@ -81,7 +81,7 @@ def definition(function: Definition) -> str:
     limits = expression.limits(function.root)
     variables = "".join(f"    {code.not_known('float', name, number)}\n" for number, name in limits.items())
     arguments = ", ".join(["x[i]", *limits.values()])
-    text = expression.function(f"{function.name}_of", function.root, {function.argument.name: "float"})
+    text = expression.function(f"{function.name}_of", function.root, {function.argument.name: function.argument.dtype})
     head = f"static void {function.name}_values(size_t width, const float *restrict x, float *restrict y)"
     loop = f"for (size_t i = 0; i < width; ++i)\n        y[i] = {function.name}_of({arguments});"
     return f"{text}\n\n{head}\n{{\n{variables}    {loop}\n}}\n\n"

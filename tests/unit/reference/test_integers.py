@@ -14,8 +14,11 @@ import pytest
 
 from harness import model as networks
 from harness.core.errors import ReferenceFailed
+from harness.operators.exact.integers import canonical
 from harness.reference import Reference
 from tests.support.importer.graphs import model, node
+from tests.support.stages import example
+from tests.unit.operators.exact.test_stages import STAGES, X
 
 SOURCE = """
 #include <xmmintrin.h>
@@ -70,6 +73,14 @@ def test_a_definition_has_the_same_values_in_integers(operator: str, options: di
     values = net.layers[0].in_integers([vectors])
     assert values is not None
     np.testing.assert_array_equal(values.view(np.uint32), net.layers[0].prepare()(vectors).view(np.uint32))
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_program_of_stages_has_the_same_values_in_integers(name: str) -> None:
+    layer, vectors = example(name), np.random.default_rng(1).normal(size=(20, X.size)).astype(np.float32)
+    values = computed(layer, [vectors])
+    assert values is not None
+    np.testing.assert_array_equal(canonical(values), canonical(layer.prepare()(vectors)))
 
 
 def test_an_operator_without_a_definition_is_not_computed_in_integers() -> None:

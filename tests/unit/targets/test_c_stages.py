@@ -15,9 +15,20 @@ import pytest
 
 from harness.core.arrays import Array
 from harness.operators.exact import stage_values
-from harness.operators.exact.expression import larger
+from harness.operators.exact.expression import Expression, larger
 from harness.operators.exact.functions import exponential
-from harness.operators.exact.stages import SKIP, Axis, Source, Stage, array, fold, program, sources
+from harness.operators.exact.stages import (
+    SKIP,
+    Axis,
+    Source,
+    Stage,
+    State,
+    array,
+    fold,
+    program,
+    recurrence,
+    sources,
+)
 from harness.operators.node import Node
 from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32, Tensor
@@ -67,12 +78,31 @@ def windows(size: int, kernel: int, stride: int, dilation: int, before: int, out
     return lambda: fold("w", (p, q), (a, b), 0, lambda w: w + at)
 
 
+def states(outer: int, steps: int, terms: int, inner: int) -> Callable[[], Stage]:
+    """Two states, one of them a sum in each step."""
+    o, t, n, i, k = (Axis(name, size) for name, size in zip("otnik", (outer, steps, terms, inner, steps), strict=True))
+    x = Source("x", (o, t, n, i))
+
+    def step(h: State, c: State) -> list[Expression]:
+        v = fold("v", (o,), (n,), 0.25, lambda v: v + h[o] * x[o, t, n, 0])
+        return [v[o] - c[o, 0], c[o, i] * 0.5 + x[o, t, 0, i]]
+
+    def definition() -> Stage:
+        e = array("e", (o, k), x[o, k, 0, 0] * 0.5)
+        h, c = recurrence(t, {"h": ((o,), 1), "c": ((o, i), 2)}, step)
+        return array("y", (o, k), h[k + 1, o] - c[k, o, 0] * e[o, k])
+
+    return definition
+
+
 ROWS = ((1, 1, 1), (5, 3, 1), (1, 41, 1), (16, 40, 1), (2, 3, 70), (1, 2, 128))
 WINDOWS = ((5, 3, 1, 1, 1, 5), (7, 2, 3, 2, 2, 3), (4, 9, 1, 1, 4, 4), (3, 2, 2, 3, 3, 3))
+STATES = ((1, 1, 1, 1), (6, 3, 12, 2), (1, 2, 3, 70))
 DEFINITIONS: dict[str, Callable[[], Stage]] = {
     **STAGES,
     **{f"rows {shape}": rows(*shape) for shape in ROWS},
     **{f"windows {shape}": windows(*shape) for shape in WINDOWS},
+    **{f"states {shape}": states(*shape) for shape in STATES},
 }
 
 

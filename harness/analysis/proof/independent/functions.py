@@ -32,7 +32,7 @@ def _slope(node: Node) -> Constants:
 
 
 WITHOUT_CONSTANTS = (
-    "Abs", "Cast", "Ceil", "Dropout", "Erf", "Exp", "Floor", "Gelu", "HardSwish", "Log", "Mish", "Neg", "Pow",
+    "Abs", "Cast", "Ceil", "CumSum", "Dropout", "Erf", "Exp", "Floor", "Gelu", "HardSwish", "Log", "Mish", "Neg", "Pow",
     "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Tanh",
 )  # fmt: skip
 READERS: dict[str, Reader] = {

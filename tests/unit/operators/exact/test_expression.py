@@ -136,6 +136,21 @@ def test_an_operation_on_uint32_is_modulo_2_32(definition: Any, number: int, rig
     assert_bits(value(definition, number, dtype=np.uint32), right)
 
 
+@pytest.mark.parametrize(
+    ("definition", "right"),
+    [
+        (lambda x, y: x & y, [0, 0, 0, 1]),
+        (lambda x, y: x | y, [0, 1, 1, 1]),
+        (lambda x, y: x ^ y, [0, 1, 1, 0]),
+        (lambda x, y: equal(x, y) ^ True, [0, 1, 1, 0]),
+        (lambda x, y: select(x, y, y ^ True), [1, 0, 0, 1]),
+    ],
+)
+def test_an_operation_on_bools(definition: Any, right: list[int]) -> None:
+    pairs = [(False, False), (False, True), (True, False), (True, True)]
+    assert [int(value(definition, *pair, dtype=np.bool_)) for pair in pairs] == right
+
+
 def _decides(x: Expression) -> Expression:
     return x if x < 1 else -x
 
@@ -152,6 +167,9 @@ def _decides(x: Expression) -> Expression:
         (lambda x: square_root(bits(x)), "uint32 in the place of float32"),
         (lambda x: select(x, x, x), "float32 in the place of bool"),
         (lambda x: (x < 1) + (x < 2), "add of bool"),
+        (lambda x: (x < 1) << 1, "shift_left of bool"),
+        (lambda x: (x < 1) < (x < 2), "less of bool"),
+        (lambda x: (x < 1) & bits(x), "an operation of bool and uint32"),
         (_decides, "a decision of Python about a value"),
     ],
 )

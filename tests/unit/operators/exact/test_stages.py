@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.core.arrays import Array
-from harness.operators.exact.errors import stage_errors
+from harness.operators.exact.errors import item_errors, stage_errors
 from harness.operators.exact.evaluation import NUMPY, Evaluation
 from harness.operators.exact.expression import (
     COMPARISONS,
@@ -26,13 +27,19 @@ from harness.operators.exact.stage_values import Program
 from harness.operators.exact.stages import (
     SKIP,
     Axis,
+    History,
+    Item,
     Load,
+    Recurrence,
     Source,
     Stage,
+    State,
     array,
     fold,
     formula,
+    place,
     program,
+    recurrence,
     replaced,
     skipping,
     with_axis,
@@ -91,10 +98,42 @@ def padding() -> Stage:
     return fold("w", (O, p), (a,), 1, lambda w: w * y.at((O, p + a), 0.5))
 
 
+def sums_from_the_end() -> Stage:
+    """A recurrence of one state: the sums of the values behind a place."""
+    [s] = recurrence(K, {"s": ((O, I), 0)}, lambda s: s[O, I] + X[O, place(K) * -1 + 3, I])
+    return array("y", (O, K, I), s[place(K) * -1 + 3, O, I])
+
+
+def two_states() -> Stage:
+    """States with axes of their own, which read each other at all places; a stage is computed in each step."""
+    j = Axis("j", 2)
+
+    def step(h: State, c: State) -> list[Expression]:
+        v = fold("v", (I,), (j,), 0.25, lambda v: v + h[j] * X[0, K, j])
+        return [v[I] - c[1, I] * 0.5, c[O, I] * 0.5 + h[I] * SCALE[K]]
+
+    m = fold("m", (I,), (K,), 0, lambda m: larger(X[0, K, I], m))
+    h, c = recurrence(K, {"h": ((I,), m[I]), "c": ((O, I), 1)}, step)
+    return array("y", (K, I), h[K + 1, I] + c[K, 2, I])
+
+
+def guarded_steps() -> Stage:
+    """Steps of a recurrence with places outside: of a fold, which are left out, and of a number."""
+    a = Axis("a", 3)
+
+    def step(h: State) -> Expression:
+        w = fold("w", (O,), (a,), 0, lambda w: w + X.at((O, K + a - 1, 0), SKIP))
+        return w[O] - h[O] * X.at((O, K - 1, 1), 2)
+
+    [h] = recurrence(K, {"h": ((O,), X[O, 0, 0])}, step)
+    return array("y", (O, K), h[K + 1, O] * h[K, O])
+
+
 STAGES = {
     stage.__name__: stage
-    for stage in (softmax, scaled_sum, products, windows, logarithm_of_sum, padded_windows, largest_of_windows, padding)
-}
+    for stage in (softmax, scaled_sum, products, windows, logarithm_of_sum, padded_windows, largest_of_windows, padding,
+                  sums_from_the_end, two_states, guarded_steps)
+}  # fmt: skip
 
 
 class Interpreter:
@@ -102,6 +141,7 @@ class Interpreter:
 
     def __init__(self, x: Array) -> None:
         self._x = x
+        self._recurrences: dict[int, tuple[Recurrence, int]] = {}
 
     def at(self, stage: Stage, point: Mapping[Axis, int]) -> Any:
         if stage.accumulator is None:
@@ -137,9 +177,22 @@ class Interpreter:
         if at is None:
             return load.outside
         if isinstance(source, Stage):
-            return self.at(source, dict(zip(source.axes, at, strict=True)))
+            return self.at(source, {**point, **dict(zip(source.axes, at, strict=True))})
+        if isinstance(source, History):
+            self._recurrences |= {id(state): (source.recurrence, number)
+                                  for number, state in enumerate(source.recurrence.states)}  # fmt: skip
+            number = source.recurrence.histories.index(source)
+            return self._after(source.recurrence, number, at[0], at[1:])
+        if isinstance(source, State):
+            recurrence_of_state, number = self._recurrences[id(source)]
+            return self._after(recurrence_of_state, number, point[source.time], at)
         values = CONSTANTS[source.name] if isinstance(source, Source) and source.is_constant else self._x
         return values.reshape(source.shape)[at]
+
+    def _after(self, of: Recurrence, number: int, steps: int, at: tuple[int, ...]) -> Any:
+        """Return a state after so many steps."""
+        stage = of.results[number] if steps else of.starts[number]
+        return self.at(stage, {**dict(zip(stage.axes, at, strict=True)), of.time: steps - 1})
 
     def _place(self, load: Load, point: Mapping[Axis, int]) -> tuple[int, ...] | None:
         at = tuple(place.constant + sum(step * point[axis] for axis, step in place.steps) for place in load.places)
@@ -182,9 +235,9 @@ def test_results_in_double_precision_are_within_the_errors(name: str, error: flo
     prepared = Program(stages, CONSTANTS)
     values = prepared.values([vectors])
     errors = {id(X): np.full((50, *X.shape), error), id(SCALE): np.zeros((1, 4))}
-    for stage in stages:
-        errors[id(stage)] = stage_errors(stage, values, errors, 50)
-    right, expected = real_values(stages, other), values[id(stages[-1])].reshape(50, -1)
+    for item in stages:
+        errors |= item_errors(item, values, errors, 50)
+    right, expected = real_values(prepared.result, other), values[id(stages[-1])].reshape(50, -1)
     distance = np.where(right == expected, 0, np.abs(right - expected))
     bound = errors[id(stages[-1])].reshape(50, -1)
     assert (distance <= bound).all()
@@ -192,15 +245,14 @@ def test_results_in_double_precision_are_within_the_errors(name: str, error: flo
     assert np.median(bound) < (1e-4 if error == 0 else 2)
 
 
-def real_values(stages: tuple[Stage, ...], x: Array) -> Array:
+def real_values(result: Stage, x: Array) -> Array:
     """The results of real numbers, one by one."""
-    result = stages[-1]
     points = [dict(zip(result.axes, point, strict=True)) for point in np.ndindex(result.shape)]
     return np.array([[RealNumbers(vector).at(result, point) for point in points] for vector in x])
 
 
 def test_the_error_bound_of_a_quotient_by_what_can_be_zero_is_infinite() -> None:
-    [stage] = program(array("y", (O, K, I), 1 / X[O, K, I]))
+    stage = array("y", (O, K, I), 1 / X[O, K, I])
     x = np.full((1, *X.shape), np.float32(0.5))
     for error, is_finite in ((0.49, True), (0.5, False)):
         errors = {id(X): np.full(x.shape, error)}
@@ -216,9 +268,15 @@ def test_the_text_names_each_stage_its_axes_and_the_order_of_its_steps() -> None
     ]
 
 
+def stage_of(item: Item) -> Stage:
+    assert isinstance(item, Stage)
+    return item
+
+
 def test_a_stage_is_replaced_for_all_that_read_it() -> None:
     stages = program(softmax())
-    others = replaced(stages, stages[2], with_axis(stages[2], K, Axis("k", 3)))
+    sums = stage_of(stages[2])
+    others = replaced(stages, sums, with_axis(sums, K, Axis("k", 3)))
     x = np.random.default_rng(2).normal(size=(4, X.size)).astype(np.float32)
     e = np.exp(x.reshape(-1, *X.shape) - x.reshape(-1, *X.shape).max(axis=2, keepdims=True))
     expected = e / e[:, :, :3].sum(axis=2, keepdims=True)
@@ -239,12 +297,42 @@ def test_a_place_that_is_never_outside_has_no_guard() -> None:
     assert X.at((O, 3, I), SKIP).load == X[O, 3, I].load
 
 
+def test_the_text_of_a_recurrence_has_the_place_of_each_step() -> None:
+    assert formula(program(two_states())) == [
+        "m[i] = 0.0, then select(x[0, k, i] > m, x[0, k, i], m) for k from 0 on",
+        "h[0, i] = m[i]",
+        "c[0, o, i] = 1.0",
+        "for k from 0 on: v[i] = 0.25, then v + h[k, j] * x[0, k, j] for j from 0 on; "  # noqa: ISC004
+        "h[k + 1, i] = v[i] - c[k, 1, i] * 0.5; c[k + 1, o, i] = c[k, o, i] * 0.5 + h[k, i] * scale[k]",
+        "y[k, i] = h[k + 1, i] + c[k, 2, i]",
+    ]
+
+
+def test_a_stage_of_a_recurrence_is_replaced_for_all_that_read_it() -> None:
+    items = program(two_states())
+    steps = items[1]
+    assert isinstance(steps, Recurrence)
+    inner = steps.stages[0]
+    assert inner.accumulator is not None
+    wrong = replace(inner, root=inner.root - inner.accumulator)
+    x = np.random.default_rng(2).normal(size=(4, X.size)).astype(np.float32)
+    others = Program(replaced(items, inner, wrong), CONSTANTS)
+    images = x.reshape(-1, *X.shape)
+    y = Program(items, CONSTANTS)(x).reshape(-1, 4, 2)
+    assert not np.array_equal(others(x).reshape(y.shape)[:, 0], y[:, 0])
+    last = images[:, 0, 0, 1] * np.maximum(images[:, 0, :, 1].max(axis=1), 0)
+    np.testing.assert_allclose(others(x).reshape(y.shape)[:, 0], (last - 0.5 + 1)[:, None].repeat(2, axis=1), atol=1e-5)
+    assert replaced(items, inner, wrong)[0] is items[0]
+
+
 Q = Axis("q", 4)
 UNGUARDED: dict[str, Any] = {
     "an array has no step": lambda: array("y", (Q,), SCALE.at(Q - 1, SKIP)),
     "nor has a start": lambda: fold("y", (Q,), (O,), SCALE.at(Q - 1, SKIP), lambda y: y + 1),
     "several axes of the array": lambda: fold("y", (O, Q), (I,), 0, lambda y: y + SCALE.at(O + Q, SKIP)),
     "a place for each axis": lambda: X.at((O, K), SKIP),
+    "a falling place": lambda: fold("y", (O,), (Q,), 0, lambda y: y + SCALE.at(place(Q) * -1 + 2, SKIP)),
+    "an array of bools": lambda: array("y", (O, K, I), X[O, K, I] < 0),
 }
 
 
@@ -254,7 +342,9 @@ def test_a_guard_without_a_meaning_is_refused(case: str) -> None:
         UNGUARDED[case]()
 
 
-@pytest.mark.parametrize("places", [(O, K), (O, K + 1, I), (O, K * 2, I), (O, K, 2), (-1, K, I)])
+@pytest.mark.parametrize(
+    "places", [(O, K), (O, K + 1, I), (O, place(K) * -1 + 2, I), (O, K * 2, I), (O, K, 2), (-1, K, I)]
+)
 def test_a_place_outside_is_refused(places: Any) -> None:
     with pytest.raises(DefinitionError, match=r"a value of x \(3, 4, 2\) .* is outside"):
         X[places]
