@@ -54,8 +54,14 @@ def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
     if first is None:
         return Comparison(expected.size, 0, None)
     vector, unit = divmod(first, expected.shape[1])
-    found = Difference(start + vector, unit, expected[vector, unit].item(), actual[vector, unit].item())
+    values = (numbers(array)[vector, unit].item() for array in (expected, actual))
+    found = Difference(start + vector, unit, *values)
     return Comparison(expected.size, differing, found)
+
+
+def numbers(values: Array) -> Array:
+    """Return the values as numbers: of bools their bytes, which differ where they are wrong."""
+    return np.ascontiguousarray(values).view(np.uint8) if values.dtype == np.bool_ else values
 
 
 def bits(values: Array) -> Array:

@@ -26,7 +26,7 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
-from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
+from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor, integer_limits
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
@@ -379,8 +379,8 @@ class _Bounds:
 
 def _of_tensor(tensor: Tensor) -> tuple[Array, Array]:
     if tensor.dtype.kind != "f":
-        limits = np.iinfo(tensor.dtype)
-        return np.full((1, tensor.size), limits.min, tensor.dtype), np.full((1, tensor.size), limits.max, tensor.dtype)
+        low, high = (np.full((1, tensor.size), limit, tensor.dtype) for limit in integer_limits(tensor.dtype))
+        return low, high
     return np.full((1, tensor.size), -tensor.bound, np.float32), np.full((1, tensor.size), tensor.bound, np.float32)
 
 

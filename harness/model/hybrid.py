@@ -24,7 +24,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.canonical import value_info
 from harness.model.network import Network
-from harness.operators import by_onnx_name
+from harness.model.transforms.edit import declare_functions
 from harness.operators.cell_union import UINT16, UINT32
 from harness.operators.hybrid_select import NOT_FINITE, OUTSIDE, STALE, UNSAFE
 from harness.operators.node import DEFAULT_DOMAIN
@@ -72,7 +72,7 @@ def with_architecture(network: Network, architecture: Architecture, metadata: di
     RequestError if the network does not end with the index of a score, if a name is taken, or if cuts coincide.
     """
     model = onnx.load_model_from_string(network.onnx_bytes)
-    opset = _require(model, network, architecture)
+    _require(model, network, architecture)
     graph, decided = model.graph, network.layers[-1].output.name
     width = network.input.size
     if architecture.freshness:
@@ -84,12 +84,7 @@ def with_architecture(network: Network, architecture: Architecture, metadata: di
         graph.initializer.append(numpy_helper.from_array(values, name))
     graph.node.extend(_nodes(source, decided, len(architecture.cuts)))
     graph.output.append(value_info("selected", INT64, 2))
-    known = by_onnx_name()
-    functions = {(each.op_type, len(each.input)) for each in graph.node if each.domain == DOMAIN}
-    for name, inputs in sorted(functions):
-        if function := known[DOMAIN, name].as_function(inputs, opset):
-            model.functions.append(function)
-    model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    declare_functions(model)
     del model.metadata_props[:]
     helper.set_model_props(model, _metadata(network, architecture) | metadata)
     return model
@@ -127,8 +122,8 @@ def sides(cells: int, *, wraps: bool) -> npt.NDArray[np.uint8]:
     return np.where(beyond, np.clip(both, 0, cells - 1), ends).astype(np.uint8)
 
 
-def _require(model: onnx.ModelProto, network: Network, architecture: Architecture) -> int:
-    """Return the version of ONNX's own domain; refuse what the nodes cannot be added to."""
+def _require(model: onnx.ModelProto, network: Network, architecture: Architecture) -> None:
+    """Refuse what the nodes cannot be added to."""
     opset = next(int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
     if opset < OLDEST_OPSET:
         raise RequestError(
@@ -158,7 +153,6 @@ def _require(model: onnx.ModelProto, network: Network, architecture: Architectur
                 )
             if len(row) > MOST_CUTS - 2:
                 raise RequestError(f"axis {axis} has {len(row)} {name}", f"at most {MOST_CUTS - 2}")
-    return opset
 
 
 AGE, CODES_OF_ALL = "without_age", "codes_with_age"

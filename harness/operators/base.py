@@ -39,7 +39,7 @@ from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sum_orders import OrderedSum
 from harness.operators.sweeps import StepFunction, Sweep
-from harness.operators.tensor import INT64, Tensor
+from harness.operators.tensor import INT64, Tensor, integer_limits
 from harness.operators.text import Fragment
 
 Evaluate: TypeAlias = Callable[..., Array]
@@ -626,5 +626,4 @@ def fields(
 
 def limits(dtype: np.dtype[Any]) -> dict[str, int]:
     """Return the quantised values at which a result saturates, as constants of a fragment."""
-    codes = np.iinfo(dtype)
-    return {"low": int(codes.min), "high": int(codes.max)}
+    return dict(zip(("low", "high"), integer_limits(dtype), strict=True))

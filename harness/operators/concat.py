@@ -18,7 +18,7 @@ from harness.operators.base import Constants, Evaluate, Selection, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.rules import Rules
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor import EVERY_TYPE
 from harness.operators.tensor_facts import Variable
 from harness.operators.text import Fragment, copying
 
@@ -62,7 +62,7 @@ class Concat(Selection):
         """Read a node over an axis of one type, but not over the vectors."""
         node.require_inputs(1, MOST_INPUTS)
         axis = node.attributes({"axis": 0})["axis"]
-        first = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        first = node.activation(0, EVERY_TYPE)
         sources = [node.activation(position, [first.dtype]) for position in range(len(node.inputs))]
         rank = 1 + len(first.shape)
         if not -rank <= axis < rank or axis % rank == 0:

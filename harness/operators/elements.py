@@ -106,7 +106,7 @@ class Elements(Layer):
     @property
     def definition(self) -> Expression:
         """The definition for the layer's operands and type."""
-        return self.defined(tuple(operand.name for operand in self.operands), self.dtype)
+        return self.defined(tuple(operand.name for operand in self.operands), self.input.dtype)
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -262,7 +262,7 @@ class Elements(Layer):
         yield from self.sum_faults(*inputs)
         right = "; ".join(f"{name} = {line}" for name, line in printing.statements(definition))
         names = tuple(operand.name for operand in self.operands)
-        for cause, wrong in _faults(type(self), names, self.dtype):
+        for cause, wrong in _faults(type(self), definition, names, self.input.dtype):
             yield FaultModel(cause, right, self._computed(wrong, arguments))
         for cause, constants in self._wrong_constants():
             stated = LITTLE_ENDIAN if "bytes" in cause else right
@@ -305,10 +305,12 @@ class Elements(Layer):
 
 
 @functools.cache
-def _faults(kind: type[Elements], names: tuple[str, ...], dtype: np.dtype[Any]) -> tuple[tuple[str, Expression], ...]:
+def _faults(
+    kind: type[Elements], definition: Expression, names: tuple[str, ...], dtype: np.dtype[Any]
+) -> tuple[tuple[str, Expression], ...]:
     """Return the alternatives and the mutants of a definition, once."""
     arguments = [argument(name, dtype) for name in names]
-    mutants = tuple(mutations.mutants(kind.defined(names, dtype)))
+    mutants = tuple(mutations.mutants(definition))
     if dtype != FLOAT32:  # the smaller or larger one of equal codes is either
         return tuple((cause, wrong) for cause, wrong in mutants if not cause.endswith("equality"))
     if not kind.alternatives:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.tensor import FLOAT32, LARGEST
+from harness.operators.tensor import FLOAT32, LARGEST, integer_limits
 
 UNIT_ROUNDOFF = 2.0**-24
 UNDERFLOW = 2.0**-149
@@ -58,8 +58,7 @@ class Perturbed:
         """Return the least and the largest value of the other engine for the first input, of its type."""
         x, error = self.values[0], self.errors[0]
         if x.dtype != FLOAT32:
-            codes = np.iinfo(x.dtype)
-            low, high = (np.clip(x + step, codes.min, codes.max).astype(x.dtype) for step in (-error, error))
+            low, high = (np.clip(x + step, *integer_limits(x.dtype)).astype(x.dtype) for step in (-error, error))
             return low, high
         below, above = x.astype(np.float64) - error, x.astype(np.float64) + error
         low, high = below.astype(np.float32), above.astype(np.float32)

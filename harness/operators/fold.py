@@ -1,7 +1,8 @@
-"""Base class of operators that combine any number of float32 operands from left to right, with broadcasting."""
+"""Base classes of operators of any number of operands with broadcasting, and of those that combine them in order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,51 +15,24 @@ from harness.operators.elements import Elements, Operand, Terms, bounds_of
 from harness.operators.exact import printing
 from harness.operators.exact.expression import ARITHMETIC, Expression, argument, named
 from harness.operators.node import Node
-from harness.operators.tensor import FLOAT32
+from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
 
 MOST_OPERANDS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Fold(Elements):
-    """y = f(... f(f(A, B), C) ..., Z) for each value; `terms` has the constant operands, None for an activation.
+class Listed(Elements):
+    """A layer of operands of one kind, none of which has a name; `terms` has the constant ones, None for activations.
 
-    An operator states `combine`, and `finish` if it does more.
+    The second of its fragments is that of constants.
     """
 
     side_by_side = True
     elementwise = False
-    combine: ClassVar[Any]
-    """A static method from the expressions of the value so far and of the next operand to that of both."""
     verb: ClassVar[str]
-    order: ClassVar[int]
-    """The place of the fragments in a file."""
-    comment: ClassVar[str]
 
     terms: Terms
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        y, x, count = (argument(name) for name in ("y", "x", "count"))
-        step, last = cls.combine(y, x), printing.inline(cls.finish(y, count))
-        end = f", then y = {last}" if last != "y" else ""
-        line = f"y = A, then y = {printing.inline(step)} for each further operand x{end}"
-        cls.formula = f"{line:71} in float32{', each operation rounded' if step.operation in ARITHMETIC else ''}"
-        cls.fragments = tuple(_fragment(cls, has_constants) for has_constants in (False, True))
-        super().__init_subclass__(**options)
-
-    @staticmethod
-    def finish(result: Expression, count: Expression | int) -> Expression:  # noqa: ARG004 - operators override it
-        """Return the output from the expression of all operands and their number."""
-        return result
-
-    @classmethod
-    def value(cls, *operands: Expression) -> Expression:
-        """Return the definition."""
-        result = operands[0]
-        for number, operand in enumerate(operands[1:], 2):
-            result = named(f"y_{number}", cls.combine(result, operand))
-        return cls.finish(result, len(operands))
 
     @classmethod
     def role(cls, position: int) -> str:
@@ -66,20 +40,16 @@ class Fold(Elements):
         return f"operand {position + 1}"
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node of fitting shapes, one of them an activation."""
+    def read_operands(cls, node: Node, dtypes: Sequence[np.dtype[Any]]) -> tuple[list[Tensor], Terms, tuple[int, ...]]:
+        """Return the activations, the constant operands and the shape of the output; refuse attributes."""
         node.require_inputs(1, MOST_OPERANDS)
         node.attributes({})
-        sources = broadcast.activations(node, cls.verb)
+        sources = broadcast.activations(node, cls.verb, (), dtypes)
         terms = tuple(
             broadcast.constant(node, position, sources, cls.role(position)) if name in node.constants else None
             for position, name in enumerate(node.inputs)
         )
-        names = _names(len(terms))
-        bounds = bounds_of(cls.defined(names), names, sources, terms)
-        shape = broadcast.output_shape(broadcast.shapes(sources, terms))
-        written = fields(node, sources, shape, FLOAT32, bounds.bound, negative_zero=bounds.negative_zero)
-        return cls(**written, terms=terms)
+        return sources, terms, broadcast.output_shape(broadcast.shapes(sources, terms))
 
     @property
     def fixed(self) -> Terms:
@@ -90,8 +60,8 @@ class Fold(Elements):
     def operands(self) -> tuple[Operand, ...]:
         """The operands; constants are one after the other in one table."""
         operands, begin = [], 0
-        named = zip(_names(len(self.terms)), broadcast.shapes(self.inputs, self.terms), self.terms, strict=True)
-        for name, shape, values in named:
+        own = zip(names_of(len(self.terms)), broadcast.shapes(self.inputs, self.terms), self.terms, strict=True)
+        for name, shape, values in own:
             operands.append(Operand(name, shape, values, "terms", begin))
             begin += 0 if values is None else values.size
         return tuple(operands)
@@ -111,24 +81,72 @@ class Fold(Elements):
         return self.fragments[any(term is not None for term in self.terms)]
 
 
-def _names(count: int) -> tuple[str, ...]:
+@dataclass(frozen=True, eq=False)
+class Fold(Listed):
+    """y = f(... f(f(A, B), C) ..., Z) for each value.
+
+    An operator states `combine`, and `finish` if it does more.
+    """
+
+    combine: ClassVar[Any]
+    """A static method from the expressions of the value so far and of the next operand to that of both."""
+    order: ClassVar[int]
+    """The place of the fragments in a file."""
+    comment: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        y, x, count = (argument(name) for name in ("y", "x", "count"))
+        step, last = cls.combine(y, x), printing.inline(cls.finish(y, count))
+        end = f", then y = {last}" if last != "y" else ""
+        line = f"y = A, then y = {printing.inline(step)} for each further operand x{end}"
+        cls.formula = f"{line:71} in float32{', each operation rounded' if step.operation in ARITHMETIC else ''}"
+        cls.fragments = fragments(f"{cls.__name__.lower()}_float32", cls.order, cls.comment)
+        super().__init_subclass__(**options)
+
+    @staticmethod
+    def finish(result: Expression, count: Expression | int) -> Expression:  # noqa: ARG004 - operators override it
+        """Return the output from the expression of all operands and their number."""
+        return result
+
+    @classmethod
+    def value(cls, *operands: Expression) -> Expression:
+        """Return the definition."""
+        result = operands[0]
+        for number, operand in enumerate(operands[1:], 2):
+            result = named(f"y_{number}", cls.combine(result, operand))
+        return cls.finish(result, len(operands))
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node of fitting shapes, one of them an activation."""
+        sources, terms, shape = cls.read_operands(node, [FLOAT32])
+        names = names_of(len(terms))
+        bounds = bounds_of(cls.defined(names), names, sources, terms)
+        written = fields(node, sources, shape, FLOAT32, bounds.bound, negative_zero=bounds.negative_zero)
+        return cls(**written, terms=terms)
+
+
+def names_of(count: int) -> tuple[str, ...]:
+    """Return the names of so many operands in definitions."""
     return tuple(f"operand_{position + 1}" for position in range(count))
 
 
-def _fragment(kind: type[Fold], has_constants: bool) -> Fragment:
-    """Return the NNEF operation of activations, or of activations and constants."""
-    name = f"{kind.__name__.lower()}_float32{'_constants' if has_constants else ''}"
+def fragments(name: str, order: int, comment: str) -> tuple[Fragment, ...]:
+    """Return the NNEF operations of activations, and of activations and constants."""
     terms = "    terms: tensor<scalar>,                  # the constants, one after the other, (1, N)\n"
-    return Fragment(
-        name,
-        kind.order,
-        f"""\
-# {kind.comment}
-fragment {name}(
+    return tuple(
+        Fragment(
+            own_name,
+            order,
+            f"""\
+# {comment}
+fragment {own_name}(
     x: tensor<scalar>,                      # all operands that are activations, side by side
-{terms if has_constants else ""}    axes: tensor<integer>,                  # int32 (operands, axes): the sizes of each
+{constants}    axes: tensor<integer>,                  # int32 (operands, axes): the sizes of each
     columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
 """,
+        )
+        for own_name, constants in ((name, ""), (f"{name}_constants", terms))
     )

@@ -16,7 +16,7 @@ from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor import EVERY_TYPE, INT64
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Gather(Move):
     def read(cls, node: Node) -> Self:
         """Read a node with indices within an axis other than the first, the vectors."""
         node.require_inputs(2, 2)
-        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        source = node.activation(0, EVERY_TYPE)
         rank, axis = 1 + len(source.shape), node.attributes({"axis": 0})["axis"]
         if not -rank <= axis < rank or axis % rank == 0:
             raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")

@@ -22,7 +22,7 @@ from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.rules_of_others import RULES
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
+from harness.operators.tensor import EVERY_TYPE, INT64, Tensor
 
 Places: TypeAlias = npt.NDArray[np.int32]
 
@@ -48,7 +48,7 @@ class Rearrange(Move):
         """Read a node with constant sizes, which keeps the first axis."""
         repeats = node.operator in ("Tile", "Expand")
         node.require_inputs(1 + repeats, 1 + repeats)
-        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        source = node.activation(0, EVERY_TYPE)
         numbers, shape = (_repeats if repeats else _block)(node, source)
         places = ORDERS[node.operator](_numbered(source.shape), *numbers).reshape(shape)
         written = fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero)

@@ -1,7 +1,7 @@
-"""Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout and Cast (ONNX): the values of a vector, in their order.
+"""Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout (ONNX): the values of a vector, in their order.
 
-Only the shape has other axes.  Dropout is that of inference, of float32, and drops nothing; Cast is that of float32 to
-float32.
+Only the shape has other axes.  Dropout is that of inference, of float32, and drops nothing; a Cast to the type of its
+input is such a layer, too.
 
 y = x
 """
@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from onnx import TensorProto
 
 from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Selection, fields
 from harness.operators.frames import Frames
-from harness.operators.node import Node, element_type
+from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
 from harness.operators.tensor_facts import Variable
 from harness.operators.text import copying
 
@@ -35,7 +34,7 @@ CODES, INDICES = copying(
 class Rename(Selection):
     """The same values in the same order; the number of vectors, the first axis, stays."""
 
-    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"))
+    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"))
     formula = "y = x, with the same values in the same order for every vector"
     roles = ("x", "shape")
     fragments = (CODES, INDICES)
@@ -44,10 +43,7 @@ class Rename(Selection):
     def rules(cls, node: Rules) -> None:
         """State one type, and the shape by the operator."""
         y = node.y
-        if node.proto.op_type == "Cast":
-            node.is_type(y, node.attribute("to", 0))
-        else:
-            node.same_type(node.x, y)
+        node.same_type(node.x, y)
         RULES[node.proto.op_type](node)
         mask = node.outputs[1] if len(node.outputs) > 1 else None
         if mask is not None:  # of Dropout
@@ -59,9 +55,7 @@ class Rename(Selection):
     def read(cls, node: Node) -> Self:
         """Read a node that keeps vectors apart."""
         node.require_inputs(*INPUTS[node.operator])
-        source = node.activation(
-            0, [FLOAT32] if node.operator in ("Dropout", "Cast") else [UINT8, INT8, FLOAT32, INT64]
-        )
+        source = node.activation(0, [FLOAT32] if node.operator == "Dropout" else EVERY_TYPE)
         shape = SHAPES[node.operator](node, source)
         return cls(**fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero))
 
@@ -118,14 +112,6 @@ def _same(node: Node, source: Tensor) -> tuple[int, ...]:
     return source.shape
 
 
-def _cast(node: Node, source: Tensor) -> tuple[int, ...]:
-    """Return the shape that Cast leaves; refuse other types than that of the input."""
-    to = node.attributes({"to": 0, "saturate": 1, "round_mode": b"up"})["to"]
-    if to != TensorProto.FLOAT:
-        raise node.refusal(f"casts float32 to {element_type(to)}", "float32 to float32")
-    return source.shape
-
-
 def _squeezed(node: Node, source: Tensor) -> tuple[int, ...]:
     """Return the shape without some axes of size 1."""
     rank, axes = 1 + len(source.shape), _axes(node)
@@ -156,7 +142,7 @@ def _axes(node: Node) -> list[int]:
 
 
 INPUTS = {"Reshape": (2, 2), "Flatten": (1, 1), "Squeeze": (1, 2), "Unsqueeze": (1, 2), "Identity": (1, 1),
-          "Dropout": (1, 3), "Cast": (1, 1)}  # fmt: skip
+          "Dropout": (1, 3)}  # fmt: skip
 """The least and the largest number of inputs."""
 SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
     "Reshape": _shape,
@@ -165,7 +151,6 @@ SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
     "Unsqueeze": _unsqueezed,
     "Identity": _same,
     "Dropout": _same,
-    "Cast": _cast,
 }
 """The functions from a node and its input to the shape of the output."""
 
@@ -251,6 +236,5 @@ RULES: dict[str, Callable[[Rules], None]] = {
     "Unsqueeze": lambda node: _squeeze(node, node.y, node.x, undone=True),
     "Identity": _kept,
     "Dropout": _kept,
-    "Cast": _kept,
 }
 """The functions that state the rules of shapes."""

@@ -16,7 +16,7 @@ from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
+from harness.operators.tensor import EVERY_TYPE, INT64, Tensor
 
 INT32 = np.dtype(np.int32)
 
@@ -70,7 +70,7 @@ class Slice(Move):
         """Read a node with constant bounds."""
         node.require_inputs(3, 5)
         node.attributes({})
-        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        source = node.activation(0, EVERY_TYPE)
         places = np.arange(source.size, dtype=np.int32).reshape(source.shape)[_slices(node, source)]
         if not places.size:
             raise node.refusal("it takes no values", "starts before ends")

@@ -16,7 +16,7 @@ from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor import EVERY_TYPE, INT64
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Split(Move):
     def read(cls, node: Node) -> Self:
         """Read one output of a node that keeps vectors apart."""
         node.require_inputs(1, 2, any_outputs=True)
-        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        source = node.activation(0, EVERY_TYPE)
         attributes = node.attributes({"axis": 0, "split": [], "num_outputs": 0})
         rank, axis, count = 1 + len(source.shape), attributes["axis"], len(node.proto.output)
         if not -rank <= axis < rank or axis % rank == 0:

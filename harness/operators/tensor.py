@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-UINT8, INT8, FLOAT32, INT64 = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64"))
+UINT8, INT8, FLOAT32, INT64, BOOL = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64", "bool"))
+CODES = (UINT8, INT8)
+EVERY_TYPE = (UINT8, INT8, FLOAT32, INT64, BOOL)
+"""The types of activations; a bool is a byte, 0 or 1."""
+
+
+def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the greatest value of a type of integers, 0 and 1 of bool."""
+    return (0, 1) if dtype == BOOL else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -14,7 +14,7 @@ from harness.operators.base import fields
 from harness.operators.move import Move, moving
 from harness.operators.node import Node
 from harness.operators.rules import Rules
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor import EVERY_TYPE
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Transpose(Move):
     def read(cls, node: Node) -> Self:
         """Read a node that keeps the first axis."""
         node.require_inputs(1, 1)
-        source = node.activation(0, [UINT8, INT8, FLOAT32, INT64])
+        source = node.activation(0, EVERY_TYPE)
         rank = 1 + len(source.shape)
         perm = list(node.attributes({"perm": []})["perm"]) or list(range(rank))[::-1]
         if sorted(perm) != list(range(rank)) or perm[0] != 0:

@@ -26,7 +26,7 @@ MARGIN, TURN = 14, 9  # at the ends of a line: for wires from line to line; dist
 SWEEPS = 4
 NAME_CHARACTERS, TENSOR_CHARACTERS = 19, 14
 LEADS, FOLLOWS = "launch", "in launch"
-DTYPES = {"float32": "f32", "uint8": "u8", "int8": "i8", "int64": "i64", "int32": "i32"}
+DTYPES = {"float32": "f32", "uint8": "u8", "int8": "i8", "int64": "i64", "int32": "i32", "bool": "b8"}
 
 
 @dataclass(frozen=True)

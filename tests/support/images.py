@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from harness.model.importer import logic
 from harness.model.network import Network
 from tests.support.builders import ELEMENT_TYPES, make_model
 from tests.support.codes import node
@@ -87,6 +88,7 @@ def image_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], dtype:
     results = [name for each in nodes for name in each.output if name not in read]
     model = make_model(nodes, constants, {}, width=width)
     model.graph.output.extend(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], [None] * 4) for name in results)
+    logic.convert(model)
     return parse(model)
 
 

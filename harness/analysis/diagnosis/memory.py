@@ -15,6 +15,7 @@ import numpy as np
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
 from harness.operators.fault_models import FaultModel
+from harness.operators.tensor import integer_limits
 
 BITS = 64
 ROWS = 2048  # differing vectors that are looked at, as in hypothesis_scoring.py
@@ -262,8 +263,7 @@ def _exactly(case: Case, candidates: list[list[Array]]) -> Array:
     none = np.zeros_like(case.differing)
     ends = none
     if case.expected.dtype.itemsize == 1:
-        limits = np.iinfo(case.expected.dtype)
-        ends = (case.expected == limits.min) | (case.expected == limits.max)
+        ends = np.isin(case.expected, integer_limits(case.expected.dtype))
     for column in np.flatnonzero(case.differing.any(axis=0)):
         wrong, hidden = case.differing[:, column], ends[:, column]
         if not any(

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from harness.analysis.compare import difference_map
+from harness.analysis.compare import difference_map, numbers
 from harness.analysis.diagnosis import Diagnosis, diagnose_finish
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.core.arrays import Array
@@ -237,7 +237,8 @@ def _difference(stage: Stage, inputs: Array, wanted: Array, probe: Probe | None,
         if not len(vectors):
             return "the outputs changed when they were asked for again"
         at = vectors[0], columns[0]
-        return f"column {at[1]} of inputs {_row(inputs[at[0]])}: {found[at]}, expected {wanted[at]}"
+        values = f"{numbers(found)[at]}, expected {numbers(wanted)[at]}"
+        return f"column {at[1]} of inputs {_row(numbers(inputs)[at[0]])}: {values}"
     note(right)
     return ""
 

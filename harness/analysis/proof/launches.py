@@ -24,6 +24,7 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import exact
 from harness.operators.obligations import ProofStep, mixed
+from harness.operators.tensor import integer_limits
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
 from harness.targets import Table
@@ -102,8 +103,8 @@ class Trial:
         width, drawn = known.shape[1], min(DRAWN, self._room)
         yield _changed_one_by_one(known, self._room)
         if known.dtype.itemsize == 1:
-            limits = np.iinfo(known.dtype)
-            codes = np.arange(limits.min, limits.max + 1).astype(known.dtype)
+            low, high = integer_limits(known.dtype)
+            codes = np.arange(low, high + 1).astype(known.dtype)
             yield rng.choice(codes, (drawn, width))
             yield rng.choice(codes[[0, 1, -2, -1]], (drawn, width))
             yield mixed(codes, width, self._room)

@@ -8,6 +8,7 @@ then computes file and result for random inputs (`Simplified.check`).
     opset       versions before 13 become 13 (onnx.version_converter)
     folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
     casts       a Cast to the same type, or to a wider one and back, is removed
+    logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
 """
 
@@ -36,7 +37,7 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import changes
+from harness.model.importer import changes, logic
 from harness.model.importer.graph import Constants, require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
@@ -106,6 +107,7 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         propagation, fold_notes = _fold(simplified)
         casts = _remove_casts(simplified.model, propagation)
         notes += [*fold_notes, *casts, *_free_batch(simplified, propagation)]
+        notes += logic.convert(simplified.model)
     if notes:
         tidy(simplified.model.graph)
     simplified.notes = tuple(notes)

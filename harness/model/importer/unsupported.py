@@ -15,7 +15,7 @@ from harness.operators.node import domain_of
 FROM_SHAPES = "a fixed input shape, for one vector: what depends on it only is computed then"
 UNROLL = "its steps as layers of their own"
 ADVICE = {
-    **dict.fromkeys(("Shape", "Gather", "Where", "Range", "ConstantOfShape"), FROM_SHAPES),
+    **dict.fromkeys(("Shape", "Gather", "Range", "ConstantOfShape"), FROM_SHAPES),
     **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "Scan"), UNROLL),
     "If": "a condition that follows from shapes and constants",
     **dict.fromkeys(

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.model.importer.graph import remove_unread
 from harness.model.importer.steps import Step
+from harness.operators import by_onnx_name
+from harness.operators.node import DEFAULT_DOMAIN
+from harness.operators.onnx_function import DOMAIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,19 @@ def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
     free = _free(name, taken | {value.name for value in (*graph.input, *graph.initializer)})
     graph.initializer.append(numpy_helper.from_array(values, free))
     return free
+
+
+def declare_functions(model: onnx.ModelProto) -> None:
+    """Add this project's domain, and the functions of its nodes that the model does not have, in place."""
+    opset = next(int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
+    known = {function.name for function in model.functions}
+    used = {(node.op_type, len(node.input)) for node in model.graph.node if node.domain == DOMAIN}
+    for name, inputs in sorted(used):
+        function = by_onnx_name()[DOMAIN, name].as_function(inputs, opset)
+        if function and function.name not in known:
+            model.functions.append(function)
+    if all(entry.domain != DOMAIN for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
 
 
 def name_nodes(graph: onnx.GraphProto) -> None:

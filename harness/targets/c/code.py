@@ -78,14 +78,14 @@ def elementwise(layer: Layer, sources: Sequence[str], tables: tuple[Table, ...],
 
 def of_inputs(layer: Layer, sources: Sequence[str], body: str, tables: tuple[Table, ...] = ()) -> LayerCode:
     """Return a layer of one stage; `body` computes `out` from the vectors `in_0`, `in_1` and so on."""
-    compute, c_type = compute_stage(layer), C_TYPES[layer.dtype.name]
+    compute, read, c_type = compute_stage(layer), C_TYPES[layer.input.dtype.name], C_TYPES[layer.dtype.name]
     sizes = [tensor.size for tensor in layer.inputs]
     vectors = [f"&in[v * {sum(sizes)} + {sum(sizes[:number])}]" for number in range(len(sizes))]
-    parameters = ", ".join(f"const {c_type} *in_{number}" for number in range(len(sizes)))
+    parameters = ", ".join(f"const {read} *in_{number}" for number in range(len(sizes)))
     text = (
         f"\nstatic ONE_CODE void {compute.name}({parameters}, {c_type} *restrict out)\n{{\n    {body}\n}}\n"
         f"static void {compute.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
-        f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
+        f"    const {read} *in = inputs;\n    {c_type} *out = outputs;\n"
         f"    for (size_t v = 0; v < vectors; ++v)\n"
         f"        {compute.name}({', '.join(vectors)}, &out[v * {layer.size}]);\n}}"
     )

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from harness.operators.elements import Elements
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, LEAVES, Expression, expanded, ordered
+from harness.operators.exact.expression import BOOL, COMPARISONS, FLOAT32, LEAVES, Expression, expanded, ordered
 from harness.operators.pointwise import Pointwise
 from harness.targets.iree.builder import ELEMENTS, Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, order
 
-KINDS = {**ELEMENTS, "uint32": "i32"}
+KINDS = {**ELEMENTS, "uint32": "i32", "bool": "i1"}
 PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
 FLOATS = {
     "add": "arith.addf", "subtract": "arith.subf", "negate": "arith.negf", "absolute": "math.absf",
@@ -49,9 +49,13 @@ class FunctionLowering(IreeLowering[Elements | Pointwise]):
                 numbers[operand.name] = operand.values.reshape(-1)[0]
 
         def body(block: Block, *elements: Scalar) -> Scalar:
-            kind = ELEMENTS[layer.dtype.name]
-            constants = {name: block.number(number, kind, name=name) for name, number in numbers.items()}
-            return operations(block, layer.definition, {**dict(zip(values, elements, strict=True)), **constants})
+            dtype = layer.input.dtype
+            constants = {name: block.number(number, KINDS[dtype.name], name=name) for name, number in numbers.items()}
+            if dtype == BOOL:
+                elements = tuple(block("arith.trunci", element, to="i1", name="bit") for element in elements)
+            arguments = {**dict(zip(values, elements, strict=True)), **constants}
+            result = operations(block, layer.definition, arguments)
+            return block("arith.extui", result, to="i8", name="byte") if layer.dtype == BOOL else result
 
         shape = (function.vectors, *layer.output.shape)
         products = has_products(layer.definition)
@@ -81,8 +85,8 @@ def operations(block: Block, root: Expression, arguments: Mapping[str, Scalar]) 
 def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar:
     name, operation = node.name or "v", node.operation
     if operation in COMPARISONS:
-        kind = node.operands[0].dtype.kind
-        predicate = "" if operation == "equal" and kind != "f" else order(node.operands[0].dtype)
+        kind = node.operands[0].dtype
+        predicate = "" if operation == "equal" and kind.kind != "f" else order(kind)
         return block.compare(predicate + PREDICATES[operation], *operands)
     if operation == "bits":
         return block("arith.bitcast", operands[0], to="i32", name="bits")

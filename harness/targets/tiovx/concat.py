@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.concat import Concat
+from harness.operators.tensor import CODES
 from harness.targets.tiovx.code import TiovxLowering
 from harness.targets.tiovx.constants import Constants, with_head
 from harness.targets.tiovx.qlinear_concat import kernel_of, too_many
@@ -19,7 +20,7 @@ class ConcatLowering(TiovxLowering[Concat]):
 
     def inexact(self, layer: Concat) -> str | None:
         """Refuse values that are no codes, other axes than the first, and more inputs than a kernel has."""
-        if layer.dtype.itemsize > 1:
+        if layer.dtype not in CODES:
             return f"its kernel copies uint8 or int8, not {layer.dtype}"
         return "its kernel joins inputs along the first axis only" if layer.blocks > 1 else too_many(layer)
 

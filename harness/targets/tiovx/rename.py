@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.operators.rename import Rename
+from harness.operators.tensor import CODES
 from harness.targets.tiovx.code import TiovxLowering
 from harness.targets.tiovx.constants import Constants, with_head
 
@@ -15,7 +16,7 @@ class RenameLowering(TiovxLowering[Rename]):
 
     def inexact(self, layer: Rename) -> str | None:
         """Refuse values that are no codes."""
-        return None if layer.dtype.itemsize == 1 else f"its kernel copies uint8 or int8, not {layer.dtype}"
+        return None if layer.dtype in CODES else f"its kernel copies uint8 or int8, not {layer.dtype}"
 
     def constants(self, layer: Rename) -> Constants:
         """Return no more than the sizes."""

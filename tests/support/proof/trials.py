@@ -14,6 +14,7 @@ import numpy as np
 
 from harness import targets
 from harness.analysis import proof
+from harness.analysis.compare import numbers
 from harness.analysis.proof import Claim, Effort, ProofStep, Question, Side, Subject, composition, launches
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
@@ -148,8 +149,8 @@ class Trial:
         layer = next(part for part in self.parts if part.name == claim.question.layer)
         stage = self.stage(layer, PARTS.get(claim.question.step, StageKind.COMPUTE))
         column, inputs, found, wanted = _parsed(claim.counterexample, stage)
-        assert _same(self.probe.outputs(stage, inputs)[0, column], found)
-        assert _same(right_outputs(layer, stage, inputs)[0, column], wanted)
+        assert _same(numbers(self.probe.outputs(stage, inputs))[0, column], found)
+        assert _same(numbers(right_outputs(layer, stage, inputs))[0, column], wanted)
         assert not _same(found, wanted)
 
     def _check_table(self, counterexample: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from harness.analysis.compare import BLOCK, NOTHING, Comparison, Difference, compare, difference_map
 from harness.core.arrays import Array
 
-DTYPES = ("uint8", "int8", "float32", "int64")
+DTYPES = ("uint8", "int8", "float32", "int64", "bool")
 
 
 def floats(*bits: int) -> Array:
@@ -36,6 +36,12 @@ def test_values_are_reported_as_they_are() -> None:
     assert found == Difference(0, 0, 1.5, -2.25)
     found = compare(np.array([[2**62 + 1]]), np.array([[2**62]])).first
     assert found == Difference(0, 0, 2**62 + 1, 2**62)
+
+
+def test_a_bool_of_another_byte_than_1_differs_from_true() -> None:
+    wrong = np.array([[1, 0, 255]], np.uint8).view(np.bool_)
+    found = compare(np.array([[True, False, True]]), wrong)
+    assert found == Comparison(3, 1, Difference(0, 2, 1, 255))
 
 
 def test_minus_zero_differs_from_zero() -> None:

@@ -274,7 +274,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
     "vectors split": (node("Split", "x", axis=0), {}, "axis is 0", "axes 1 to 3"),
     "sizes of parts": (node("Split", "x", "s", axis=1), {"s": np.array([2])}, r"sizes \[2\]", "3 in all"),
     "computed parts": (node("Split", "x", "x", axis=1), {}, "the split, 'x', is not constant", "initializer"),
-    "to integers": (node("Cast", "x", to=TensorProto.INT8), {}, "float32 to int8", "float32 to float32"),
+    "to integers": (node("Cast", "x", to=TensorProto.INT8), {}, "float32 to int8", "float32 or bool"),
     "negative": (node("Pad", "x", "p"), {"p": np.array([0, 0, 0, -1, 0, 0, 0, 0])}, "pads is", "0 or more"),
     "vectors padded": (node("Pad", "x", "p"), {"p": np.array([1, 0, 0, 0, 0, 0, 0, 0])}, "pads is", "first axis"),
     "axes of pads": (

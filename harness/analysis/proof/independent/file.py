@@ -17,7 +17,7 @@ import onnx.shape_inference
 from onnx import helper, numpy_helper
 
 from harness.analysis.proof import independent
-from harness.analysis.proof.independent.node import OMITTED, PAIRS, Node, Reader, Shaped, repeats_first
+from harness.analysis.proof.independent.node import GIVE_BOOLS, OMITTED, PAIRS, Node, Reader, Shaped, repeats_first
 from harness.analysis.proof.independent.windows import explicit_windows
 from harness.core.arrays import Array
 from harness.core.entry_points import load
@@ -118,6 +118,9 @@ def _shape(
         shape = list(tensors[sources[0]].shape)
         if proto.op_type in PAIRS:
             return np.broadcast_shapes(*(tensors[name].shape for name in sources))
+        if proto.op_type == "Where":
+            own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]
+            return np.broadcast_shapes(*(tensors[name].shape for name in sources), *own_shapes)
         if proto.op_type == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
             shape[attributes["axis"] - 1] += attributes["history"]
@@ -187,5 +190,9 @@ def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtyp
         return np.dtype(np.float32)
     if proto.op_type == "Position":
         return np.dtype(np.uint8)
+    if proto.op_type == "Cast":
+        return np.dtype(helper.tensor_dtype_to_np_dtype(helper.get_node_attr_value(proto, "to")))
+    if proto.op_type in GIVE_BOOLS:
+        return np.dtype(np.bool_)
     integers = ("ArgMax", "ArgMin", *NUMBERS)
     return np.dtype(np.int64) if proto.op_type in integers else given

@@ -14,6 +14,8 @@ from harness.operators.region import Region
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
 OMITTED = 10  # inputs that a node may not have
+GIVE_BOOLS = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor")
+"""The operators whose results are bools."""
 PAIRS = ("QLinearAdd", "QLinearMul")
 """The operators whose terms are broadcast; their layers read the terms in the order of `repeats_first`."""
 OPERANDS = ("addend", "factor")

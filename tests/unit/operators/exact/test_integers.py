@@ -19,6 +19,7 @@ from harness.operators.exact.expression import (
     equal,
     floor,
     from_bits,
+    ordered,
     round_half_even,
     select,
     square_root,
@@ -26,6 +27,8 @@ from harness.operators.exact.expression import (
 )
 from harness.operators.exact.integers import IntegerEvaluation, canonical
 from harness.operators.fold import Fold
+from harness.operators.logic import DEFINITIONS as LOGIC
+from harness.operators.logic import Logic, definition_of
 from harness.operators.pointwise import Pointwise
 
 OPERATIONS: dict[str, Callable[[Expression, Expression], Expression]] = {
@@ -75,15 +78,21 @@ def test_an_operation_has_the_bits_of_ieee_754(operation: str) -> None:
     np.testing.assert_array_equal(canonical(IntegerEvaluation(root)({"x": x, "y": y})), canonical(right))
 
 
-OF_SEVERAL = {name: kind for (domain, name), kind in by_onnx_name().items() if issubclass(kind, Elements)}
+OPERANDS = ("operand_1", "operand_2", "operand_3")
+OF_SEVERAL = {
+    **{name: kind.defined(OPERANDS if issubclass(kind, Fold) else kind.names)
+       for (_, name), kind in by_onnx_name().items() if issubclass(kind, Elements) and not issubclass(kind, Logic)},
+    **{f"{name} of {dtype}": definition_of(name, dtype) for dtype, own in LOGIC.items() for name in own},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("operator", OF_SEVERAL)
-def test_a_definition_of_several_values_has_the_same_bits(operator: str) -> None:
-    kind = OF_SEVERAL[operator]
-    names = ("operand_1", "operand_2", "operand_3") if issubclass(kind, Fold) else kind.names
-    root = kind.defined(names)
-    arguments = {name: numbers(20_000, seed)[seed % 2] for seed, name in enumerate(names)}
+@pytest.mark.parametrize("definition", OF_SEVERAL)
+def test_a_definition_of_several_values_has_the_same_bits(definition: str) -> None:
+    root = OF_SEVERAL[definition]
+    arguments = {}
+    for seed, node in enumerate(node for node in ordered(root) if node.operation == "argument"):
+        values = numbers(20_000, seed)[seed % 2]
+        arguments[node.name] = values if node.dtype == np.float32 else values > 0
     right = Evaluation(root)(arguments)
     np.testing.assert_array_equal(canonical(IntegerEvaluation(root)(arguments)), canonical(right))
     shaped = {name: values[None] for name, values in arguments.items()}
