@@ -169,7 +169,7 @@ def _require_functions(model: onnx.ModelProto, opset: int, name: str) -> None:
         if function != stated:
             raise RequestError(
                 f"model {name!r}: the function {function.domain}.{function.name} is not that of the operator",
-                "write the model again with harness models hybrid",
+                "remove it from the file, and harness models import adds the right one",
             )
     defined = {(function.domain, function.name): len(function.input) for function in model.functions}
     for node in model.graph.node:
@@ -178,7 +178,7 @@ def _require_functions(model: onnx.ModelProto, opset: int, name: str) -> None:
         if needs and defined.get((domain_of(node), node.op_type)) != len(node.input):
             raise RequestError(
                 f"model {name!r}: there is no function {node.domain}.{node.op_type} of {len(node.input)} inputs",
-                "write the model again with harness models hybrid",
+                "harness models import adds it",
             )
 
 

@@ -337,7 +337,7 @@ class _Steps:
         del model.graph.node[:], model.graph.value_info[:], model.metadata_props[:]
         model.graph.node.extend(self.nodes)
         for node in model.graph.node:
-            if node.domain == DOMAIN:
+            if (node.domain, node.op_type) == (DOMAIN, "Delay"):
                 node.attribute.append(helper.make_attribute("steps", steps))
         model.graph.initializer.extend(self.constants)
         for value in (*model.graph.input, *model.graph.output):

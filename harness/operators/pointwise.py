@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx
 
 from harness.core.arrays import Array
 from harness.operators.elements import Operand, evaluation, real_evaluation
-from harness.operators.exact import mutations, printing
+from harness.operators.exact import mutations, onnx_functions, printing
 from harness.operators.exact.evaluation import is_integral
 from harness.operators.exact.expression import (
     ARITHMETIC,
@@ -76,6 +77,13 @@ class Pointwise(Function):
         standard = "".join(f"; {name} is {value:g} if not given" for name, value in cls.defaults.items())
         cls.formula = "\n".join([*before, f"{last:62} in float32{standard}"])
         cls.fragments = (cls._fragment(),)
+
+    @classmethod
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the interface
+        """Return the function of the definition, for an operator that ONNX Runtime does not have."""
+        [operator] = cls.ONNX
+        in_runtime = operator[0] in onnx_functions.RUNTIME_DOMAINS
+        return None if in_runtime else onnx_functions.function_of(operator, cls.definition, cls.defaults, opset)
 
     @classmethod
     def short_name(cls) -> str:

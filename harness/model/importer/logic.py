@@ -12,9 +12,6 @@ from harness.model.transforms.edit import add_constant, declare_functions
 from harness.operators.node import domain_of
 from harness.operators.onnx_function import DOMAIN
 
-FUNCTIONS_IN_MODELS = 8
-"""The first IR version of models with functions."""
-
 
 def convert(model: onnx.ModelProto) -> list[str]:
     """Replace each Where of float32, in place; return a note of them."""
@@ -34,7 +31,6 @@ def convert(model: onnx.ModelProto) -> list[str]:
     del graph.node[:]
     graph.node.extend(copies)
     declare_functions(model)
-    model.ir_version = max(model.ir_version, FUNCTIONS_IN_MODELS)
     return [f"{replaced} Where read a float32 as condition: 1 is true, 0 is false"]
 
 

@@ -3,7 +3,8 @@
 Each step below changes the model in place and returns a note of what it changed.  ONNX Runtime without optimisations
 then computes file and result for random inputs (`Simplified.check`).
 
-    functions   local functions are inlined
+    domains     operators that ONNX Runtime does not have get their functions
+    functions   local functions of other operators are inlined
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
     folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
@@ -42,7 +43,7 @@ from harness.model.importer.graph import Constants, require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
-from harness.model.transforms.edit import add_constant, bypass, tidy, writer
+from harness.model.transforms.edit import add_constant, bypass, declare_functions, tidy, writer
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
 
 OPSET = 13
@@ -182,17 +183,26 @@ def load_data(model: onnx.ModelProto, path: Path) -> dict[str, str]:
     return {"source_data_sha256": json.dumps(hashes)}
 
 
+def _declare(simplified: Simplified) -> Iterator[str]:
+    names = declare_functions(simplified.model)
+    if names:
+        simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
+        yield f"added ONNX functions of the definitions of {_listed(names)}, which ONNX Runtime does not know itself"
+
+
 def _inline(simplified: Simplified) -> Iterator[str]:
-    functions = simplified.model.functions
-    names = [function.name for function in functions]
-    if all((function.domain, function.name) in operators.by_onnx_name() for function in functions):
+    functions = [(function.domain, function.name) for function in simplified.model.functions]
+    unknown = [function for function in functions if function not in operators.by_onnx_name()]
+    if not unknown:
         return
     try:
-        simplified.model = _without_weights(simplified.model, onnx.inliner.inline_local_functions)
+        simplified.model = _without_weights(
+            simplified.model, lambda model: onnx.inliner.inline_selected_functions(model, unknown)
+        )
     except Exception as error:  # it has no class of its own
         reason = f"its local functions cannot be inlined: {error}"
         raise RequestError(f"model {simplified.name!r}: {reason}", "export it again") from error
-    yield f"inlined the local functions {_listed(names)}"
+    yield f"inlined the local functions {_listed([name for _, name in unknown])}"
 
 
 def _remove_listed(simplified: Simplified) -> Iterator[str]:
@@ -239,7 +249,7 @@ def _without_weights(model: onnx.ModelProto, change: Callable[[onnx.ModelProto],
     return changed
 
 
-STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_inline, _remove_listed, _convert)
+STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_declare, _inline, _remove_listed, _convert)
 
 
 def _batch_size(model: onnx.ModelProto) -> int:

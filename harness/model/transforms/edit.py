@@ -12,8 +12,11 @@ from harness.core.arrays import Array
 from harness.model.importer.graph import remove_unread
 from harness.model.importer.steps import Step
 from harness.operators import by_onnx_name
+from harness.operators.exact.onnx_functions import RUNTIME_DOMAINS
 from harness.operators.node import DEFAULT_DOMAIN
-from harness.operators.onnx_function import DOMAIN
+
+FUNCTIONS_IN_MODELS = 8
+"""The first IR version of models with functions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +104,26 @@ def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
     return free
 
 
-def declare_functions(model: onnx.ModelProto) -> None:
-    """Add this project's domain, and the functions of its nodes that the model does not have, in place."""
+def declare_functions(model: onnx.ModelProto) -> list[str]:
+    """Add the functions and domains of operators that ONNX Runtime has not, in place; return the names of functions."""
     opset = next(int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
-    known = {function.name for function in model.functions}
-    used = {(node.op_type, len(node.input)) for node in model.graph.node if node.domain == DOMAIN}
-    for name, inputs in sorted(used):
-        function = by_onnx_name()[DOMAIN, name].as_function(inputs, opset)
-        if function and function.name not in known:
+    known = {(function.domain, function.name) for function in model.functions}
+    domains = {entry.domain for entry in model.opset_import}
+    added = []
+    for domain, name, inputs in sorted({(node.domain, node.op_type, len(node.input)) for node in model.graph.node}):
+        operator = by_onnx_name().get((domain, name))
+        if domain in RUNTIME_DOMAINS or operator is None:
+            continue
+        if domain not in domains:
+            model.opset_import.append(helper.make_opsetid(domain, 1))
+            domains.add(domain)
+        function = operator.as_function(inputs, opset)
+        if function and (domain, name) not in known:
             model.functions.append(function)
-    if all(entry.domain != DOMAIN for entry in model.opset_import):
-        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+            added.append(name)
+    if added:
+        model.ir_version = max(model.ir_version, FUNCTIONS_IN_MODELS)
+    return added
 
 
 def name_nodes(graph: onnx.GraphProto) -> None:

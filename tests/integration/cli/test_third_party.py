@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,45 @@ def test_a_proof_refutes_a_reader_that_disagrees(user: User, shrunk: Path, tmp_p
     code, document = asked(user, shrunk, "--board", "host", command="prove", PYTHONPATH=str(package))
     assert code != 0
     assert "lambd" in json.dumps(document)
+
+
+@pytest.fixture
+def documented(tmp_path: Path) -> Path:
+    """The package of docs/add-an-operator.md, and a network whose domain ONNX Runtime does not know."""
+    text = (ROOT / "docs" / "add-an-operator.md").read_text()
+    blocks = re.findall(r"^`(hard_tanh\S+)`[^\n]*:\n\n```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in blocks] == [
+        "hard_tanh/__init__.py",
+        "hard_tanh-1.0.dist-info/entry_points.txt",
+        "hard_tanh-1.0.dist-info/METADATA",
+    ]
+    for name, content in blocks:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    node = builders.helper.make_node("HardTanh", ["x"], ["y"], "hard_tanh", domain="com.example", min_val=-0.5)
+    tensors = [builders.helper.make_tensor_value_info(name, 1, ["n", 3]) for name in "xy"]
+    graph = builders.helper.make_graph([node], "one", tensors[:1], tensors[1:])
+    domains = [builders.helper.make_opsetid("", 17), builders.helper.make_opsetid("com.example", 1)]
+    model = builders.helper.make_model(graph, opset_imports=domains, ir_version=8)
+    (tmp_path / "one.onnx").write_bytes(model.SerializeToString())
+    return tmp_path
+
+
+@pytest.mark.parametrize("items", ["c:generic,c:generic", in_campaign("iree:static,iree:static")])
+def test_the_documented_operator_runs_from_its_page_alone(user: User, documented: Path, items: str) -> None:
+    options = ["--board", "host", "--items", items]
+    code, document = asked(user, documented / "one.onnx", *options, PYTHONPATH=str(documented))
+    assert (code, document["verdict"]) == (0, "identical")
+    code, document = asked(user, documented / "one.onnx", *options)
+    assert (code, "HardTanh" in str(document["error"])) == (2, True)
+
+
+@pytest.mark.campaign
+def test_a_proof_holds_of_the_documented_operator(user: User, documented: Path) -> None:
+    items = ["--board", "host", "--items", "c:unrolled,c:unrolled"]
+    model = documented / "one.onnx"
+    code, document = asked(user, model, *items, command="prove", PYTHONPATH=str(documented))
+    assert (code, document["verdict"]) == (0, "identical")
 
 
 def test_the_target_has_a_section_in_a_profile(cache: Path, shrunk: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_definition_has_the_same_values_in_integers(operator: str, options: di
 @pytest.mark.parametrize("name", STAGES)
 def test_a_program_of_stages_has_the_same_values_in_integers(name: str) -> None:
     layer, vectors = example(name), np.random.default_rng(1).normal(size=(20, X.size)).astype(np.float32)
-    values = computed(layer, [vectors])
+    values = layer.in_integers([vectors])
     assert values is not None
     np.testing.assert_array_equal(canonical(values), canonical(layer.prepare()(vectors)))
 

@@ -1,0 +1,88 @@
+"""Definitions as functions of ONNX, which ONNX Runtime executes for operators of domains that it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from harness.operators.exact.expression import DefinitionError, Expression, ordered
+
+RUNTIME_DOMAINS = ("", "com.microsoft")
+"""The domains whose operators ONNX Runtime has."""
+OPERATORS: Mapping[str, str] = {
+    "add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "negate": "Neg", "absolute": "Abs",
+    "square_root": "Sqrt", "floor": "Floor", "ceiling": "Ceil", "round_half_even": "Round", "less": "Less",
+    "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual", "equal": "Equal",
+    "and": "And", "or": "Or", "xor": "Xor", "select": "Where",
+}  # fmt: skip
+"""The operators of ONNX by the operation of the language."""
+FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "exponential": ("Exp",), "exponential_minus_one": ("Exp", "Sub"), "hyperbolic_tangent": ("Tanh",),
+    "logistic": ("Sigmoid",), "logarithm": ("Log",), "logarithm_of_one_plus": ("Add", "Log"),
+    "error_function": ("Erf",),
+}  # fmt: skip
+"""The operators of ONNX, one after the other, by the function that a definition calls; Add and Sub are those of 1."""
+
+
+def function_of(
+    operator: tuple[str, str], definition: Expression, attributes: Mapping[str, float], opset: int
+) -> onnx.FunctionProto:
+    """Return the function of an operator (domain, name) with the output `y`.
+
+    `attributes` have the numbers that nodes need not state.  Raises DefinitionError for an operation on bits and other
+    operations that ONNX has not.
+    """
+    nodes = ordered(definition)
+    names = [node.name for node in nodes if node.operation == "argument"]
+    inputs = [name for name in dict.fromkeys(names) if name not in attributes]
+    return helper.make_function(
+        *operator,
+        inputs,
+        ["y"],
+        [*map(_attribute, attributes), *_nodes(nodes)],
+        [helper.make_opsetid("", opset)],
+        attribute_protos=[helper.make_attribute(name, float(number)) for name, number in attributes.items()],
+    )
+
+
+def _attribute(name: str) -> onnx.NodeProto:
+    """Return the node that makes an attribute of the function a value of the same name."""
+    node = helper.make_node("Constant", [], [name])
+    node.attribute.add(name="value_float", ref_attr_name=name, type=onnx.AttributeProto.FLOAT)
+    return node
+
+
+def _nodes(nodes: list[Expression]) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes for each operation and literal; the last one writes `y`."""
+    names: dict[int, str] = {}
+    one = numpy_helper.from_array(np.array(1, np.float32))
+    for number, node in enumerate(nodes):
+        name = "y" if node is nodes[-1] else f"t{number}"
+        if node.operation == "argument":
+            name = node.name
+        elif node.value is not None:
+            yield helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(node.value)))
+        else:
+            *before, last = _operators(node)
+            sources = [names[id(operand)] for operand in node.operands]
+            for place, operator in enumerate((*before, last)):
+                target = name if place == len(before) else f"{name}_{place}"
+                if node.function and operator in {"Add", "Sub"}:
+                    yield helper.make_node("Constant", [], [f"{target}_one"], value=one)
+                    sources.append(f"{target}_one")
+                yield helper.make_node(operator, sources, [target])
+                sources = [target]
+        names[id(node)] = name
+    if nodes[-1].operation == "argument":
+        yield helper.make_node("Identity", [nodes[-1].name], ["y"])
+
+
+def _operators(node: Expression) -> tuple[str, ...]:
+    name = node.function.name if node.function else node.operation
+    operators = FUNCTIONS.get(name) if node.function else (OPERATORS.get(name, ""),)
+    if not operators or not operators[0] or any(operand.dtype.kind == "u" for operand in node.operands):
+        raise DefinitionError(f"ONNX has no operator for {name}; state as_function, the function for ONNX Runtime")
+    return operators
