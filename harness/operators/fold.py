@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import onnx
 
+from harness.core.arrays import Array
 from harness.operators import broadcast, text
 from harness.operators.base import fields
 from harness.operators.elements import Elements, Operand, Terms, bounds_of
-from harness.operators.exact import printing
-from harness.operators.exact.expression import ARITHMETIC, Expression, argument, named
+from harness.operators.exact import onnx_functions, printing
+from harness.operators.exact.expression import ARITHMETIC, Expression, argument, calls, named
 from harness.operators.node import Node
-from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.tensor import FLOAT32, LARGEST, Tensor
 from harness.operators.text import Fragment
 
 MOST_OPERANDS = 64
+JOINT_ORDER = 160
+"""Behind the fragments of all operators of harness."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +84,50 @@ class Listed(Elements):
     def fragment(self) -> Fragment:
         """The operation of activations, or also of constants."""
         return self.fragments[any(term is not None for term in self.terms)]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint(Listed):
+    """y[n] = value(a[n], b[n], ...) of float32 operands; an operator states `value` alone.
+
+    ONNX Runtime gives the same bits, unless the definition calls a function: then it is within the error bound.
+    """
+
+    verb = "computes with"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        cls.names = cls.roles = tuple(inspect.signature(cls.value).parameters)
+        title = f"{cls.__name__}: IEEE float32 operations in this order."
+        cls.fragments = fragments(f"{cls.__name__.lower()}_float32", JOINT_ORDER, title)
+        super().__init_subclass__(**options)
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node of fitting shapes, one of them an activation; refuse it if finite values can give a NaN."""
+        node.require_inputs(len(cls.names), len(cls.names))
+        sources, terms, shape = cls.read_operands(node, [FLOAT32])
+        finite = [replace(source, bound=min(source.bound, LARGEST)) for source in sources]
+        if bounds_of(cls.defined(), cls.names, finite, terms).can_be_nan:
+            ends = ", ".join(f"{source.name!r} within {source.bound:g}" for source in finite)
+            raise node.refusal(f"its result can be NaN for values of {ends}", "inputs with other bounds: Clip them")
+        bounds = bounds_of(cls.defined(), cls.names, sources, terms)
+        written = fields(node, sources, shape, FLOAT32, bounds.bound, negative_zero=bounds.negative_zero)
+        return cls(**written, terms=terms)
+
+    @classmethod
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the interface
+        """Return the function of the definition, for an operator that ONNX Runtime does not have."""
+        return onnx_functions.derived(cls.ONNX, cls.defined(), cls.names, {}, opset)
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - of the interface
+        """Return the error bound of a definition with calls, for ONNX Runtime's functions."""
+        none = [np.zeros(values.shape) for values in inputs]
+        return self.errors(inputs, none) if self.has_tolerance else None
+
+    @property
+    def has_tolerance(self) -> bool:
+        """True if the definition calls functions."""
+        return any(True for _ in calls(self.definition))
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,9 +81,7 @@ class Pointwise(Function):
     @classmethod
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the interface
         """Return the function of the definition, for an operator that ONNX Runtime does not have."""
-        [operator] = cls.ONNX
-        in_runtime = operator[0] in onnx_functions.RUNTIME_DOMAINS
-        return None if in_runtime else onnx_functions.function_of(operator, cls.definition, cls.defaults, opset)
+        return onnx_functions.derived(cls.ONNX, cls.definition, ["x"], cls.defaults, opset)
 
     @classmethod
     def short_name(cls) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -27,17 +27,31 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
 """The operators of ONNX, one after the other, by the function that a definition calls; Add and Sub are those of 1."""
 
 
+def derived(
+    operators: Sequence[tuple[str, str]],
+    definition: Expression,
+    inputs: Sequence[str],
+    attributes: Mapping[str, float],
+    opset: int,
+) -> onnx.FunctionProto | None:
+    """Return the function of the only operator of a class; None if ONNX Runtime has it."""
+    [operator] = operators
+    return None if operator[0] in RUNTIME_DOMAINS else function_of(operator, definition, inputs, attributes, opset)
+
+
 def function_of(
-    operator: tuple[str, str], definition: Expression, attributes: Mapping[str, float], opset: int
+    operator: tuple[str, str],
+    definition: Expression,
+    inputs: Sequence[str],
+    attributes: Mapping[str, float],
+    opset: int,
 ) -> onnx.FunctionProto:
     """Return the function of an operator (domain, name) with the output `y`.
 
-    `attributes` have the numbers that nodes need not state.  Raises DefinitionError for an operation on bits and other
-    operations that ONNX has not.
+    `inputs` are arguments of the definition, `attributes` the others, with the numbers that nodes need not state.
+    Raises DefinitionError for an operation on bits and other operations that ONNX has not.
     """
     nodes = ordered(definition)
-    names = [node.name for node in nodes if node.operation == "argument"]
-    inputs = [name for name in dict.fromkeys(names) if name not in attributes]
     return helper.make_function(
         *operator,
         inputs,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.installation import ROOT
 from tests.support import builders
@@ -97,32 +98,40 @@ def documented(tmp_path: Path) -> Path:
         "hard_tanh/__init__.py",
         "hard_tanh-1.0.dist-info/entry_points.txt",
         "hard_tanh-1.0.dist-info/METADATA",
+        "hard_tanh/gated_sum.py",
     ]
     for name, content in blocks:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    node = builders.helper.make_node("HardTanh", ["x"], ["y"], "hard_tanh", domain="com.example", min_val=-0.5)
-    tensors = [builders.helper.make_tensor_value_info(name, 1, ["n", 3]) for name in "xy"]
-    graph = builders.helper.make_graph([node], "one", tensors[:1], tensors[1:])
-    domains = [builders.helper.make_opsetid("", 17), builders.helper.make_opsetid("com.example", 1)]
-    model = builders.helper.make_model(graph, opset_imports=domains, ir_version=8)
-    (tmp_path / "one.onnx").write_bytes(model.SerializeToString())
+    operator, reader = re.findall(r"`(\S*GatedSum = \S+)`", text)
+    entries = tmp_path / "hard_tanh-1.0.dist-info" / "entry_points.txt"
+    entries.write_text(entries.read_text().replace("\n\n", f"\n{operator}\n\n") + reader)
+    nodes = [
+        helper.make_node("HardTanh", ["x"], ["h"], "hard_tanh", domain="com.example", min_val=-0.5),
+        helper.make_node("GatedSum", ["bias", "h"], ["y"], "gated_sum", domain="com.example"),
+    ]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy"]
+    bias = numpy_helper.from_array(np.float32([1.5]), "bias")
+    graph = helper.make_graph(nodes, "two", tensors[:1], tensors[1:], [bias])
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=8)
+    (tmp_path / "two.onnx").write_bytes(model.SerializeToString())
     return tmp_path
 
 
 @pytest.mark.parametrize("items", ["c:generic,c:generic", in_campaign("iree:static,iree:static")])
 def test_the_documented_operator_runs_from_its_page_alone(user: User, documented: Path, items: str) -> None:
     options = ["--board", "host", "--items", items]
-    code, document = asked(user, documented / "one.onnx", *options, PYTHONPATH=str(documented))
+    code, document = asked(user, documented / "two.onnx", *options, PYTHONPATH=str(documented))
     assert (code, document["verdict"]) == (0, "identical")
-    code, document = asked(user, documented / "one.onnx", *options)
+    code, document = asked(user, documented / "two.onnx", *options)
     assert (code, "HardTanh" in str(document["error"])) == (2, True)
 
 
 @pytest.mark.campaign
 def test_a_proof_holds_of_the_documented_operator(user: User, documented: Path) -> None:
     items = ["--board", "host", "--items", "c:unrolled,c:unrolled"]
-    model = documented / "one.onnx"
+    model = documented / "two.onnx"
     code, document = asked(user, model, *items, command="prove", PYTHONPATH=str(documented))
     assert (code, document["verdict"]) == (0, "identical")
 

@@ -116,7 +116,7 @@ def _shape(
         return (NUMBERS[proto.op_type],)
     elif proto.domain not in ("", "ai.onnx"):
         shape = list(tensors[sources[0]].shape)
-        if proto.op_type in PAIRS:
+        if proto.op_type in PAIRS or proto.domain not in ONNX_DOMAINS:
             return np.broadcast_shapes(*(tensors[name].shape for name in sources))
         if proto.op_type == "Where":
             own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]

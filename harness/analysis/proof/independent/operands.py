@@ -21,7 +21,7 @@ def _of_two(first: str, second: str) -> Reader:
     return read
 
 
-def _operands(node: Node) -> Constants:
+def operands(node: Node) -> Constants:
     """Read Max, Min, Sum, comparisons, And, Or, Xor or Where: the constant operands, one after the other."""
     constants = [value.reshape(-1) for value in node.inputs if value is not None]
     return {"terms": np.concatenate(constants)} if constants else {}
@@ -38,7 +38,7 @@ READERS: dict[str, Reader] = {
     "Add": _of_two("addend", "addend"),
     "BatchNormalization": _normalisation,
     "Div": _of_two("dividend", "divisor"),
-    **dict.fromkeys(("Max", "Mean", "Min", "Sum", "Where", *GIVE_BOOLS), _operands),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum", "Where", *GIVE_BOOLS), operands),
     "Mul": _of_two("factor", "factor"),
     "Sub": _of_two("minuend", "subtrahend"),
 }

@@ -32,7 +32,7 @@ def values(function: onnx.FunctionProto, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.__name__)
 def test_the_function_of_a_definition_has_its_values(operator: type[Pointwise]) -> None:
-    function = function_of(("example", "Other"), operator.definition, operator.defaults, 17)
+    function = function_of(("example", "Other"), operator.definition, ["x"], operator.defaults, 17)
     x = np.abs(NUMBERS) if operator.least >= 0 else NUMBERS
     numbers = {name: np.float32(number) for name, number in operator.defaults.items()}
     right = Evaluation(operator.definition)({"x": x, **numbers})
@@ -44,13 +44,13 @@ def test_the_function_of_a_definition_has_its_values(operator: type[Pointwise]) 
 
 
 def test_the_function_of_an_argument_is_the_identity() -> None:
-    function = function_of(("example", "Other"), argument("x"), {}, 17)
+    function = function_of(("example", "Other"), argument("x"), ["x"], {}, 17)
     np.testing.assert_array_equal(values(function, NUMBERS), NUMBERS)
 
 
 def test_attributes_that_a_node_does_not_state_are_the_defaults() -> None:
     x, bound = argument("x"), argument("bound")
-    function = function_of(("example", "Other"), select(x > bound, bound, x), {"bound": 1.5}, 17)
+    function = function_of(("example", "Other"), select(x > bound, bound, x), ["x"], {"bound": 1.5}, 17)
     np.testing.assert_array_equal(values(function, NUMBERS), np.minimum(NUMBERS, np.float32(1.5)))
 
 
@@ -59,4 +59,11 @@ def test_an_operation_that_onnx_does_not_have_is_refused(operation: str) -> None
     x = argument("x")
     definition = unary("truncate", x) if operation == "truncate" else from_bits(bits(x) & 0xFFFFFF00)
     with pytest.raises(DefinitionError, match="state as_function"):
-        function_of(("example", "Other"), definition, {}, 17)
+        function_of(("example", "Other"), definition, ["x"], {}, 17)
+
+
+def test_arguments_are_in_the_order_of_the_node() -> None:
+    one, other = argument("one"), argument("other")
+    function = function_of(("example", "Other"), other - one, ["one", "other"], {}, 17)
+    assert list(function.input) == ["one", "other"]
+    assert list(function.node[0].input) == ["other", "one"]
