@@ -164,7 +164,8 @@ def _require_functions(model: onnx.ModelProto, opset: int, name: str) -> None:
         stated = operator and operator.as_function(len(function.input), opset)
         if stated is None:
             raise RequestError(
-                f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
+                f"model {name!r} defines the function {function.domain}.{function.name}",
+                "inline it: onnx.inliner.inline_local_functions; or put the package of the operator on the Python path",
             )
         if function != stated:
             raise RequestError(
@@ -394,7 +395,8 @@ def _behind(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
 
 def _unsupported(node: Node) -> RequestError:
     operator = f"{node.proto.domain}.{node.operator}" if node.proto.domain else node.operator
-    return node.refusal(f"operator {operator} is not supported", f"{HOW_TO_IMPORT}; supported: {_supported()}")
+    own = "put the package of the operator on the Python path (docs/add-an-operator.md); " if node.proto.domain else ""
+    return node.refusal(f"operator {operator} is not supported", f"{own}{HOW_TO_IMPORT}; supported: {_supported()}")
 
 
 def _supported() -> str:

@@ -12,13 +12,15 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from typing import Any
 
 import onnx
 
 from harness.core.entry_points import load
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
-from harness.operators.node import domain_of
+from harness.operators.exact.expression import DefinitionError
+from harness.operators.node import NEWEST_OPSET, domain_of
 
 GROUP = "harness.operators"
 
@@ -62,9 +64,28 @@ def _built_in() -> Iterator[type[Layer]]:
 def _of_third_parties() -> Iterator[type[Layer]]:
     for point in entry_points(group=GROUP):
         operator = load(point, "operator")
-        if not (inspect.isclass(operator) and issubclass(operator, Layer)):
-            raise RequestError(f"operator {point.name}: {point.value} is not a Layer", "see docs/add-an-operator.md")
+        fault = _fault(operator)
+        if fault:
+            raise RequestError(f"operator {point.name}: {point.value} {fault}", "see docs/add-an-operator.md")
         yield operator
+
+
+def _fault(operator: Any) -> str:
+    """Return what a third party's class lacks; the empty text of a complete one."""
+    if not (inspect.isclass(operator) and issubclass(operator, Layer)):
+        return "is not a Layer"
+    names = getattr(operator, "ONNX", None)
+    if not (isinstance(names, tuple) and names and all(isinstance(name, tuple) and len(name) == 2 for name in names)):
+        return f'has ONNX = {names!r}: give pairs of domain and operator, such as (("com.example", "HardTanh"),)'
+    if "__dataclass_params__" not in vars(operator):
+        return "is no dataclass: write @dataclass(frozen=True, eq=False) above it"
+    if inspect.isabstract(operator):
+        return f"does not define {', '.join(sorted(operator.__abstractmethods__))}"
+    try:
+        operator.as_function(1, NEWEST_OPSET)
+    except DefinitionError as error:
+        return f"has no function for ONNX Runtime: {error}"
+    return operator.incomplete()
 
 
 def has_rules(operator: type[Layer]) -> bool:

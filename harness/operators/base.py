@@ -167,6 +167,11 @@ class Layer(ABC):
         return None
 
     @classmethod
+    def incomplete(cls) -> str:
+        """Return what a class of a third party lacks, for a message behind its name; the empty text if nothing."""
+        return ""
+
+    @classmethod
     def explain(cls, operator: str) -> str:  # noqa: ARG003 - classes that read several operators override it
         """Return the formula of one of the ONNX operators that the class reads."""
         return cls.formula

@@ -16,7 +16,7 @@ from harness.operators import broadcast, text
 from harness.operators.base import fields
 from harness.operators.elements import Elements, Operand, Terms, bounds_of
 from harness.operators.exact import onnx_functions, printing
-from harness.operators.exact.expression import ARITHMETIC, Expression, argument, calls, named
+from harness.operators.exact.expression import ARITHMETIC, Expression, argument, calls, named, required_float
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, LARGEST, Tensor
 from harness.operators.text import Fragment
@@ -100,6 +100,7 @@ class Joint(Listed):
         title = f"{cls.__name__}: IEEE float32 operations in this order."
         cls.fragments = fragments(f"{cls.__name__.lower()}_float32", JOINT_ORDER, title)
         super().__init_subclass__(**options)
+        required_float(cls.defined(), cls.__name__)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -9,7 +9,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from harness.operators.exact.expression import (
     calls,
     expanded,
     ordered,
+    required_float,
 )
 from harness.operators.exact.fragments import FUNCTIONS
 from harness.operators.exact.integers import IntegerEvaluation
@@ -69,7 +70,7 @@ class Pointwise(Function):
         if not hasattr(cls, "value"):  # a family of operators
             return
         x = argument("x")
-        cls.definition = cls.value(x, **{name: argument(name) for name in cls.defaults})
+        cls.definition = required_float(cls.value(x, **{name: argument(name) for name in cls.defaults}), cls.__name__)
         cls.places = cls.places or tuple(sorted(set(_places(cls.definition))))
         *before, last = (
             f"{name} = {text}" for name, text in printing.statements(cls.definition, "y[n]", {id(x): "x[n]"})
@@ -82,6 +83,14 @@ class Pointwise(Function):
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the interface
         """Return the function of the definition, for an operator that ONNX Runtime does not have."""
         return onnx_functions.derived(cls.ONNX, cls.definition, ["x"], cls.defaults, opset)
+
+    @classmethod
+    def incomplete(cls) -> str:
+        """Return whether an attribute has no default, or no field."""
+        own = {field.name for field in fields(cls)} - {field.name for field in fields(Pointwise)}
+        if own != {*cls.defaults}:
+            return f"has the fields {sorted(own)} and defaults of {sorted(cls.defaults)}: give each attribute both"
+        return ""
 
     @classmethod
     def short_name(cls) -> str:
@@ -104,9 +113,10 @@ class Pointwise(Function):
         low, high = node.range(source) if cls.least > -math.inf else (-source.bound, source.bound)
         bounds = cls._bounds(np.float32(low), np.float32(high), numbers)
         if cls._bounds(np.float32(max(low, -LARGEST)), np.float32(min(high, LARGEST)), numbers).nan.any():
+            stated = "".join(f", and {name} {number:g}" for name, number in numbers.items())
             raise node.refusal(
-                f"its result can be NaN for values of {source.name!r}, which are between {low:g} and {high:g}",
-                "an input with other bounds: Clip it"
+                f"its result can be NaN for values of {source.name!r}, which are between {low:g} and {high:g}{stated}",
+                f"an input with other bounds: Clip it{', or other attributes' if numbers else ''}"
                 if cls.least == -math.inf
                 else f"an input of at least {cls.least:g}: Clip it, or take its Relu or Abs",
             )

@@ -120,7 +120,8 @@ def _require_reference(claim: Claim) -> None:
     if claim.question.side is Side.REFERENCE and not claim.holds:
         raise ReferenceFailed(
             f"the claim '{claim.question.statement}' does not hold: {claim.counterexample}",
-            "the fault is in this program or its reference, not on the board: report it",
+            "the fault is in this program or its reference, not on the board: report it, or compare the reader of your "
+            "own package (entry points harness.readers) with its operator",
         )
 
 

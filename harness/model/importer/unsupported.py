@@ -50,9 +50,10 @@ def require_supported(model: onnx.ModelProto, name: str, *, dense: bool = False)
             chain = dense and not is_quantised(graph)
             reason = "is no dense layer" if chain else "is not supported"
             accepts = floating.ACCEPTED if chain else "`harness models operators` lists the supported operators"
+            own = "put the package of the operator on the Python path, or " if domain_of(node) else ""
             raise RequestError(
                 f"{text}: operator {operator} {REASONS.get(node.op_type, reason)}",
-                f"{ADVICE.get(node.op_type, OTHERWISE)}; {accepts}",
+                f"{own}{ADVICE.get(node.op_type, OTHERWISE)}; {accepts}",
             )
 
 

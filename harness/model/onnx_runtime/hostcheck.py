@@ -64,7 +64,8 @@ REMEDIES = {
     Defect.RAGGED_COLUMNS: "install another ONNX Runtime than 1.21 to 1.24, or mask amx_int8 from the processor "
     "of a virtual machine",
     Defect.UNKNOWN: "the reference cannot be trusted here: use another machine or another version of ONNX Runtime, and "
-    "report it; if the operator is new, correct its evaluation in harness/operators",
+    "report it; if the operator is new, correct its definition, or state how far ONNX Runtime may be away "
+    "(docs/add-an-operator.md)",
 }
 
 

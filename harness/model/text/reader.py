@@ -16,6 +16,7 @@ from harness.core.errors import RequestError
 from harness.model.text.coverage import ATTRIBUTE_TYPES, ELEMENT_TYPES, MODEL_INTEGERS, MODEL_TEXTS, TYPE_NAMES
 from harness.model.text.tensors import Row, append, rows, take_declaration, take_element, take_value
 from harness.model.text.tokens import INT64_LIMITS, Cursor, Source
+from harness.model.transforms.edit import declare_functions
 
 DESCRIPTION_FORMAT = "harness model description, format 1"
 WEIGHTS_FORMAT = "harness model weights, format 1"
@@ -91,6 +92,7 @@ class _Reader:
         if not self.name or not self.model.graph.HasField("name"):
             raise Cursor(cursor.file, cursor.number + 1, "").error("a line `model` and a line `graph`")
         _fill(self.apart, weights)
+        declare_functions(self.model)
 
     def _line(self, cursor: Cursor) -> None:
         if cursor.text.startswith(" "):

@@ -54,6 +54,7 @@ def describe(network: Network) -> Description:
     RequestError names the first content of the file that the text form cannot express.
     """
     model = onnx.ModelProto.FromString(network.onnx_bytes)
+    del model.functions[:]  # the reader adds them: they follow from the operators
     for place in uncovered(model, "model"):
         raise RequestError(f"model {network.name!r}: the text form has no words for {place}", HOW_TO_NORMALISE)
     weights = "\n".join([WEIGHTS_FORMAT, WEIGHTS_HEAD, *_weights(model), ""])

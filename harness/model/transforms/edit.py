@@ -13,7 +13,7 @@ from harness.model.importer.graph import remove_unread
 from harness.model.importer.steps import Step
 from harness.operators import by_onnx_name
 from harness.operators.exact.onnx_functions import RUNTIME_DOMAINS
-from harness.operators.node import DEFAULT_DOMAIN
+from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET
 
 FUNCTIONS_IN_MODELS = 8
 """The first IR version of models with functions."""
@@ -106,7 +106,7 @@ def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
 
 def declare_functions(model: onnx.ModelProto) -> list[str]:
     """Add the functions and domains of operators that ONNX Runtime has not, in place; return the names of functions."""
-    opset = next(int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN)
+    opset = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=NEWEST_OPSET)
     known = {(function.domain, function.name) for function in model.functions}
     domains = {entry.domain for entry in model.opset_import}
     added = []

@@ -150,10 +150,20 @@ def argument(name: str, dtype: np.dtype[Any] = FLOAT32) -> Expression:
 
 def literal(value: float | np.generic, dtype: np.dtype[Any] = FLOAT32) -> Expression:
     """Return a number; it must be one of the type, but that a decimal fraction is rounded to float32."""
-    number = dtype.type(value)
-    if dtype.kind != "f" and int(number) != value:
+    with np.errstate(over="ignore"):
+        number = dtype.type(value)
+    is_too_large = dtype.kind == "f" and np.isinf(number) and not np.isinf(value)
+    if is_too_large or (dtype.kind != "f" and int(number) != value):
         raise _error(f"{value} as {dtype}", "a number of this type")
     return Expression("literal", (), dtype, value=number)
+
+
+def required_float(value: object, operator: str) -> Expression:
+    """Return the result of a definition; raise DefinitionError if it is no float32."""
+    if not isinstance(value, Expression) or value.dtype != FLOAT32:
+        kind = value.dtype if isinstance(value, Expression) else type(value).__name__
+        raise DefinitionError(f"the definition of {operator} returns {kind}, not an expression of float32")
+    return value
 
 
 def named(name: str, value: Expression) -> Expression:

@@ -136,6 +136,44 @@ def test_a_proof_holds_of_the_documented_operator(user: User, documented: Path) 
     assert (code, document["verdict"]) == (0, "identical")
 
 
+WRONG_PACKAGES = {
+    "has ONNX = ": ('(("com.example", "HardTanh"),)', '("com.example", "HardTanh")'),
+    "is no dataclass": ("@dataclass(frozen=True, eq=False)\n", ""),
+    "has the fields ['max_val'] and defaults of": ("    min_val: np.float32\n", ""),
+    "has no function for ONNX Runtime: ONNX has no operator for bits": ("x < min_val", "is_nan(x)"),
+    "'return math.sqrt(x)  #(x < min_val, min_val, select(x > max_val, max_val, x))': TypeError": (
+        "return select",
+        "return math.sqrt(x)  #",
+    ),
+    "the definition of HardTanh returns bool": ("return select", "return x < min_val  #"),
+    "1e+300 as float32 is not in the language": ("return select", "return x + 1e300  #"),
+    "hard_tanh/__init__.py:20: SyntaxError": ("max_val: np.float32", "max_val: ="),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_PACKAGES)
+def test_a_wrong_class_is_refused_with_its_fault(user: User, documented: Path, message: str) -> None:
+    old, new = WRONG_PACKAGES[message]
+    file = documented / "hard_tanh" / "__init__.py"
+    text = file.read_text().replace("import Expression, select", "import Expression, is_nan, select")
+    file.write_text(text.replace(old, new).replace("import numpy", "import math; import numpy"))
+    model = documented / "two.onnx"
+    code, document = asked(user, model, "--board", "host", PYTHONPATH=str(documented))
+    assert (code, message in str(document["error"])) == (2, True), document
+
+
+def test_the_text_form_has_an_operator_of_another_domain(user: User, documented: Path, tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": str(documented)}
+    imported, again = tmp_path / "imported.onnx", tmp_path / "again.onnx"
+    ended = user.harness("models", "import", str(documented / "two.onnx"), "--output", str(imported), **environment)
+    assert ended.code == 0, ended.err
+    ended = user.harness("models", "show", str(imported), "--text", str(tmp_path / "two.txt"), **environment)
+    assert ended.code == 0, ended.err
+    ended = user.harness("models", "load", str(tmp_path / "two.txt"), "-o", str(again), **environment)
+    assert ended.code == 0, ended.err
+    assert again.read_bytes() == imported.read_bytes()
+
+
 def test_the_target_has_a_section_in_a_profile(cache: Path, shrunk: Path, tmp_path: Path) -> None:
     entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
     entry["items"]["network"]["target"] = "mine"

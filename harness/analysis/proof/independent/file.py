@@ -17,7 +17,16 @@ import onnx.shape_inference
 from onnx import helper, numpy_helper
 
 from harness.analysis.proof import independent
-from harness.analysis.proof.independent.node import GIVE_BOOLS, OMITTED, PAIRS, Node, Reader, Shaped, repeats_first
+from harness.analysis.proof.independent.node import (
+    GIVE_BOOLS,
+    OMITTED,
+    PAIRS,
+    Constants,
+    Node,
+    Reader,
+    Shaped,
+    repeats_first,
+)
 from harness.analysis.proof.independent.windows import explicit_windows
 from harness.core.arrays import Array
 from harness.core.entry_points import load
@@ -104,24 +113,25 @@ def _shape(
 ) -> tuple[int, ...]:
     """Return the shape of an output without vectors, as ONNX infers it; of others that of the first input."""
     sources = [name for name in proto.input if name in tensors]
+    operator = proto.op_type if proto.domain in ONNX_DOMAINS else ""
     types = {name: tensors[name].dtype for name in sources}
-    if proto.op_type in KNOWN_SHAPES:
+    if operator in KNOWN_SHAPES:
         types = dict.fromkeys(sources, np.dtype(np.float32))
         own = [entry for entry in proto.attribute if entry.name != "channels_last"]
         proto = onnx.NodeProto(op_type=KNOWN_SHAPES[proto.op_type], input=sources, output=proto.output, attribute=own)
-    elif proto.op_type == "QGemm":
+    elif operator == "QGemm":
         transposed = any(entry.name == "transB" and entry.i for entry in proto.attribute)
         return (values[proto.input[3]].shape[0 if transposed else 1],)
-    elif proto.op_type in NUMBERS:
+    elif operator in NUMBERS:
         return (NUMBERS[proto.op_type],)
     elif proto.domain not in ("", "ai.onnx"):
         shape = list(tensors[sources[0]].shape)
-        if proto.op_type in PAIRS or proto.domain not in ONNX_DOMAINS:
+        if operator in PAIRS or not operator:
             return np.broadcast_shapes(*(tensors[name].shape for name in sources))
-        if proto.op_type == "Where":
+        if operator == "Where":
             own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]
             return np.broadcast_shapes(*(tensors[name].shape for name in sources), *own_shapes)
-        if proto.op_type == "Delay":
+        if operator == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
             shape[attributes["axis"] - 1] += attributes["history"]
         return tuple(shape)
@@ -147,8 +157,8 @@ def _node(
         raise RequestError(
             f"node {proto.name or proto.output[0]}: a proof does not know the constants of {operator}",
             f"compare vectors with harness run, or add a reader of {operator} to a file of "
-            f"harness/analysis/proof/independent/, or to the entry points {GROUP} of its package; known are "
-            f"{', '.join(sorted(known))}",
+            f"harness/analysis/proof/independent/, or, under this name, to the entry points {GROUP} of its package; "
+            f"known are {', '.join(sorted(known))}",
         )
     sources = tuple(name for name in proto.input if name in tensors)
     inputs = [*(values.get(name) for name in proto.input), *[None] * OMITTED]
@@ -173,26 +183,38 @@ def _node(
         depth=sum(math.prod(tensors[name].shape) for name in sources),
         attributes=attributes,
     )
-    node = replace(node, constants=known[operator](node))
+    node = replace(node, constants=_constants(operator, known[operator], node))
     if proto.op_type in PAIRS and len(sources) > 1 and repeats_first(node):
         image = node.images[1]
         return replace(node, sources=sources[::-1], image=image, input_width=math.prod(image))
     return node
 
 
+def _constants(operator: str, reader: Reader, node: Node) -> Constants:
+    """Return what a reader gives; raise RequestError for other values than arrays by name."""
+    try:
+        return {name: np.asarray(values) for name, values in reader(node).items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RequestError(
+            f"node {node.output}: the reader of {operator} fails: {type(error).__name__}: {error}",
+            "return arrays of the constants by name, of attributes that a node does not state their defaults",
+        ) from error
+
+
 def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type of the output; but for these operators it is that of the first source, `given`."""
-    if proto.op_type == "QuantizeLinear":
+    operator = proto.op_type if proto.domain in ONNX_DOMAINS else ""
+    if operator == "QuantizeLinear":
         [kind] = [entry.i for entry in proto.attribute if entry.name == "output_dtype"] or [0]
         default = helper.tensor_dtype_to_np_dtype(kind or onnx.TensorProto.UINT8)
         return default if inputs[2] is None else inputs[2].dtype
-    if proto.op_type == "DequantizeLinear" or (proto.op_type == "QGemm" and inputs[7] is None):
+    if operator == "DequantizeLinear" or (operator == "QGemm" and inputs[7] is None):
         return np.dtype(np.float32)
-    if proto.op_type == "Position":
+    if operator == "Position":
         return np.dtype(np.uint8)
-    if proto.op_type == "Cast":
+    if operator == "Cast":
         return np.dtype(helper.tensor_dtype_to_np_dtype(helper.get_node_attr_value(proto, "to")))
-    if proto.op_type in GIVE_BOOLS:
+    if operator in GIVE_BOOLS:
         return np.dtype(np.bool_)
     integers = ("ArgMax", "ArgMin", *NUMBERS)
-    return np.dtype(np.int64) if proto.op_type in integers else given
+    return np.dtype(np.int64) if operator in integers else given
