@@ -11,21 +11,20 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Selection, fields
+from harness.operators.base import Constants
 from harness.operators.fault_models import FaultModel
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, numbered
 from harness.operators.rules import Rules
 from harness.operators.tensor import EVERY_TYPE
 from harness.operators.tensor_facts import Variable
-from harness.operators.text import Fragment, copying
+from harness.operators.text import Fragment, moving
 
 MOST_INPUTS = 1 << 16
-CODES, INDICES = copying("concat_columns", 80, "ONNX Concat: the columns of all inputs side by side, unchanged.")
-
-
+COMMENT = "ONNX Concat: the columns of all inputs side by side, unchanged."
 BLOCKS = Fragment(
     "concat_blocks",
     82,
@@ -41,16 +40,13 @@ fragment concat_blocks(
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(Selection):
+class Concat(Move):
     """The values of all inputs, which have one type, one after the other, in each of some blocks."""
 
     ONNX = (("", "Concat"),)
     formula = "y = the first input, then the second, and so on, side by side along the axis"
-    fragments = (CODES, INDICES, BLOCKS)
+    fragments = (*moving("concat_columns", 80, COMMENT, copies=True), BLOCKS)
     side_by_side = True
-    elementwise = False
-
-    blocks: int = 1
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -74,10 +70,15 @@ class Concat(Selection):
             raise node.refusal(f"its inputs have shapes {shapes}", f"the same sizes on all axes but {axis}")
         size = sum(source.shape[place] for source in sources)
         shape = (*first.shape[:place], size, *first.shape[place + 1 :])
-        bound = max(source.bound for source in sources)
-        negative_zero = any(source.negative_zero for source in sources)
-        written = fields(node, sources, shape, first.dtype, bound, negative_zero=negative_zero)
-        return cls(**written, blocks=math.prod(first.shape[:place]))
+        ends, blocks = np.cumsum([source.size for source in sources]), math.prod(first.shape[:place])
+        parts = np.split(numbered([ends[-1]]), ends[:-1])
+        steps = np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1)
+        return cls.in_order(node, sources, Order(steps.reshape(shape), steps))
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of the output, in each of which all inputs have values."""
+        return 1 if self.order.steps is None else len(self.order.steps)
 
     @property
     def fragment(self) -> Fragment:
@@ -86,16 +87,8 @@ class Concat(Selection):
 
     def constants(self) -> Constants:
         """Return the sizes of blocks, if there are several."""
-        return {"sizes": self.sizes} if self.blocks > 1 else {}
-
-    def facts(self) -> dict[str, list[int]]:
-        """Return no facts; the shapes are those of the tensors."""
-        return {}
-
-    @property
-    def sizes(self) -> npt.NDArray[np.int32]:
-        """The number of values of a block of each input."""
-        return np.array([source.size // self.blocks for source in self.inputs], np.int32)
+        sizes = np.array([source.size // self.blocks for source in self.inputs], np.int32)
+        return {"sizes": sizes} if self.blocks > 1 else {}
 
     @classmethod
     def role(cls, position: int) -> str:
@@ -103,22 +96,17 @@ class Concat(Selection):
         return f"input {position + 1}"
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield inputs in another order, and along another axis."""
+        """Yield the inputs in another order, and other orders of values."""
         right = "the inputs in the order of the node"
         if len(inputs) > 2:  # of two inputs it is the rotation
             yield FaultModel("the inputs are in the opposite order", right, self._joined(inputs[::-1]))
         for position in range(1, len(inputs)):
             rotated = (*inputs[position:], *inputs[:position])
             yield FaultModel(f"the inputs begin with number {position + 1}", right, self._joined(rotated))
-        if self.blocks > 1:
-            yield FaultModel("the inputs follow each other as a whole", right, np.concatenate(inputs, axis=1))
-
-    def prepare(self) -> Evaluate:
-        """Return the function that puts the values side by side."""
-        return lambda *values: self._joined(values)
+        yield from super().fault_models(*inputs)
 
     def _joined(self, values: Sequence[Array]) -> Array:
-        blocks = [each.reshape(len(each), self.blocks, -1) for each in values]
+        blocks = [x.reshape(len(x), self.blocks, -1) for x in values]
         return np.concatenate(blocks, axis=2).reshape(len(blocks[0]), -1)
 
 

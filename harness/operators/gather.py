@@ -6,17 +6,18 @@ y[i, ..., j, ..., k] = x[i, ..., indices[j, ...], ..., k]      a negative index 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
-from harness.operators.move import Move, moving
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import EVERY_TYPE, INT64
+from harness.operators.tensor import INT64
+from harness.operators.text import moving
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +27,8 @@ class Gather(Move):
     ONNX = (("", "Gather"),)
     formula = "y = x[indices] along an axis"
     roles = ("x", "indices")
+    counts: ClassVar = {"Gather": (2, 2)}
     fragments = moving("gather_axes", 103, "ONNX Gather: values at constant indices of an axis.")
-
-    indices: int
-    """The number of indices."""
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -52,28 +51,15 @@ class Gather(Move):
         node.given(x.rank, indices.rank).then(shapes)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node with indices within an axis other than the first, the vectors."""
-        node.require_inputs(2, 2)
-        source = node.activation(0, EVERY_TYPE)
-        rank, axis = 1 + len(source.shape), node.attributes({"axis": 0})["axis"]
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the values at indices within an axis other than the first, a table unless there is one index."""
+        rank, axis = 1 + x.ndim, node.attributes({"axis": 0})["axis"]
         if not -rank <= axis < rank or axis % rank == 0:
             raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
-        indices, size = node.constant(1, "indices", [INT64, np.dtype(np.int32)]), source.shape[axis % rank - 1]
+        indices, size = node.constant(1, "indices", [INT64, np.dtype(np.int32)]), x.shape[axis % rank - 1]
         if not indices.size or indices.min() < -size or indices.max() >= size:
             raise node.refusal(f"indices has values beyond {-size} to {size - 1}", "indices of values of the axis")
-        places = np.arange(source.size, dtype=np.int32).reshape(source.shape).take(indices, axis % rank - 1)
+        places = x.take(indices, axis % rank - 1)
         if not places.ndim:
             raise node.refusal("it leaves no axis but the vectors", "an index of one axis, such as [0]")
-        written = fields(node, [source], places.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
-        return cls(**written, places=places, indices=indices.size)
-
-    @property
-    def table(self) -> bool:
-        """True but for a single index, with which the places have steps."""
-        return self.indices > 1
-
-    @property
-    def transparent(self) -> bool:
-        """True, as ONNX Runtime may move quantisers across it before it fuses layers."""
-        return True
+        return Order(places, places if indices.size == 1 else None)

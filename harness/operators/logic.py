@@ -28,6 +28,7 @@ from harness.operators.float_samples import of_samples
 from harness.operators.fold import Listed, fragments, names_of
 from harness.operators.node import Node, element_type
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, samples
+from harness.operators.order import unmoved
 from harness.operators.rename import Rename
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import side_by_side
@@ -178,7 +179,7 @@ class Cast(Logic):
             raise node.refusal(f"casts {source.dtype} to {element_type(number)}", "float32 or bool to one of these")
         if kinds[number] == source.dtype:
             written = fields(node, [source], source.shape, source.dtype, source.bound)
-            return Rename(**{**written, "output": replace(source, name=node.output)})
+            return Rename(**{**written, "output": replace(source, name=node.output)}, order=unmoved(source.shape))
         return cls(**fields(node, [source], source.shape, kinds[number], 1.0), terms=(None,))
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:

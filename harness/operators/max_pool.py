@@ -121,7 +121,7 @@ class MaxPool(Windowed, Staged):
         outputs.  0 is the lowest code of uint8.
         """
         padding = writer(self.sources[0])
-        if self.dtype == INT8 and isinstance(padding, Pad) and not padding.value and (padding.places < 0).any():
+        if self.dtype == INT8 and isinstance(padding, Pad) and not padding.order.filler and (padding.places < 0).any():
             raise node.refusal(
                 f"pools what {padding.node!r} pads with 0: ONNX Runtime would leave out the zeros",
                 "padding with the lowest code, -128, or pads of the MaxPool",

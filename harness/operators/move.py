@@ -1,76 +1,86 @@
-"""Base class of operators that move values of one vector to other places, such as Transpose, Slice and Pad."""
+"""Operators that move values to other places, such as Transpose, Pad and Concat; nothing is computed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Selection
+from harness.operators.base import Constants, Evaluate, Layer, Selection, fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.text import Fragment
+from harness.operators.node import Node
+from harness.operators.order import Copy, Order, Places, numbered
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, Tensor
 
-
-class Span(NamedTuple):
-    """A part of an axis: its begin and size, the place of its first value behind that of the axis, and the step."""
-
-    begin: int
-    size: int
-    place: int
-    step: int
+QUANTISERS_STAY = ("Concat", "Pad", "Resize")
+"""Operators across which ONNX Runtime does not move quantisers before it fuses layers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Move(Selection):
-    """A layer whose value n is value `places[n]` of its input.
-
-    `places` is int32 of the output's shape, and -1 for a value that no input gives: `filler`.
-    """
+    """A layer that moves values in an `order`, which `ordered` reads from a node."""
 
     elementwise = False
     roles: ClassVar[tuple[str, ...]] = ("x",)
+    counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    """The least and the largest number of inputs of an operator that has more than one."""
+    types: ClassVar[tuple[np.dtype[Any], ...]] = EVERY_TYPE
 
-    places: npt.NDArray[np.int32]
+    order: Order
 
-    @property
-    def table(self) -> bool:
-        """True if the places are a table of the program, as they follow no steps."""
-        return False
+    @classmethod
+    def read(cls, node: Node) -> Layer:
+        """Read a node that keeps vectors apart."""
+        node.require_inputs(*cls.counts.get(node.operator, (1, 1)), any_outputs=cls.layer_per_output)
+        source = node.activation(0, cls.types)
+        return cls.in_order(node, [source], cls.ordered(node, numbered(source.shape)))
 
-    @property
-    def stepped(self) -> npt.NDArray[np.int32]:
-        """The places on axes, along parts of which they rise or fall by the same steps."""
-        return self.places
+    @classmethod
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the order of the values by those of the input, whose places are `x`; refuse other nodes."""
+        raise NotImplementedError
 
-    def spans(self) -> list[list[Span]]:
-        """Return the parts of each axis of `stepped` that have one step; values without an input belong to none."""
-        inside = np.argwhere(self.stepped >= 0)
-        first, sizes = inside.min(axis=0), np.ptp(inside, axis=0) + 1
-        found = []
-        for axis, size in enumerate(sizes.tolist()):
-            index = [int(at) if other != axis else slice(int(at), int(at) + size) for other, at in enumerate(first)]
-            line = self.stepped[tuple(index)] - self.stepped[tuple(first)]
-            spans, start = [], 0
-            for at in range(1, size + 1):
-                step = int(line[start + 1] - line[start]) if start + 1 < size else 0
-                if at == size or (at > start + 1 and line[at] - line[at - 1] != step):
-                    spans.append(Span(int(first[axis]) + start, at - start, int(line[start]), step))
-                    start = at
-            found.append(spans)
-        return found
+    @classmethod
+    def in_order(cls, node: Node, sources: Sequence[Tensor], order: Order) -> Self:
+        """Return the layer of a node with the values of these activations."""
+        bound, negative_zero = max(source.bound for source in sources), any(source.negative_zero for source in sources)
+        [dtype, *_] = (source.dtype for source in sources)
+        if order.filler is not None:
+            bound = max(bound, abs(float(order.filler))) if dtype == FLOAT32 else math.inf
+            negative_zero |= bool((order.places < 0).any() and dtype == FLOAT32 and np.signbit(order.filler))
+        return cls(**fields(node, sources, order.places.shape, dtype, bound, negative_zero=negative_zero), order=order)
 
     @property
-    def filler(self) -> Any:
-        """The value of places without an input."""
-        return self.dtype.type(0)
+    def transparent(self) -> bool:
+        """True if ONNX Runtime may move quantisers across it before it fuses layers."""
+        return self.operator not in QUANTISERS_STAY
+
+    @cached_property
+    def places(self) -> Places:
+        """The place of each value, flat."""
+        return self.order.places.reshape(-1)
+
+    @cached_property
+    def is_unchanged(self) -> bool:
+        """True if all values of the only input stay in their order."""
+        return len(self.inputs) == 1 and np.array_equal(self.places, numbered([self.input.size]))
+
+    @cached_property
+    def boxes(self) -> list[Copy]:
+        """The boxes of the output that inputs give, of an order that is no table."""
+        return self.order.boxes([tensor.size for tensor in self.inputs])
 
     def constants(self) -> Constants:
-        """Return the places."""
-        return {"places": self.places.reshape(-1)}
+        """Return the places, and the constant."""
+        constant = {} if self.order.filler is None else {"value": np.float32(self.order.filler)}
+        return {"places": self.places, **constant}
 
     def facts(self) -> dict[str, Any]:
         """Return no facts; the shapes are those of the tensors."""
@@ -78,39 +88,60 @@ class Move(Selection):
 
     def prepare(self) -> Evaluate:
         """Return the function that takes values from their places."""
-        places, filler = self.places.reshape(-1), self.filler
-
-        def move(x: Array) -> Array:
-            return np.where(places < 0, filler, x[:, places]).astype(x.dtype, copy=False)
-
-        return move if (places < 0).any() else lambda x: x[:, places]
+        return lambda *inputs: self._moved(inputs, self.order.filler)
 
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the changes at their places; a filler has none."""
-        places = self.places.reshape(-1)
-        return np.where(places < 0, 0, rows[0][:, places])
+        return self._moved(rows, 0)
+
+    def _moved(self, inputs: Sequence[Array], filler: Any) -> Array:
+        if self.is_unchanged:
+            return inputs[0]
+        if self.order.steps is None:
+            return inputs[0][:, self.places]
+        count, shape = len(inputs[0]), self.order.steps.shape
+        y = np.empty((count, *shape), inputs[0].dtype)
+        if (self.places < 0).any():
+            y[...] = filler or 0
+        for copy in self.boxes:
+            x = inputs[copy.number]
+            strides = (x.strides[0], *(x.strides[1] * step for step in copy.steps))
+            y[:, *copy.box] = as_strided(x[:, copy.place :], (count, *copy.sizes), strides)
+        return y.reshape(count, -1)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield values that keep the order of the input."""
-        [x] = inputs
-        if self.size == self.input.size:
-            yield FaultModel("the values keep their order", f"the order of {self.operator}", x)
+        """Yield values in other orders, and other constants of codes."""
+        x, filler, right = np.concatenate(inputs, axis=1), self.order.filler, f"the order of {self.operator}"
+        for cause, places in self._wrong_orders():
+            if not np.array_equal(places, self.places):
+                yield FaultModel(cause, right, _taken(x, places, filler))
+        if filler is not None and self.dtype != FLOAT32:
+            limits = np.iinfo(self.dtype)
+            for name, code in (("0", 0), ("128", 128), ("-128", -128), ("the lowest code", int(limits.min))):
+                if limits.min <= code <= limits.max and code != filler:
+                    yield FaultModel(f"the constant is {name}", str(filler), _taken(x, self.places, code))
+
+    def _wrong_orders(self) -> Iterator[tuple[str, Places]]:
+        """Yield causes with the places that they lead to: those of the operator, none, other loops, and off by one."""
+        yield from ((cause, places.reshape(-1)) for cause, places in self.order.wrong.items())
+        if self.is_unchanged:
+            return
+        at, whole = numbered([self.size]), sum(tensor.size for tensor in self.inputs)
+        if self.size == whole:
+            yield "the values keep their order", at
+        elif self.size % whole == 0 and self.order.filler is None:
+            yield "values are repeated one by one", at // (self.size // whole)
+            yield "the whole vector is repeated", at % whole
+        steps = self.places if self.order.steps is None else self.order.steps
+        for first, second in itertools.combinations(range(steps.ndim), 2):
+            names = f"{first + 1} and {second + 1}, over {steps.shape[first]} and {steps.shape[second]} places,"
+            yield f"loops {names} are exchanged", steps.swapaxes(first, second).reshape(-1)
+        is_part = self.size < whole
+        moved = numbered(self.input.shape) if is_part else self.order.places
+        for axis, (cause, step) in itertools.product(range(moved.ndim), (("early", -1), ("late", 1))):
+            places = np.roll(moved, step, axis).reshape(-1)
+            yield f"axis {axis + 1} is one value too {cause}", places[self.places] if is_part else places
 
 
-def moving(name: str, order: int, comment: str, numbers: str = "") -> tuple[Fragment, Fragment]:
-    """Return the fragments of an operator that moves codes or float32, and indices; `numbers` are more parameters."""
-    kinds = ((name, "scalar", order), (f"{name}_indices", "integer", order + 1))
-    texts = (
-        f"""\
-# {comment}
-fragment {each}(
-    x: tensor<{kind}>,
-    places: tensor<integer>,                # int32 (1, N): the value of the input at each place, -1 for none
-{numbers}    columns: integer[],                     # which N columns of its layer: the first, and the one behind them
-    type: string)
--> (y: tensor<{kind}>);
-"""
-        for each, kind, _ in kinds
-    )
-    first, second = (Fragment(each, place, text) for (each, _, place), text in zip(kinds, texts, strict=True))
-    return first, second
+def _taken(x: Array, places: Places, filler: Any) -> Array:
+    return np.where(places < 0, filler or 0, x[:, places]).astype(x.dtype, copy=False)

@@ -18,6 +18,7 @@ from harness.operators.exact.expression import Expression, square_root
 from harness.operators.exact.ranges import Interval
 from harness.operators.function import Function
 from harness.operators.node import Node
+from harness.operators.order import unmoved
 from harness.operators.pointwise import Approximated, Pointwise
 from harness.operators.rename import Rename
 from harness.operators.rules import Rules
@@ -48,7 +49,8 @@ class Pow(Pointwise):
         exponent = float(node.single(1, "exponent", [FLOAT32, INT64, np.dtype(np.int32)]))
         if exponent == 1:
             source = node.activation(0, [FLOAT32])
-            return Rename(**fields(node, [source], source.shape, FLOAT32, source.bound, negative_zero=True))
+            written = fields(node, [source], source.shape, FLOAT32, source.bound, negative_zero=True)
+            return Rename(**written, order=unmoved(source.shape))
         if exponent not in POWERS:
             raise node.refusal(
                 f"its exponent is {exponent:g}, of which ONNX does not fix the bits",

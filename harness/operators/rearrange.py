@@ -8,35 +8,30 @@ SpaceToDepth     y[(i * b + j) * C + c, h, w] = x[c, h * b + i, w * b + j]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.core.arrays import Array
-from harness.operators.base import fields
-from harness.operators.fault_models import FaultModel
-from harness.operators.move import Move, moving
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places
 from harness.operators.rules import Rules
 from harness.operators.rules_of_others import RULES
-from harness.operators.tensor import EVERY_TYPE, INT64, Tensor
-
-Places: TypeAlias = npt.NDArray[np.int32]
+from harness.operators.tensor import INT64
+from harness.operators.text import moving
 
 
 @dataclass(frozen=True, eq=False)
 class Rearrange(Move):
-    """The values in an order of `ORDERS`; `numbers` are the parameters of that function."""
+    """The values in an order of `ORDERS`."""
 
     ONNX = (("", "Tile"), ("", "Expand"), ("", "DepthToSpace"), ("", "SpaceToDepth"))
     formula = "y = x, repeated along axes (Tile, Expand), or with blocks of rows and columns as channels"
     roles = ("x", "sizes")
+    counts: ClassVar = {"Tile": (2, 2), "Expand": (2, 2)}
     fragments = moving("rearrange_axes", 104, "ONNX Tile, Expand, DepthToSpace, SpaceToDepth: repeats, or blocks.")
-
-    numbers: tuple[int, ...]
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -44,66 +39,32 @@ class Rearrange(Move):
         RULES[node.proto.op_type](node)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node with constant sizes, which keeps the first axis."""
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the values in their order, by constant sizes that keep the first axis."""
         repeats = node.operator in ("Tile", "Expand")
-        node.require_inputs(1 + repeats, 1 + repeats)
-        source = node.activation(0, EVERY_TYPE)
-        numbers, shape = (_repeats if repeats else _block)(node, source)
-        places = ORDERS[node.operator](_numbered(source.shape), *numbers).reshape(shape)
-        written = fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero)
-        return cls(**written, places=places, numbers=numbers)
-
-    @property
-    def stepped(self) -> Places:
-        """The places with an axis for each along which they have steps."""
-        return ORDERS[self.operator](_numbered(self.input.shape), *self.numbers)
-
-    @property
-    def transparent(self) -> bool:
-        """True, as ONNX Runtime may move quantisers across it before it fuses layers."""
-        return True
-
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield other orders: none, of repeated values, of the axes of a block, or of the other mode."""
-        yield from super().fault_models(*inputs)
-        at, numbered = _numbered([self.size]), _numbered(self.input.shape)
-        others: dict[str, Places] = {
-            "values are repeated one by one": at * self.input.size // self.size,
-            "the whole vector is repeated": at % self.input.size,
-        }
-        if self.operator == "SpaceToDepth":
-            swapped = self.stepped.swapaxes(0, 1)
-            others = {"rows and columns of a block are exchanged": swapped}
-        elif self.operator == "DepthToSpace":
-            block, is_crd = self.numbers
-            other_mode = ORDERS[self.operator](numbered, block, 1 - is_crd)
-            others = {
-                "rows and columns of a block are exchanged": self.stepped.swapaxes(2, 4),
-                "channels have the order of the other mode": other_mode,
-            }
-        for cause, places in others.items():
-            if not np.array_equal(places.reshape(-1), self.places.reshape(-1)):
-                yield FaultModel(cause, f"the order of {self.operator}", inputs[0][:, places.reshape(-1)])
+        numbers, shape = (_repeats if repeats else _block)(node, x.shape)
+        steps, wrong = ORDERS[node.operator](x, *numbers), dict[str, Places]()
+        if node.operator == "DepthToSpace":
+            wrong["channels have the order of the other mode"] = ORDERS[node.operator](x, numbers[0], 1 - numbers[1])
+        if not repeats:
+            rows, columns = (2, 4) if node.operator == "DepthToSpace" else (0, 1)
+            wrong["rows and columns of a block are exchanged"] = steps.swapaxes(rows, columns)
+        return Order(steps.reshape(shape), steps, wrong=wrong)
 
 
-def _numbered(shape: Sequence[int]) -> Places:
-    return np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-
-
-def _repeats(node: Node, source: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _repeats(node: Node, x_shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the repetitions of Tile, or the sizes of Expand, without the first, and the shape of one vector."""
     node.attributes({})
-    what, rank = ("repeats" if node.operator == "Tile" else "shape"), 1 + len(source.shape)
+    what, rank = ("repeats" if node.operator == "Tile" else "shape"), 1 + len(x_shape)
     stated = node.constant(1, what, [INT64]).tolist()
     sizes_stated = [1] * (rank - len(stated)) + stated if what == "shape" else stated
     fits = len(sizes_stated) == rank and sizes_stated[0] == 1 and min(sizes_stated) >= 1
     numbers = tuple(sizes_stated[1:])
-    pairs = list(zip(source.shape, numbers, strict=False))
+    pairs = list(zip(x_shape, numbers, strict=False))
     if what == "shape":
         fits = fits and all(size == number or 1 in (size, number) for size, number in pairs)
     if not fits:
-        sizes = ", ".join(map(str, source.shape))
+        sizes = ", ".join(map(str, x_shape))
         raise node.refusal(
             f"{what} is {stated}, the input has shape (vectors, {sizes})",
             f"{rank} numbers of 1 or more, the first of which, that of the vectors, is 1",
@@ -113,19 +74,19 @@ def _repeats(node: Node, source: Tensor) -> tuple[tuple[int, ...], tuple[int, ..
     return numbers, tuple(max(pair) for pair in pairs)
 
 
-def _block(node: Node, source: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _block(node: Node, x_shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the size of a block, for DepthToSpace also 1 if the mode is CRD, and the shape of one vector."""
     deep = node.operator == "DepthToSpace"
     attributes = node.attributes({"blocksize": 0} | ({"mode": b"DCR"} if deep else {}))
     block, mode = attributes["blocksize"], attributes.get("mode", b"")
     if mode not in (b"DCR", b"CRD", b""):
         raise node.refusal(f"mode is {mode.decode(errors='replace')!r}", "DCR or CRD")
-    match (deep, *source.shape):
+    match (deep, *x_shape):
         case (True, channels, height, width) if block >= 1 and channels % block**2 == 0:
             return (block, int(mode == b"CRD")), (channels // block**2, height * block, width * block)
         case (False, channels, height, width) if block >= 1 and height % block == width % block == 0:
             return (block,), (channels * block**2, height // block, width // block)
-    sizes = ", ".join(map(str, source.shape))
+    sizes = ", ".join(map(str, x_shape))
     divisible = "channels that are a multiple of blocksize^2" if deep else "height and width multiples of blocksize"
     raise node.refusal(
         f"blocksize is {block}, the input has shape (vectors, {sizes})",

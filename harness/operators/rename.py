@@ -11,33 +11,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Selection, fields
+from harness.operators.base import Constants
 from harness.operators.frames import Frames
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
+from harness.operators.tensor import FLOAT32, INT64
 from harness.operators.tensor_facts import Variable
-from harness.operators.text import copying
+from harness.operators.text import moving
 
-CODES, INDICES = copying(
-    "rename", 90, "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout or Cast: the values, unchanged."
-)
+COMMENT = "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout or Cast: the values, unchanged."
 
 
 @dataclass(frozen=True, eq=False)
-class Rename(Selection):
+class Rename(Move):
     """The same values in the same order; the number of vectors, the first axis, stays."""
 
     ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"))
     formula = "y = x, with the same values in the same order for every vector"
     roles = ("x", "shape")
-    fragments = (CODES, INDICES)
+    counts: ClassVar = {"Reshape": (2, 2), "Squeeze": (1, 2), "Unsqueeze": (1, 2), "Dropout": (1, 3)}
+    fragments = moving("rename", 90, COMMENT, copies=True)
+    elementwise = True
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -52,12 +54,13 @@ class Rename(Selection):
                 node.is_type(mask, np.bool_)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node that keeps vectors apart."""
-        node.require_inputs(*INPUTS[node.operator])
-        source = node.activation(0, [FLOAT32] if node.operator == "Dropout" else EVERY_TYPE)
-        shape = SHAPES[node.operator](node, source)
-        return cls(**fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero))
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the values in another shape."""
+        return Order(x.reshape(SHAPES[node.operator](node, x)), x.reshape(-1))
+
+    def constants(self) -> Constants:
+        """Return none."""
+        return {}
 
     def frames(self, axis: int) -> Frames | str:
         """Return the axis at its new place; Flatten and Reshape read all of it, and end the stream."""
@@ -67,71 +70,63 @@ class Rename(Selection):
         ends = self.operator in ("Flatten", "Reshape")
         return Frames(None, size) if ends or not places else Frames(places[-1])
 
-    @property
-    def transparent(self) -> bool:
-        """True, as ONNX Runtime moves quantisers across it before it fuses layers."""
-        return True
 
-    def prepare(self) -> Evaluate:
-        """Return the identity: activations are flat."""
-        return lambda values: values
-
-
-def _flat(node: Node, source: Tensor) -> tuple[int, ...]:
+def _flat(node: Node, x: Places) -> tuple[int, ...]:
     """Return the shape that Flatten gives."""
     axis = node.attributes({"axis": 1})["axis"]
-    if axis not in (1, -len(source.shape)):
+    if axis not in (1, -len(x.shape)):
         raise node.refusal(f"axis is {axis}", "axis 1: all values of one vector in one axis")
-    return (source.size,)
+    return (x.size,)
 
 
-def _shape(node: Node, source: Tensor) -> tuple[int, ...]:
+def _shape(node: Node, x: Places) -> tuple[int, ...]:
     """Return the shape of one vector that Reshape gives, for any number of vectors."""
     allow_zero = node.attributes({"allowzero": 0})["allowzero"]
     asked = node.constant(1, "shape", [INT64])
     batch, *axes = asked.ravel().tolist() or [1]
-    before = (batch, *source.shape)
+    before = (batch, *x.shape)
     if not allow_zero:
         axes = [before[at] if size == 0 and at < len(before) else size for at, size in enumerate(axes, 1)]
     if batch == 0 and not allow_zero and axes.count(-1) == 1:
-        axes[axes.index(-1)] = source.size // max(-math.prod(axes), 1)
-    if batch not in ((-1,) if allow_zero else (0, -1)) or min(axes, default=0) < 1 or math.prod(axes) != source.size:
+        axes[axes.index(-1)] = x.size // max(-math.prod(axes), 1)
+    if batch not in ((-1,) if allow_zero else (0, -1)) or min(axes, default=0) < 1 or math.prod(axes) != x.size:
         raise node.refusal(
-            f"the shape is {asked.ravel().tolist()}, of what has {source.size} values in a vector",
-            f"0 or -1, for any number of vectors, then axes of {source.size} values together, such as "
-            f"[-1, {source.size}]",
+            f"the shape is {asked.ravel().tolist()}, of what has {x.size} values in a vector",
+            f"0 or -1, for any number of vectors, then axes of {x.size} values together, such as [-1, {x.size}]",
         )
     return tuple(axes)
 
 
-def _same(node: Node, source: Tensor) -> tuple[int, ...]:
+def _same(node: Node, x: Places) -> tuple[int, ...]:
     """Return the shape that Identity and Dropout leave; refuse Dropout of training."""
+    if node.operator == "Dropout":
+        node.activation(0, [FLOAT32])
     node.attributes({"ratio": 0.5, "seed": 0} if node.operator == "Dropout" else {})
     if node.has(2) and node.single(2, "training_mode", [np.dtype(np.bool_)]):
         raise node.refusal("training_mode is true", "false, as for inference")
-    return source.shape
+    return x.shape
 
 
-def _squeezed(node: Node, source: Tensor) -> tuple[int, ...]:
+def _squeezed(node: Node, x: Places) -> tuple[int, ...]:
     """Return the shape without some axes of size 1."""
-    rank, axes = 1 + len(source.shape), _axes(node)
+    rank, axes = 1 + len(x.shape), _axes(node)
     if not axes or any(axis % rank == 0 or not -rank <= axis < rank for axis in axes):
         raise node.refusal(f"axes is {axes}", f"some of the axes 1 to {rank - 1}: the first one is the vectors")
     left = {axis % rank for axis in axes}
-    if any(source.shape[axis - 1] != 1 for axis in left):
-        sizes = ", ".join(map(str, source.shape))
+    if any(x.shape[axis - 1] != 1 for axis in left):
+        sizes = ", ".join(map(str, x.shape))
         raise node.refusal(f"axes is {axes}, the input has shape (vectors, {sizes})", "axes of size 1")
-    return tuple(size for axis, size in enumerate(source.shape, 1) if axis not in left)
+    return tuple(size for axis, size in enumerate(x.shape, 1) if axis not in left)
 
 
-def _unsqueezed(node: Node, source: Tensor) -> tuple[int, ...]:
+def _unsqueezed(node: Node, x: Places) -> tuple[int, ...]:
     """Return the shape with more axes of size 1."""
     axes = _axes(node)
-    rank = 1 + len(source.shape) + len(axes)
+    rank = 1 + len(x.shape) + len(axes)
     added = {axis % rank for axis in axes if -rank <= axis < rank}
     if not axes or len(added) < len(axes) or 0 in added:
         raise node.refusal(f"axes is {axes}", f"some of the axes 1 to {rank - 1}: the first one is the vectors")
-    sizes = iter(source.shape)
+    sizes = iter(x.shape)
     return tuple(1 if axis in added else next(sizes) for axis in range(1, rank))
 
 
@@ -141,10 +136,7 @@ def _axes(node: Node) -> list[int]:
     return node.constant(1, "axes", [INT64]).ravel().tolist() if node.has(1) else list(given)
 
 
-INPUTS = {"Reshape": (2, 2), "Flatten": (1, 1), "Squeeze": (1, 2), "Unsqueeze": (1, 2), "Identity": (1, 1),
-          "Dropout": (1, 3)}  # fmt: skip
-"""The least and the largest number of inputs."""
-SHAPES: dict[str, Callable[[Node, Tensor], tuple[int, ...]]] = {
+SHAPES: dict[str, Callable[[Node, Places], tuple[int, ...]]] = {
     "Reshape": _shape,
     "Flatten": _flat,
     "Squeeze": _squeezed,

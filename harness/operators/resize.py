@@ -6,7 +6,7 @@ y = x at the integer nearest to the coordinate, within the image; nearest_mode d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Layer, fields
-from harness.operators.fault_models import FaultModel, Single
-from harness.operators.move import Move, moving
+from harness.operators.base import Layer
+from harness.operators.fault_models import Single
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places, numbered
 from harness.operators.resampling import Resampling
 from harness.operators.resize_linear import LINEAR, ResizeLinear
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import Tensor
+from harness.operators.text import moving
 
 
 @dataclass(frozen=True, eq=False)
 class Resize(Move):
-    """The nearest values; `factors` has the number of copies along each axis, () if some values have more."""
+    """The nearest values, by a table unless all have as many copies along an axis."""
 
     ONNX = (("", "Resize"),)
     formula = f"y = x at the nearest place, or linear: {ResizeLinear.formula}"
@@ -36,8 +38,6 @@ class Resize(Move):
         *moving("resize_nearest", 105, "ONNX Resize, nearest: values of the input, repeated or left out."),
         LINEAR,
     )
-
-    factors: tuple[int, ...]
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -76,22 +76,11 @@ class Resize(Move):
         if resampling.linear:
             return ResizeLinear.of(node, resampling)
         source = resampling.source
-        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+        places = numbered(source.shape)
         for axis, (size, at) in enumerate(zip(source.shape, resampling.coordinates, strict=True)):
             if resampling.shape[axis] != size or resampling.scales[axis] != 1:
                 places = places.take(np.clip(_nearest(at, resampling.nearest_mode), 0, size - 1), axis)
-        written = fields(node, [source], places.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
-        return cls(**written, places=places, factors=_factors(places, source))
-
-    @property
-    def table(self) -> bool:
-        """True unless each value of the input is repeated the same number of times."""
-        return not self.factors
-
-    @property
-    def stepped(self) -> npt.NDArray[np.int32]:
-        """The places with two axes for each: the values of the input, and their copies."""
-        return self.places.reshape([size for pair in zip(self.input.shape, self.factors, strict=True) for size in pair])
+        return cls.in_order(node, [source], Order(places, _copies(places, source)))
 
     @property
     def has_tolerance(self) -> bool:
@@ -101,15 +90,6 @@ class Resize(Move):
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return None: every bit must agree; linear values have the tolerance of ResizeLinear."""
         return None
-
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield neighbours of the right values."""
-        [x] = inputs
-        right = self.prepare()(x).reshape(len(x), *self.output.shape)
-        for axis in range(1, len(self.output.shape)):
-            for cause, step in (("early", -1), ("late", 1)):
-                moved = np.roll(right, step, axis=axis + 1).reshape(len(x), -1)
-                yield FaultModel(f"axis {axis + 1} is one value too {cause}", "the coordinates of the node", moved)
 
 
 def _nearest(at: Single, mode: str) -> npt.NDArray[np.int64]:
@@ -126,9 +106,11 @@ def _nearest(at: Single, mode: str) -> npt.NDArray[np.int64]:
     return found
 
 
-def _factors(places: npt.NDArray[np.int32], source: Tensor) -> tuple[int, ...]:
-    factors = tuple(after // before for after, before in zip(places.shape, source.shape, strict=True))
-    repeated = np.arange(source.size, dtype=np.int32).reshape(source.shape)
+def _copies(places: Places, source: Tensor) -> Places | None:
+    """Return the places with two axes for each, the values of the input and their copies; None if others have more."""
+    repeated = numbered(source.shape)
+    factors = [after // before for after, before in zip(places.shape, source.shape, strict=True)]
     for axis, factor in enumerate(factors):
         repeated = repeated.repeat(factor, axis)
-    return factors if np.array_equal(repeated, places) else ()
+    pairs = zip(source.shape, factors, strict=True)
+    return places.reshape([size for pair in pairs for size in pair]) if np.array_equal(repeated, places) else None

@@ -6,17 +6,18 @@ y[i, j, ...] = x[start + i * step, ...]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
-from harness.operators.move import Move, moving
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places, of_steps
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import EVERY_TYPE, INT64, Tensor
+from harness.operators.tensor import INT64
+from harness.operators.text import moving
 
 INT32 = np.dtype(np.int32)
 
@@ -31,6 +32,7 @@ class Slice(Move):
     ONNX = (("", "Slice"),)
     formula = "y = x[starts:ends:steps] on each of the axes"
     roles = ("x", "starts", "ends", "axes", "steps")
+    counts: ClassVar = {"Slice": (3, 5)}
     fragments = moving("slice_axes", 94, "ONNX Slice: some values of the axes of a vector.")
 
     @classmethod
@@ -66,26 +68,17 @@ class Slice(Move):
         )
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node with constant bounds."""
-        node.require_inputs(3, 5)
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the values between constant bounds."""
         node.attributes({})
-        source = node.activation(0, EVERY_TYPE)
-        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)[_slices(node, source)]
+        places = x[_slices(node, 1 + x.ndim)]
         if not places.size:
             raise node.refusal("it takes no values", "starts before ends")
-        written = fields(node, [source], places.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
-        return cls(**written, places=places)
-
-    @property
-    def transparent(self) -> bool:
-        """True, as ONNX Runtime moves quantisers across it before it fuses layers."""
-        return True
+        return of_steps(places)
 
 
-def _slices(node: Node, source: Tensor) -> tuple[slice, ...]:
-    """Return the part of each axis of a vector."""
-    rank = 1 + len(source.shape)
+def _slices(node: Node, rank: int) -> tuple[slice, ...]:
+    """Return the part of each axis of a vector; `rank` is the number of axes with that of the vectors."""
     starts, ends = (node.constant(position, name, [INT64, INT32]) for position, name in ((1, "starts"), (2, "ends")))
     axes = node.constant(3, "axes", [INT64, INT32]) if node.has(3) else np.arange(len(starts))
     steps = node.constant(4, "steps", [INT64, INT32]) if node.has(4) else np.ones(len(starts), np.int64)

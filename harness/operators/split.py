@@ -6,17 +6,16 @@ y_k[i, j, ...] = x[i, start_k + j, ...] for j below split[k], with start_k = spl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
-
-import numpy as np
+from typing import ClassVar
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
-from harness.operators.move import Move, moving
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places, of_steps
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import EVERY_TYPE, INT64
+from harness.operators.tensor import INT64
+from harness.operators.text import moving
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +26,7 @@ class Split(Move):
     layer_per_output = True
     formula = "y = x[start:start + size] on one axis, for each output"
     roles = ("x", "split")
+    counts: ClassVar = {"Split": (1, 2)}
     fragments = moving("split_axes", 109, "ONNX Split: one of the consecutive parts of an axis of a vector.")
 
     @classmethod
@@ -59,15 +59,13 @@ class Split(Move):
         node.parameter("split", 1).then(lambda split: node.given(node.x.rank).then(lambda rank: parts(split, rank)))
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read one output of a node that keeps vectors apart."""
-        node.require_inputs(1, 2, any_outputs=True)
-        source = node.activation(0, EVERY_TYPE)
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the values of one output."""
         attributes = node.attributes({"axis": 0, "split": [], "num_outputs": 0})
-        rank, axis, count = 1 + len(source.shape), attributes["axis"], len(node.proto.output)
+        rank, axis, count = 1 + x.ndim, attributes["axis"], len(node.proto.output)
         if not -rank <= axis < rank or axis % rank == 0:
             raise node.refusal(f"axis is {axis}", f"axes 1 to {rank - 1}: the values of one vector")
-        size = source.shape[axis % rank - 1]
+        size = x.shape[axis % rank - 1]
         part = -(-size // count)  # the last one is smaller with num_outputs
         sizes = list(attributes["split"]) or [min(part, size - part * each) for each in range(count)]
         if node.has(1):
@@ -77,12 +75,4 @@ class Split(Move):
         if len(sizes) != count or min(sizes) < 1 or sum(sizes) != size:
             raise node.refusal(f"the parts have the sizes {sizes}", f"{count} of 1 or more, {size} in all")
         start = sum(sizes[: node.position])
-        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)
-        taken = places.take(range(start, start + sizes[node.position]), axis % rank - 1)
-        written = fields(node, [source], taken.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
-        return cls(**written, places=taken)
-
-    @property
-    def transparent(self) -> bool:
-        """True, as ONNX Runtime may move quantisers across it before it fuses layers."""
-        return True
+        return of_steps(x.take(range(start, start + sizes[node.position]), axis % rank - 1))

@@ -53,23 +53,33 @@ fragment round_half_even(x: tensor<scalar>) -> (y: tensor<scalar>)
 )
 
 
-def copying(name: str, order: int, comment: str) -> tuple[Fragment, Fragment]:
-    """Return the fragments that give their input, of float32 or codes `name`, of indices `name`_indices."""
+def moving(
+    name: str, order: int, comment: str, numbers: str = "", *, copies: bool = False
+) -> tuple[Fragment, Fragment]:
+    """Return the fragments of an operator that moves codes or float32 `name`, and indices `name`_indices.
+
+    `numbers` are more parameters; with `copies` it has none, and all values stay.
+    """
+    places = f"""\
+    places: tensor<integer>,                # int32 (1, N): the value of the input at each place, -1 for none
+{numbers}    columns: integer[],                     # which N columns of its layer: the first, and the one behind them
+"""
+    parameters, body = ("", "\n{\n    y = copy(x);\n}") if copies else (places, ";")
     kinds = ((name, "scalar", order), (f"{name}_indices", "integer", order + 1))
-    texts = (
-        f"""\
+    first, second = (
+        Fragment(
+            each,
+            place,
+            f"""\
 # {comment}
 fragment {each}(
     x: tensor<{kind}>,
-    type: string)
--> (y: tensor<{kind}>)
-{{
-    y = copy(x);
-}}
-"""
-        for each, kind, _ in kinds
+{parameters}    type: string)
+-> (y: tensor<{kind}>){body}
+""",
+        )
+        for each, kind, place in kinds
     )
-    first, second = (Fragment(each, place, text) for (each, _, place), text in zip(kinds, texts, strict=True))
     return first, second
 
 

@@ -6,15 +6,12 @@ y[i, j, ...] = x[k, l, ...], where axis perm[d] of x is axis d of y
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
-import numpy as np
-
-from harness.operators.base import fields
-from harness.operators.move import Move, moving
+from harness.operators.move import Move
 from harness.operators.node import Node
+from harness.operators.order import Order, Places, of_steps
 from harness.operators.rules import Rules
-from harness.operators.tensor import EVERY_TYPE
+from harness.operators.text import moving
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +36,10 @@ class Transpose(Move):
         node.given(node.x.rank).then(axes)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node that keeps the first axis."""
-        node.require_inputs(1, 1)
-        source = node.activation(0, EVERY_TYPE)
-        rank = 1 + len(source.shape)
+    def ordered(cls, node: Node, x: Places) -> Order:
+        """Return the values with the axes in another order, which keeps the first."""
+        rank = 1 + x.ndim
         perm = list(node.attributes({"perm": []})["perm"]) or list(range(rank))[::-1]
         if sorted(perm) != list(range(rank)) or perm[0] != 0:
             raise node.refusal(f"perm is {perm}", f"0, for any number of vectors, then the axes 1 to {rank - 1}")
-        places = np.arange(source.size, dtype=np.int32).reshape(source.shape)
-        moved = places.transpose([axis - 1 for axis in perm[1:]])
-        written = fields(node, [source], moved.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
-        return cls(**written, places=moved)
-
-    @property
-    def transparent(self) -> bool:
-        """True, as ONNX Runtime moves quantisers across it before it fuses layers."""
-        return True
+        return of_steps(x.transpose([axis - 1 for axis in perm[1:]]))

@@ -2,66 +2,123 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.core.arrays import Array
+from harness.operators.exact.stages import Axis, Place
 from harness.operators.move import Move
-from harness.operators.pad import Pad
+from harness.operators.order import Copy
+from harness.operators.qlinear_concat import QLinearConcat
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
 
 
 class MoveLowering(CLowering[Move]):
-    """One copy per value; the places of the input have steps along parts of each axis of the output, or are a table.
-
-    The constant of Pad is everywhere first.
-    """
+    """One copy per value; a constant is everywhere first."""
 
     operator = Move
 
     def plain(self, layer: Move, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
         """Loop over the axes of what is copied."""
-        if layer.table:
-            places = Table(f"{layer.name}_places", layer.places.reshape(-1))
-            body = code.loop(layer, f"out[n] = in[{places.name}[n]];")
-            return code.elementwise(layer, sources, (places,), body)
-        tables = _constant(layer)
-        fill = [code.loop(layer, f"out[n] = {tables[0].name}[0];")] if tables else []
-        return code.elementwise(layer, sources, tables, "\n    ".join([*fill, *_copies(layer)]))
+        order = layer.order
+        if order.steps is None:
+            places = Table(f"{layer.name}_places", layer.places)
+            return code.elementwise(layer, sources, (places,), code.loop(layer, f"out[n] = in[{places.name}[n]];"))
+        tables = () if order.filler is None else (Table(f"{layer.name}_value", np.atleast_1d(order.filler)),)
+        fill = [code.loop(layer, f"out[n] = {table.name}[0];") for table in tables]
+        copies = [_loops(copy, order.steps.shape, _source(layer, copy.number)) for copy in layer.boxes]
+        return _of_inputs(layer, sources, tables, "\n    ".join([*fill, *copies]))
 
     def unrolled(self, layer: Move, sources: Sequence[str]) -> LayerCode:
         """Write every copy."""
-        places = layer.places.reshape(-1).tolist()
-        values = (f"in[{at}]" if at >= 0 else literal(layer.filler) for at in places)
-        return code.elementwise(layer, sources, (), code.assigned(values))
+        starts = np.cumsum([0, *(tensor.size for tensor in layer.inputs)])
+        numbers = np.searchsorted(starts, layer.places, "right") - 1
+        pairs = zip(layer.places.tolist(), numbers.tolist(), strict=True)
+        values = (
+            f"{_source(layer, number)}[{at - starts[number]}]" if at >= 0 else literal(layer.order.filler)
+            for at, number in pairs
+        )
+        return _of_inputs(layer, sources, (), code.assigned(values))
 
 
-def _constant(layer: Move) -> tuple[Table, ...]:
-    """Return the table of the value of places without an input, if there are any."""
-    if not isinstance(layer, Pad) or layer.value is None:
-        return ()
-    return (Table(f"{layer.name}_value", np.atleast_1d(layer.value)),)
+class QLinearConcatLowering(CLowering[QLinearConcat]):
+    """An access to a table of 256 codes per value; an input that has the quantisation of the output is copied."""
+
+    operator = QLinearConcat
+    headers = ("lookup.h", "lookup_vector.h")
+
+    def plain(self, layer: QLinearConcat, sources: Sequence[str], prefix: str = "") -> LayerCode:
+        """Call kernels/c/lookup.h."""
+        return _looked_up(layer, sources, f"{prefix}lookup")
+
+    def vector(self, layer: QLinearConcat, sources: Sequence[str]) -> LayerCode:
+        """Call kernels/c/lookup_vector.h."""
+        return _looked_up(layer, sources, "lookup_vector")
+
+    def inlined(self, layer: QLinearConcat, sources: Sequence[str]) -> LayerCode:
+        """Loop over the values of each input."""
+        return _looked_up(layer, sources)
+
+    def unrolled(self, layer: QLinearConcat, sources: Sequence[str]) -> LayerCode:
+        """Write every access."""
+        places = ((number, n) for number, source in enumerate(layer.inputs) for n in range(source.size))
+        values = (_entry(layer, number, str(n)) for number, n in places)
+        return code.of_inputs(layer, sources, code.assigned(values), (_codes(layer),))
 
 
-def _copies(layer: Move) -> Iterator[str]:
-    """Yield loops over each box of the output that is copied, one for each of its axes longer than 1."""
-    places = layer.stepped
-    numbers = np.arange(places.size).reshape(places.shape)
-    for spans in itertools.product(*layer.spans()):
-        box = tuple(slice(span.begin, span.begin + span.size) for span in spans)
-        yield _copy(places[box], numbers[box])
+def _source(layer: Move, number: int) -> str:
+    return "in" if len(layer.inputs) == 1 else f"in_{number}"
 
 
-def _copy(box: Array, target: Array) -> str:
-    loops: list[str] = []
-    to, source = str(target.reshape(-1)[0]), str(box.reshape(-1)[0])
-    for axis in [axis for axis, size in enumerate(box.shape) if size > 1]:
-        over, step = (int(each.take(1, axis).reshape(-1)[0] - each.reshape(-1)[0]) for each in (target, box))
-        loops.append(f"{'    ' * len(loops)}for (size_t i{axis} = 0; i{axis} < {box.shape[axis]}u; ++i{axis})")
-        to += f" + i{axis} * {over}"
-        source += f" {'-' if step < 0 else '+'} i{axis} * {abs(step)}"
-    return "\n    ".join([*loops, f"{'    ' * len(loops)}out[{to}] = in[{source}];"])
+def _of_inputs(layer: Move, sources: Sequence[str], tables: tuple[Table, ...], body: str) -> LayerCode:
+    if len(sources) == 1:
+        return code.elementwise(layer, sources, tables, body)
+    return code.of_inputs(layer, sources, body, tables)
+
+
+def _loops(copy: Copy, shape: Sequence[int], source: str) -> str:
+    """Return a loop for each axis of a box that is longer than 1."""
+    axes = [Axis(f"i{number}", size) for number, size in enumerate(copy.sizes)]
+    strides = [math.prod(shape[number + 1 :]) for number in range(len(shape))]
+    begin = sum(at * stride for at, stride in zip(copy.begins, strides, strict=True))
+    steps = ((strides, begin), (copy.steps, copy.place))
+    to, place = (_text(Place(tuple(zip(axes, own, strict=True)), first)) for own, first in steps)
+    names = [(axis.name, axis.size) for axis in axes if axis.size > 1]
+    loops = [f"for (size_t {name} = 0; {name} < {size}u; ++{name})" for name, size in names]
+    lines = [f"{'    ' * depth}{line}" for depth, line in enumerate([*loops, f"out[{to}] = {source}[{place}];"])]
+    return "\n    ".join(lines)
+
+
+def _text(place: Place) -> str:
+    return place.text(lambda axis: axis.name)
+
+
+def _looked_up(layer: QLinearConcat, sources: Sequence[str], function: str = "") -> LayerCode:
+    """Return calls of a function for each input, loops without one."""
+    return code.of_inputs(layer, sources, "\n    ".join(_of_each_input(layer, function)), (_codes(layer),))
+
+
+def _of_each_input(layer: QLinearConcat, function: str) -> Iterator[str]:
+    start = 0
+    for number, source in enumerate(layer.inputs):
+        if function and layer.x[number] != layer.y:
+            table = f"{layer.name}_table[{number}]"
+            yield f"{function}_{layer.dtype}({source.size}, in_{number}, {table}, &out[{start}]);"
+        else:
+            value = _entry(layer, number, "n")
+            yield f"for (size_t n = 0; n < {source.size}u; ++n)\n        out[{start} + n] = {value};"
+        start += source.size
+
+
+def _entry(layer: QLinearConcat, number: int, place: str) -> str:
+    code_read = f"in_{number}[{place}]"
+    if layer.x[number] == layer.y:
+        return code_read
+    return f"{layer.name}_table[{number}][{code_read} - ({np.iinfo(layer.dtype).min})]"
+
+
+def _codes(layer: QLinearConcat) -> Table:
+    return Table(f"{layer.name}_table", layer.table(), "outputs for all codes of each input, from the lowest on")

@@ -142,8 +142,6 @@ class CudaLowering(Lowering[L]):
     """Words of shared memory, beside tiles, in a fused kernel that contains the operator."""
     in_place: ClassVar[bool] = False
     """True if a fused kernel can write the output over a source: a thread reads and writes the same word."""
-    renames: ClassVar[bool] = False
-    """True if the output is the source in another shape."""
     streams: ClassVar[bool] = False
     """True if a fused kernel reads each value of the only source once, so that it can be read from memory."""
     fuses_multiply_add: ClassVar[bool] = False
@@ -152,6 +150,10 @@ class CudaLowering(Lowering[L]):
     def stages(self, layer: L) -> tuple[Stage, ...]:
         """Return the stages; the inputs of a layer with several are side by side."""
         return (compute_stage(layer),)
+
+    def renames(self, layer: L) -> bool:  # noqa: ARG002 - lowerings override it
+        """Return whether the output is the source in another shape."""
+        return False
 
     def tables(self, layer: L) -> tuple[Table, ...]:  # noqa: ARG002 - lowerings override it
         """Return the constants of the layer's own kernel."""

@@ -127,7 +127,7 @@ class _Tiles:
         layer, name, end = task.layer, output(task.layer), max(last.get(output(task.layer), index), index)
         for source, tensor in zip(task.sources, layer.inputs, strict=True):
             region = self.regions.get(source)
-            can = lowering.renames or (lowering.in_place and region is not None and region.end == index)
+            can = lowering.renames(layer) or (lowering.in_place and region is not None and region.end == index)
             if can and region is not None and in_same_words(tensor, layer.output):
                 region.end = max(region.end, end)
                 self.regions[name] = region

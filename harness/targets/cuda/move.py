@@ -2,53 +2,96 @@
 
 from __future__ import annotations
 
-from harness.operators.move import Move, Span
-from harness.operators.pad import Pad
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.operators.base import Layer
+from harness.operators.exact.stages import Axis, Place
+from harness.operators.move import Move
+from harness.operators.order import Copy
+from harness.operators.qlinear_concat import QLinearConcat
+from harness.operators.rename import Rename
 from harness.targets.cuda.broadcast import place
-from harness.targets.cuda.code import VectorLowering, tables_of
+from harness.targets.cuda.code import FusedTask, VectorLowering, in_same_words, tables_of
 from harness.targets.generated import Table
 
 
 class MoveLowering(VectorLowering[Move]):
-    """One copy per value, from the place that each axis of the output contributes to."""
+    """One copy per value, from the place that each axis of the output contributes to.
+
+    A Rename is no copy in a fused kernel if the words of both tiles are the same.
+    """
 
     operator = Move
 
+    def renames(self, layer: Move) -> bool:
+        """Return whether the output is the source in another shape."""
+        return isinstance(layer, Rename)
+
     def tables(self, layer: Move) -> tuple[Table, ...]:
-        """Return the constant of Pad, or the places if they follow no steps."""
-        if isinstance(layer, Pad):
-            return tables_of(layer, {} if layer.value is None else {"value": layer.value})
-        return tables_of(layer, {"places": layer.places.reshape(-1)} if layer.table else {})
+        """Return the constant, and the places if they follow no steps."""
+        order = layer.order
+        places = {"places": layer.places} if order.steps is None else {}
+        return tables_of(layer, places if order.filler is None else {"value": order.filler})
 
     def value(self, layer: Move) -> str:
         """Copy the value from its place; outputs without an input have the value of a table."""
-        if layer.table:
+        order, lines = layer.order, list[str]()
+        if order.steps is None:
             return f"return x_0[{layer.name}_places[n]];"
-        shape, lines, terms = layer.stepped.shape, [], ""
-        first = int(layer.stepped[tuple(spans[0].begin for spans in layer.spans())])
-        for axis, spans in enumerate(layer.spans()):
-            if shape[axis] == 1 or spans == [Span(0, shape[axis], 0, 0)]:
-                continue
-            index, begin, end = f"i{axis}", spans[0].begin, spans[-1].begin + spans[-1].size
-            lines.append(f"const unsigned {index} = {place([(size, int(n == axis)) for n, size in enumerate(shape)])};")
-            if end - begin < shape[axis]:
-                outside = f"{index} < {begin} || {index} >= {end}" if begin else f"{index} >= {end}"
-                lines.append(f"if ({outside})\n    return {layer.name}_value[0];")
-            if len(spans) == 1:
-                first += _constant(spans[0])
-                terms += _scaled(index, spans[0].step)
-            else:
-                parts = [f"{_constant(span)}{_scaled(index, span.step)}" for span in spans]
-                ends = [f"{index} < {span.begin + span.size} ? " for span in spans[:-1]]
-                terms += f" + ({' : '.join(map(str.__add__, [*ends, ''], parts))})"
-        return "\n".join([*lines, f"return x_0[{first}{terms}];"])
+        axes = [Axis(f"i{number}", size) for number, size in enumerate(order.steps.shape)]
+        for copy in layer.boxes:
+            inside = _conditions(copy, axes)
+            is_last = order.filler is None and copy is layer.boxes[-1]
+            condition = "" if is_last or not inside else f"if ({' && '.join(inside)})\n    "
+            first = copy.place - sum(at * step for at, step in zip(copy.begins, copy.steps, strict=True))
+            steps = tuple((axis, step) for axis, step in zip(axes, copy.steps, strict=True) if step)
+            lines.append(f"{condition}return x_{copy.number}[{Place(steps, first).text(lambda axis: axis.name)}];")
+        if order.filler is not None:
+            lines.append(f"return {layer.name}_value[0];")
+        text = "\n".join(lines)
+        used = (axis for axis in axes if axis.name in text)
+        indices = [(axis.name, place([(other.size, int(other is axis)) for other in axes])) for axis in used]
+        return "\n".join([*(f"const unsigned {name} = {index};" for name, index in indices), text])
+
+    def fused_function(self, layer: Move) -> str:
+        """Return the same, or nothing."""
+        return "" if self._stays(layer) else super().fused_function(layer)
+
+    def steps(self, task: FusedTask) -> list[str]:
+        """Copy the values, or nothing."""
+        return [] if self._stays(task.layer) else super().steps(task)
+
+    def _stays(self, layer: Layer) -> bool:
+        return isinstance(layer, Rename) and in_same_words(layer.input, layer.output)
 
 
-def _constant(span: Span) -> int:
-    return span.place - span.begin * span.step
+class QLinearConcatLowering(VectorLowering[QLinearConcat]):
+    """One access per value to a table of 256 codes for each input."""
+
+    operator = QLinearConcat
+
+    def tables(self, layer: QLinearConcat) -> tuple[Table, ...]:
+        """Return the outputs for all codes of each input."""
+        origin = "outputs for all codes of each input, from the lowest on"
+        return (Table(f"{layer.name}_table", layer.table(), origin, computed=True),)
+
+    def value(self, layer: QLinearConcat) -> str:
+        """Find the input of an output by its place, and look its code up."""
+        lines, start = [], 0
+        for number, tensor in enumerate(layer.inputs):
+            entry = f"x_{number}[n - {start}u] - ({np.iinfo(layer.dtype).min})"
+            start += tensor.size
+            condition = f"if (n < {start})\n    " if start < layer.size else ""
+            lines.append(f"{condition}return {layer.name}_table[{number}][{entry}];")
+        return "\n".join(lines)
 
 
-def _scaled(index: str, step: int) -> str:
-    """Return a term of a sum, with its sign; indices are unsigned, and sums are modulo 2^32."""
-    product = index if abs(step) == 1 else f"{index} * {abs(step)}"
-    return f" {'-' if step < 0 else '+'} {product}" if step else ""
+def _conditions(copy: Copy, axes: Sequence[Axis]) -> list[str]:
+    """Return the conditions for an output in a box."""
+    conditions = []
+    for axis, begin, size in zip(axes, copy.begins, copy.sizes, strict=True):
+        conditions += [f"{axis.name} >= {begin}"] * (begin > 0)
+        conditions += [f"{axis.name} < {begin + size}"] * (begin + size < axis.size)
+    return conditions

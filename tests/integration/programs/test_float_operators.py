@@ -105,8 +105,8 @@ WRONG = {
     "Clip to a wrong bound": ("network.c", "(x < low) ? low", "(x < low) ? low * 1.0000001f", "clipped"),
     "Mul in double precision": ("network.c", "= A * B;", "= (float)((double)A * B * (1 + 0x1p-40));", "scaled"),
     "Sub with the terms exchanged": ("network.c", "= A - B;", "= B - A;", "from_row"),
-    "Concat out of order": ("network.c", "out[4 + n] = in_1[n]", "out[8 + n] = in_1[n]", "joined"),
-    "Reshape that forgets a value": ("network.c", "out[n] = in[n];", "out[n] = in[n & 2];", "square"),
+    "Concat out of order": ("network.c", "out[i1 + 4] = in_1[i1]", "out[i1 + 8] = in_1[i1]", "joined"),
+    "Reshape that forgets a value": ("network.c", "out[i0] = in[i0];", "out[i0] = in[i0 & 2];", "square"),
 }
 
 

@@ -7,11 +7,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
+from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
 from tests.support.codes import node
 from tests.support.images import image_network
-from tests.unit.operators.test_selection import assert_agree
+
+
+def assert_agree(parsed: Network, x: Array) -> None:
+    """Both references agree with all activations given out, and without."""
+    right = SpecificationReference(parsed).activations(x)
+    runtime = OnnxRuntimeReference(parsed)
+    for layer, one, other in zip(parsed.layers, runtime.activations(x), right, strict=True):
+        assert one.dtype == other.dtype == layer.dtype
+        assert one.tobytes() == other.tobytes(), layer.name
+    for name, output in runtime.given_outputs(x).items():
+        layer = next(index for index, layer in enumerate(parsed.layers) if layer.output.name == name)
+        assert output.tobytes() == right[layer].tobytes()
+
 
 ZEROS = "largest of zeros"
 WINDOWS: dict[str, Any] = {"kernel_shape": [2, 2], "pads": [1, 1, 0, 0]}

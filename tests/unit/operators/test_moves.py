@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.operators.order import Copy, Order, of_steps
 from tests.support.codes import (
     COUNTS,
     assert_agree,
@@ -189,53 +191,74 @@ def spread(x: Array, order: tuple[int, ...], *channels: int) -> Array:
     return x.reshape(2, *channels, 2, 2).transpose(order)
 
 
-TRANSPOSED = node("Transpose", "x", perm=[0, 2, 3, 1])
-WRONG: dict[str, tuple[Any, dict[str, Any], Array]] = {
-    "inverse of perm": (TRANSPOSED, {}, X.transpose(0, 3, 1, 2)),
-    "no transposition": (TRANSPOSED, {}, X),
-    "end included": (node("Slice", "x", *BOUNDS), BOUNDS, X[:, :, 1:, ::3]),
-    "step left out": (node("Slice", "x", *BOUNDS), BOUNDS, X[:, :, 1:-1, :2]),
-    "axes exchanged": (node("Slice", "x", *BOUNDS), BOUNDS, X[:, :, ::3, 1:-1].swapaxes(2, 3)),
-    "begins and ends exchanged": (
-        node("Pad", "x", *PADS), PADS, np.pad(X, ((0, 0), (1, 0), (0, 1), (0, 2)), constant_values=200)
-    ),
-    "begin and end of each axis": (
-        node("Pad", "x", *PADS), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), constant_values=0)
-    ),
-    "repeats the border": (
-        node("Pad", "x", "pads", mode="reflect"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="symmetric")
-    ),
-    "wraps the border": (
-        node("Pad", "x", "pads", mode="edge"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="wrap")
-    ),
-    "repeats the last value": (
-        node("Pad", "x", "pads", mode="wrap"), PADS, np.pad(X, ((0, 0), (0, 1), (1, 0), (2, 0)), mode="edge")
-    ),
-    "values one by one": (node("Tile", "x", "r"), REPEATS, X.repeat(2, 2).repeat(3, 3)),
-    "vectors repeated": (node("Tile", "x", "r"), REPEATS, np.tile(X.reshape(2, -1), 6)),
-    "along another axis": (node("Expand", "x", "s"), {"s": np.array([4, 1])}, X[:, :, 0].repeat(4, 2)),
-    "other mode": (node("DepthToSpace", "x", blocksize=2), {}, spread(X, (0, 1, 4, 2, 5, 3), 3, 2, 2)),
-    "default mode": (node("DepthToSpace", "x", blocksize=2, mode="CRD"), {}, spread(X, (0, 3, 4, 1, 5, 2), 2, 2, 3)),
-    "columns first": (
-        node("SpaceToDepth", "x", blocksize=2), {},
-        X.reshape(2, 3, 2, 2, 2, 2).transpose(0, 5, 3, 1, 2, 4),
-    ),
-    "indices of another axis": (node("Gather", "x", "i", axis=2), INDICES, X[:, :, :, [2, 0, 1]].swapaxes(2, 3)),
-    "sorted indices": (node("Gather", "x", "i", axis=2), INDICES, X[:, :, [0, 1, 2]]),
-    "other axis": (node("Concat", "x", "x", axis=3), {}, np.concatenate([X, X], axis=2)),
-    "as a whole": (node("Concat", "x", "x", axis=2), {}, np.concatenate([X, X], axis=1)),
+def joined(axis: int) -> onnx.NodeProto:
+    return node("Concat", "x", "a", axis=axis)
+
+
+OTHER = X[::-1] // 2
+TRANSPOSED, CUT = node("Transpose", "x", perm=[0, 2, 3, 1]), node("Slice", "x", *BOUNDS)
+PADDED = node("Pad", "x", *PADS)
+WIDTHS = ((0, 0), (0, 1), (1, 0), (2, 0))
+WRONG: dict[str, tuple[Any, dict[str, Any], str, Array]] = {
+    "no transposition": (TRANSPOSED, {}, "the values keep their order", X),
+    "two axes": (TRANSPOSED, {}, "loops 1 and 3, over 4 and 3 places, are exchanged", X.transpose(0, 1, 3, 2)),
+    "a start before": (CUT, BOUNDS, "axis 2 is one value too late", X[:, :, 0:2, ::3]),
+    "a column before": (PADDED, PADS, "axis 3 is one value too early",
+                        np.roll(np.pad(X, WIDTHS, constant_values=200), -1, axis=3)),
+    "zeros": (PADDED, PADS, "the constant is 0", np.pad(X, WIDTHS)),
+    "repeats the border": (node("Pad", "x", "pads", mode="edge"), PADS, "axis 1 is one value too late",
+                           np.roll(np.pad(X, WIDTHS, mode="edge"), 1, axis=1)),
+    "values one by one": (node("Tile", "x", "r"), {"r": np.array([1, 1, 1, 3])},
+                          "values are repeated one by one", X.repeat(3, 3)),
+    "vectors repeated": (node("Tile", "x", "r"), REPEATS, "the whole vector is repeated", np.tile(X.reshape(2, -1), 6)),
+    "along another axis": (node("Expand", "x", "s"), {"s": np.array([4, 1])},
+                           "loops 2 and 3, over 4 and 4 places, are exchanged", X[:, :, 0].repeat(4, 2)),
+    "other mode": (node("DepthToSpace", "x", blocksize=2), {}, "channels have the order of the other mode",
+                   spread(X, (0, 1, 4, 2, 5, 3), 3, 2, 2)),
+    "default mode": (node("DepthToSpace", "x", blocksize=2, mode="CRD"), {},
+                     "channels have the order of the other mode", spread(X, (0, 3, 4, 1, 5, 2), 2, 2, 3)),
+    "columns first": (node("SpaceToDepth", "x", blocksize=2), {}, "rows and columns of a block are exchanged",
+                      X.reshape(2, 3, 2, 2, 2, 2).transpose(0, 5, 3, 1, 2, 4)),
+    "indices from 1": (node("Gather", "x", "i", axis=2), INDICES, "axis 2 is one value too late", X[:, :, [1, 3, 0]]),
+    "second first": (joined(1), {}, "the inputs begin with number 2", np.concatenate([OTHER, X], axis=1)),
+    "as a whole": (joined(2), {}, "the values keep their order", np.concatenate([X, OTHER], axis=1)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
-    proto, given, wrong = WRONG[name]
-    x = SHAPED.get(proto.op_type, X)
-    right = runtime(proto, given, {"x": x}).reshape(len(X), -1)
-    layer = layer_of(proto, given, {"x": x})
-    assert (specified(layer, {"x": x}) == right).all()
-    found = wrong.reshape(len(X), -1)
-    assert found.shape != right.shape or (found != right).any()
+def test_a_wrong_order_is_a_fault_model_and_all_fault_models_change_some_values(name: str) -> None:
+    proto, given, cause, wrong = WRONG[name]
+    inputs = {"x": SHAPED.get(proto.op_type, X)} | ({"a": OTHER} if proto.op_type == "Concat" else {})
+    layer, flat = layer_of(proto, given, inputs), [x.reshape(len(X), -1) for x in inputs.values()]
+    right = specified(layer, inputs)
+    assert (right == runtime(proto, given, inputs).reshape(len(X), -1)).all()
+    outputs = {}
+    for model in layer.fault_models(*flat):
+        assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
+        assert (model.output != right).any(), model.cause
+        outputs[model.cause] = model.output
+    assert outputs[cause].tolist() == wrong.reshape(len(X), -1).tolist()
+
+
+def test_boxes_of_many_inputs_and_of_several_steps() -> None:
+    columns = of_steps(np.array([[7, 4, 1, -1], [8, 5, 2, -1]], np.int32))
+    assert columns.boxes([9]) == [Copy(0, (0, 0), (2, 3), 7, (1, -3))]
+    assert of_steps(np.array([[2, 1, 0, 1, 2, 9]], np.int32)).boxes([4, 6]) == [
+        Copy(0, (0, 0), (1, 3), 2, (0, -1)), Copy(0, (0, 3), (1, 2), 1, (0, 1)), Copy(1, (0, 5), (1, 1), 5, (0, 0))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("places", "steps"),
+    [
+        ([[0, 1], [2, 4]], [[0, 1], [2, 4]]),
+        ([[0, 2], [1, 3]], [[0, 1], [2, 3]]),
+        ([[0, -1], [-1, 3]], [[0, -1], [-1, 3]]),
+    ],
+)
+def test_places_without_steps_are_refused(places: list[list[int]], steps: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match="do not follow steps"):
+        Order(np.array(places, np.int32), np.array(steps, np.int32)).boxes([5])
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
@@ -285,6 +308,21 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
     "all squeezed": (node("Squeeze", "x"), {}, r"axes is \[\]", "some of the axes"),
     "size": (node("Squeeze", "x", "a"), {"a": np.array([1])}, r"shape \(vectors, 3, 4, 4\)", "size 1"),
     "before the vectors": (node("Unsqueeze", "x", "a"), {"a": np.array([0])}, r"axes is \[0\]", "the first one"),
+    "no axis": (node("Concat", "x", "x"), {}, "axis is 0", "axis 1 to 3, or -1"),
+    "two types": (node("Concat", "x", "f", axis=1), {}, "'f' is float32", "reads uint8"),
+    "a constant": (node("Concat", "x", "c", axis=1), {"c": X}, "'c' is a constant", "another node"),
+    "one vector": (node("Reshape", "x", "c"), {"c": np.array([1, -1])}, r"shape is \[1, -1\]", r"such as \[-1, 48\]"),
+    "another size": (node("Reshape", "x", "c"), {"c": np.array([-1, 4])}, r"shape is \[-1, 4\]", "48 values together"),
+    "no divisor": (node("Reshape", "x", "c"), {"c": np.array([0, 5, -1])}, "48 values in a vector", "48 values"),
+    "flat": (node("Reshape", "x", "c"), {"c": np.array([-1])}, r"shape is \[-1\]", "48 values together"),
+    "no shape": (node("Reshape", "x", "c"), {"c": np.zeros(0, np.int64)}, r"shape is \[\]", "48 values together"),
+    "zeros are zeros": (
+        node("Reshape", "x", "c", allowzero=1), {"c": np.array([0, 48])}, r"shape is \[0, 48\]", "48 values"
+    ),
+    "computed shape": (node("Reshape", "x", "x"), {}, "shape, 'x', is not constant", "initializer"),
+    "flatten all": (node("Flatten", "x", axis=0), {}, "axis is 0", "axis 1"),
+    "flatten nothing": (node("Flatten", "x", axis=2), {}, "axis is 2", "axis 1"),
+    "inputs": (node("Flatten", "x", "x"), {}, "has 2 inputs", "takes 1 to 1"),
     "training": (
         node("Dropout", "x", "r", "t"), {"r": np.float32(0.5), "t": np.bool_(1)}, "training_mode is true", "inference"
     ),
@@ -294,8 +332,9 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     proto, given, message, hint = REFUSED[case]
+    x = np.float32(X) if proto.op_type in ("Dropout", "Cast") else X
     with pytest.raises(RequestError, match=f"node 'y' .*{message}") as caught:
-        layer_of(proto, given, {"x": np.float32(X) if proto.op_type in ("Dropout", "Cast") else X})
+        layer_of(proto, given, {"x": x, "f": np.float32(X)})
     assert re.search(hint, caught.value.hint)
 
 
@@ -307,17 +346,3 @@ def test_images_of_other_sizes_are_not_joined() -> None:
         layer_of(node("Concat", "x", "b", axis=1), {}, inputs)
     with pytest.raises(RequestError, match="nan"):
         layer_of(node("Pad", "f", "p", "v"), PADS | {"p": PADS["pads"], "v": np.float32("nan")}, {"f": np.float32(X)})
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_every_fault_model_changes_some_values(name: str) -> None:
-    proto, given, _ = WRONG[name]
-    shaped = SHAPED.get(proto.op_type, X)
-    layer, x = layer_of(proto, given, {"x": shaped}), shaped.reshape(len(X), -1)
-    other = x[::-1] // 2
-    inputs = (x, other)[: len(layer.inputs)]
-    right = layer.prepare()(*inputs)
-    for model in layer.fault_models(*inputs):
-        assert model.output.shape == right.shape
-        assert model.output.dtype == right.dtype
-        assert (model.output != right).any(), model.cause

@@ -90,11 +90,11 @@ def test_nearest_values_at_halves() -> None:
 
 def test_whole_copies_need_no_table() -> None:
     x = X[:, :, :2, :2]
-    for scales, factors in (([1, 1, 2, 3], (1, 2, 3)), ([1, 1, 1, 1], (1, 1, 1)), ([1, 1, 1.5, 2], ())):
+    for scales, is_table in (([1, 1, 2, 3], False), ([1, 1, 1, 1], False), ([1, 1, 1.5, 2], True)):
         proto = node("Resize", "x", "", "scales", nearest_mode="floor", coordinate_transformation_mode="asymmetric")
         layer = layer_of(proto, {"scales": np.float32(scales)}, {"x": x})
         assert isinstance(layer, Resize)
-        assert (layer.factors, layer.table) == (factors, not factors)
+        assert (layer.order.steps is None) == is_table
 
 
 def test_linear_is_first_between_columns_then_between_rows() -> None:

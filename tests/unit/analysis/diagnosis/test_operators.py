@@ -22,6 +22,7 @@ from harness.operators.exact.evaluation import numpy_function
 from harness.operators.exact.functions import exponential
 from harness.operators.leaky_relu import LeakyRelu
 from harness.operators.mul import Mul
+from harness.operators.order import Order, numbered
 from harness.operators.relu import Relu
 from harness.operators.sub import Sub
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
@@ -147,7 +148,7 @@ def test_wrong_comparisons_are_named(layer: Layer, cause: str, wrong: Callable[[
 
 def test_inputs_in_another_order_are_named() -> None:
     tensors = tuple(Tensor(name, (4,), FLOAT32) for name in "abc")
-    layer = Concat("y", "y", "Concat", tensors, Tensor("y", (12,), FLOAT32))
+    layer = Concat("y", "y", "Concat", tensors, Tensor("y", (12,), FLOAT32), Order(numbered([12]), numbered([1, 12])))
     (a, b), c = terms(), terms()[0] + 1
     opposite, rotated = (np.concatenate(order, axis=1) for order in ([c, b, a], [b, c, a]))
     assert causes(found(layer, (a, b, c), opposite))[0] == "the inputs are in the opposite order"

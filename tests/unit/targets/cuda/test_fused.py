@@ -51,7 +51,7 @@ def lifetimes(works: Sequence[TaskView]) -> dict[str, tuple[int, int]]:
 def overwrites(work: TaskView, index: int, source: str, alive: tuple[int, int]) -> bool:
     """Return whether a layer, the last reader of a source, may write its output there: word by word, or not at all."""
     lowering = FUSED.lowering_of(work.layer)
-    return source in work.sources and (lowering.renames or (lowering.in_place and alive[1] == index))
+    return source in work.sources and (lowering.renames(work.layer) or (lowering.in_place and alive[1] == index))
 
 
 def networks() -> Iterator[Network]:

@@ -18,7 +18,7 @@ from harness.operators.window import Window
 from harness.targets import KERNELS, find, threshold_check
 from harness.targets.contraction import DEPTH_LIMIT
 from harness.targets.generated import TaskView
-from harness.targets.tiovx import Tiovx, constants, qlinear_concat, windows
+from harness.targets.tiovx import Tiovx, constants, move, windows
 from harness.targets.tiovx.constants import Constants
 from harness.targets.tiovx.qgemm import packed as pack
 from tests.support import builders, codes, images
@@ -148,7 +148,7 @@ def test_a_layer_with_codes_has_thresholds_one_with_floats_multipliers() -> None
 
 
 def test_the_head_has_the_fields_of_the_protocol_in_its_order() -> None:
-    assert f"SOURCES = {qlinear_concat.SOURCES}," in PROTOCOL
+    assert f"SOURCES = {move.SOURCES}," in PROTOCOL
     [fields] = re.findall(r"struct head {\n(.*?)};", PROTOCOL, re.DOTALL)
     names = re.findall(r"(\w+)(?:\[PARTS\])?[,;]", re.sub(r"/\*.*?\*/", "", fields))
     assert names == ["version", "depth", "width", "flip", "low", "bytes"]
