@@ -8,20 +8,22 @@ former.  1 - dx is rounded to float32, once, on the host.  ONNX Runtime multipli
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.base import Constants, Layer, fields
+from harness.operators.elements import Elements, Operand
+from harness.operators.exact.expression import Expression
+from harness.operators.fault_models import Single
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
-from harness.operators.float_samples import of_samples
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation
+from harness.operators.order import Places, numbered
 from harness.operators.resampling import Resampling
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
@@ -45,7 +47,7 @@ fragment resize_linear_float32(
 
 
 @dataclass(frozen=True, eq=False)
-class ResizeLinear(Layer):
+class ResizeLinear(Elements):
     """Values between rows and columns: int32 (2, size of the output) each; `down` and `right` are their factors."""
 
     ONNX = ()  # Resize reads its nodes
@@ -53,11 +55,31 @@ class ResizeLinear(Layer):
     formula = "between columns, then between rows, in float32, each operation rounded"
     roles = ("X", "roi", "scales", "sizes")
     fragments = (LINEAR,)
+    names = ("top_left", "top_right", "bottom_left", "bottom_right", "left", "right", "top", "bottom")
+
+    alternatives: ClassVar = {
+        "the rows are interpolated first": lambda a, b, c, d, left, right, top, bottom: (
+            (a * top + c * bottom) * left + (b * top + d * bottom) * right
+        ),
+        "the four values are multiplied by products of factors": lambda a, b, c, d, left, right, top, bottom: (
+            a * (top * left) + b * (top * right) + c * (bottom * left) + d * (bottom * right)
+        ),
+        "the factors are exchanged": lambda a, b, c, d, left, right, top, bottom: (
+            (a * right + b * left) * bottom + (c * right + d * left) * top
+        ),
+        "the value before is taken": lambda *operands: operands[0],
+    }
 
     rows: npt.NDArray[np.int32]
     columns: npt.NDArray[np.int32]
     down: Single
     right: Single
+
+    @staticmethod
+    def value(*operands: Expression) -> Expression:
+        """Return the definition for four values, two factors along the row, and two along the column."""
+        top_left, top_right, bottom_left, bottom_right, left, right, top, bottom = operands
+        return (top_left * left + top_right * right) * top + (bottom_left * left + bottom_right * right) * bottom
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -75,6 +97,30 @@ class ResizeLinear(Layer):
         written = fields(node, [source], shape, FLOAT32, bound if bound < LARGEST else np.inf, negative_zero=True)
         return cls(**written, rows=rows, columns=columns, down=down, right=right)
 
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands in the order of the definition."""
+        _, height, width = self.output.shape
+        factors = [("right", (1, 1, width), values) for values in self.right]
+        factors += [("down", (1, height, 1), values) for values in self.down]
+        constants = (Operand("", shape, values.reshape(shape), role) for role, shape, values in factors)
+        values = [Operand("", self.output.shape)] * 4
+        pairs = zip(self.names, [*values, *constants], strict=True)
+        return tuple(operand._replace(name=name) for name, operand in pairs)
+
+    @cached_property
+    def places(self) -> list[Places]:
+        """The places of the four values for each value of the output."""
+        x = numbered(self.input.shape)
+        return [x[:, rows][..., columns] for rows in self.rows for columns in self.columns]
+
+    def arguments(self, values: Sequence[Array], fixed: Sequence[Array | None] | None = None) -> dict[str, Array]:
+        """Return the values of all operands by name."""
+        taken = iter(values[0][:, places] for places in self.places)
+        constants = (operand.values for operand in self.operands)
+        return {name: next(taken) if factors is None else factors * (fixed is None)
+                for name, factors in zip(self.names, constants, strict=True)}  # fmt: skip
+
     def constants(self) -> Constants:
         """Return places and factors, (2, size of the output) each."""
         return {"rows": self.rows, "columns_of_x": self.columns, "down": self.down, "right": self.right}
@@ -83,68 +129,22 @@ class ResizeLinear(Layer):
         """Return the same."""
         return dict(self.constants())
 
-    def prepare(self) -> Evaluate:
-        """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""
-        return lambda x: self._between(x, self.rows, self.columns, self.down, self.right)
+    def summary(self) -> tuple[str, ...]:
+        """Return none."""
+        return ()
 
-    def _between(self, x: Array, rows: Array, columns: Array, down: Array, right: Array) -> Array:
-        images = x.reshape(len(x), *self.input.shape)
-        with np.errstate(all="ignore"):
-            sides = images[..., columns[0]] * right[0] + images[..., columns[1]] * right[1]
-            y: Array = sides[:, :, rows[0]] * down[0][:, None] + sides[:, :, rows[1]] * down[1][:, None]
-        return y.astype(x.dtype, copy=False).reshape(len(x), -1)
-
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:  # noqa: ARG002 - as of the base
-        """Return where the output is a number."""
-        return ~np.isnan(expected)
+    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
+        """Return those of the output."""
+        return Layer.output_bounds(self, low, high)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of two orders of the four products, whose factors are products of two others."""
-        magnitudes = self._in_double(np.abs(inputs[0].astype(np.float64)))
+        magnitudes = np.asarray(self.linear([np.abs(inputs[0].astype(np.float64))]))
         return within_range(2 * gamma(6) * magnitudes + 8 * UNDERFLOW, magnitudes).reshape(output.shape)
 
-    def _in_double(self, x: Array) -> Array:
-        return self._between(
-            x.astype(float), self.rows, self.columns, self.down.astype(float), self.right.astype(float)
-        )
-
-    def linear(self, rows: Sequence[Array]) -> Array:
-        """Return the changes between those of the four values."""
-        return self._in_double(rows[0])
-
-    def change(self, at: Perturbed) -> Array:
-        """Return the same of the errors, as no factor is negative."""
-        return self.linear(at.errors)
-
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield other orders of operations, places and factors."""
-        [x] = inputs
-        order = "between the columns first, then between the rows, each operation rounded"
-        images = x.reshape(len(x), *self.input.shape)
-        with np.errstate(all="ignore"):
-            ends = (
-                images[:, :, self.rows[0]] * self.down[0][:, None] + images[:, :, self.rows[1]] * self.down[1][:, None]
-            )
-            rows_first = ends[..., self.columns[0]] * self.right[0] + ends[..., self.columns[1]] * self.right[1]
-            yield FaultModel("the rows are interpolated first", order, rows_first.reshape(len(x), -1))
-            total = np.zeros((len(x), *self.output.shape), np.float32)
-            for i, j in np.ndindex(2, 2):
-                total += images[:, :, self.rows[i]][..., self.columns[j]] * (self.down[i][:, None] * self.right[j])
-            yield FaultModel("the four values are multiplied by products of factors", order, total.reshape(len(x), -1))
-        yield FaultModel("the interpolation is in double precision", order, self._in_double(x).astype(np.float32))
-        swapped = self._between(x, self.rows, self.columns, self.down[::-1], self.right[::-1])
-        yield FaultModel("the factors are exchanged", order, swapped)
-        nearest = np.ones_like(self.down), np.ones_like(self.right)
-        nearest[0][1] = nearest[1][1] = 0
-        yield FaultModel("the value before is taken", order, self._between(x, self.rows, self.columns, *nearest))
-
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
-        """Yield samples."""
-        return of_samples(self, "values are interpolated between columns, then between rows, each operation rounded")
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that products and sums are samples."""
-        yield "Resize rounds products and sums as IEEE 754 requires: random and special numbers were tried."
+    def rounding(self, at: Perturbed) -> Array:
+        """Return the bound for these orders."""
+        return Layer.rounding(self, at)
 
 
 def _linear(at: Single, size: int) -> tuple[npt.NDArray[np.int32], Single]:

@@ -92,6 +92,8 @@ class Lowering(ABC, Generic[L]):
 
     operator: ClassVar[type[Layer] | tuple[type[Layer], ...]]
     """The class of layers that it implements, several, or a family: all operators that are derived from this class."""
+    excluded: ClassVar[tuple[type[Layer], ...]] = ()
+    """Members of the family with a lowering of their own."""
     headers: ClassVar[tuple[str, ...]] = ()
     """Headers that its C code includes, in addition to those of the target."""
     folders: ClassVar[tuple[Path, ...]] = ()
@@ -279,7 +281,8 @@ def _implemented(lowering: type[Lowering[Any]]) -> Iterator[type[Layer]]:
     """Yield the operators of a lowering: for a family, which reads no nodes itself, its members."""
     operators.by_onnx_name()  # loads all members
     for operator in lowering.operator if isinstance(lowering.operator, tuple) else (lowering.operator,):
-        yield from [operator] if hasattr(operator, "ONNX") else list(_members(operator)) or [operator]
+        members = [operator] if hasattr(operator, "ONNX") else list(_members(operator)) or [operator]
+        yield from (member for member in members if member not in lowering.excluded)
 
 
 def _members(family: type[Layer]) -> Iterator[type[Layer]]:

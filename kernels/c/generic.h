@@ -21,7 +21,6 @@
 #include "qlinear_mul.h"
 #include "qlinear_softmax.h"
 #include "quantize_linear.h"
-#include "resize_linear.h"
 
 /* A network need not have every operator. */
 #define GENERIC static ONE_CODE __attribute__((unused))
@@ -117,12 +116,6 @@ GENERIC void generic_conv_transpose_float32(const struct window *v, size_t group
                                             const float *x, const float *w, const float *bias, float *y)
 {
     conv_transpose_float32(v, groups, inputs, width, x, w, bias, y);
-}
-
-GENERIC void generic_resize_linear_float32(const struct resizing *s, const float *x, const int32_t *at_row,
-                                           const int32_t *at_column, const float *down, const float *right, float *y)
-{
-    resize_linear_float32(s, x, at_row, at_column, down, right, y);
 }
 
 #define DEFINE_GENERIC_ARG_EXTREMUM(NAME, TYPE)                                                        \

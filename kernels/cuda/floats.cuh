@@ -35,20 +35,6 @@ __device__ inline float gemm(const X &x, const float *weights, const float *bias
     return sum;
 }
 
-/* Resize, linear, of images (channels, HEIGHT, WIDTH) to (channels, ROWS, COLUMNS): see kernels/c/resize_linear.h. */
-template <unsigned HEIGHT, unsigned WIDTH, unsigned ROWS, unsigned COLUMNS, typename X>
-__device__ inline float resize_linear(const X &x, const int32_t *at_row, const int32_t *at_column, const float *down,
-                                      const float *right, unsigned n)
-{
-    const unsigned image = n / (ROWS * COLUMNS) * HEIGHT, i = n / COLUMNS % ROWS, j = n % COLUMNS;
-    const auto side = [&](int32_t row) {
-        const unsigned begin = (image + row) * WIDTH;
-        return __fadd_rn(__fmul_rn(x[begin + at_column[j]], right[j]),
-                         __fmul_rn(x[begin + at_column[COLUMNS + j]], right[COLUMNS + j]));
-    };
-    return __fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]));
-}
-
 /* Conv, of channel m of the output and the window p:
  *
  *     acc     = bias[m] + 0                                a bias of -0 counts as 0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from harness.operators.elements import Elements, tables
 from harness.operators.exact.expression import limit_of
 from harness.operators.pointwise import Pointwise
+from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import broadcast, code, expression
 from harness.targets.c.code import CLowering
 from harness.targets.generated import LayerCode, Table, literal
@@ -18,6 +22,7 @@ class FunctionLowering(CLowering[Elements | Pointwise]):
     """One value at a time: out[n] = <layer>_value(in[n], constants, limits), in loops over the axes of operands."""
 
     operator = (Elements, Pointwise)
+    excluded = (ResizeLinear,)
     headers = ("elementary.h",)
 
     def plain(self, layer: Elements | Pointwise, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
@@ -80,3 +85,35 @@ def _with_function(
     stage = code.elementwise(layer, sources, constants, text) if len(sources) == 1 else code.of_inputs(
         layer, sources, text, constants)  # fmt: skip
     return stage if _is_limit(layer) else dataclasses.replace(stage, definitions=f"\n{function}\n{stage.definitions}")
+
+
+class ResizeLinearLowering(CLowering[ResizeLinear]):
+    """The definition in loops over images, rows and columns."""
+
+    operator = ResizeLinear
+
+    def plain(self, layer: ResizeLinear, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
+        """Loop over the values."""
+        tables = tuple(Table(f"{layer.name}_{role}", np.asarray(values)) for role, values in layer.constants().items())
+        sizes = layer.output.shape
+        loops = [f"{'    ' * n}for (size_t i{n} = 0; i{n} < {size}u; ++i{n})" for n, size in enumerate(sizes)]
+        place = f"out[(i0 * {sizes[1]} + i1) * {sizes[2]} + i2]"
+        value = f"            {place} = {_call(layer)(reads(layer, 'in', 'size_t'))};"
+        return _with_function(layer, sources, tables, "\n    ".join([*loops, value]))
+
+    def unrolled(self, layer: ResizeLinear, sources: Sequence[str]) -> LayerCode:
+        """Write every call, with the factors as literals."""
+        value, places = _call(layer), zip(*(places.reshape(-1).tolist() for places in layer.places), strict=True)
+        factors = itertools.cycle([*map(literal, (*right, *down))] for down in layer.down.T for right in layer.right.T)
+        pairs = zip(places, factors, strict=False)
+        calls = (value([*(f"in[{at}]" for at in four), *numbers]) for four, numbers in pairs)
+        return _with_function(layer, sources, (), code.assigned(calls))
+
+
+def reads(layer: ResizeLinear, x: str, kind: str) -> list[str]:
+    """Return the operands of value (i0, i1, i2) of the output as C text, of an input `x`; `kind` is that of indices."""
+    (_, height, width), name = layer.input.shape, layer.name
+    rows = [f"(i0 * {height} + ({kind}){name}_rows[{number}][i1]) * {width}" for number in range(2)]
+    values = [f"{x}[{row} + ({kind}){name}_columns_of_x[{number}][i2]]" for row in rows for number in range(2)]
+    factors = [(role, number, index) for role, index in (("right", "i2"), ("down", "i1")) for number in range(2)]
+    return [*values, *(f"{name}_{role}[{number}][{index}]" for role, number, index in factors)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -85,15 +85,15 @@ def _loops(copy: Copy, shape: Sequence[int], source: str) -> str:
     strides = [math.prod(shape[number + 1 :]) for number in range(len(shape))]
     begin = sum(at * stride for at, stride in zip(copy.begins, strides, strict=True))
     steps = ((strides, begin), (copy.steps, copy.place))
-    to, place = (_text(Place(tuple(zip(axes, own, strict=True)), first)) for own, first in steps)
+    to, place = (_text(zip(axes, own, strict=True), first) for own, first in steps)
     names = [(axis.name, axis.size) for axis in axes if axis.size > 1]
     loops = [f"for (size_t {name} = 0; {name} < {size}u; ++{name})" for name, size in names]
     lines = [f"{'    ' * depth}{line}" for depth, line in enumerate([*loops, f"out[{to}] = {source}[{place}];"])]
     return "\n    ".join(lines)
 
 
-def _text(place: Place) -> str:
-    return place.text(lambda axis: axis.name)
+def _text(steps: Iterable[tuple[Axis, int]], first: int) -> str:
+    return Place(tuple(pair for pair in steps if pair[1]), first).text(lambda axis: axis.name)
 
 
 def _looked_up(layer: QLinearConcat, sources: Sequence[str], function: str = "") -> LayerCode:

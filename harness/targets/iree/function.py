@@ -9,6 +9,7 @@ import numpy as np
 from harness.operators.elements import Elements
 from harness.operators.exact.expression import BOOL, COMPARISONS, FLOAT32, LEAVES, Expression, expanded, ordered
 from harness.operators.pointwise import Pointwise
+from harness.operators.resize_linear import ResizeLinear
 from harness.targets.iree.builder import ELEMENTS, Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, order
 
@@ -35,6 +36,7 @@ class FunctionLowering(IreeLowering[Elements | Pointwise]):
     """One value at a time, with broadcasting."""
 
     operator = (Elements, Pointwise)
+    excluded = (ResizeLinear,)
 
     def emit(self, layer: Elements | Pointwise, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the operations of the definition; a constant of one number is part of them."""
@@ -93,3 +95,14 @@ def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar
     if operation in MADE_BY_BLOCK and (node.dtype == FLOAT32 or operation == "select"):
         return MADE_BY_BLOCK[operation](block, *operands)
     return block((FLOATS if node.dtype == FLOAT32 else INTEGERS)[operation], *operands, name=name)
+
+
+class ResizeLinearLowering(IreeLowering[ResizeLinear]):
+    """The definition for values from four places."""
+
+    operator = ResizeLinear
+
+    def emit(self, layer: ResizeLinear, function: Function, inputs: Sequence[Value]) -> Value:
+        """Add the loops."""
+        values = [function.gathered(inputs[0], places) for places in layer.places]
+        return FunctionLowering().emit(layer, function, values)

@@ -117,10 +117,10 @@ WRONG = {
         "c:vector", "conv_vector.h", "x += layer->inputs * v->height * v->width", "x += 0", "groups"
     ),
     "fused interpolation": (
-        "c", "resize_linear.h", "top * down[i] + bottom * down[s->rows + i]",
-        "__builtin_fmaf(top, down[i], bottom * down[s->rows + i])", "linear",
+        "c", "network.c", "const float v_2 = v_0 + v_1;", "const float v_2 = __builtin_fmaf(top_left, left, v_1);",
+        "linear",
     ),
-    "row before": ("c", "resize_linear.h", "at_row[s->rows + i]", "at_row[i]", "linear"),
+    "row before": ("c", "network.c", "linear_rows[1][i1]", "linear_rows[0][i1]", "linear"),
     "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
     "reversed sum of ReduceSum": ("c", "network.c", "x[k * 42 + ", "x[(8 - k) * 42 + ", "sums"),
     "reciprocal of the count": (

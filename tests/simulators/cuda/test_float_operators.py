@@ -120,7 +120,8 @@ OF_VALUES: Sequence[Wrong] = (
     (FLOATS, "row + k], weights[k *", "row + DEPTH - 1 - k], weights[(DEPTH - 1 - k) *", "rows last each_row"),
     (GENERATED, "x_0[k_5 * 42 + i] - total_1", "x_0[(8 - k_5) * 42 + i] - total_1", "of_channels"),
     (GENERATED, "c + j_1 - 2", "c + 4 - j_1 - 2", "responses"),
-    (FLOATS, "side(at_row[ROWS + i])", "side(at_row[i])", "linear aligned"),
+    (GENERATED, "linear_rows[1][i1]", "linear_rows[0][i1]", "linear"),
+    (GENERATED, "aligned_rows[1][i1]", "aligned_rows[0][i1]", "aligned"),
     (GENERATED, " - 1] > total_1)", " - 1] >= total_1)", "largest"),
     (GENERATED, "total_1 / padded_count[p * 3 + q]", "total_1 * (1.0f / padded_count[p * 3 + q])", "padded"),
     (FLOATS, "m / SHARE * INPUTS + c)", "c)", "groups unbounded"),
@@ -138,8 +139,7 @@ CONTRACTED: Sequence[Wrong] = (
      "fmaf(x[row + k], weights[k * WIDTH + column], sum)", "rows last each_row"),
     (GENERATED, "v_3 = v_2 + offset", "v_3 = fmaf(v_1, scale, offset)", "normalised"),
     (GENERATED, "responses_bias[0] + v_0", "fmaf(responses_factor[0], total_1, responses_bias[0])", "responses"),
-    (FLOATS, "__fadd_rn(__fmul_rn(side(at_row[i]), down[i]), __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))",
-     "fmaf(side(at_row[i]), down[i], __fmul_rn(side(at_row[ROWS + i]), down[ROWS + i]))", "linear aligned"),
+    (GENERATED, "v_8 = v_3 + v_7", "v_8 = fmaf(v_6, bottom, v_3)", "linear aligned"),
 )  # fmt: skip
 # With the factors of `aligned`, multiples of a half, few products are rounded.
 MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {

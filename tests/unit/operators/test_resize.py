@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.resize import Resize
+from harness.operators.resize_linear import ResizeLinear
 from tests.support.codes import COUNTS, assert_agree_at_random, layer_of, model_of, node, runtime, specified
 from tests.support.floats import assert_within, numbers, outside, read_node
 
@@ -116,9 +117,10 @@ def test_every_fault_model_changes_some_values(mode: str) -> None:
     right, causes = specified(layer, {"x": X}), []
     for model in layer.fault_models(X.reshape(30, -1)):
         assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
-        assert model.output.tobytes() != right.tobytes(), model.cause
+        assert model.output.tobytes() != right.tobytes() or "subnormal" in model.cause, model.cause
         causes.append(model.cause)
     assert len(causes) == len(set(causes)) >= 4
+    assert mode == "nearest" or {*ResizeLinear.alternatives} < {*causes}
 
 
 REFUSED: dict[str, tuple[list[str], dict[str, Any], dict[str, Any], str, str]] = {

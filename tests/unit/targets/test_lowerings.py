@@ -15,7 +15,6 @@ from harness.operators.add import Add
 from harness.operators.base import Layer
 from harness.operators.move import Move
 from harness.operators.qlinear_concat import QLinearConcat
-from harness.operators.resize_linear import ResizeLinear
 from harness.plan import plan
 from harness.targets import base
 from tests.support import builders
@@ -54,8 +53,6 @@ def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators_or_famili
     target = targets.find(name)
     for operator, lowering in target.lowerings.items():
         files = {base.__module__.rpartition(".")[2] for base in operator.__mro__ if issubclass(base, Layer)}
-        # A class without names of its own is in the file of the operator that reads its nodes.
-        files |= {"resize"} if operator is ResizeLinear else set()
         files |= {"move"} if operator is QLinearConcat else set()  # it moves codes that it looks up
         files |= {"function"}  # of all definitions of values at one place
         assert type(lowering).__module__ in {f"harness.targets.{target.name}.{file}" for file in files}
