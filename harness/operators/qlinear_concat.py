@@ -6,7 +6,7 @@ y = saturate(round_half_even(v) + y_zero_point)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -125,7 +125,8 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the code of each input."""
         low = np.iinfo(self.dtype).min
-        return _side_by_side([values.astype(np.intp) - low + number * VALUES for number, values in enumerate(inputs)])
+        places = [values.astype(np.intp) - low + number * VALUES for number, values in enumerate(inputs)]
+        return np.concatenate(places, axis=1)
 
     def reachable(self) -> Iterator[Single]:
         """Yield a row for each code."""
@@ -158,11 +159,9 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield those of tables, and inputs in another order."""
         yield from super().fault_models(*inputs)
-        table, low = self.table(), np.iinfo(self.dtype).min
-        outputs = [row[values.astype(np.intp) - low] for row, values in zip(table, inputs, strict=True)]
-        for position in range(1, len(outputs)):
-            rotated = [*outputs[position:], *outputs[:position]]
-            yield FaultModel(f"the inputs begin with number {position + 1}", ORDER, _side_by_side(rotated))
+        right, starts = self.prepare()(*inputs), np.cumsum([source.size for source in self.inputs])
+        for number, start in enumerate(starts[:-1].tolist(), 2):
+            yield FaultModel(f"the inputs begin with number {number}", ORDER, np.roll(right, -start, axis=1))
 
     def wrong_tables(self) -> Iterator[FaultModel]:
         """Yield wrong scales, divisions and zero points."""
@@ -179,7 +178,3 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         moved = np.stack([Affine(each.scale, 0).dequantised(self.dtype) for each in self.x])
         cause = "the zero points of the inputs are left out"
         yield FaultModel(cause, "they are subtracted", codes.nearest(moved / self.y.scale))
-
-
-def _side_by_side(values: Sequence[Array]) -> Array:
-    return np.concatenate(values, axis=1)
