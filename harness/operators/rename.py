@@ -1,4 +1,4 @@
-"""Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout (ONNX): the values of a vector, in their order.
+"""Reshape, Flatten, Identity and Dropout (ONNX): the values of a vector, in their order.
 
 Only the shape has other axes.  Dropout is that of inference, of float32, and drops nothing; a Cast to the type of its
 input is such a layer, too.
@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.core.arrays import Array
 from harness.operators.base import Constants
 from harness.operators.frames import Frames
 from harness.operators.move import Move
@@ -24,7 +23,6 @@ from harness.operators.order import Order, Places
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT64
-from harness.operators.tensor_facts import Variable
 from harness.operators.text import moving
 
 COMMENT = "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout or Cast: the values, unchanged."
@@ -34,10 +32,10 @@ COMMENT = "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout or Cast:
 class Rename(Move):
     """The same values in the same order; the number of vectors, the first axis, stays."""
 
-    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"))
+    ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Identity", "Dropout"))
     formula = "y = x, with the same values in the same order for every vector"
     roles = ("x", "shape")
-    counts: ClassVar = {"Reshape": (2, 2), "Squeeze": (1, 2), "Unsqueeze": (1, 2), "Dropout": (1, 3)}
+    counts: ClassVar = {"Reshape": (2, 2), "Dropout": (1, 3)}
     fragments = moving("rename", 90, COMMENT, copies=True)
     elementwise = True
 
@@ -107,40 +105,9 @@ def _same(node: Node, x: Places) -> tuple[int, ...]:
     return x.shape
 
 
-def _squeezed(node: Node, x: Places) -> tuple[int, ...]:
-    """Return the shape without some axes of size 1."""
-    rank, axes = 1 + len(x.shape), _axes(node)
-    if not axes or any(axis % rank == 0 or not -rank <= axis < rank for axis in axes):
-        raise node.refusal(f"axes is {axes}", f"some of the axes 1 to {rank - 1}: the first one is the vectors")
-    left = {axis % rank for axis in axes}
-    if any(x.shape[axis - 1] != 1 for axis in left):
-        sizes = ", ".join(map(str, x.shape))
-        raise node.refusal(f"axes is {axes}, the input has shape (vectors, {sizes})", "axes of size 1")
-    return tuple(size for axis, size in enumerate(x.shape, 1) if axis not in left)
-
-
-def _unsqueezed(node: Node, x: Places) -> tuple[int, ...]:
-    """Return the shape with more axes of size 1."""
-    axes = _axes(node)
-    rank = 1 + len(x.shape) + len(axes)
-    added = {axis % rank for axis in axes if -rank <= axis < rank}
-    if not axes or len(added) < len(axes) or 0 in added:
-        raise node.refusal(f"axes is {axes}", f"some of the axes 1 to {rank - 1}: the first one is the vectors")
-    sizes = iter(x.shape)
-    return tuple(1 if axis in added else next(sizes) for axis in range(1, rank))
-
-
-def _axes(node: Node) -> list[int]:
-    """Return the axes, an input or, before opset 13, an attribute."""
-    given: list[int] = node.attributes({"axes": []})["axes"]
-    return node.constant(1, "axes", [INT64]).ravel().tolist() if node.has(1) else list(given)
-
-
 SHAPES: dict[str, Callable[[Node, Places], tuple[int, ...]]] = {
     "Reshape": _shape,
     "Flatten": _flat,
-    "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
     "Identity": _same,
     "Dropout": _same,
 }
@@ -184,39 +151,6 @@ def _flatten(node: Rules) -> None:
     node.given(x.rank).then(sizes)
 
 
-def _squeeze(node: Rules, x: Variable, y: Variable, *, undone: bool = False) -> None:
-    """State that `y` has the axes of `x` without some of size 1, all of them if none are given."""
-
-    def of_axes(rank: int, given: Array) -> None:
-        removed = {node.axis(int(axis), rank) for axis in given}
-        node.require(len(removed) == len(given), f"axes {given.tolist()} are given twice")
-        left = [axis for axis in range(rank) if axis not in removed]
-        node.equals(x.rank, rank).equals(y.rank, len(left))
-        for axis in removed:
-            node.equals(x.size(axis), 1)
-        for place, axis in enumerate(left):
-            node.equals(y.size(place), x.size(axis))
-
-    def of_ones(rank: int) -> None:
-        node.given(*map(x.size, range(rank))).then(
-            lambda *sizes: (
-                of_axes(rank, np.array([axis for axis, size in enumerate(sizes) if size.constant == 1], int))
-                if all(size.constant is not None for size in sizes)
-                else None
-            )
-        )
-
-    def state(axes: Array | None) -> None:
-        if axes is None:
-            node.require(not undone, "it has no axes").given(x.rank).then(of_ones)
-        elif undone:
-            node.given(y.rank).then(lambda rank: of_axes(rank + len(axes), axes))
-        else:
-            node.given(x.rank).then(lambda rank: of_axes(rank, axes))
-
-    node.parameter("axes", 1).then(state)
-
-
 def _kept(node: Rules) -> None:
     node.same_shape(node.x, node.y)
 
@@ -224,8 +158,6 @@ def _kept(node: Rules) -> None:
 RULES: dict[str, Callable[[Rules], None]] = {
     "Reshape": _reshape,
     "Flatten": _flatten,
-    "Squeeze": lambda node: _squeeze(node, node.x, node.y),
-    "Unsqueeze": lambda node: _squeeze(node, node.y, node.x, undone=True),
     "Identity": _kept,
     "Dropout": _kept,
 }

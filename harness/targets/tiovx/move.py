@@ -9,6 +9,7 @@ from harness.operators.concat import Concat
 from harness.operators.move import Move
 from harness.operators.qlinear_concat import QLinearConcat
 from harness.operators.rename import Rename
+from harness.operators.squeeze import Squeeze
 from harness.operators.tensor import CODES
 from harness.targets.generated import Table
 from harness.targets.tiovx.code import TiovxLowering
@@ -20,7 +21,7 @@ SOURCES = 4  # in protocol.h, too
 class MoveLowering(TiovxLowering[Move]):
     """One copy per value, of the inputs one after the other."""
 
-    operator = (Concat, Rename)
+    operator = (Concat, Rename, Squeeze)
 
     def kernel_of(self, layer: Move) -> str:
         """Return the kernel for so many inputs."""

@@ -10,6 +10,7 @@ from harness.operators.concat import Concat
 from harness.operators.move import Move
 from harness.operators.qlinear_concat import QLinearConcat
 from harness.operators.rename import Rename
+from harness.operators.squeeze import Squeeze
 from harness.operators.tensor import CODES
 from harness.targets.generated import Table
 from harness.targets.vitis import resources
@@ -68,7 +69,7 @@ class ConcatCircuit(ImageCircuit[Concat]):
 class MoveLowering(VitisLowering[Move]):
     """Codes move, nothing is computed."""
 
-    operator = (Concat, Rename)
+    operator = (Concat, Rename, Squeeze)
 
     def circuit(self, layer: Move, fold: int) -> Circuit[Any]:
         """Return the layer."""
