@@ -21,7 +21,7 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
@@ -59,11 +59,10 @@ FRAGMENTS = tuple(_fragment(axes) for axes in range(1, MOST_AXES + 1))
 
 
 @dataclass(frozen=True, eq=False)
-class CellUnion(Layer):
+class CellUnion(onnx_function.Hybrid):
     """The sets of the cells of a point; `cells` is uint8 (2 axes, 256), `levels` have a row for each node."""
 
     ONNX = ((onnx_function.DOMAIN, "CellUnion"),)
-    elementwise = False
     formula = "y = union of the sets of all cells that contain x, which is on a border of up to two cells on each axis"
     fragments = FRAGMENTS
 

@@ -11,11 +11,10 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, all_codes
@@ -52,21 +51,16 @@ fragment check_positions(
 
 
 @dataclass(frozen=True, eq=False)
-class CheckPositions(Layer):
+class CheckPositions(onnx_function.Hybrid):
     """The union of the flags, uint8 (N, 256), of the values of a vector."""
 
     ONNX = ((onnx_function.DOMAIN, "CheckPositions"),)
-    elementwise = False
     formula = "y = flags[0, x[0]] | flags[1, x[1]] | ..., a set of failed checks"
     roles = ("x", "flags")
     fragments = (FRAGMENT,)
+    body = BODY
 
     flags: npt.NDArray[np.uint8]
-
-    @classmethod
-    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
-        """Return the ONNX function."""
-        return onnx_function.function("CheckPositions", ["x", "flags"], BODY, opset)
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import onnx
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function
-from harness.operators.base import Evaluate, Layer, fields
+from harness.operators.base import Evaluate, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
@@ -55,22 +54,17 @@ fragment hybrid_select(
 
 
 @dataclass(frozen=True, eq=False)
-class HybridSelect(Layer):
+class HybridSelect(onnx_function.Hybrid):
     """The selected advisory, and the checks that fail."""
 
     ONNX = ((onnx_function.DOMAIN, "HybridSelect"),)
-    elementwise = False
     side_by_side = True
     formula = """\
 y[1] = failed + unsafe
 y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
     roles = ROLES
     fragments = (FRAGMENT,)
-
-    @classmethod
-    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
-        """Return the ONNX function."""
-        return onnx_function.function("HybridSelect", [*ROLES], BODY, opset)
+    body = BODY
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -6,8 +6,13 @@ would mean something else to other programs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import onnx
 import onnx.parser
+
+from harness.operators.base import Layer
 
 DOMAIN = "harness"
 OLDEST_OPSET = 13
@@ -35,3 +40,17 @@ def function(name: str, inputs: list[str], body: str, opset: int) -> onnx.Functi
     """Return an ONNX function of this domain with the output `y`; `body` is in the text form of ONNX."""
     head = f'<domain: "{DOMAIN}", opset_import: ["" : {opset}]>\n{name} ({", ".join(inputs)}) => (y)'
     return onnx.parser.parse_function(f"{head}\n{{\n{body}}}")
+
+
+@dataclass(frozen=True, eq=False)
+class Hybrid(Layer):
+    """An operator of the hybrid networks, on target c alone: `body` computes its function of the inputs `roles`."""
+
+    elementwise = False
+    body: ClassVar[str]
+
+    @classmethod
+    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
+        """Return the ONNX function."""
+        [(_, name)] = cls.ONNX
+        return function(name, [*cls.roles], cls.body, opset)

@@ -13,11 +13,10 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function, sweeps
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
@@ -69,22 +68,19 @@ fragment position(
 
 
 @dataclass(frozen=True, eq=False)
-class Position(Layer):
+class Position(onnx_function.Hybrid):
     """The position of each value among `cuts`, float32 (N, M), whose rows end with infinities."""
 
     ONNX = ((onnx_function.DOMAIN, "Position"),)
+    elementwise = True
     takes_every_input = True
     checks_input = True
     formula = FORMULA
     roles = ("x", "cuts")
     fragments = (FRAGMENT,)
+    body = BODY
 
     cuts: npt.NDArray[np.float32]
-
-    @classmethod
-    def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
-        """Return the ONNX function."""
-        return onnx_function.function("Position", ["x", "cuts"], BODY, opset)
 
     @classmethod
     def rules(cls, node: Rules) -> None:
