@@ -28,10 +28,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import (
     Extent,
     Obligation,
-    Outputs,
     ProofStep,
-    StageKind,
-    every_byte,
 )
 from harness.operators.product import Product
 from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces, span
@@ -39,7 +36,7 @@ from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sum_orders import OrderedSum
 from harness.operators.sweeps import StepFunction, Sweep
-from harness.operators.tensor import INT64, Tensor, integer_limits
+from harness.operators.tensor import Tensor, integer_limits
 from harness.operators.text import Fragment
 
 Evaluate: TypeAlias = Callable[..., Array]
@@ -571,42 +568,6 @@ class Layer(ABC):
     def dtype(self) -> np.dtype[Any]:
         """The type of the values that it writes."""
         return self.output.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class Selection(Layer):
-    """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
-
-    rising = True
-
-    def linear(self, rows: Sequence[Array]) -> Array | None:
-        """Return the changes at the places of their values."""
-        return self.prepare()(*rows)
-
-    def change(self, at: Perturbed) -> Array | None:
-        """Return the errors at the places of their values."""
-        return self.linear(at.errors)
-
-    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield the obligation that every value is copied to its place."""
-        sizes = [tensor.size for tensor in self.inputs]
-        evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
-            "every value is copied to its place",
-            "every byte of every value takes all 256 values, each in an order of its own",
-            256 * self.size,
-            Outputs(
-                lambda: [every_byte(sum(sizes), self.dtype)],
-                lambda values: evaluate(*np.split(values, ends, axis=1)),
-            ),
-        )
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for codes and float32, or for indices."""
-        return self.fragments[self.dtype == INT64]
 
 
 def fields(

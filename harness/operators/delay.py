@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Selection, fields
+from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, every_byte
 from harness.operators.onnx_function import DOMAIN
@@ -48,7 +49,7 @@ fragment delay_frames(
 
 
 @dataclass(frozen=True, eq=False)
-class Delay(Selection):
+class Delay(Layer):
     """The only layer whose output depends on the vectors before: those of its stream."""
 
     ONNX = ((DOMAIN, "Delay"),)
@@ -56,6 +57,7 @@ class Delay(Selection):
     roles = ("x",)
     fragments = (FRAGMENT,)
     elementwise = False
+    rising = True
     copies: ClassVar[int] = 2
 
     axis: int
@@ -109,11 +111,6 @@ class Delay(Selection):
         shape = self.input.shape
         return math.prod(shape[: self.axis]), shape[self.axis], math.prod(shape[self.axis + 1 :])
 
-    @property
-    def fragment(self) -> Fragment:
-        """The only operation."""
-        return FRAGMENT
-
     def constants(self) -> Constants:
         """Return the sizes, the steps, and the constant."""
         outer, new, inner = self.sizes
@@ -140,6 +137,14 @@ class Delay(Selection):
     def prepare(self) -> Evaluate:
         """Return the function of the steps of whole streams; the last one may be cut short."""
         return lambda x: self._delayed(x, reset=True)
+
+    def linear(self, rows: Sequence[Array]) -> Array:
+        """Return the changes at the places of their values."""
+        return self.prepare()(*rows)
+
+    def change(self, at: Perturbed) -> Array:
+        """Return the errors at the places of their values."""
+        return self.linear(at.errors)
 
     def _delayed(self, x: Array, *, reset: bool) -> Array:
         """Return the outputs of the steps of streams, or, without `reset`, of one that does not end."""

@@ -13,21 +13,25 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, Selection, fields
+from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
-from harness.operators.tensor import EVERY_TYPE, FLOAT32, Tensor
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
+from harness.operators.text import Fragment
 
 QUANTISERS_STAY = ("Concat", "Pad", "Resize")
 """Operators across which ONNX Runtime does not move quantisers before it fuses layers."""
 
 
 @dataclass(frozen=True, eq=False)
-class Move(Selection):
+class Move(Layer):
     """A layer that moves values in an `order`, which `ordered` reads from a node."""
 
     elementwise = False
+    rising = True
     roles: ClassVar[tuple[str, ...]] = ("x",)
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
@@ -93,6 +97,31 @@ class Move(Selection):
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the changes at their places; a filler has none."""
         return self._moved(rows, 0)
+
+    def change(self, at: Perturbed) -> Array | None:
+        """Return the errors at the places of their values."""
+        return self.linear(at.errors)
+
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield the obligation that every value is copied to its place."""
+        sizes = [tensor.size for tensor in self.inputs]
+        evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "every value is copied to its place",
+            "every byte of every value takes all 256 values, each in an order of its own",
+            256 * self.size,
+            Outputs(
+                lambda: [every_byte(sum(sizes), self.dtype)],
+                lambda values: evaluate(*np.split(values, ends, axis=1)),
+            ),
+        )
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation for codes and float32, or for indices."""
+        return self.fragments[self.dtype == INT64]
 
     def _moved(self, inputs: Sequence[Array], filler: Any) -> Array:
         if self.is_unchanged:
