@@ -21,7 +21,7 @@ from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
 from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, samples
+from harness.operators.obligations import Extent, Obligation, Outputs, computed, samples
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
@@ -183,9 +183,7 @@ class ArgExtremum(Layer):
         extreme = "largest" if self.largest else "smallest"
         statement = f"the column of the {extreme} value is chosen, of equal ones the {tie}"
         shown = Outputs(lambda: [inputs], self.prepare())
-        yield Obligation(
-            ProofStep.OTHERS, StageKind.COMPUTE, statement, method, len(inputs) * self.size, shown, complete
-        )
+        yield computed(statement, method, len(inputs) * self.size, shown, complete=complete)
 
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption that values are only compared."""

@@ -24,7 +24,7 @@ from harness.operators import onnx_function
 from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
+from harness.operators.obligations import Extent, Obligation, Outputs, computed
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
 from harness.operators.text import Fragment
@@ -155,19 +155,15 @@ class CellUnion(onnx_function.Hybrid):
         count, evaluate = math.prod(self.shape), self.prepare()
         complete = count <= ALL_CELLS
         chosen = "every cell" if complete else f"{RANDOM_POINTS:,} random cells"
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "the set of a cell is found for a point inside it",
             f"a point inside {chosen} of {count:,}{'' if complete else '; not complete'}",
             count if complete else RANDOM_POINTS,
             Outputs(self._inside if complete else self._some_inside, evaluate),
-            complete,
+            complete=complete,
         )
         borders = list(self._borders())
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "the sets of all cells that meet at a point are united",
             f"all 256 positions of each axis with random positions of the others, and all combinations of borders and "
             f"random cells: {sum(map(len, borders)):,} points; not complete",

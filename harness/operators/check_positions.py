@@ -17,7 +17,7 @@ from harness.operators import onnx_function
 from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, all_codes
+from harness.operators.obligations import Extent, Obligation, Outputs, all_codes, computed
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
 from harness.operators.text import Fragment
@@ -96,9 +96,7 @@ class CheckPositions(onnx_function.Hybrid):
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all codes of each column with all codes of any other one."""
         pairs = self.input.size * (self.input.size - 1) // 2
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "the flags of every code are found in every column, and united",
             "all pairs of codes of any two columns, the others at a code without flags; not complete",
             max(pairs * CODES**2, CODES),

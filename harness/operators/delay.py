@@ -22,7 +22,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, every_byte
+from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, computed, every_byte
 from harness.operators.onnx_function import DOMAIN
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
@@ -173,9 +173,7 @@ class Delay(Layer):
         """Yield that a step moves the frames, and that a stream begins with the constant."""
         both, size = self.size + self.input.size, self.size
         bytes_of_both = "every byte of every value takes all 256 values, each in an order of its own"
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "the frames of the step before move by the new ones, which follow them",
             bytes_of_both,
             256 * size,

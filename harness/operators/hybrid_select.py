@@ -18,7 +18,7 @@ from harness.operators.base import Evaluate, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
+from harness.operators.obligations import Extent, Obligation, Outputs, computed
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64
 from harness.operators.text import Fragment
@@ -98,9 +98,7 @@ y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
         ranges = [np.arange(BITS), np.arange(1 << BITS), np.arange(2 * STALE), np.array([0, UNSAFE])]
         rows = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 4).astype(np.int64)
         rows = rows[(rows[:, 2] & rows[:, 3]) == 0]
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "the network's advisory is selected exactly if no check fails",
             "all sets of advisories, all advisories 0 to 7 of the network, all combinations of failed checks",
             2 * len(rows),

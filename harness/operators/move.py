@@ -17,7 +17,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, every_byte
+from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
 from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
 from harness.operators.text import Fragment
@@ -106,9 +106,7 @@ class Move(Layer):
         """Yield the obligation that every value is copied to its place."""
         sizes = [tensor.size for tensor in self.inputs]
         evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "every value is copied to its place",
             "every byte of every value takes all 256 values, each in an order of its own",
             256 * self.size,

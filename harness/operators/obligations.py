@@ -163,6 +163,11 @@ class Obligation:
     unseparated: tuple[str, ...] = ()
 
 
+def computed(statement: str, method: str, cases: int, shown: Shown, *, complete: bool = True) -> Obligation:
+    """Return the obligation of an operator whose only stage computes the whole layer."""
+    return Obligation(ProofStep.OTHERS, StageKind.COMPUTE, statement, method, cases, shown, complete)
+
+
 VECTORS = 4096
 VALUES_OF_A_VECTOR = 3
 

@@ -20,7 +20,7 @@ from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Extent, Obligation, Outputs, ProofStep, StageKind, mixed
+from harness.operators.obligations import MIXED, VECTORS, Extent, Obligation, Outputs, computed, mixed
 from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, LARGEST, UINT8
@@ -136,9 +136,7 @@ class Position(onnx_function.Hybrid):
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the neighbours of all cuts, and the independence of columns."""
         numbers = self._notable(SPREAD_VALUES // self.size)
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "the position changes exactly at the cuts, in every column",
             f"{2 * NEIGHBOURS + 1} neighbours of every cut of any column, special values and evenly spread bit patterns"
             f" ({len(numbers):,} numbers) pass through every column; not complete",
@@ -146,9 +144,7 @@ class Position(onnx_function.Hybrid):
             Outputs(lambda: [np.repeat(numbers[:, None], self.size, axis=1)], self.prepare()),
             complete=False,
         )
-        yield Obligation(
-            ProofStep.OTHERS,
-            StageKind.COMPUTE,
+        yield computed(
             "a position does not depend on what other columns hold",
             f"{MIXED}, NaN and infinities among them",
             VECTORS * self.size,
