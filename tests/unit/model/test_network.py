@@ -565,7 +565,11 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "new opset": (lambda model: setattr(model.opset_import[0], "version", 27), "opset 27", "10 to 26"),
     "old opset": (lambda model: setattr(model.opset_import[0], "version", 9), "opset 9", "10 to 26"),
     "sparse": (lambda model: model.graph.sparse_initializer.add(), "sparse initializers", "dense"),
-    "local functions": (lambda model: model.functions.add(name="Own", domain="own"), "defines the function own.Own", "inline"),
+    "local functions": (
+        lambda model: model.functions.add(name="Own", domain="own"),
+        "defines the function own.Own",
+        "inline",
+    ),
     "no nodes": (lambda model: model.graph.ClearField("node"), "no nodes", "com.microsoft.QGemm.*QuantizeLinear"),
     "invalid for ONNX": (lambda model: model.graph.ClearField("name"), "not valid ONNX", "onnx.checker"),
     "box of wrong length": (
