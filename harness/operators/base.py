@@ -152,7 +152,7 @@ class Layer(ABC):
         """Return the exact function of the layer; every rounding is decided by integer arithmetic."""
 
     def in_integers(self, inputs: Sequence[Array]) -> Array | None:  # noqa: ARG002 - operators override it
-        """Return the values, (n, size), without floating point; None of an operator without an exact definition."""
+        """Return the values of the first vectors, (n, size), without floating point; None if there is no such way."""
         return None
 
     @classmethod

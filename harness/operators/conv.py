@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
-from harness.operators.convolution import WINDOWS, convolved, read_weights
+from harness.operators.base import Constants, fields
+from harness.operators.convolution import WINDOWS, Convolution, convolved, read_weights
+from harness.operators.exact.stages import Axis, Source, Stage, fold
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_contraction import read_finite
-from harness.operators.float_convolution import FloatConvolution, read_bias
+from harness.operators.float_contraction import ORDER, FloatContraction, in_order, read_finite
 from harness.operators.node import Node
 from harness.operators.rules import Rules
+from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
 
+BIAS = 2
 FRAGMENT = Fragment(
     "conv_float32",
     45,
@@ -45,7 +48,40 @@ fragment conv_float32(
 
 
 @dataclass(frozen=True, eq=False)
-class Conv(FloatConvolution):
+class FloatConvolution(Convolution, FloatContraction):
+    """Sums over windows, float32; the products of a sum are ordered by channel, row and column of the kernel."""
+
+    roles = ("X", "W", "B")
+    parameters = (1, 2)
+
+    def constants(self) -> Constants:
+        """Return weights and bias, then the window and the number of groups."""
+        return {**super().constants(), "window": self.window.table(), "groups": self.groups}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the sums and of the window."""
+        return super().facts() | self.window.facts() | {"groups": self.groups}
+
+    def numbers(self) -> dict[str, Array]:
+        """Return weights, one row a channel, and bias."""
+        return {"weights": self.weights.T, "bias": self.bias}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return weights, bias and the window."""
+        return (*super().summary(), self.summary_of_window())
+
+    def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield those of sums, and sums over the window before the channels."""
+        yield from super().sum_faults(*inputs)
+        if 1 < self.window.size < len(self.weights):
+            order = np.arange(len(self.weights)).reshape(-1, self.window.size).T.reshape(-1)
+            wrong = replace(self, weights=self.weights[order])
+            sums = wrong.summed(inputs[0], lambda patch, w, bias: in_order(patch[:, order], w, bias))
+            yield FaultModel("the products are added by row, column and channel (im2col)", ORDER, sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Conv(FloatConvolution, Staged):
     """The sum over windows."""
 
     ONNX = (("", "Conv"),)
@@ -55,6 +91,16 @@ acc = acc + x[c, row, column] * W[m, c, i, j]            for the channels c of t
                                                          each operation rounded to float32; x is 0 outside the image
 y[m, p] = acc"""
     fragments = (FRAGMENT,)
+
+    def definition(self) -> Stage:
+        """Return the sum of each window; a step without a value in the image is left out."""
+        width, inputs = self.weights.shape[1] // self.groups, self.input.shape[0] // self.groups
+        g, m, c = Axis("g", self.groups), Axis("m", width), Axis("c", inputs)
+        positions, kernel, x = self.windows(g, c)
+        weights = Source("weights", (g, m, c, *kernel), is_constant=True)
+        bias = Source("bias", (g, m), is_constant=True)
+        return fold("y", (g, m, *positions), (c, *kernel), bias[g, m] + 0,
+                    lambda y: y + x * weights[g, m, c, *kernel])  # fmt: skip
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -93,3 +139,11 @@ y[m, p] = acc"""
         [x] = inputs
         for cause, layer, values in self.wrong_places(x, 0):
             yield FaultModel(cause, WINDOWS, layer.prepare()(values))
+
+
+def read_bias(node: Node, width: int) -> npt.NDArray[np.float32]:
+    """Return the finite bias of `width` channels, zeros if the node has none."""
+    bias: npt.NDArray[np.float32] = read_finite(node, BIAS, "bias") if node.has(BIAS) else np.zeros(width, np.float32)
+    if bias.shape != (width,):
+        raise node.refusal(f"the bias has shape {bias.shape}", f"shape ({width},)")
+    return bias

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import fields
+from harness.operators.conv import FloatConvolution, read_bias
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, in_order, read_finite
-from harness.operators.float_convolution import FloatConvolution, read_bias
 from harness.operators.frames import Frames
 from harness.operators.node import Node
 from harness.operators.region import Pieces, Way

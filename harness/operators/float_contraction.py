@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Constants, Evaluate
+from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.fault_models import FaultModel, fused_sum, through_float16
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_exponents
@@ -46,6 +46,10 @@ class FloatContraction(Linear):
     """A layer of float32 sums: `weights` float32 (K, N), `bias` float32 (N,), both finite."""
 
     bias: npt.NDArray[np.float32]
+
+    def numbers(self) -> dict[str, Array]:
+        """Return weights and bias."""
+        return {"weights": self.weights, "bias": self.bias}
 
     def prepare(self) -> Evaluate:
         """Return the function that adds one product after the other, for many sums at once."""
@@ -110,6 +114,8 @@ class FloatContraction(Linear):
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the sums without the bias."""
         return self.contract(rows[0], self.weights.astype(np.float64))
+
+    distance = Layer.distance
 
     def change(self, at: Perturbed) -> Array:
         """Return the sum of e|w|."""

@@ -15,9 +15,11 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import fields
+from harness.operators.exact.stages import Axis, Source, Stage, fold
 from harness.operators.float_contraction import FloatContraction, read_finite
 from harness.operators.node import Node
 from harness.operators.rules import Rules
+from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32
 from harness.operators.tensor_facts import Variable
 from harness.operators.text import Fragment
@@ -41,7 +43,7 @@ DEFAULTS = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
 @dataclass(frozen=True, eq=False)
-class Gemm(FloatContraction):
+class Gemm(FloatContraction, Staged):
     """The dense sum; every output has weights for all inputs."""
 
     ONNX = (("", "Gemm"),)
@@ -53,6 +55,14 @@ y[n] = acc"""
     roles: ClassVar[tuple[str, ...]] = ("A", "B", "C")
     parameters: ClassVar[tuple[int, ...]] = (1, 2)
     fragments: ClassVar[tuple[Fragment, ...]] = (FRAGMENT,)
+
+    def definition(self) -> Stage:
+        """Return the sum of products of each row."""
+        (depth, width), rows = self.weights.shape, self.positions
+        r, m, k = Axis("r", rows), Axis("m", width), Axis("k", depth)
+        x, bias = Source("x", (r, k)), Source("bias", (m,), is_constant=True)
+        weights = Source("weights", (k, m), is_constant=True)
+        return fold("y", (r, m), (k,), bias[m] + 0, lambda y: y + x[r, k] * weights[k, m])
 
     @classmethod
     def rules(cls, node: Rules) -> None:

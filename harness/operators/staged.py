@@ -42,8 +42,8 @@ from harness.operators.sum_orders import OrderedSum
 from harness.operators.text import Fragment
 
 FRAGMENT_ORDER = 130
-MOST_STEPS = 1 << 10
-"""The most steps of a fold that is computed in integers."""
+MOST_STEPS = 1 << 18
+"""The most steps that are computed in integers."""
 ROUNDED = "each operation is rounded to float32, half to even, in the order of the definition"
 
 
@@ -65,6 +65,15 @@ class Staged(Layer):
         """The prepared definition."""
         return Program(program(self.definition()), self.numbers())
 
+    @cached_property
+    def steps(self) -> int:
+        """The steps of all folds for one vector, one for each value of another stage."""
+        count = 0
+        for item in program(self.definition()):
+            times = item.time.size if isinstance(item, Recurrence) else 1
+            count += times * sum(stage.size * stage.steps for stage in computed(item))
+        return count
+
     def unfolded(self) -> str | None:
         """Return why targets refuse it that compute a recurrence as a fold; None if they can."""
         recurrences = [item for item in self.program.stages if isinstance(item, Recurrence)]
@@ -85,10 +94,9 @@ class Staged(Layer):
         return self.program
 
     def in_integers(self, inputs: Sequence[Array]) -> Array | None:
-        """Return the values of the stages; None if a fold has many steps."""
-        if max(stage.steps for stage in self.program.stages) > MOST_STEPS:
-            return None
-        return of_stages(self.program, inputs)
+        """Return the values of the stages for as many vectors as have few steps; None if one has many."""
+        count = MOST_STEPS // self.steps
+        return of_stages(self.program, [values[:count] for values in inputs]) if count else None
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""

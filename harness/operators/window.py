@@ -100,6 +100,13 @@ class Window:
         """True if the whole image is the only window."""
         return self.positions == 1 and self.kernel == self.shape and self.dilation == (1, 1) and not any(self.before)
 
+    def in_line(self) -> Window:
+        """Return the windows over one row of all values if each is the value at its place; else these windows."""
+        if self.kernel != (1, 1) or self.stride != (1, 1) or self.shape != self.output or any(self.before):
+            return self
+        line = (1, self.positions)
+        return replace(self, shape=line, output=line)
+
     @property
     def size(self) -> int:
         """The number of values that a window reads of one channel."""

@@ -47,16 +47,21 @@ class Windowed(Layer):
         if self.window.is_image:
             channel, k = Axis("c", self.input.shape[0]), Axis("k", self.window.size)
             return (channel, Axis("p", 1), Axis("q", 1)), (k,), Source("x", (channel, k), self.input.dtype)[channel, k]
-        window, names = self.window, zip("pq", self.window.output, strict=True)
-        outputs = [Axis(name, size) for name, size in names]
-        kernel = [Axis(name, size) for name, size in zip("ij", window.kernel, strict=True)]
-        channel, rows, columns = (
-            Axis(name, size) for name, size in zip("cyx", (self.input.shape[0], *window.shape), strict=True)
+        channel = Axis("c", self.input.shape[0])
+        positions, kernel, value = self.windows(channel)
+        return (channel, *positions), kernel, value
+
+    def windows(self, *channel: Axis) -> tuple[Axes, Axes, Expression]:
+        """Return the axes of the positions and of the kernel, and the value at both of a channel with these axes."""
+        window = self.window.in_line()
+        positions, kernel, image = (
+            tuple(Axis(name, size) for name, size in zip(names, sizes, strict=True))
+            for names, sizes in (("pq", window.output), ("ij", window.kernel), ("yx", window.shape))
         )
-        sizes = zip(outputs, window.stride, kernel, window.dilation, window.before, strict=True)
+        sizes = zip(positions, window.stride, kernel, window.dilation, window.before, strict=True)
         places = [at * stride + step * dilation - before for at, stride, step, dilation, before in sizes]
-        x = Source("x", (channel, rows, columns), self.input.dtype)
-        return (channel, *outputs), tuple(kernel), x.at((channel, *places), SKIP)
+        x = Source("x", (*channel, *image), self.input.dtype)
+        return positions, kernel, x.at((*channel, *places), SKIP)
 
     @property
     def groups(self) -> int:

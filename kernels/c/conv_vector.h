@@ -1,4 +1,4 @@
-/* Conv as in conv.h, a tile of channels and adjacent positions at once:
+/* Conv, float32, a tile of channels and adjacent positions at once:
  *
  *     acc     = bias[m] + 0
  *     acc     = acc + x[c][row][column] * w[m][k]      for the channels c of the group of m, then rows and columns

@@ -1,4 +1,4 @@
-/* Gemm as in gemm.h, FLOAT_PANEL outputs at once:
+/* Gemm and MatMul, float32, FLOAT_PANEL outputs at once:
  *
  *     y[n] = bias[n] + 0
  *     y[n] = y[n] + a[k] * w[k][n]       for k = 0 to K - 1

@@ -7,10 +7,8 @@
 #define GENERIC_H
 
 #include "arg_extremum.h"
-#include "conv.h"
 #include "conv_transpose.h"
 #include "dequantize_linear.h"
-#include "gemm.h"
 #include "lookup.h"
 #include "network.h"
 #include "qgemm.h"
@@ -98,18 +96,6 @@ DEFINE_GENERIC_CODES(int8)
 GENERIC void generic_scale_accumulator(size_t width, const int32_t *acc, const float *m, float *y)
 {
     scale_accumulator(width, acc, m, y);
-}
-
-GENERIC void generic_gemm_float32(size_t depth, size_t width, const float *a, const float *w, const float *bias,
-                                  float *y)
-{
-    gemm_float32(depth, width, a, w, bias, y);
-}
-
-GENERIC void generic_conv_float32(const struct window *v, size_t groups, size_t inputs, size_t width, const float *x,
-                                  const float *w, const float *bias, float *y)
-{
-    conv_float32(v, groups, inputs, width, x, w, bias, y);
 }
 
 GENERIC void generic_conv_transpose_float32(const struct window *v, size_t groups, size_t inputs, size_t width,

@@ -72,8 +72,6 @@ def _by_rows(node: Node) -> dict[str, Array]:
     """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
     if node.operator == "QLinearConv":
         return _of_convolution(node)
-    if node.operator in FLOAT_CONVOLUTIONS:
-        return {"weights": node.constants["weights"].T, "bias": node.constants["bias"]}
     if node.operator not in DENSE:
         return _of_elements(node)
     return {"weights": node.signed.T, "offset": _offset(node), **_of_columns(node, _signed_zero_points(node))}
@@ -83,8 +81,6 @@ def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
         return _of_windows(node)
-    if node.operator == "ConvTranspose":
-        return _by_rows(node)
     if node.operator == "Conv":
         return {"weights": _in_quads(node), "bias": node.constants["bias"]}
     if node.operator in FLOAT_DENSE:
@@ -455,8 +451,12 @@ def _pairs(node: Node) -> Array:
 
 
 def _of_elements(node: Node) -> dict[str, Array]:
-    """Return the tables of an operator that is no QGemm."""
+    """Return the tables of an operator that is no sum of products of codes; one row has the weights of all channels."""
     names = {"zero_point": "zero"}
+    if node.operator in (*FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
+        weights = node.constants["weights"]
+        by_rows = weights.T if node.operator in FLOAT_CONVOLUTIONS else weights
+        return {"weights": by_rows.reshape(-1), "bias": node.constants["bias"]}
     return {names.get(name, name): values for name, values in node.constants.items() if name not in ("last", "groups")}
 
 

@@ -21,7 +21,7 @@ from harness.targets.generated import ItemCode, Launch, LayerCode, TaskView
 PLAIN = ("arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
 HEADERS = {
     "": PLAIN,
-    "vector": (*PLAIN, "qgemm_vector.h", "quantize_vector.h"),
+    "vector": (*PLAIN, "conv_vector.h", "gemm_vector.h", "max_pool_vector.h", "qgemm_vector.h", "quantize_vector.h"),
     "generic": ("generic.h",),
     "inlined": ("qgemm.h", "saturate.h"),
     "unrolled": ("saturate.h", "unrolled.h"),

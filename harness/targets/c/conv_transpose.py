@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from harness.operators.conv_transpose import ConvTranspose
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
-from harness.targets.c.gemm import chain
 from harness.targets.generated import LayerCode, Table, literal
 
 
@@ -24,11 +25,8 @@ class ConvTransposeLowering(CLowering[ConvTranspose]):
     def plain(self, layer: ConvTranspose, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/conv_transpose.h."""
         name, inputs, width = layer.name, layer.input.shape[0] // layer.groups, layer.weights.shape[1]
-        tables = (
-            Table(f"{name}_weights", layer.weights.T, "transposed: one row a channel"),
-            Table(f"{name}_bias", layer.bias),
-        )
-        operands = f"{layer.groups}, {inputs}, {width}, in, &{name}_weights[0][0], {name}_bias, out"
+        tables = tuple(Table(f"{name}_{role}", values.reshape(-1)) for role, values in layer.numbers().items())
+        operands = f"{layer.groups}, {inputs}, {width}, in, {name}_weights, {name}_bias, out"
         call = f"{prefix}conv_transpose_float32(&window, {operands});"
         return code.elementwise(layer, sources, tables, f"{code.window(layer.window)}\n    {call}")
 
@@ -40,4 +38,5 @@ class ConvTransposeLowering(CLowering[ConvTranspose]):
 def _sums(layer: ConvTranspose) -> Iterator[str]:
     for bias, weights, places in zip(layer.bias, layer.weights.T, layer.places(), strict=True):
         for of_sum in places.tolist():
-            yield chain(bias, (f"in[{at}] * {literal(weights[k])}" for k, at in enumerate(of_sum) if at >= 0))
+            terms = (f"in[{at}] * {literal(weights[k])}" for k, at in enumerate(of_sum) if at >= 0)
+            yield " + ".join([literal(np.float32(bias + np.float32(0))), *terms])

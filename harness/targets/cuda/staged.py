@@ -24,7 +24,7 @@ from harness.operators.exact.stages import (
 )
 from harness.operators.staged import Staged
 from harness.targets.c import expression
-from harness.targets.c.staged import flat
+from harness.targets.c.stage_loops import flat
 from harness.targets.cuda.code import VectorLowering, c_type, tables_of
 from harness.targets.generated import Table
 

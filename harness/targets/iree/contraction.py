@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
+from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
 from harness.operators.obligations import StageKind
+from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_conv import QLinearConv
+from harness.operators.qlinear_mat_mul import QLinearMatMul
 from harness.targets.iree.builder import Block, Body, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, Part, centred, quantised
+from harness.targets.iree.windows import convolved, dense, padded
 
 C = TypeVar("C", bound=Contraction)
 
 
 class ContractionLowering(IreeLowering[C]):
-    """Weights, zero points, bias and multipliers are those of the layer; a subclass adds the loops."""
+    """Weights, zero points, bias and multipliers are those of the layer; the image is padded with the zero point."""
+
+    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (QGemm, QLinearConv, QLinearMatMul)
 
     def emit(self, layer: C, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the sums and their rounding."""
@@ -53,9 +59,13 @@ class ContractionLowering(IreeLowering[C]):
         made = function.loops(init, [sums, (multiplier, "d1")], body, products=layer.scales.y is None)
         return function.reshape(made, (function.vectors, *layer.output.shape))
 
-    @abstractmethod
     def sums(self, layer: C, function: Function, x: Value, bias: Value) -> Value:
-        """Add the accumulators, int32, whose second axis is that of the channels."""
+        """Add the accumulators, int32, whose second axis is that of the channels; terms are the innermost loops."""
+        others, body = product(layer, function, x)
+        if isinstance(layer, QLinearConv):
+            images = padded(function, x, layer.window, layer.a_zero_point)
+            return convolved(layer, function, images, layer.window, bias, body, others)
+        return dense(layer, function, x, bias, body, others)
 
 
 def product(layer: Contraction, function: Function, x: Value) -> tuple[tuple[Value, ...], Body]:

@@ -25,8 +25,10 @@ from harness.operators.exact.stages import (
     guards,
     loads,
 )
+from harness.operators.float_contraction import FloatContraction
 from harness.operators.staged import Staged
-from harness.targets.c.staged import flat
+from harness.targets.c.stage_loops import flat
+from harness.targets.iree import float_contraction
 from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.function import has_products, operations
 from harness.targets.iree.lowering import IreeLowering
@@ -43,6 +45,8 @@ class StagedLowering(IreeLowering[Staged]):
 
     def emit(self, layer: Staged, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loops."""
+        if isinstance(layer, FloatContraction):
+            return float_contraction.sums(layer, function, inputs[0])
         values: dict[int, Value] = {}
         facts = layer.numbers()
         for item in layer.program.stages:

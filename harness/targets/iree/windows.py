@@ -1,4 +1,4 @@
-"""Loops over the windows of images in MLIR, for sums and for the largest values."""
+"""Loops of sums in MLIR, over windows of images and of dense operators, for codes and for float32."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.convolution import Convolution
+from harness.operators.linear import Linear
 from harness.operators.window import Window
 from harness.targets.iree.builder import Body, Function, Value
 
@@ -30,6 +31,28 @@ def pooled(function: Function, images: Value, window: Window, init: Value, body:
     sizes = function.empty(window.kernel, images.dtype)  # only a shape: MLIR takes the lengths of loops from operands
     inputs = [(images, f"d0, d1, {_places(window, 2, 4)}"), (sizes, "d4, d5")]
     return function.loops(init, inputs, lambda block, value, _, found: body(block, value, found), 2)
+
+
+def dense(
+    layer: Linear,
+    function: Function,
+    x: Value,
+    bias: Value,
+    body: Body,
+    others: tuple[Value, ...] = (),
+    *,
+    products: bool = False,
+) -> Value:
+    """Return sums (rows, N) of x (rows, K), from the bias (N,) on, over k = 0 to K - 1.
+
+    The body gets an input, its weight, an element of each of the `others` (N,), then the sum so far.
+    """
+    depth, width = layer.weights.shape
+    rows = function.reshape(x, (x.size // depth, depth))
+    weights = function.constant("weights", layer.weights)
+    init = function.repeated(bias, "d1", (rows.shape[0], width), products=products)
+    factors = [(rows, "d0, d2"), (weights, "d2, d1"), *((each, "d1") for each in others)]
+    return function.loops(init, factors, body, 1, products=products)
 
 
 def convolved(

@@ -414,8 +414,18 @@ def test_outputs_of_several_values_are_counted_by_vectors(
     box = {"input_box_low": "[-1, -1, -1]", "input_box_high": "[1, 1, 1]"}
     model = builders.make_model(nodes, {"w": np.eye(3, dtype=np.float32)}, {"y": ("float32", 3)}, width=3, metadata=box)
     (tmp_path / "rows.onnx").write_bytes(model.SerializeToString())
-    words = ("run", "--board", "host", "--model", str(tmp_path / "rows.onnx"), "--items", "c,c", "--trace", "0")
-    kernels.build_with(monkeypatch, tmp_path, ("c/gemm.h", "= bias[n] + 0.0f", "= a[0] < 0 ? 0.25f : bias[n] + 0.0f"))
+    words = (
+        "run",
+        "--board",
+        "host",
+        "--model",
+        str(tmp_path / "rows.onnx"),
+        "--items",
+        "c:vector,c:vector",
+        "--trace",
+        "0",
+    )
+    kernels.build_with(monkeypatch, tmp_path, ("c/gemm_vector.h", "spread(0.0f)", "spread(a[0] < 0 ? 0.25f : 0.0f)"))
     ended = user.here(*words, "--vectors", "500", "--chunk", "300")
     assert ended.code == 1, ended.err
     folder = next((user.folder / "runs").iterdir())

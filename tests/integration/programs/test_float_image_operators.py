@@ -68,8 +68,8 @@ def test_the_specification_has_the_constants_of_the_file() -> None:
 
 
 CODE = "network.c"
-ROW, COLUMN = "(p * 2 + i) * 6 + q", "y_so_far = (x[c * 42 + (p * 2 + i) * 6 + q] > y_so_far) ?"
-VALUE = "x[c_first * 42 + k]"
+ROW, COLUMN = "(p * 2 + i) * 6 + q", "y_so_far = (in[c * 42 + (p * 2 + i) * 6 + q] > y_so_far) ?"
+VALUE = "in[c_first * 42 + k]"
 WRONG = {
     "last of equal zeros": ("c", CODE, "] > y_so_far)", "] >= y_so_far)", "largest"),
     "maximum of magnitudes": (
@@ -78,7 +78,7 @@ WRONG = {
     "last row first": ("c", CODE, ROW, ROW.replace("+ i", "+ 2 - i"), "largest"),
     "cut windows": ("c:vector", CODE, "j = inside_j.first;", "j = inside_j.first + 1;", "largest"),
     "last column": ("c:vector", CODE, COLUMN, f"{COLUMN} 0.0f * ", "largest"),
-    "last value of the sum": ("c", CODE, f"s_so_far + x[c * 42 + {ROW}];", "s_so_far;", "means"),
+    "last value of the sum": ("c", CODE, f"s_so_far + in[c * 42 + {ROW}];", "s_so_far;", "means"),
     "multiplied by the reciprocal": (
         "c", CODE, "/ padded_count[p * 3 + q]", "* (1.0f / padded_count[p * 3 + q])", "padded"
     ),
@@ -102,14 +102,14 @@ WRONG = {
         "v_0 * scale;\n    const float v_2 = v_1 / deviation;", "normalised",
     ),
     "contracted sum of a Conv": (
-        "c", "conv.h", "to[n] += from[n * v->stride_x] * w", "to[n] = __builtin_fmaf(from[n * v->stride_x], w, to[n])",
+        "c", CODE, "float v_0 = in[c * 42 + (p * 2 + i - 1)", "double v_0 = (double)in[c * 42 + (p * 2 + i - 1)",
         "windows",
     ),
     "contracted sum of a Gemm": (
-        "c", "gemm.h", "y[n] += a[k] * w[k * width + n]", "y[n] = __builtin_fmaf(a[k], w[k * width + n], y[n])", "rows",
+        "c", CODE, "float v_0 = in[k] * rows_weights", "double v_0 = (double)in[k] * rows_weights", "rows",
     ),
     "reversed sum of a Gemm": (
-        "c", "gemm.h", "a[k] * w[k * width + n]", "a[depth - 1 - k] * w[(depth - 1 - k) * width + n]", "last",
+        "c", CODE, "in[k] * last_weights[k * 5", "in[18 - k] * last_weights[(18 - k) * 5", "last",
     ),
     "last product of a Gemm": ("c:vector", "gemm_vector.h", "k < depth; ++k", "k + 1 < depth; ++k", "rows"),
     "bias of a Conv": ("c:vector", "conv_vector.h", "bias[m] + 0.0f", "0.0f", "windows"),
@@ -122,15 +122,15 @@ WRONG = {
     ),
     "row before": ("c", "network.c", "linear_rows[1][i1]", "linear_rows[0][i1]", "linear"),
     "place before": ("c", "network.c", "in[nearest_places[n]]", "in[nearest_places[n ? n - 1 : 0]]", "nearest"),
-    "reversed sum of ReduceSum": ("c", "network.c", "x[k * 42 + ", "x[(8 - k) * 42 + ", "sums"),
+    "reversed sum of ReduceSum": ("c", "network.c", "in[k * 42 + ", "in[(8 - k) * 42 + ", "sums"),
     "reciprocal of the count": (
         "c", "network.c", "/ averages_count[0]", "* (1.0f / averages_count[0])", "averages",
     ),
-    "last of equal values": ("c", "network.c", "+ l] > m_so_far)", "+ l] >= m_so_far)", "maxima"),
+    "last of equal values": ("c", "network.c", "+ l] > m_so_far_0)", "+ l] >= m_so_far_0)", "maxima"),
     "slope of another channel": ("c", "network.c", "sloped_slope[i0]", "sloped_slope[i0 ? i0 - 1 : 0]", "sloped"),
     "contracted squares": (
         "c", "network.c", "out[c * 42 + p] = out[c * 42 + p] + v_0;",
-        "out[c * 42 + p] = __builtin_fmaf(x[(c + j - 2) * 42 + p], x[(c + j - 2) * 42 + p], out[c * 42 + p]);",
+        "out[c * 42 + p] = __builtin_fmaf(in[(c + j - 2) * 42 + p], in[(c + j - 2) * 42 + p], out[c * 42 + p]);",
         "responses",
     ),
     "fused base": (
@@ -138,7 +138,7 @@ WRONG = {
         "__builtin_fmaf(responses_factor[0], out[c * 42 + p], responses_bias[0])", "responses",
     ),
     "library's power": ("c", "network.c", "v_2 * v_3", "powf(v_1, 0.75f)", "responses"),
-    "another row of a MatMul": ("c", "network.c", "&in[r * 6]", "&in[(r ? r - 1 : 0) * 6]", "each_row"),
+    "another row of a MatMul": ("c", CODE, "in[r * 6]", "in[(r ? r - 1 : 0) * 6]", "each_row"),
     "sum of Softmax without its first value": (
         "c", "network.c", "of_s[i] + out[k * 42 + i]", "of_s[i] + (k ? out[k * 42 + i] : 0.0f)", "of_channels"
     ),
@@ -155,7 +155,7 @@ WRONG = {
     "no negation": ("c", "network.c", " ^ 0xffffffffu", "", "is_no_peak"),
     "choice of the other operand": ("c", "network.c", "chosen(v_0, oper", "chosen(~v_0, oper", "chosen_of_both"),
     "sums before": ("c", "network.c", "of_s[(k + 1) * 6 + i];", "of_s[k * 6 + i];", "sums_so_far"),
-    "sums from the other end": ("c", "network.c", "x[(8 - t) * 42 + i]", "x[t * 42 + i]", "sums_before"),
+    "sums from the other end": ("c", "network.c", "in[(8 - t) * 42 + i]", "in[t * 42 + i]", "sums_before"),
     "last value of the image": ("c:vector", CODE, "k < 42u", "k < 41u", "most"),
 }  # fmt: skip
 

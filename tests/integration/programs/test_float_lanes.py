@@ -14,7 +14,7 @@ from onnx import helper
 
 from harness.operators.conv import Conv
 from harness.targets.base import KERNELS
-from harness.targets.c.conv import Memory, in_quads
+from harness.targets.c.kernels import Memory, in_quads
 from tests.support.builders import make_model
 from tests.support.programs.board_program import parse
 from tests.unit.operators.test_float_contraction import conv

@@ -70,7 +70,7 @@ def test_the_specification_has_the_constants_of_the_file(dtype: str) -> None:
 
 FIRST, LAST = "a * w->width + b", "(i.first + i.end - 1 - a) * w->width + j.first + j.end - 1 - b"
 POOL, MEANS, CODE = "qlinear_global_average_pool.h", "qlinear_average_pool.h", "network.c"
-LAST_VALUE = "x[c * 42 + (p * 2 + i) * 6 + q]"
+LAST_VALUE = "in[c * 42 + (p * 2 + i) * 6 + q]"
 WRONG = {
     "mean without the zero point": (POOL, "sum += x[p] - zx", "sum += x[p]", "mean"),
     "mean without the last value": (POOL, "p < positions", "p + 1 < positions", "mean"),

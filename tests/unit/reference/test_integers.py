@@ -83,7 +83,9 @@ def test_a_program_of_stages_has_the_same_values_in_integers(name: str) -> None:
     np.testing.assert_array_equal(canonical(values), canonical(layer.prepare()(vectors)))
 
 
-def test_an_operator_without_a_definition_is_not_computed_in_integers() -> None:
-    constants = {"w": np.ones((3, 2), np.float32)}
-    net = networks.parse(model([node("MatMul", "x w", "y")], constants, shape=["v", 3]), "one")
-    assert net.layers[0].in_integers([np.ones((1, 3), np.float32)]) is None
+@pytest.mark.parametrize(("size", "count"), [(10, 1), (64, 64), (256, 4), (600, None)])
+def test_as_many_vectors_are_computed_in_integers_as_have_few_steps(size: int, count: int | None) -> None:
+    constants = {"w": np.ones((size, size), np.float32)}
+    net = networks.parse(model([node("MatMul", "x w", "y")], constants, shape=["v", size]), "one")
+    values = net.layers[0].in_integers([np.ones((max(size, 1), size), np.float32)[: count or 1]])
+    assert count == (None if values is None else len(values))

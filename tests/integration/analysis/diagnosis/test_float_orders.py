@@ -42,66 +42,68 @@ NET = parse(
 COUNT = 400
 VECTORS = stimuli(NET, COUNT, 1).chunk(0, COUNT)
 
-LOOPS = """        for (size_t c = 0; c < inputs; ++c)
-            for (size_t i = 0; i < v->kernel_height; ++i)
-                for (size_t j = 0; j < v->kernel_width; ++j)
-                    conv_add_float32(v, i, j, &of_group[c * image], *w++, y);
-"""
-OTHER_LOOPS = """        const size_t height = v->kernel_height, width_ = v->kernel_width;
-        {}
-            conv_add_float32(v, i, j, &of_group[c * image], w[(c * height + i) * width_ + j], y);
-        w += inputs * height * width_;
-"""
-ROWS_FIRST = """for (size_t i = 0; i < height; ++i)
-            for (size_t j = 0; j < width_; ++j)
-                for (size_t c = 0; c < inputs; ++c)"""
-LAST_FIRST = """for (size_t c = inputs; c-- > 0;)
-            for (size_t i = height; i-- > 0;)
-                for (size_t j = width_; j-- > 0;)"""
-SUM = """    for (size_t k = 0; k < depth; ++k)
-        for (size_t n = 0; n < width; ++n)
-            y[n] += a[k] * w[k * width + n];
-"""
-TREE = """    for (size_t n = 0; n < width; ++n) {
-        float t[64];
-        size_t count = depth;
-        for (size_t k = 0; k < depth; ++k)
-            t[k] = a[k] * w[k * width + n];
-        for (; count > 1; count = (count + 1) / 2)
-            for (size_t k = 0; k < (count + 1) / 2; ++k)
-                t[k] = 2 * k + 1 < count ? t[2 * k] + t[2 * k + 1] : t[2 * k];
-        y[n] = t[0] + bias[n];
+CONV = """static ONE_CODE void conv_compute(const float *in, float *restrict out)
+{{
+    for (size_t m = 0; m < 4; ++m)
+        for (size_t p = 0; p < 36; ++p) {{
+            float y = conv_bias[m];
+            {}
+                            y = y + in[c * 64 + (p / 6 + i) * 8 + p % 6 + j] * conv_weights[m * 27 + c * 9 + i * 3 + j];
+            out[m * 36 + p] = y;
+        }}
+}}
+static inline void right_conv("""
+ROWS_FIRST = """for (size_t i = 0; i < 3; ++i)
+                for (size_t j = 0; j < 3; ++j)
+                    for (size_t c = 0; c < 3; ++c)"""
+LAST_FIRST = """for (size_t c = 3; c-- > 0;)
+                for (size_t i = 3; i-- > 0;)
+                    for (size_t j = 3; j-- > 0;)"""
+TREE = """static ONE_CODE void gemm_compute(const float *in, float *restrict out)
+{
+    for (size_t m = 0; m < 7; ++m) {
+        float t[16];
+        for (size_t k = 0; k < 16; ++k)
+            t[k] = in[k] * gemm_weights[k * 7 + m];
+        for (size_t count = 16; count > 1; count /= 2)
+            for (size_t k = 0; k < count / 2; ++k)
+                t[k] = t[2 * k] + t[2 * k + 1];
+        out[m] = t[0] + gemm_bias[m];
     }
-"""
-CONV, GEMM = "kernels/c/conv.h", "kernels/c/gemm.h"
-FUSED = "__builtin_fmaf"
+}
+static inline void right_gemm("""
+CODE = "network.c"
 WRONG = {
     "contracted Conv": (
-        Patch(CONV, "to[n] += from[n * v->stride_x] * w", f"to[n] = {FUSED}(from[n * v->stride_x], w, to[n])"),
+        Patch(CODE, "float v_0 = in[c * 64", "double v_0 = (double)in[c * 64"),
         "conv",
         "multiplications and additions are contracted (FMA)",
     ),
     "reversed Conv": (
-        Patch(CONV, LOOPS, OTHER_LOOPS.format(LAST_FIRST)),
+        Patch(CODE, "static ONE_CODE void conv_compute(", CONV.format(LAST_FIRST)),
         "conv",
         "the terms are added from the last to the first",
     ),
     "im2col by places": (
-        Patch(CONV, LOOPS, OTHER_LOOPS.format(ROWS_FIRST)),
+        Patch(CODE, "static ONE_CODE void conv_compute(", CONV.format(ROWS_FIRST)),
         "conv",
         "the products are added by row, column and channel (im2col)",
     ),
     "contracted Gemm": (
-        Patch(GEMM, "y[n] += a[k] * w[k * width + n]", f"y[n] = {FUSED}(a[k], w[k * width + n], y[n])"),
+        Patch(CODE, "float v_0 = in[k] * gemm_weights", "double v_0 = (double)in[k] * gemm_weights"),
         "gemm",
         "multiplications and additions are contracted (FMA)",
     ),
     "reversed Gemm": (
-        Patch(GEMM, "for (size_t k = 0; k < depth; ++k)", "for (size_t k = depth; k-- > 0;)"),
+        Patch(CODE, "for (size_t k = 0; k < 16u; ++k)", "for (size_t k = 16; k-- > 0;)"),
         "gemm",
         "the terms are added from the last to the first",
     ),
-    "tree": (Patch(GEMM, SUM, TREE), "gemm", "the terms are added pairwise, as a tree"),
+    "tree": (
+        Patch(CODE, "static ONE_CODE void gemm_compute(", TREE),
+        "gemm",
+        "the terms are added pairwise, as a tree",
+    ),
     "reciprocal": (
         Patch("network.c", "/ pool_count[p * 2 + q]", "* (1.0f / pool_count[p * 2 + q])"),
         "pool",

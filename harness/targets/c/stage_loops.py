@@ -1,0 +1,299 @@
+"""Definitions of stages in C: loops over the axes of each stage, with constant bounds.
+
+Axes that all stages have in common are loops around all stages, wherever they are, so that the values between stages
+are few.  A fold whose values lie side by side in memory adds a step to all of them before the next step: that is
+vectorised without a change of the order.  Their axis is then the innermost loop, in blocks if values between stages
+would be many.  A place that may be outside is a limit of a loop, never a branch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import numpy as np
+
+from harness.operators.exact.expression import Expression, argument, substituted
+from harness.operators.exact.stage_values import after
+from harness.operators.exact.stages import (
+    Axis,
+    Guard,
+    Indexed,
+    Item,
+    Place,
+    Source,
+    Stage,
+    guards,
+    is_free_of_order,
+    loads,
+    place,
+    with_places,
+)
+from harness.operators.staged import Staged
+from harness.targets.c import expression
+from harness.targets.c.stage_writer import Step, Writer
+from harness.targets.generated import C_TYPES
+
+BLOCK = 64
+"""Values along the innermost axis, if values between stages are stored."""
+CHAINS = 8
+"""The most sums, of values that do not lie side by side, that are computed together: none waits for another."""
+LANES = 16
+"""The parts of a row whose extrema are computed side by side."""
+UNROLLED = 8
+"""The most steps of a fold that are written one after the other."""
+
+
+class Loops(Writer):
+    """The loops of a layer: those of `outer` axes around all stages, that of the `inner` axis innermost in each."""
+
+    def __init__(self, layer: Staged) -> None:
+        super().__init__(layer)
+        shared, last, folds = _shared(self.stages), self.stages[-1], [stage for stage in self.stages if stage.over]
+        is_inner = last.axes and last.axes[-1] in shared and all(_is_side_by_side(f, last.axes[-1]) for f in folds)
+        inner = last.axes[-1] if is_inner else None
+        self.outer = [axis for axis in shared if axis is not inner]
+        is_stored = bool(self.stored)
+        is_free = not any(inner in limit.place.axes for stage in self.stages for limit in guards(stage.root))
+        self.block = inner if inner is not None and is_stored and is_free and inner.size > BLOCK else None
+        self.size = BLOCK
+        self.first: Axis | None = None
+        if inner is None and (chained := self._chained(folds)):
+            self.block, self.size = chained, _divisor(chained.size)
+            self.first = Axis(f"{chained.name}_first", chained.size)
+            self.outer.remove(chained)
+
+    def _chained(self, folds: Sequence[Stage]) -> Axis | None:
+        """Return the last axis around all stages, if sums along others wait for each addition."""
+        axes = [axis for axis in self.outer if axis.size > 1 and _divisor(axis.size) > 1]
+        is_free = not any(axes[-1:] and axes[-1] in limit.place.axes for f in folds for limit in guards(f.root))
+        return axes[-1] if axes and is_free and any(self._is_sequence(stage) for stage in folds) else None
+
+    def _is_sequence(self, stage: Stage) -> bool:
+        return not is_free_of_order(stage, self.stages) and stage.steps > UNROLLED
+
+    def statements(self) -> list[str]:
+        """Return the statements of the function."""
+        lines = self.declared_arrays(lambda axis: 1 if axis in self.outer else self._length(axis))
+        for item in self.items:
+            lines += self._item(item)
+        if self.block is not None:
+            name, size = self.block.name, self.block.size
+            end = f"{name}_first + {self.size}u"
+            if size % self.size:
+                of_last = f"{size}u - {name}_first < {self.size}u ? {size}u : {end}"
+                lines.insert(0, f"const size_t {name}_end = {of_last};")
+            head = f"for (size_t {name}_first = 0; {name}_first < {size}u; {name}_first += {self.size}u) {{"
+            lines = [head, *indented(lines), "}"]
+        return [*self.declared(), *self._around(self.outer, lines)]
+
+    def _length(self, axis: Axis) -> int:
+        return self.size if axis is self.block else axis.size
+
+    def _item(self, item: Item) -> list[str]:
+        """Return the loops of a stage, or of starts and then of steps."""
+        if isinstance(item, Stage):
+            return self._stage(item)
+        starts, steps = ([line for stage in stages for line in self._stage(stage)]
+                         for stages in (item.starts, item.stages))  # fmt: skip
+        return [*starts, *_loop(item.time.name, 0, f"{item.time.size}u", steps)]
+
+    def _stage(self, stage: Stage) -> list[str]:
+        """Return the loop nest of a stage along axes of its own."""
+        axes = [axis for axis in stage.axes if axis not in self.outer]
+        target = self._at(stage, tuple(map(place, stage.axes)))
+        if stage.accumulator is None:
+            return self._around(axes, self._assigned(stage.root, target))
+        if axes and _is_side_by_side(stage, axes[-1]):
+            return self._around(axes[:-1], self._side_by_side(stage, axes[-1], target))
+        if stage.over[-1].size >= 2 * LANES and not guards(stage.root) and is_free_of_order(stage, self.stages):
+            return self._around(axes, self._in_lanes(stage, target))
+        if self.block is not None and self.first is not None and self._is_sequence(stage):
+            others = [axis for axis in axes if axis is not self.block]
+            return self._around(others, self._in_chains(stage, self.block, self.first))
+        so_far = f"{stage.accumulator.name}_so_far"
+        steps = self._around(stage.over, self._assigned(stage.root, so_far, so_far), guards(stage.root))
+        lines = [f"{C_TYPES[stage.dtype.name]} {so_far};", *self._assigned(stage.start, so_far), *steps]
+        return self._around(axes, [*lines, f"{target} = {so_far};"])
+
+    def _in_chains(self, stage: Stage, block: Axis, first: Axis) -> list[str]:
+        """Return several folds, of the values along the block, a step of each before the next step."""
+        starts, steps, ends = [], [], []
+        for number in range(self.size):
+            so_far = f"{stage.name}_so_far_{number}"
+            at = {block: place(first) + number}
+            root, start = (with_places(expression, at) for expression in (stage.root, stage.start))
+            starts += [f"{C_TYPES[stage.dtype.name]} {so_far};", *self._assigned(start, so_far)]
+            steps += as_one(self._assigned(root, so_far, so_far))
+            ends.append(f"{self._at(stage, [at.get(axis, place(axis)) for axis in stage.axes])} = {so_far};")
+        return [*starts, *self._around(stage.over, steps, guards(stage.root)), *ends]
+
+    def _in_lanes(self, stage: Stage, target: str) -> list[str]:
+        """Return the extremum of a row as that of several of its parts, whose order does not matter."""
+        along, name, c_type = stage.over[-1], f"{stage.name}_so_far", C_TYPES[stage.dtype.name]
+        rest, lane = along.size % LANES, Axis("lane", LANES)
+        whole = Axis(along.name, along.size // LANES)
+        parts = with_places(stage.root, {along: Place(((whole, LANES), (lane, 1)))})
+        lanes = self._around([lane], self._assigned(parts, f"{name}[lane]", f"{name}[lane]"))
+        lines = self._around([whole], lanes)
+        if rest:
+            last = self._assigned(stage.root, f"{name}[0]", f"{name}[0]")
+            lines = [*lines, *_loop(along.name, along.size - rest, f"{along.size}u", last)]
+        value = argument(f"{name}[lane]", stage.dtype)
+        joined = substituted(stage.root, {id(stage.root.operands[1]): value})
+        texts = {value.name: value.name, stage.name: f"{name}[0]"}
+        join = self.assigned(joined, f"{name}[0]", texts)
+        return [
+            f"{c_type} {name}[{LANES}];",
+            *self._around([lane], self._assigned(stage.start, f"{name}[lane]")),
+            *self._around(stage.over[:-1], lines),
+            *_loop("lane", 1, f"{LANES}u", join),
+            f"{target} = {name}[0];",
+        ]
+
+    def _side_by_side(self, stage: Stage, inner: Axis, target: str) -> list[str]:
+        """Return a fold whose innermost loop is that over adjacent values.
+
+        Few steps along the last axis are written one after the other for the values that have all of them.
+        """
+        limits, along = guards(stage.root), stage.over[-1]
+        start = self._around([inner], self._assigned(stage.start, target))
+        step = self._assigned(stage.root, target, target)
+        own = [limit for limit in limits if inner in limit.place.axes]
+        others = [limit for limit in limits if limit not in own]
+        is_fixed = all({inner, along}.issuperset(limit.place.axes) for limit in own)
+        is_few = along.size <= UNROLLED and inner is not self.block
+        if not is_few or not is_fixed or any(along in limit.place.axes for limit in others):
+            return [*start, *self._around([*stage.over, inner], step, limits)]
+        so_far = f"{stage.name}_so_far"
+        whole = [f"{C_TYPES[stage.dtype.name]} {so_far} = {target};"]
+        for number in range(along.size):
+            whole += as_one(self._assigned(stage.root, so_far, so_far, {along: number}))
+        whole.append(f"{target} = {so_far};")
+        first, end = _whole(own, inner, along)
+        cut = self._around([along], step, own)
+        parts = [(0, first, cut), (first, end, whole), (max(first, end), inner.size, cut)]
+        lines = [line for low, high, part in parts if low < high for line in _loop(inner.name, low, f"{high}u", part)]
+        return [*start, *self._around(stage.over[:-1], lines, others)]
+
+    def _around(self, axes: Sequence[Axis], lines: list[str], limits: Sequence[Guard] = ()) -> list[str]:
+        """Return statements with a loop over each axis around them; each place limits the last of its axes."""
+        for number in reversed(range(len(axes))):
+            axis, inner = axes[number], set(axes[number + 1 :])
+            own = [limit for limit in limits if axis in limit.place.axes and not inner.intersection(limit.place.axes)]
+            if own:
+                lines = _limited(axis, own, lines)
+            elif axis is self.block:
+                end = f"{axis.name}_end" if axis.size % self.size else f"{axis.name}_first + {self.size}u"
+                lines = _loop(axis.name, f"{axis.name}_first", end, lines)
+            elif axis.size > 1:
+                lines = _loop(axis.name, 0, f"{axis.size}u", lines)
+            else:
+                lines = as_one(lines)
+        return as_one(lines)
+
+    def _assigned(self, root: Expression, target: str, so_far: str = "", step: Step | None = None) -> list[str]:
+        """Return statements that assign an expression; `so_far` is the text of the accumulator."""
+        texts = {stage.name: so_far for stage in self.stages if stage.accumulator is not None}
+        for node, source, places in loads(root):
+            assert node.load is not None  # noqa: S101 - it is one
+            text = self._at(source, [after(at, step or {}) for at in places])
+            if isinstance(node.load.outside, np.generic):
+                inside = [(after(at, step or {}), size) for _, at, size in node.load.guards]
+                conditions = (f"({at.text(_name)} < {size}u)" for at, size in inside)
+                text = f"({' & '.join(conditions)} ? {text} : {expression.literal(node.load.outside)})"
+            texts[node.name] = text
+        return self.assigned(root, target, texts)
+
+    def _at(self, source: Indexed, places: Sequence[Place]) -> str:
+        """Return the C expression of a value."""
+        source, places = self.places(source, places)
+        if isinstance(source, Source):
+            return f"{self.source(source)}[{flat(source.shape, places)}]"
+        array = self.arrays[id(source)]
+        if array == "out":
+            return f"out[{flat(source.shape, places)}]"
+        own = [(axis, at) for axis, at in zip(source.axes, places, strict=True) if axis not in self.outer]
+        sizes = [self._length(axis) for axis, _ in own]
+        inside = {} if self.first is None else {self.first: 0}
+        text = flat(sizes, [after(at, inside) for _, at in own], lambda axis: _ofblock(axis, self.block))
+        return f"{array}[{text}]"
+
+
+def _shared(stages: Sequence[Stage]) -> list[Axis]:
+    """Return the axes that all stages have and read each other at."""
+    reads = [(source, places) for stage in stages for root in (stage.start, stage.root)
+             for _, source, places in loads(root) if not isinstance(source, Source)]  # fmt: skip
+    common = (axis for axis in stages[-1].axes if all(axis in stage.axes for stage in stages))
+    return [axis for axis in common if all(places[source.axes.index(axis)] == place(axis) for source, places in reads)]
+
+
+def _is_side_by_side(stage: Stage, axis: Axis) -> bool:
+    """Return whether adjacent values of a fold along an axis read values in this order, at the last place of arrays."""
+    read = [places for _, _, places in loads(stage.root) if any(axis in at.axes for at in places)]
+    return axis.size > 1 and all((axis in at.axes) == (at is places[-1]) for places in read for at in places)
+
+
+def _whole(limits: Sequence[Guard], inner: Axis, along: Axis) -> tuple[int, int]:
+    """Return the first value along the inner axis all of whose steps are inside, and the one behind the last."""
+    first, end = 0, inner.size
+    for _, at, size in limits:
+        factor, last = dict(at.steps)[inner], dict(at.steps).get(along, 0) * (along.size - 1)
+        first = max(first, -(at.constant // factor))
+        end = min(end, (size - 1 - last - at.constant) // factor + 1)
+    return first, max(first, end)
+
+
+def _limited(axis: Axis, limits: Sequence[Guard], lines: list[str]) -> list[str]:
+    """Return a loop over the places of an axis for which others are inside."""
+    spans, names = [], []
+    for number, (_, at, size) in enumerate(limits):
+        names.append(f"inside_{axis.name}{number or ''}")
+        before = max(-at.constant, 0)
+        others = tuple((other, step) for other, step in at.steps if other is not axis)
+        offset = Place(others, at.constant + before).text(_name)
+        call = f"window_span({size}, {before}, {offset}, {dict(at.steps)[axis]}, {axis.size})"
+        spans.append(f"const struct span {names[-1]} = {call};")
+    first = reduce("({0} > {1} ? {0} : {1})".format, (f"{name}.first" for name in names))
+    end = reduce("({0} < {1} ? {0} : {1})".format, (f"{name}.end" for name in names))
+    return ["{", *indented([*spans, *_loop(axis.name, first, end, lines)]), "}"]
+
+
+def _loop(name: str, first: int | str, end: str, lines: Sequence[str]) -> list[str]:
+    return [f"for (size_t {name} = {first}; {name} < {end}; ++{name}) {{", *indented(lines), "}"]
+
+
+def as_one(lines: list[str]) -> list[str]:
+    """Return statements as one."""
+    is_one = len(lines) == 1 or (lines[0].endswith("{") and all(line[0] == " " for line in lines[1:-1]))
+    return lines if is_one else ["{", *indented(lines), "}"]
+
+
+def indented(lines: Sequence[str]) -> list[str]:
+    """Return the statements of a block."""
+    return [f"    {line}" for line in lines]
+
+
+def _name(axis: Axis) -> str:
+    return axis.name
+
+
+def _divisor(size: int) -> int:
+    """Return the number of values along an axis that are computed together."""
+    return max(number for number in range(1, CHAINS + 1) if size % number == 0)
+
+
+def _ofblock(axis: Axis, block: Axis | None) -> str:
+    return f"({axis.name} - {axis.name}_first)" if axis is block else axis.name
+
+
+def flat(sizes: Sequence[int], places: Sequence[Place], names: Callable[[Axis], str] = _name) -> str:
+    """Return the place in the flat array of values along axes of these sizes."""
+    terms = []
+    for number, at in enumerate(places):
+        step, text = math.prod(sizes[number + 1 :]), at.text(names)
+        if text != "0":
+            is_sum = " + " in text or " - " in text
+            terms.append(text if step == 1 else f"({text}) * {step}" if is_sum else f"{text} * {step}")
+    return " + ".join(terms) or "0"

@@ -1,0 +1,99 @@
+"""What code of stages in C has in common: the arrays of their values, and the statements of an expression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from harness.operators.exact.expression import Expression
+from harness.operators.exact.stage_values import number_of
+from harness.operators.exact.stages import (
+    Axis,
+    History,
+    Indexed,
+    Place,
+    Recurrence,
+    Source,
+    Stage,
+    computed,
+    loads,
+    place,
+)
+from harness.operators.staged import Staged
+from harness.targets.c import code, expression
+from harness.targets.generated import C_TYPES
+
+Step = Mapping[Axis, int]
+Texts = Mapping[str, str]
+
+
+class Writer:
+    """The stages of a layer, and the name of the array that has the values of each."""
+
+    def __init__(self, layer: Staged) -> None:
+        self.layer, self.items, last = layer, layer.program.stages, layer.program.result
+        self.stages = [stage for item in self.items for stage in computed(item)]
+        recurrences = [item for item in self.items if isinstance(item, Recurrence)]
+        self.moments = {key: moment for item in recurrences for key, moment in _moments(item).items()}
+        stored = [*self.stages, *(history for item in recurrences for history in item.histories)]
+        self.arrays = {
+            id(array): "out" if array is last or _fits_output(array, self.stages) else f"of_{array.name}"
+            for array in stored if id(array) not in self.moments
+        }  # fmt: skip
+        self.stored = [array for array in stored if self.arrays.get(id(array), "out") != "out"]
+        roots = (root for stage in self.stages for root in (stage.start, stage.root))
+        numbers = [number for root in roots for number in expression.limits(root)]
+        numbers += [expression.literal(stage.start.value) for stage in self.stages
+                    if stage.root.operation == "select" and isinstance(stage.start.value, np.float32)]  # fmt: skip
+        self.limits = {number: f"limit_{count}" for count, number in enumerate(dict.fromkeys(numbers))}
+
+    def declared(self) -> list[str]:
+        """Return the definitions of the variables of limits."""
+        texts = (code.not_known("float", name, number) for number, name in self.limits.items())
+        return [line.strip() for text in texts for line in text.splitlines()]
+
+    def assigned(self, root: Expression, target: str, texts: Texts) -> list[str]:
+        """Return statements that assign an expression; of a number that begins an extremum compilers know too much."""
+        if root.value is not None:
+            number = expression.literal(root.value)
+            return [f"{target} = {self.limits.get(number, number)};"]
+        return expression.assigned(root, target, texts, self.limits)
+
+    def declared_arrays(self, size: Callable[[Axis], int]) -> list[str]:
+        """Return the definitions of the arrays; `size` gives the number of values along an axis that they have."""
+        sizes = [math.prod(map(size, array.axes)) for array in self.stored]
+        return [f"{C_TYPES[array.dtype.name]} {self.arrays[id(array)]}[{size}];"
+                for array, size in zip(self.stored, sizes, strict=True)]  # fmt: skip
+
+    def places(self, source: Indexed, places: Sequence[Place]) -> tuple[Indexed, Sequence[Place]]:
+        """Return the array that has the values, and the places there: those of a state are part of its history."""
+        if id(source) not in self.moments:
+            return source, places
+        history, moment = self.moments[id(source)]
+        return history, (moment, *places)
+
+    def source(self, source: Source) -> str:
+        """Return the array of an input or of constants."""
+        if source.is_constant:
+            return f"{self.layer.name}_{source.name}"
+        return "in" if len(self.layer.inputs) == 1 else f"in_{number_of(source)}"
+
+
+def _moments(item: Recurrence) -> dict[int, tuple[History, Place]]:
+    """Return the history that has the values of each state, start and result, and the place on its first axis."""
+    before, moments = place(item.time), dict[int, tuple[History, Place]]()
+    for history, state, start, result in zip(item.histories, item.states, item.starts, item.results, strict=True):
+        moments |= {id(state): (history, before), id(start): (history, place(0)), id(result): (history, before + 1)}
+    return moments
+
+
+def _fits_output(stage: Indexed, stages: Sequence[Stage]) -> bool:
+    """Return whether values can lie in the output: the last stage alone replaces them, each by that at its place."""
+    last = stages[-1]
+    is_only = all(other.axes != last.axes for other in stages[:-1] if other is not stage)
+    if stage.axes != last.axes or stage.dtype != last.dtype or last.over or not is_only:
+        return False
+    own = tuple(map(place, last.axes))
+    return all(places == own for _, source, places in loads(last.root) if source is stage)
