@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
-from harness.targets.litert.contraction import ContractionLowering
 from harness.targets.litert.graph import PLAIN, VALID, Graph, Value, offset_of, stored_type
+from harness.targets.litert.linear import ContractionLowering
 from harness.targets.litert.lowering import image
 from harness.targets.litert.sums import Sums
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
+from harness.operators.qlinear_conv import QLinearConv
 from harness.operators.window import Window
+from harness.targets.contraction import reaches_sentinel
 from harness.targets.generated import Table, initialiser
 from harness.targets.vitis import image, resources, rtl
-from harness.targets.vitis.circuit import bind, integer_type, table
+from harness.targets.vitis.circuit import Circuit, VitisLowering, bind, integer_type, table
 from harness.targets.vitis.contraction import centred
 from harness.targets.vitis.image import SumsCircuit
 from harness.targets.vitis.resources import Resources
@@ -123,3 +125,17 @@ def in_blocks(values: Array, part: int, lanes: int) -> Array:
     filled = np.pad(parts, [(0, 0), (0, 0), (0, -part % lanes)])
     blocks: Array = filled.reshape(len(values), -1, lanes).transpose(1, 0, 2)
     return blocks
+
+
+class QLinearConvLowering(VitisLowering[QLinearConv]):
+    """Products are of codes and weights less their zero points: no partial sum leaves int32."""
+
+    operator = QLinearConv
+
+    def circuit(self, layer: QLinearConv, fold: int) -> Circuit[QLinearConv]:
+        """Return the layer behind a line buffer."""
+        return WindowedCircuit(layer, fold, layer.window, layer.groups, layer.input.shape[0])
+
+    def unsupported(self, layer: QLinearConv, variant: str) -> str | None:  # noqa: ARG002 - all refuse the same
+        """Refuse accumulators that reach the largest int32."""
+        return reaches_sentinel(layer)

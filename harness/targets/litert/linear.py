@@ -1,4 +1,4 @@
-"""Sums of products of codes: FULLY_CONNECTED and convolutions of int8, or of float32 where these are not exact.
+"""Sums of products: FULLY_CONNECTED and convolutions, of float32 in another order; of codes int8, or exact float32.
 
 XNNPACK computes saturate(round_half_even(float32(acc) * m) + zero_point) with m = (x_scale * w_scale) / y_scale in
 float32, on all processors: the specification.  Where weights less their zero points are not int8, or the output is
@@ -8,17 +8,28 @@ float32 sums them exactly in any order, contracted or not.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.operators.base import Layer
 from harness.operators.codes import Affine
 from harness.operators.contraction import Contraction
-from harness.targets.litert.graph import FLOAT, INT8, Graph, Value
-from harness.targets.litert.lowering import LiteRtLowering
+from harness.operators.conv import Conv
+from harness.operators.convolution import Convolution
+from harness.operators.float_contraction import FloatContraction
+from harness.operators.gemm import Gemm
+from harness.operators.linear import Linear
+from harness.operators.mat_mul import MatMul
+from harness.operators.qgemm import QGemm
+from harness.operators.qlinear_conv import QLinearConv
+from harness.operators.qlinear_mat_mul import QLinearMatMul
+from harness.targets.base import Claim
+from harness.targets.litert import windowed
+from harness.targets.litert.graph import FLOAT, INT8, PLAIN, Graph, Value, offset_of, stored_type
+from harness.targets.litert.lowering import LiteRtLowering, rows_of
 from harness.targets.litert.sums import Sums
 
 C = TypeVar("C", bound=Contraction)
@@ -26,13 +37,33 @@ SEARCHED = 1 << 10
 """Scales of weights on either side of the nearest one that are tried."""
 
 
+class FloatContractionLowering(LiteRtLowering[FloatContraction]):
+    """A value outside the image is 0."""
+
+    operator = (Conv, Gemm, MatMul)
+    claim = Claim.BOUNDED
+
+    def unsupported(self, layer: FloatContraction, variant: str) -> str | None:  # noqa: ARG002 - all refuse the same
+        """Refuse windows that TFLite cannot have."""
+        return _more_windows(layer)
+
+    def emit(self, layer: FloatContraction, graph: Graph, inputs: Sequence[Value]) -> Value:
+        """Add the operator."""
+        return add_sums(layer, graph, inputs[0], Sums(layer.weights, layer.bias, layer.output.name))
+
+
 class ContractionLowering(LiteRtLowering[C]):
-    """One operator for int8; for float32 the numbers of the codes, the sums, the products with m, and the rounding."""
+    """One operator for int8; for float32 the numbers of the codes, the sums, the products with m, and the rounding.
+
+    A value outside the image has the zero point, which PAD of int8 writes.
+    """
+
+    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (QGemm, QLinearConv, QLinearMatMul)
 
     def unsupported(self, layer: C, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
-        """Refuse sums that neither int8 nor float32 can hold."""
-        if self._of_codes(layer) is not None:
-            return None
+        """Refuse windows that TFLite cannot have, and sums that neither int8 nor float32 can hold."""
+        if (refusal := _more_windows(layer)) or self._of_codes(layer) is not None:
+            return refusal
         accumulator = layer.accumulator()
         if accumulator is None or not accumulator.float32_exact:
             return (
@@ -64,9 +95,9 @@ class ContractionLowering(LiteRtLowering[C]):
         product = graph.binary("MUL", added, m, name if y is None else f"{name}/scaled")
         return product if y is None else graph.rounded(product, Affine(y, layer.y_zero_point), layer.dtype, name)
 
-    @abstractmethod
     def sums(self, layer: C, graph: Graph, x: Value, sums: Sums) -> Value:
         """Add the operator."""
+        return add_sums(layer, graph, x, sums)
 
     def _of_codes(self, layer: C) -> npt.NDArray[np.float32] | None:
         """Return the scales of int8 weights with which XNNPACK has the layer's multiplier; None if there are none."""
@@ -102,3 +133,41 @@ def weight_scales(layer: Contraction) -> npt.NDArray[np.float32] | None:
     with np.errstate(all="ignore"):
         found = ((x * tried) / y).view(np.uint32) == layer.multiplier.view(np.uint32)[:, None]
     return tried[np.arange(len(tried)), found.argmax(axis=1)] if found.any(axis=1).all() else None
+
+
+def _more_windows(layer: Linear) -> str | None:
+    if isinstance(layer, Convolution) and windowed.reads_more(layer.window):
+        return "TFLite would compute more windows than the node"
+    return None
+
+
+def add_sums(layer: Linear, graph: Graph, x: Value, sums: Sums) -> Value:
+    """Add a convolution or FULLY_CONNECTED."""
+    if isinstance(layer, Convolution):
+        return windowed.convolve(layer, graph, x, sums)
+    return _fully_connected(layer, graph, x, sums)
+
+
+def _fully_connected(layer: Linear, graph: Graph, x: Value, sums: Sums) -> Value:
+    """Add the sums over the last axis; a vector may have several rows, and the weights have the order of the input."""
+    depth, width = sums.weights.shape
+    rows = x.size // depth
+    if rows > 1:
+        x = graph.plain(x)
+    matrix = np.ascontiguousarray(rows_of(sums.weights, x).T)
+    flat = graph.reshape(x, (rows, depth))
+    of_weights, of_bias = sums.scales(0)
+    constants = [
+        graph.constant(f"{sums.name}/weights", matrix, of_weights),
+        graph.constant(f"{sums.name}/bias", sums.bias, of_bias),
+    ]
+    return graph.call(
+        "FULLY_CONNECTED",
+        [flat.tensor, *constants],
+        sums.name,
+        Value(flat.tensor, flat.shape, flat.dtype, offset=offset_of(layer.dtype)),
+        shape=(rows, width),
+        dtype=stored_type(layer.dtype) if sums.y is not None else flat.dtype,
+        scales=sums.y,
+        options={**PLAIN, "keepNumDims": False},
+    )
