@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.exact import floats
 from harness.operators.exact.expression import CODES, LEAVES, UINT32, Expression, Function, expanded, limit_of, ordered
 
 BLOCK = 1 << 14
@@ -56,6 +57,8 @@ NUMPY: Mapping[str, Callable[..., Any]] = {
     "truncate": np.trunc,
     "round_half_even": np.rint,
     "select": _selected,
+    "number": lambda x: x.astype(np.float32),
+    "fused": floats.fused,
     "bits": lambda x: x.view(np.uint32),
     "from_bits": lambda x: x.view(np.float32),
 }
@@ -87,6 +90,8 @@ class Evaluation:
     def _operation(self, node: Expression) -> Callable[..., Any]:
         if node.dtype in CODES and (limit := limit_of(node)):
             return partial(_limited, limit)
+        if node.operation == "code":
+            return lambda v, zero_point: floats.saturate(v, node.dtype, zero_point)
         if node.function is None:
             return NUMPY[node.operation]
         real = node.function.real  # nearest, or a call of a real function

@@ -17,9 +17,9 @@ import numpy as np
 if TYPE_CHECKING:
     from harness.operators.exact.stages import Load
 
-FLOAT32, UINT32, BOOL, INT8, UINT8 = (np.dtype(name) for name in ("float32", "uint32", "bool", "int8", "uint8"))
+FLOAT32, UINT32, BOOL, INT8, UINT8, INT32 = map(np.dtype, ("float32", "uint32", "bool", "int8", "uint8", "int32"))
 CODES = (INT8, UINT8)
-"""The types of codes, which are compared and selected."""
+"""The types of codes, which are compared, selected and converted; int32 numbers, their zero points, are converted."""
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 """Operations of two float32 numbers, rounded half to even, or of two uint32 numbers modulo 2^32, without divide."""
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
@@ -255,6 +255,29 @@ def round_half_even(x: Expression) -> Expression:
     return unary("round_half_even", x)
 
 
+def number(x: Expression) -> Expression:
+    """Return the float32 nearest to a code or an int32, the even one of two."""
+    if x.dtype not in {*CODES, INT32}:
+        raise _error(f"the number of {x.dtype}", "a code or an int32")
+    return node("number", [x], FLOAT32)
+
+
+def code(v: Expression, zero_point: Operand, dtype: np.dtype[Any]) -> Expression:
+    """Return v, rounded half to even, plus an int32, limited to a type of codes; NaN gives its least code."""
+    _require(v, FLOAT32)
+    zero = zero_point if isinstance(zero_point, Expression) else literal(zero_point, INT32)
+    _require(zero, INT32)
+    return node("code", [v, zero], dtype)
+
+
+def fused(one: Operand, other: Operand, addend: Operand) -> Expression:
+    """Return one * other + addend of finite float32 numbers, rounded once."""
+    a, b = _pair(one, other)
+    b, c = _pair(b, addend)
+    _require(c, FLOAT32)
+    return node("fused", [a, b, c], FLOAT32)
+
+
 def nearest(real: Callable[[Any], Any], x: Expression) -> Expression:
     """Return the float32 nearest to a real function, float64 to float64: for faults, as no code has it."""
     return node("nearest", [x], FLOAT32, Function("nearest", x, x, real, 0.5))
@@ -342,6 +365,8 @@ def _arithmetic(operation: str, one: Operand, other: Operand) -> Expression:
 
 def _comparison(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
+    if a.dtype == INT32:
+        raise _error(f"{operation} of int32", "number(x)")
     if a.dtype == BOOL and operation != "equal":
         raise _error(f"{operation} of bool", "equal, or operations on bits")
     return node(operation, [a, b], BOOL)

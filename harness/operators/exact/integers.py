@@ -94,6 +94,13 @@ def _rounding(away: Callable[[Integers, Integers, Bools], Bools]) -> Callable[[I
     return rounded
 
 
+def code_of(v: Integers, zero_point: Integers | int, dtype: np.dtype[Any]) -> Integers:
+    """Return saturate(round_half_even(v) + zero_point) of float32 numbers by their bits; NaN gives the least code."""
+    limits, magnitude = np.iinfo(dtype), softfloat.round_to_integer(softfloat.decode(v))
+    codes = np.where(v & SIGN_BIT, -magnitude, magnitude) + zero_point
+    return np.where(_is_nan(v), limits.min, codes.clip(limits.min, limits.max))
+
+
 def _normal(magnitude: Magnitude) -> Magnitude:
     """Return the magnitude with 24 significant bits, or 0."""
     shift = np.maximum(softfloat.SIGNIFICAND_BITS - softfloat.bit_length(magnitude.significand), 0)
@@ -111,6 +118,7 @@ FLOATS: Mapping[str, Callable[..., Any]] = {
     "greater": _comparison(np.greater),
     "greater_equal": _comparison(np.greater_equal),
     "equal": _comparison(np.equal),
+    "fused": lambda a, b, c: softfloat.fused(a, b, c).astype(np.int64),
     "negate": lambda a: a ^ SIGN_BIT,
     "absolute": lambda a: a & ~SIGN_BIT,
     "floor": _rounding(lambda _, following, negative: (following > NONE) & negative),
@@ -130,6 +138,7 @@ INTEGERS: Mapping[str, Callable[..., Any]] = {
     "shift_right": lambda a, b: a >> b,
     "bits": lambda a: a,
     "from_bits": lambda a: a,
+    "number": lambda a: softfloat.encode(_normal(softfloat.from_integer(a)), a < 0).astype(np.int64),
     "select": np.where,
 }
 """The operations of integers and bools, and those that keep bits."""
@@ -143,6 +152,8 @@ class IntegerEvaluation(Evaluation):
         self._constants = [None if value is None else as_integers(np.asarray(value)) for value in self._constants]
 
     def _operation(self, node: Expression) -> Callable[..., Any]:
+        if node.operation == "code":
+            return lambda v, zero_point: code_of(v, zero_point, node.dtype)
         is_of_floats = node.operands[0].dtype == FLOAT32 and node.operation in FLOATS
         return FLOATS[node.operation] if is_of_floats else INTEGERS[node.operation]
 

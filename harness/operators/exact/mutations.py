@@ -50,6 +50,11 @@ def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, E
         yield f"the sign of {place.name} is changed", -place
     elif operation in {"add", "subtract", "multiply", "divide"} and place.dtype == np.float32:
         yield from _wrong_arithmetic(place, text, *operands)
+    elif operation == "fused":
+        a, b, c = place.operands
+        yield f"{text} is rounded twice", a * b + c
+        yield f"{operands[2]} is left out of {text}", a * b
+        yield f"the product is left out of {text}", c
     elif operation in COMPARISONS and operation != "equal":
         strict = operation.removesuffix("_equal")
         inclusive = f"{strict}_equal"

@@ -68,10 +68,8 @@ def _separate(root: Expression) -> Iterator[Expression]:
 
 def _text(node: Expression, names: Mapping[int, str]) -> tuple[str, int]:
     """Return the text and how tightly its last operation binds."""
-    if id(node) in names:
-        return names[id(node)], ATOM
-    if node.operation in LEAVES:
-        return node.name, ATOM
+    if id(node) in names or node.operation in LEAVES:
+        return names.get(id(node), node.name), ATOM
     if node.value is not None:
         text = number(node.value)
         return text, LOOSE if text.startswith("-") else ATOM
@@ -80,10 +78,19 @@ def _text(node: Expression, names: Mapping[int, str]) -> tuple[str, int]:
         sign, binding = INFIX[node.operation]
         left, right = _within(operands[0], binding), _within(operands[1], binding + 1)
         return f"{left} {sign} {right}", binding
+    if node.operation == "number":  # every code is a float32, too
+        return operands[0]
     if node.operation == "negate":
         return f"-{_within(operands[0], ATOM)}", LOOSE
+    return _call([text for text, _ in operands], node), ATOM
+
+
+def _call(operands: list[str], node: Expression) -> str:
+    if node.operation == "code":
+        zero_point = "" if node.operands[1].value == 0 else f" + {operands[1]}"
+        return f"saturate(round_half_even({operands[0]}){zero_point})"
     name = node.function.name if node.function else NAMES.get(node.operation, node.operation)
-    return f"{name}({', '.join(text for text, _ in operands)})", ATOM
+    return f"{name}({', '.join(operands)})"
 
 
 def _within(operand: tuple[str, int], binding: int) -> str:

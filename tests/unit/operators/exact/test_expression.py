@@ -13,6 +13,9 @@ from harness.core.installation import ROOT
 from harness.operators.exact import functions, mutations, printing
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import (
+    INT8,
+    INT32,
+    UINT8,
     UINT32,
     DefinitionError,
     Expression,
@@ -20,15 +23,18 @@ from harness.operators.exact.expression import (
     bits,
     calls,
     ceiling,
+    code,
     equal,
     expanded,
     floor,
     from_bits,
     function,
+    fused,
     is_nan,
     larger,
     literal,
     named,
+    number,
     ordered,
     round_half_even,
     select,
@@ -84,6 +90,12 @@ FLOATS: list[tuple[str, Callable[..., Expression], tuple[float, ...], float]] = 
     ("of two zeros the second is the larger one", larger, (0.0, -0.0), -0.0),
     ("of a NaN and a number the second", smaller, (NAN, 3), 3),
     ("of two numbers of Python", lambda x: select(is_nan(x), 1, 2), (NAN,), 1),
+    ("a fused multiply-add rounds once", fused, (1 + 2.0**-23, 1 + 2.0**-23, -1 - 2.0**-22), 2.0**-46),
+    ("a fused multiply-add near half way", fused, (1 + 2.0**-12, 1 + 2.0**-12, 2.0**-60), 1 + 2.0**-11 + 2.0**-23),
+    ("a fused sum of opposite numbers", fused, (1, -1, 1), 0.0),
+    ("a fused sum of negative zeros", fused, (0.0, -1, -0.0), -0.0),
+    ("an overflow of a fused sum", fused, (LARGEST, 2, LARGEST), INF),
+    ("a subnormal fused sum", fused, (2.0**-100, 2.0**-49, LEAST), 2 * LEAST),
     ("the bits of a float32", lambda x: from_bits(bits(x) ^ 0x80000000), (1.5,), -1.5),
 ]  # fmt: skip
 
@@ -151,6 +163,36 @@ def test_an_operation_on_bools(definition: Any, right: list[int]) -> None:
     assert [int(value(definition, *pair, dtype=np.bool_)) for pair in pairs] == right
 
 
+@pytest.mark.parametrize(
+    ("v", "zero_point", "dtype", "right"),
+    [
+        (0.5, 0, UINT8, 0),
+        (1.5, 3, UINT8, 5),
+        (-2.5, 3, INT8, 1),
+        (126.5, 1, INT8, 127),
+        (-300, 200, UINT8, 0),
+        (-INF, 255, UINT8, 0),
+        (INF, -128, INT8, 127),
+        (NAN, 7, INT8, -128),
+        (NAN, 7, UINT8, 0),
+    ],
+)
+def test_a_code_is_rounded_half_to_even_and_limited_behind_the_zero_point(
+    v: float, zero_point: int, dtype: Any, right: int
+) -> None:
+    assert_bits(value(lambda x: code(x, zero_point, dtype), v), right)
+    assert value(lambda x: code(x, zero_point, dtype), v).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("whole", "dtype", "right"),
+    [(-128, INT8, -128), (255, UINT8, 255), (0, INT32, 0), (1 - (1 << 31), INT32, -(2.0**31)),
+     ((1 << 24) + 1, INT32, 2.0**24), ((1 << 24) + 3, INT32, 2.0**24 + 4)],
+)  # fmt: skip
+def test_the_number_of_an_integer_is_the_nearest_float32(whole: int, dtype: Any, right: float) -> None:
+    assert_bits(value(number, whole, dtype=dtype), right)
+
+
 def _decides(x: Expression) -> Expression:
     return x if x < 1 else -x
 
@@ -170,6 +212,12 @@ def _decides(x: Expression) -> Expression:
         (lambda x: (x < 1) << 1, "shift_left of bool"),
         (lambda x: (x < 1) < (x < 2), "less of bool"),
         (lambda x: (x < 1) & bits(x), "an operation of bool and uint32"),
+        (number, "the number of float32"),
+        (lambda x: fused(x, x, bits(x)), "an operation of float32 and uint32"),
+        (lambda x: code(x, x, INT8), "float32 in the place of int32"),
+        (lambda x: code(bits(x), 0, INT8), "uint32 in the place of float32"),
+        (lambda _: argument("z", INT32) + 1, "add of int32"),
+        (lambda _: argument("z", INT32) < 1, "less of int32"),
         (_decides, "a decision of Python about a value"),
     ],
 )
@@ -285,5 +333,6 @@ def test_every_operation_has_faults_that_change_values(name: str) -> None:
 
 def test_the_page_lists_every_operation_of_the_language() -> None:
     text = (ROOT / "docs" / "definitions.md").read_text()
-    for word in ("square_root", "floor", "ceiling", "truncate", "round_half_even", "is_nan", "from_bits", "select"):
+    for word in ("square_root", "floor", "ceiling", "truncate", "round_half_even", "is_nan", "from_bits", "select",
+                 "number", "code", "fused"):  # fmt: skip
         assert f"{word}(" in text or f'"{word}"' in text

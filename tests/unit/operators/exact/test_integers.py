@@ -12,13 +12,17 @@ from harness.operators import by_onnx_name
 from harness.operators.elements import Elements
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import (
+    INT8,
     Expression,
     argument,
     bits,
     ceiling,
+    code,
     equal,
     floor,
     from_bits,
+    fused,
+    number,
     ordered,
     round_half_even,
     select,
@@ -30,6 +34,14 @@ from harness.operators.fold import Fold
 from harness.operators.logic import DEFINITIONS as LOGIC
 from harness.operators.logic import Logic, definition_of
 from harness.operators.pointwise import Pointwise
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def finite(x: Expression) -> Expression:
+    """A finite number, as a fused multiply-add takes."""
+    return select(abs(x) <= LARGEST, x, 1)
+
 
 OPERATIONS: dict[str, Callable[[Expression, Expression], Expression]] = {
     "add": lambda x, y: x + y,
@@ -50,12 +62,13 @@ OPERATIONS: dict[str, Callable[[Expression, Expression], Expression]] = {
     "round_half_even": lambda x, _: round_half_even(x),
     "select": lambda x, y: select(x < y, x, y),
     "integers": lambda x, y: ((bits(x) * bits(y)) >> 3) - (bits(x) ^ bits(y)),
+    "fused": lambda x, y: fused(finite(x), finite(y), finite(x + y)),
+    "code": lambda x, _: number(code(x, 3, INT8)),
     "shift_left": lambda x, y: from_bits((bits(x) << 2) + bits(y)),
 }
 DEFINITIONS = {
     name: kind for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
 }
-LARGEST = float(np.finfo(np.float32).max)
 SPECIAL = (0, 1, 0.5, 1.5, 2.5, 3.5, 0.49999997, 8388607.5, 16777216, 1e-45, 1e-38, LARGEST, np.inf, np.nan)
 
 
