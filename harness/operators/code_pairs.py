@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import broadcast
+from harness.operators import broadcast, text
 from harness.operators.base import Constants, fields, limits
-from harness.operators.codes import Affine, CodeFunction, rounded_classes
+from harness.operators.codes import Affine, DefinedCodes, in_nnef, rounded_classes
 from harness.operators.counters import VALUES
+from harness.operators.elements import Operand
+from harness.operators.exact.expression import INT32, UINT8, ordered
 from harness.operators.fault_models import Single
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -35,8 +37,8 @@ from harness.operators.obligations import (
 )
 from harness.operators.region import Region
 from harness.operators.rules import Rules
-from harness.operators.tensor import INT8, UINT8
-from harness.operators.text import Fragment
+from harness.operators.tensor import INT8
+from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 BYTES_AT_ONCE = 1 << 25
 """Pairs of codes for a proof that are in memory together."""
@@ -44,43 +46,26 @@ LIMIT = float(1 << 31)
 """ONNX Runtime converts to int32 before it saturates: from here on its result is the lowest code."""
 
 
-def two_activations() -> str:
-    """Return the first parameters of a fragment that reads two activations."""
-    return """\
-a: tensor<scalar>,                      # codes (vectors, N)
-    b: tensor<scalar>,                      # codes (vectors, N)"""
-
-
-WITH_AXES = """\
-a: tensor<scalar>,                      # codes (vectors, A): both are repeated along their axes of size 1
-    b: tensor<scalar>,                      # codes (vectors, B)
-    axes: tensor<integer>,                  # int32 (2, axes): the sizes of a and of b"""
-
-
-def fragment_of_axes(plain: Fragment, order: int) -> Fragment:
-    """Return the operation of two activations with broadcasting, of that without."""
-    name = f"{plain.name}_axes"
-    head = plain.text.partition("\n{")[0].replace(f"fragment {plain.name}(", f"fragment {name}(")
-    head = head.replace(two_activations(), WITH_AXES)
-    columns = (
-        "columns: integer[],                     # which N columns of its layer: the first, and the first behind them"
-    )
-    head = head.replace("    type: string)", f"    {columns}\n    type: string)")
-    return Fragment(name, order, f"{head};\n")
-
-
-def one_activation(activation: str, constant: str) -> tuple[str, str]:
-    """Return the first parameters of a fragment that reads one, and its first statement."""
-    return (
-        f"""\
-{activation}: tensor<scalar>,                      # codes (vectors, N)
-    constant: tensor<integer>,              # codes (1, N): {constant}""",
-        f"\n    {constant} = cast<scalar>(constant);",
-    )
+ACTIVATIONS = (
+    "    a: tensor<scalar>,                      # codes (vectors, N)",
+    "    b: tensor<scalar>,                      # codes (vectors, N)",
+)
+WITH_AXES = (
+    "    a: tensor<scalar>,                      # codes (vectors, A): both are repeated along their axes of size 1",
+    "    b: tensor<scalar>,                      # codes (vectors, B)",
+    "    axes: tensor<integer>,                  # int32 (2, axes): the sizes of a and of b",
+)
+ONE_ACTIVATION = """\
+    {}: tensor<scalar>,                      # codes (vectors, N)
+    constant: tensor<integer>,              # codes (1, N): {}"""
+CODE_LIMITS = "    low: integer, high: integer,            # the least and the greatest code"
+COLUMNS = (
+    "    columns: integer[],                     # which N columns of its layer: the first, and the first behind them"
+)
 
 
 @dataclass(frozen=True, eq=False)
-class CodePairs(CodeFunction):
+class CodePairs(DefinedCodes):
     """A layer with a function of two codes, `a` and `b`; the zero point `y` is added before the rounding.
 
     The constant `operand`, codes (N,), takes the place of b, or of a if `constant_first`.
@@ -89,8 +74,17 @@ class CodePairs(CodeFunction):
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
     uniform = True
+    operand_names = ("a", "b")
     operand_role: ClassVar[str]
     """The name of the constant."""
+    named_in_summary: ClassVar[tuple[str, ...]]
+    """The numbers that a summary shows."""
+    stem: ClassVar[str]
+    """The first part of the names of its fragments."""
+    orders: ClassVar[tuple[int, ...]]
+    """The places of the fragments: of two activations, of a constant b, with broadcasting, of a constant a."""
+    comment: ClassVar[str]
+    """The first lines of the fragments."""
 
     a: Affine
     b: Affine
@@ -105,6 +99,37 @@ class CodePairs(CodeFunction):
         node.same_type(*pair, node.y, node.has(2), node.has(5), node.has(7)).broadcast(node.y, pair)
         for position in (1, 4, 6):
             node.per_tensor(position)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kinds = ("", "_constant", "_axes", "_to_constant")
+        cls.fragments = tuple(cls._fragment(kind, order) for kind, order in zip(kinds, cls.orders, strict=False))
+
+    @classmethod
+    def _fragment(cls, kind: str, order: int) -> Fragment:
+        name, is_constant, has_axes = f"{cls.stem}{kind}", kind.endswith("_constant"), kind == "_axes"
+        one, other = "ba" if kind == "_to_constant" else "ab"
+        heads = {"": ACTIVATIONS, "_axes": WITH_AXES}
+        head = heads.get(kind, (ONE_ACTIVATION.format(one, other),))
+        root, constants = cls.reduced(UINT8)
+        numbers = [", ".join(f"{number}: scalar" for number in constants)]
+        zero_points = [x.name for x in ordered(root) if x.operation == "argument" and x.dtype == INT32]
+        if zero_points:
+            numbers.append(", ".join(f"{number}: integer" for number in zero_points))
+        body = f"    {other} = cast<scalar>(constant);\n{in_nnef(root)}" if is_constant else in_nnef(root)
+        lines = [*head, *(f"    {line}," for line in numbers), CODE_LIMITS, *([COLUMNS] if has_axes else [])]
+        end = ";" if has_axes else f"\n{{\n{body}}}"
+        text = "\n".join(
+            [cls.comment, f"fragment {name}(", *lines, "    type: string)", f"-> (y: tensor<scalar>){end}\n"]
+        )
+        return Fragment(name, order, text, () if has_axes else (ROUND_HALF_EVEN,))
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation by which of the operands is constant, and whether one is repeated."""
+        if self.operand is None:
+            return self.fragments[2 if self.broadcasts else 0]
+        return self.fragments[3 if self.constant_first else 1]
 
     @staticmethod
     def read_fields(node: Node) -> dict[str, Any]:
@@ -169,14 +194,19 @@ class CodePairs(CodeFunction):
             raise node.refusal(f"its results reach {largest:.8g} codes", "a larger y_scale: less than 2^31 codes")
 
     @property
-    def zero_of_output(self) -> int:
-        """The zero point of y."""
-        return self.y.zero_point
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands of the definition: codes, and numbers."""
+        of_codes = [Operand(name, shape) for name, shape in zip("ab", self._shapes_of_codes, strict=True)]
+        if self.operand is not None:
+            place = 0 if self.constant_first else 1
+            of_codes[place] = Operand("ab"[place], self.output.shape, self.operand, self.operand_role)
+        ones = (1,) * len(self.output.shape)
+        numbers = (Operand(name, ones, np.atleast_1d(value), name) for name, value in self.numbers().items())
+        return (*of_codes, *numbers)
 
     @property
-    def added_zero_point(self) -> int:
-        """0: the zero point is part of the float32 that are rounded."""
-        return 0
+    def _shapes_of_codes(self) -> list[tuple[int, ...]]:
+        return self.shapes if self.operand is None else [self.output.shape] * 2
 
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the pair of codes at each place; a proof asks for thousands of millions."""
@@ -205,19 +235,16 @@ class CodePairs(CodeFunction):
 
     def constants(self) -> Constants:
         """Return the constant operand, if there is one, and the numbers of the function."""
-        operand = {} if self.operand is None else {self.operand_role: self.operand}
+        operand: dict[str, Any] = {} if self.operand is None else {self.operand_role: self.operand}
         if self.broadcasts:
             operand = {"axes": np.array(self.shapes, np.int32)}
-        return {**operand, **self.numbers(), **limits(self.dtype)}
+        numbers = {name: int(value) if value.dtype == INT32 else value for name, value in self.numbers().items()}
+        return operand | numbers | limits(self.dtype)
 
-    def numbers(self) -> Constants:
-        """Return the numbers of the function."""
-        raise NotImplementedError
-
-    def grid(self) -> tuple[Single, Single]:
-        """Return a and b of all pairs, as float32: (256, 1) and (1, 256)."""
-        codes = all_codes(self.dtype).astype(np.float32)
-        return codes[:, None], codes[None]
+    def summary(self) -> tuple[str, ...]:
+        """Return the factors, then the zero points."""
+        factors = [text.floats(number) for name, number in self.numbers().items() if name in self.named_in_summary]
+        return " and ".join(factors), f"{self.a.zero_point} and {self.b.zero_point} to {self.y.zero_point}"
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:
         """Yield all pairs of codes, or all codes beside a constant."""

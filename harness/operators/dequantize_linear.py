@@ -1,23 +1,22 @@
-"""DequantizeLinear (ONNX), uint8 or int8 -> float32, one scale for the tensor.
-
-y = float32(q - zero_point) * scale        one IEEE 754 multiplication
-"""
+"""DequantizeLinear (ONNX), uint8 or int8 -> float32, one scale for the tensor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import onnx
 
 from harness.core.arrays import Array
-from harness.operators import orthogonal_array, text
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators import orthogonal_array
+from harness.operators.base import Evaluate, fields
+from harness.operators.codes import Conversion
 from harness.operators.counters import VALUES, Counter, LayerCoverage, Met, Quantity, count, mark
-from harness.operators.exact import float_bits
+from harness.operators.exact.expression import INT32, Expression, argument, integer, number
 from harness.operators.fault_models import (
     LITTLE_ENDIAN,
     FaultModel,
@@ -28,7 +27,17 @@ from harness.operators.fault_models import (
     toward_zero,
 )
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Extent, Obligation, Outputs, ProofStep, StageKind, mixed
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Extent,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    all_codes,
+    mixed,
+)
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import Fragment
@@ -70,19 +79,17 @@ class _Counter(Counter):
 
 
 @dataclass(frozen=True, eq=False)
-class DequantizeLinear(Layer):
+class DequantizeLinear(Conversion):
     """y = float32(q - zero_point) * scale."""
 
-    rising = True
     ONNX = (("", "DequantizeLinear"),)
     formula = "y = float32(x - zero_point) * scale                            in float32"
-    roles = ("x", "scale", "zero_point")
-    piecewise_monotone = True
-    uniform = True
     fragments = (FRAGMENT,)
 
-    scale: np.float32
-    zero_point: int
+    @cached_property
+    def definition(self) -> Expression:
+        """The definition."""
+        return number(integer(argument("x", self.input.dtype)) - argument("zero_point", INT32)) * argument("scale")
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -107,24 +114,11 @@ class DequantizeLinear(Layer):
             raise node.refusal(f"255 codes of scale {scale:.8g} overflow", "a scale of 1.3e36 at most")
         return cls(**fields(node, [source], source.shape, FLOAT32, bound), scale=scale, zero_point=zero_point)
 
-    def constants(self) -> Constants:
-        """Return scale and zero point."""
-        return {"scale": self.scale, "zero_point": self.zero_point}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return scale and zero point."""
-        return text.floats(self.scale), str(self.zero_point)
-
     def prepare(self) -> Evaluate:
-        """Return the function that looks y up in a table of every difference q - zero_point."""
-        differences = np.arange(-LARGEST_DIFFERENCE, LARGEST_DIFFERENCE + 1)
-        table = float_bits(differences, np.atleast_1d(self.scale)).view(np.float32)
-
-        def dequantize(q: Array) -> Array:
-            y: Array = table[q.astype(np.int64) - self.zero_point + LARGEST_DIFFERENCE]
-            return y
-
-        return dequantize
+        """Return the function that looks values up in a table of all codes."""
+        codes = all_codes(self.input.dtype)
+        table = self.in_integers([codes])
+        return lambda q: table.take(q.astype(np.intp) - int(codes[0]))
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong zero points, scales, types and orders of operations."""
@@ -170,16 +164,11 @@ class DequantizeLinear(Layer):
         )
 
     def _codes(self) -> Array:
-        every, size = self.every_value(), self.size
+        size = self.size
+        every = np.repeat(all_codes(self.input.dtype)[:, None], size, axis=1)
         numbers = orthogonal_array.arrangements(size)
         pairs = [orthogonal_array.pairs(size, number).view(self.input.dtype) for number in numbers]
         return np.concatenate([every, *pairs, mixed(every[:, 0], size)])
-
-    def every_value(self) -> Array:
-        """Return all quantised values in every column, (256, N)."""
-        limits = np.iinfo(self.input.dtype)
-        values = np.arange(limits.min, limits.max + 1).astype(self.input.dtype)
-        return np.repeat(values[:, None], self.size, axis=1)
 
     def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
         """Count the values that it reads."""

@@ -163,19 +163,6 @@ def through_float16(v: Single) -> Single:
     return v.astype(np.float16).astype(np.float32)
 
 
-def fused_sum(product: Real, addend: Single) -> Single:
-    """Return the exact product plus the addend, rounded once to float32: the result of an FMA."""
-    exact = addend.astype(np.float64)
-    total = product + exact
-    part = total - product
-    error = (product - (total - part)) + (exact - part)
-    # Rounded to odd in float64, so that the second rounding is right.
-    even = (total.view(np.uint64) & np.uint64(1)) == 0
-    towards = np.where(error > 0, np.inf, -np.inf)
-    odd = np.where(even & (error != 0) & np.isfinite(total), np.nextafter(total, towards), total)
-    return odd.astype(np.float32)
-
-
 def other_zero_points(right: int) -> list[int]:
     """Return zero points that are taken by mistake."""
     return [other for other in (0, 128, -128, 127) if other != right]

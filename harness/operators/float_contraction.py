@@ -22,7 +22,8 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate, Layer
-from harness.operators.fault_models import FaultModel, fused_sum, through_float16
+from harness.operators.exact import fused
+from harness.operators.fault_models import FaultModel, through_float16
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_exponents
 from harness.operators.linear import Linear
@@ -283,7 +284,7 @@ def _contracted(patch: Array, weights: Array, bias: Array) -> Array:
     """Return sums of fused multiply-adds: the product is not rounded."""
     acc = np.broadcast_to(bias + np.float32(0), (len(patch), len(bias)))
     for a, w in zip(patch.T.astype(np.float64), weights.astype(np.float64), strict=True):
-        acc = fused_sum(a[:, None] * w, acc)
+        acc = fused(a[:, None] * w, np.float32(1), acc)  # the product is exact
     return acc
 
 

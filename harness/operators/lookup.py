@@ -1,13 +1,8 @@
-"""Base class of operators with a function of one code: QLinearLeakyRelu and QLinearSigmoid.
-
-v = float32(f(float32(x_scale * (x - x_zero_point))) / y_scale)
-y = saturate(round_half_even(v) + y_zero_point)
-"""
+"""Base class of operators with a function of one code: QLinearLeakyRelu and QLinearSigmoid."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +13,8 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, fields, limits
-from harness.operators.codes import Affine, CodeFunction
-from harness.operators.fault_models import FaultModel, Single, other_zero_points
+from harness.operators.codes import Affine, DefinedCodes
+from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, every_code
 from harness.operators.rules import Rules
@@ -82,11 +77,14 @@ def reading(node: Node, position: int, of: str, dtype: np.dtype[Any]) -> Affine:
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(CodeFunction):
+class Lookup(DefinedCodes):
     """A layer with a function of one real number between two quantisations."""
 
     roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     uniform = True
+    operand_names = ("x",)
+    adds_zero_point = True
+
     x: Affine
     y: Affine
 
@@ -105,23 +103,6 @@ class Lookup(CodeFunction):
             "y": Affine.read(node, 3, "y", source.dtype),
         }
         return fields(node, [source], source.shape, source.dtype) | quantisations
-
-    @abstractmethod
-    def function(self, values: Single) -> Single:
-        """Return the function of float32 numbers, by integer arithmetic."""
-
-    @abstractmethod
-    def wrong_functions(self, values: Single) -> Iterator[tuple[str, str, Single]]:
-        """Yield cause, specification and results of wrong functions."""
-
-    @property
-    def added_zero_point(self) -> int:
-        """The zero point of the output."""
-        return self.y.zero_point
-
-    def compute(self) -> Single:
-        """Return float32(function(float32(x_scale * (x - x_zero_point))) / y_scale) for all codes."""
-        return self.y.divided(self.function(self.x.dequantised(self.dtype)))
 
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of codes below each."""
@@ -146,19 +127,16 @@ class Lookup(CodeFunction):
             "x_zero_point": self.x.zero_point,
             "y_scale": self.y.scale,
             "y_zero_point": self.y.zero_point,
-            **self.numbers(),
+            **{name: getattr(self, name) for name in self.attributes},
             **limits(self.dtype),
         }
 
-    def numbers(self) -> Constants:
-        """Return the numbers of the function."""
-        return {}
-
     def summary(self) -> tuple[str, ...]:
-        """Return both quantisations."""
+        """Return both quantisations and the attributes."""
         return (
             f"{text.floats(self.x.scale)} to {text.floats(self.y.scale)}",
             f"{self.x.zero_point} to {self.y.zero_point}",
+            *(f"{name} {text.floats(getattr(self, name))}" for name in self.attributes),
         )
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
@@ -166,18 +144,7 @@ class Lookup(CodeFunction):
         yield every_code(self.size, self.size, self.dtype, self.prepare())
 
     def wrong_tables(self) -> Iterator[FaultModel]:
-        """Yield wrong functions, divisions, zero points and tables."""
-        values, scale, codes = self.x.dequantised(self.dtype), self.y.scale, self.codes
-        for cause, right, wrong in self.wrong_functions(values):
-            yield FaultModel(cause, right, codes.nearest(wrong / scale))
-        y = self.function(values)
-        inverse = y * (np.float32(1) / scale)
-        yield FaultModel("multiplication by 1 / y_scale instead of division", DIVISION, codes.nearest(inverse))
-        double = y.astype(np.float64) / np.float64(scale)
-        yield FaultModel("the division is in double precision", DIVISION, codes.nearest(double))
-        for other in other_zero_points(self.x.zero_point):
-            cause = f"the zero point of x is {other}" if other else "the zero point of x is left out"
-            moved = self.function(Affine(self.x.scale, other).dequantised(self.dtype))
-            yield FaultModel(cause, str(self.x.zero_point), codes.nearest(moved / scale))
+        """Yield those of the definition, and a table of codes of the other type."""
+        yield from super().wrong_tables()
         cause = "the halves of the table are exchanged: codes are read as the other 8-bit type"
         yield FaultModel(cause, str(self.dtype), np.roll(self.table(), 128))

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
 from harness.operators.base import Constants, Evaluate, FindTies, Layer, fields, limits
-from harness.operators.codes import Affine, rounded
-from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate, smallest
+from harness.operators.codes import Affine, thresholds_of
+from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate
+from harness.operators.exact.expression import argument, code
 from harness.operators.fault_models import HALF_TO_EVEN, Codes, FaultModel, Single, as_other_type, half_away
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -165,19 +166,12 @@ y = round_half_even(v)                                         clamped to uint8 
 
         The counts are the different ones of `counts`, in their order.
         """
-        limits = np.iinfo(self.dtype)
-        targets = np.arange(limits.min + 1, limits.max + 1)
-        divisors = bits_of(np.unique(self.counts()).astype(np.float32)[:, None])
-        scale, zero_point = (bits_of(np.array([each], np.float32)) for each in (self.y.scale, self.y.zero_point))
-
-        def reached(sums: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-            mean = softfloat.quotient(bits_of(from_ordered(sums)), divisors).astype(np.int64)
-            quotient = softfloat.quotient(mean, scale).astype(np.int64)
-            return rounded(softfloat.add(quotient, zero_point).view(np.float32), 0, self.dtype) >= targets
-
-        # The range ends at infinity, which reaches every value and needs no evaluation.
-        infinity = np.full((len(divisors), len(targets)), softfloat.INFINITY_BITS)
-        return smallest(reached, 1 - infinity, infinity)
+        count = np.unique(self.counts()).astype(np.float32)[:, None]
+        y_scale, y_zero_point = np.array([self.y.scale]), np.array([self.y.zero_point], np.float32)
+        definition = code(
+            argument("s") / argument("count") / argument("y_scale") + argument("y_zero_point"), 0, self.dtype
+        )
+        return thresholds_of(definition, "s", {"count": count, "y_scale": y_scale, "y_zero_point": y_zero_point})
 
     def check_table(self, table: Array) -> tuple[int, str]:
         """Compare both sides of every threshold; division, addition and rounding are monotone between them."""

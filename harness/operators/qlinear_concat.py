@@ -19,6 +19,7 @@ from harness.operators.base import Constants, fields, limits
 from harness.operators.codes import Affine, CodeFunction
 from harness.operators.concat import concatenated
 from harness.operators.counters import VALUES
+from harness.operators.exact import saturate
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.lookup import DIVISION, reading
 from harness.operators.node import Node
@@ -118,9 +119,10 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         """Return v for all codes of each input, (inputs, 256)."""
         return np.stack([self.y.divided(each.dequantised(self.dtype)) for each in self.x])
 
-    def compute_in_float32(self) -> Single:
-        """Return v for all codes of each input, (inputs, 256)."""
-        return np.stack([each.differences(self.dtype) * each.scale / self.y.scale for each in self.x])
+    def table_in_float32(self) -> Array:
+        """Return the outputs for all codes of each input, (inputs, 256)."""
+        v = np.stack([each.differences(self.dtype) * each.scale / self.y.scale for each in self.x])
+        return saturate(v, self.dtype, self.y.zero_point)
 
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the code of each input."""

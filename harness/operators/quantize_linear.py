@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Self
+from functools import cached_property, lru_cache
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,20 @@ import onnx
 import onnx.helper
 
 from harness.core.arrays import Array
-from harness.operators import softfloat, sweeps, text
+from harness.operators import softfloat, sweeps
 from harness.operators.base import ALONE, Constants, Evaluate, FindTies, Layer, fields, limits
+from harness.operators.codes import Conversion, thresholds_of
 from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
 from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.exact import (
     CACHED_LAYERS,
-    bits_of,
     from_ordered,
+    fused,
     ordered,
     quantised,
     saturate,
-    smallest,
 )
+from harness.operators.exact.expression import INT32, Expression, argument, code
 from harness.operators.fault_models import LITTLE_ENDIAN, TAIL_LANES, Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -85,22 +86,20 @@ fragment quantize_linear(
 
 
 @dataclass(frozen=True, eq=False)
-class QuantizeLinear(Layer):
+class QuantizeLinear(Conversion):
     """q = saturate(round_half_even(float32(x / scale)) + zero_point)."""
 
-    rising = True
     ONNX = (("", "QuantizeLinear"),)
     constants_step = ProofStep.QUANTIZATION
     noun = "inputs"
     takes_every_input = True
     formula = FORMULA
-    roles = ("x", "scale", "zero_point")
-    piecewise_monotone = True
-    uniform = True
     fragments = (FRAGMENT,)
 
-    scale: np.float32
-    zero_point: int
+    @cached_property
+    def definition(self) -> Expression:
+        """The definition."""
+        return code(argument("x") / argument("scale"), argument("zero_point", INT32), self.dtype)
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -132,14 +131,6 @@ class QuantizeLinear(Layer):
     def constants(self) -> Constants:
         """Return scale, zero point and the codes at which the result saturates."""
         return self.facts() | limits(self.dtype)
-
-    def facts(self) -> dict[str, Any]:
-        """Return scale and zero point."""
-        return {"scale": self.scale, "zero_point": self.zero_point}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return scale and zero point."""
-        return text.floats(self.scale), str(self.zero_point)
 
     @property
     def zero_of_output(self) -> int | None:
@@ -343,17 +334,7 @@ class QuantizeLinear(Layer):
     @lru_cache(maxsize=CACHED_LAYERS)  # noqa: B019 - layers live as long as their network
     def thresholds(self) -> Integers:
         """Return the smallest x that reaches each value above QMIN, as `ordered` int64 (255,)."""
-        limits = np.iinfo(self.dtype)
-        targets = np.arange(limits.min + 1, limits.max + 1) - self.zero_point
-        scale = softfloat.decode(bits_of(np.atleast_1d(self.scale)))
-
-        def reached(x: Integers) -> npt.NDArray[np.bool_]:
-            v = softfloat.round_to_integer(softfloat.divide(softfloat.decode(np.abs(x)), scale))
-            return np.sign(x) * v >= targets
-
-        # The range ends at infinity, which reaches every value and needs no evaluation.
-        infinity = np.full(len(targets), softfloat.INFINITY_BITS)
-        return smallest(reached, 1 - infinity, infinity)
+        return thresholds_of(self.definition, "x", self.numbers)
 
 
 def _divided(x: Single, scale: np.float32) -> Single:
@@ -369,10 +350,9 @@ def _wrong_divisions(x: Single, scale: np.float32, codes: Codes) -> Iterator[Fau
     reciprocal = np.float32(1) / scale
     v = _without_nan((x * reciprocal).astype(np.float32))
     yield FaultModel("multiplication by 1 / scale instead of division", DIVISION, codes.nearest(v))
-    exact = x.astype(np.float64) * reciprocal + codes.zero_point
-    fused = np.rint(_without_nan(exact.astype(np.float32)).astype(np.float64))
+    fused_sum = fused(x, reciprocal, np.float32(codes.zero_point))
     cause = "multiplication by 1 / scale, fused with the addition of the zero point (FMA)"
-    yield FaultModel(cause, DIVISION, codes.clip(fused))
+    yield FaultModel(cause, DIVISION, saturate(fused_sum, codes.dtype, 0))
     inverse = x.astype(np.float64) * (1 / np.float64(scale))
     nearest = codes.nearest(np.where(np.isnan(inverse), -np.inf, inverse))
     yield FaultModel("multiplication by 1 / scale in double precision", DIVISION, nearest)

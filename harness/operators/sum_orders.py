@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.exact import CACHED_LAYERS
-from harness.operators.fault_models import FaultModel, PlacedFault, Real, Single, fused_sum
+from harness.operators.exact import CACHED_LAYERS, fused
+from harness.operators.fault_models import FaultModel, PlacedFault, Real, Single
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class OrderedSum:
         before = [*self._begin, *self.terms[:place]]
         addend = from_first(before) if before else np.zeros_like(self.terms[0])
         addend = np.broadcast_to(addend, self.terms[0].shape)
-        return self.finish(from_first([fused_sum(self.exact(place), addend), *self.terms[place + 1 :]]))
+        return self.finish(from_first([fused(self.exact(place), np.float32(1), addend), *self.terms[place + 1 :]]))
 
     @property
     def _begin(self) -> list[Single]:

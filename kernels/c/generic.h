@@ -8,32 +8,18 @@
 
 #include "arg_extremum.h"
 #include "conv_transpose.h"
-#include "dequantize_linear.h"
 #include "lookup.h"
 #include "network.h"
 #include "qgemm.h"
-#include "qlinear_add.h"
 #include "qlinear_average_pool.h"
 #include "qlinear_conv.h"
 #include "qlinear_global_average_pool.h"
-#include "qlinear_mul.h"
 #include "qlinear_softmax.h"
-#include "quantize_linear.h"
 
 /* A network need not have every operator. */
 #define GENERIC static ONE_CODE __attribute__((unused))
 
 #define DEFINE_GENERIC_CODES(TYPE)                                                                     \
-    GENERIC void generic_quantize_linear_##TYPE(size_t width, const float *x, float scale, int32_t zero_point, \
-                                                TYPE##_t *q)                                           \
-    {                                                                                                  \
-        quantize_linear_##TYPE(width, x, scale, zero_point, q);                                        \
-    }                                                                                                  \
-    GENERIC void generic_dequantize_linear_##TYPE(size_t width, const TYPE##_t *q, float scale, int32_t zero_point, \
-                                                  float *y)                                            \
-    {                                                                                                  \
-        dequantize_linear_##TYPE(width, q, scale, zero_point, y);                                      \
-    }                                                                                                  \
     GENERIC void generic_qgemm_accumulate_##TYPE(size_t depth, size_t width, const TYPE##_t *a, const int8_t *b, \
                                                  const int32_t *zb, const uint32_t *offset, int32_t *acc) \
     {                                                                                                  \
@@ -74,20 +60,10 @@
     {                                                                                                  \
         lookup_##TYPE(width, x, table, y);                                                             \
     }                                                                                                  \
-    GENERIC void generic_qlinear_add_##TYPE(size_t width, const TYPE##_t *a, const TYPE##_t *b, float ra, float rb, \
-                                            float c, TYPE##_t *y)                                      \
-    {                                                                                                  \
-        qlinear_add_##TYPE(width, a, b, ra, rb, c, y);                                                 \
-    }                                                                                                  \
     GENERIC void generic_qlinear_softmax_##TYPE(size_t width, const TYPE##_t *x, const float *table, float inverse, \
                                                 int32_t zy, TYPE##_t *y)                               \
     {                                                                                                  \
         qlinear_softmax_##TYPE(width, x, table, inverse, zy, y);                                       \
-    }                                                                                                  \
-    GENERIC void generic_qlinear_mul_##TYPE(size_t width, const TYPE##_t *a, const TYPE##_t *b, float m, int32_t za, \
-                                            int32_t zb, int32_t zy, TYPE##_t *y)                       \
-    {                                                                                                  \
-        qlinear_mul_##TYPE(width, a, b, m, za, zb, zy, y);                                             \
     }
 
 DEFINE_GENERIC_CODES(uint8)

@@ -1,6 +1,6 @@
-/* QuantizeLinear as in quantize_linear.h, by the same rounding, LANES codes at once; the rest is stored by fours:
+/* QuantizeLinear by the rounding of saturate.h, LANES codes at once; the rest is stored by fours:
  *
- *     q[i] = saturate(round_half_even(x[i] / scale) + zero_point)               a division, as there
+ *     q[i] = saturate(round_half_even(x[i] / scale) + zero_point)               a division, never a product with 1 / scale
  *
  * QGemm reads them by fours soon after, and a load has to wait where it covers several stores.
  */

@@ -7,8 +7,7 @@
  *     quantize           saturate(round_half_even(x / scale) + zero_point)               uint8, int8
  *     dequantize         float32(q - zero_point) * scale                                 float32
  *     add                a + b                                                           float32
- *     add_codes          saturate(round_half_even(fma(ra, a, fma(rb, b, c))))            uint8, int8
- *     multiply_codes     saturate(round_half_even(float32((a - za) * (b - zb)) * m + zy))  uint8, int8
+ *     multiply_add       a * b + c, rounded once                                         float32
  *     mean               saturate(round_half_even(s / count / scale + zy))               uint8, int8
  *     share              saturate(round_half_even(e * inverse / sum) + zy)               uint8, int8
  */
@@ -61,20 +60,6 @@ __device__ inline float add(float a, float b)
 __device__ inline float multiply_add(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
-}
-
-/* Two roundings, as the specification has them: c contains the zero points. */
-template <typename Code> __device__ inline Code add_codes(Code a, Code b, float ra, float rb, float c)
-{
-    return round_saturated<Code>(multiply_add(ra, __int2float_rn(a), multiply_add(rb, __int2float_rn(b), c)), 0);
-}
-
-/* The product of the differences is exact. */
-template <typename Code>
-__device__ inline Code multiply_codes(Code a, Code b, float m, int32_t za, int32_t zb, int32_t zy)
-{
-    const float product = scale_accumulator((a - za) * (b - zb), m);
-    return round_saturated<Code>(__fadd_rn(product, __int2float_rn(zy)), 0);
 }
 
 template <typename Code> __device__ inline Code mean(float sum, int32_t count, float scale, int32_t zy)

@@ -12,6 +12,7 @@ from harness.core.arrays import Array
 from harness.model.standard.code_pairs import look_up, operands
 from harness.model.standard.form import DOUBLE, FLOAT, Form
 from harness.operators.exact import saturate
+from harness.operators.obligations import all_codes
 from harness.operators.qlinear_add import QLinearAdd
 
 
@@ -20,7 +21,7 @@ def emit(layer: QLinearAdd, form: Form) -> None:
     if (_in_float64(layer) != layer.table()).any():
         look_up(layer, form)
         return
-    (a, b), (ra, rb, c) = operands(layer, form), layer.ratios
+    (a, b), (ra, rb, c) = operands(layer, form), layer.numbers().values()
     fixed = form.constant(c.astype(np.float64), "fixed")
     inner = form.add("Add", form.add("Mul", form.cast(b, DOUBLE), form.constant(np.float64(rb), "b_ratio")), fixed)
     inner = form.cast(form.cast(inner, FLOAT), DOUBLE)
@@ -30,6 +31,6 @@ def emit(layer: QLinearAdd, form: Form) -> None:
 
 def _in_float64(layer: QLinearAdd) -> Array:
     """Return the codes of all pairs that the form computes, (256, 256)."""
-    (a, b), (ra, rb, c) = layer.grid(), (number.astype(np.float64) for number in layer.ratios)
-    inner = (b * rb + c).astype(np.float32).astype(np.float64)
-    return saturate((a * ra + inner).astype(np.float32), layer.dtype, 0)
+    codes, (ra, rb, c) = all_codes(layer.dtype), (number.astype(np.float64) for number in layer.numbers().values())
+    inner = (codes * rb + c).astype(np.float32).astype(np.float64)
+    return saturate((codes[:, None] * ra + inner).astype(np.float32), layer.dtype, 0)

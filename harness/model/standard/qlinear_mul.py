@@ -15,6 +15,6 @@ def emit(layer: QLinearMul, form: Form) -> None:
         form.add("Sub", form.cast(operand, INT32), form.constant(np.int32(quantisation.zero_point), "zero_point"))
         for operand, quantisation in zip(operands(layer, form), (layer.a, layer.b), strict=True)
     )
-    scaled = form.product(form.cast(form.add("Mul", *factors), FLOAT), layer.multiplier)
+    scaled = form.product(form.cast(form.add("Mul", *factors), FLOAT), layer.numbers()["multiplier"])
     moved = form.add("Add", scaled, form.constant(np.float32(layer.y.zero_point), "added"))
     form.quantised(moved, 0, layer.dtype)

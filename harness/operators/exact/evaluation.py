@@ -57,12 +57,20 @@ NUMPY: Mapping[str, Callable[..., Any]] = {
     "truncate": np.trunc,
     "round_half_even": np.rint,
     "select": _selected,
+    "integer": lambda x: x.astype(np.int32),
     "number": lambda x: x.astype(np.float32),
     "fused": floats.fused,
     "bits": lambda x: x.view(np.uint32),
     "from_bits": lambda x: x.view(np.float32),
 }
 """The function of numpy for each operation; numpy's float32 operations are those of IEEE 754."""
+
+EXACT: Mapping[str, Callable[..., Any]] = {
+    "integer": np.float64,
+    "number": np.float64,
+    "fused": lambda a, b, c: a * b + c,
+}
+"""The function for operations that have another one in double precision."""
 
 
 class Evaluation:
@@ -90,12 +98,15 @@ class Evaluation:
     def _operation(self, node: Expression) -> Callable[..., Any]:
         if node.dtype in CODES and (limit := limit_of(node)):
             return partial(_limited, limit)
+        if self._dtype == np.float64 and node.operation in EXACT:
+            return EXACT[node.operation]
         if node.operation == "code":
             return lambda v, zero_point: floats.saturate(v, node.dtype, zero_point)
         if node.function is None:
             return NUMPY[node.operation]
         real = node.function.real  # nearest, or a call of a real function
-        return lambda x: np.asarray(real(x.astype(np.float64)), self._dtype)
+        dtype = np.float64 if self._dtype == np.float64 else node.dtype
+        return lambda x: np.asarray(real(x.astype(np.float64)), dtype)
 
     def __call__(self, arguments: Mapping[str, Array | np.generic]) -> Array:
         """Return the values for arguments by name; arrays have one shape, which the result has, too."""

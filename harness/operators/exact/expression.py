@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 FLOAT32, UINT32, BOOL, INT8, UINT8, INT32 = map(np.dtype, ("float32", "uint32", "bool", "int8", "uint8", "int32"))
 CODES = (INT8, UINT8)
-"""The types of codes, which are compared, selected and converted; int32 numbers, their zero points, are converted."""
+"""The types of codes, which are compared, selected and converted."""
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
-"""Operations of two float32 numbers, rounded half to even, or of two uint32 numbers modulo 2^32, without divide."""
+"""Operations of two float32 numbers, rounded half to even, or without divide of uint32 modulo 2^32, or of int32."""
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
 """Operations of two float32 numbers (false if one is NaN, -0 equals 0), uint32 numbers or codes; they give a bool."""
 BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
@@ -255,10 +255,16 @@ def round_half_even(x: Expression) -> Expression:
     return unary("round_half_even", x)
 
 
+def integer(x: Expression) -> Expression:
+    """Return a code as int32."""
+    if x.dtype not in CODES:
+        raise _error(f"the integer of {x.dtype}", "a code")
+    return node("integer", [x], INT32)
+
+
 def number(x: Expression) -> Expression:
-    """Return the float32 nearest to a code or an int32, the even one of two."""
-    if x.dtype not in {*CODES, INT32}:
-        raise _error(f"the number of {x.dtype}", "a code or an int32")
+    """Return the float32 nearest to an int32, the even one of two."""
+    _require(x, INT32)
     return node("number", [x], FLOAT32)
 
 
@@ -358,15 +364,13 @@ def calls(root: Expression) -> Iterator[Function]:
 
 def _arithmetic(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype not in {FLOAT32, UINT32} or (a.dtype == UINT32 and operation == "divide"):
+    if a.dtype not in {FLOAT32, UINT32, INT32} or (a.dtype != FLOAT32 and operation == "divide"):
         raise _error(f"{operation} of {a.dtype}", "float32 numbers")
     return node(operation, [a, b], a.dtype)
 
 
 def _comparison(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype == INT32:
-        raise _error(f"{operation} of int32", "number(x)")
     if a.dtype == BOOL and operation != "equal":
         raise _error(f"{operation} of bool", "equal, or operations on bits")
     return node(operation, [a, b], BOOL)

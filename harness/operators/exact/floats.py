@@ -67,8 +67,9 @@ def fused(a: Array | np.float32, b: Array | np.float32, c: Array | np.float32) -
     total = product + c
     part = total - product
     lost = (product - (total - part)) + (c - part)
-    bits = total.view(np.int64) - ((lost != 0) & ((lost < 0) != (total < 0)))
-    rounded: Array = (bits | (lost != 0)).view(np.float64).astype(np.float32)
+    is_inexact = (lost != 0) & np.isfinite(total)
+    bits = total.view(np.int64) - (is_inexact & ((lost < 0) != (total < 0)))
+    rounded: Array = (bits | is_inexact).view(np.float64).astype(np.float32)
     return rounded
 
 

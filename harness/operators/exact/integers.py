@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, Expression
+from harness.operators.exact.expression import COMPARISONS, FLOAT32, INT32, Expression
 from harness.operators.exact.stage_values import NONE_FIXED, Fixed, Program, arguments, each_step, histories
 from harness.operators.exact.stages import Stage
 from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
@@ -138,10 +138,13 @@ INTEGERS: Mapping[str, Callable[..., Any]] = {
     "shift_right": lambda a, b: a >> b,
     "bits": lambda a: a,
     "from_bits": lambda a: a,
+    "integer": lambda a: a,
     "number": lambda a: softfloat.encode(_normal(softfloat.from_integer(a)), a < 0).astype(np.int64),
     "select": np.where,
 }
 """The operations of integers and bools, and those that keep bits."""
+SIGNED: Mapping[str, Callable[..., Any]] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}
+"""The operations of int32 numbers, whose results are such numbers."""
 
 
 class IntegerEvaluation(Evaluation):
@@ -154,6 +157,8 @@ class IntegerEvaluation(Evaluation):
     def _operation(self, node: Expression) -> Callable[..., Any]:
         if node.operation == "code":
             return lambda v, zero_point: code_of(v, zero_point, node.dtype)
+        if node.dtype == INT32 and node.operation in SIGNED:
+            return SIGNED[node.operation]
         is_of_floats = node.operands[0].dtype == FLOAT32 and node.operation in FLOATS
         return FLOATS[node.operation] if is_of_floats else INTEGERS[node.operation]
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from harness.operators.exact.expression import (
+    ARITHMETIC,
     BOOL,
     COMPARISONS,
+    FLOAT32,
+    INT32,
     ROUNDINGS,
     Expression,
     bits,
@@ -19,7 +22,7 @@ from harness.operators.exact.expression import (
     substituted,
     unary,
 )
-from harness.operators.exact.printing import inline
+from harness.operators.exact.printing import INFIX, inline
 
 ROUNDING_NAMES = {
     "floor": "down",
@@ -48,7 +51,7 @@ def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, E
     text = inline(place, {identity: name for identity, name in names.items() if identity != id(place)})
     if operation == "argument" and place.dtype == np.float32:
         yield f"the sign of {place.name} is changed", -place
-    elif operation in {"add", "subtract", "multiply", "divide"} and place.dtype == np.float32:
+    elif operation in ARITHMETIC and place.dtype in {FLOAT32, INT32}:
         yield from _wrong_arithmetic(place, text, *operands)
     elif operation == "fused":
         a, b, c = place.operands
@@ -79,19 +82,21 @@ def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, E
 
 def _wrong_arithmetic(place: Expression, text: str, one: str, other: str) -> Iterator[tuple[str, Expression]]:
     a, b = place.operands
+    written = b.operands[0] if b.operation == "number" else b  # a conversion has no text
+    reciprocal = f"1 / ({other})" if written.operation in INFIX and " " in other else f"1 / {other}"
     yield f"{other} is left out of {text}", a
     if place.operation in {"add", "multiply"}:
         yield f"{one} is left out of {text}", b
     if place.operation == "add":
         yield f"{other} is subtracted in {text}", a - b
     if place.operation == "subtract":
-        yield f"{one} is left out of {text}", -b
+        yield f"{one} is left out of {text}", literal(0, INT32) - b if place.dtype == INT32 else -b
         yield f"{other} is added in {text}", a + b
         yield f"the terms of {text} are exchanged", b - a
-    if place.operation == "multiply":
-        yield f"{one} is divided by 1 / {other} in {text}", a / (literal(1) / b)
+    if place.operation == "multiply" and place.dtype == FLOAT32:
+        yield f"{one} is divided by {reciprocal} in {text}", a / (literal(1) / b)
     if place.operation == "divide":
-        yield f"{one} is multiplied by 1 / {other} in {text}", a * (literal(1) / b)
+        yield f"{one} is multiplied by {reciprocal} in {text}", a * (literal(1) / b)
         yield f"the terms of {text} are exchanged", b / a
 
 

@@ -78,7 +78,7 @@ def _text(node: Expression, names: Mapping[int, str]) -> tuple[str, int]:
         sign, binding = INFIX[node.operation]
         left, right = _within(operands[0], binding), _within(operands[1], binding + 1)
         return f"{left} {sign} {right}", binding
-    if node.operation == "number":  # every code is a float32, too
+    if node.operation in {"integer", "number"}:  # exact, but of large int32 numbers
         return operands[0]
     if node.operation == "negate":
         return f"-{_within(operands[0], ATOM)}", LOOSE

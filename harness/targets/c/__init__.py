@@ -18,7 +18,7 @@ from harness.targets.c import dialect
 from harness.targets.c.code import CLowering
 from harness.targets.generated import ItemCode, Launch, LayerCode, TaskView
 
-PLAIN = ("arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
+PLAIN = ("arg_extremum.h", "qgemm.h")
 HEADERS = {
     "": PLAIN,
     "vector": (*PLAIN, "conv_vector.h", "gemm_vector.h", "max_pool_vector.h", "qgemm_vector.h", "quantize_vector.h"),

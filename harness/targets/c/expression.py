@@ -21,6 +21,7 @@ from harness.operators.exact.expression import (
     BOOL,
     CODES,
     FLOAT32,
+    INT32,
     LEAVES,
     UINT32,
     Expression,
@@ -31,9 +32,17 @@ from harness.operators.exact.expression import (
 )
 from harness.operators.exact.expression import literal as number_of
 from harness.operators.exact.ranges import Interval, interval
+from harness.operators.tensor import integer_limits
 from harness.targets.generated import C_TYPES
 
-TYPES = {"float32": "float", "uint32": "uint32_t", "bool": "uint32_t", "int8": "int8_t", "uint8": "uint8_t"}
+TYPES = {
+    "float32": "float",
+    "uint32": "uint32_t",
+    "bool": "uint32_t",
+    "int32": "int32_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+}
 OPERATIONS: Mapping[str, str] = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
     "less": "0u - (uint32_t)({0} < {1})", "less_equal": "0u - (uint32_t)({0} <= {1})",
@@ -48,6 +57,8 @@ OPERATIONS: Mapping[str, str] = {
     "absolute": "float_of_bits(bits_of_float({0}) & 0x7fffffffu)",
     "square_root": "sqrtf({0})", "floor": "floorf({0})", "ceiling": "ceilf({0})", "truncate": "truncf({0})",
     "round_half_even": "rintf({0})",
+    "integer": "(int32_t){0}", "number": "(float){0}", "fused": "fused({0}, {1}, {2})",
+    "code": "({type})round_saturated({0}, {least}, {most}, {1})",
     "bits": "bits_of_float({0})", "from_bits": "float_of_bits({0})",
 }  # fmt: skip
 """The statement of each operation, and of those of `_lowered`; a bool is a mask of all bits or none."""
@@ -60,25 +71,37 @@ def literal(value: np.generic) -> str:
             return f"float_of_bits({int(np.asarray(value).view(np.uint32)):#x}u)"
         mantissa, _, exponent = float(value).hex().partition("p")
         return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}f"
-    if value.dtype in CODES:
+    if value.dtype in (*CODES, INT32):
         return str(int(value))
     return f"{0xFFFFFFFF * int(value) if value.dtype == BOOL else int(value):#x}u"
 
 
 def limits(root: Expression) -> dict[str, str]:
-    """Return names of variables for the numbers of which a definition takes the smaller or larger one, by literal."""
-    taken = [x for place in ordered(_lowered(root)) if place.operation.startswith("limit") for x in place.operands]
-    numbers = dict.fromkeys(literal(x.value) for x in taken if x.value is not None and x.dtype == FLOAT32)
+    """Return names of variables for the numbers of which a definition takes the smaller or larger one, by literal.
+
+    Zero points are among them: the limits of a code depend on them.
+    """
+    taken = [x for place in ordered(_lowered(root)) if place.operation.startswith(("limit", "code"))
+             for x in place.operands]  # fmt: skip
+    numbers = dict.fromkeys(literal(x.value) for x in taken if x.value is not None and x.dtype in {FLOAT32, INT32})
     return {number: f"limit_{place}" for place, number in enumerate(numbers)}
 
 
+def kind_of(number: str) -> str:
+    """Return the C type of a limit."""
+    return "int32_t" if number.lstrip("-").isdigit() else "float"
+
+
 def statements(
-    root: Expression, arguments: Mapping[str, str], variables: Mapping[str, str] = MappingProxyType({})
+    root: Expression,
+    arguments: Mapping[str, str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    operations: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[str], str]:
     """Return the statements that compute a value, and the name of the result.
 
     `arguments` are C expressions by name, of loads too, and `variables` the names of those that have the values of
-    `limits`.
+    `limits`.  Those of `operations` have other texts than here.
     """
     names: dict[int, str] = {}
     lines: list[str] = []
@@ -92,17 +115,21 @@ def statements(
         if place.value is not None:
             names[id(place)] = literal(place.value)
             continue
-        if place.operation.startswith("limit"):
+        if place.operation.startswith(("limit", "code")):
             operands = [variables.get(text, text) for text in operands]
         name = f"{place.name or 'v'}_{next(numbers)}"
-        lines.append(f"const {TYPES[place.dtype.name]} {name} = {_operation(place, operands)};")
+        lines.append(f"const {TYPES[place.dtype.name]} {name} = {_operation(place, operands, operations)};")
         names[id(place)] = name
     return lines, names[id(nodes[-1])]
 
 
-def _operation(place: Expression, operands: list[str]) -> str:
+def _operation(place: Expression, operands: list[str], others: Mapping[str, str]) -> str:
+    if place.operation == "code":
+        least, most = integer_limits(place.dtype)
+        text = {**OPERATIONS, **others}["code"]
+        return text.format(*operands, type=TYPES[place.dtype.name], least=least, most=most)
     if place.operation != "select":
-        return OPERATIONS[place.operation].format(*operands)
+        return {**OPERATIONS, **others}[place.operation].format(*operands)
     mask, one, other = operands
     if place.dtype == FLOAT32:
         return f"chosen({mask}, {one}, {other})"
@@ -200,7 +227,7 @@ def function(
     values = {name: loaded(name, dtype) for name, dtype in parameters.items()}
     lines, result = statements(root, values if arguments is None else arguments, variables)
     kinds = {name: C_TYPES[dtype.name] for name, dtype in parameters.items()}
-    kinds |= dict.fromkeys(variables.values(), "float")
+    kinds |= {variable: kind_of(number) for number, variable in variables.items()}
     head = ", ".join(f"{kind} {parameter}" for parameter, kind in kinds.items())
     body = "\n".join(f"    {line}" for line in [*lines, f"return {stored(result, root.dtype)};"])
     return f"static inline {C_TYPES[root.dtype.name]} {name}({head or 'void'})\n{{\n{body}\n}}"

@@ -6,43 +6,78 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from harness.operators.base import Layer
+from harness.operators.code_pairs import CodePairs
+from harness.operators.codes import Conversion
 from harness.operators.elements import Elements, tables
 from harness.operators.exact.expression import limit_of
 from harness.operators.pointwise import Pointwise
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import broadcast, code, expression
 from harness.targets.c.code import CLowering
-from harness.targets.generated import LayerCode, Table, literal
+from harness.targets.generated import C_TYPES, LayerCode, Table, literal
+
+Defined: TypeAlias = Elements | Pointwise | CodePairs | Conversion
 
 
-class FunctionLowering(CLowering[Elements | Pointwise]):
+class FunctionLowering(CLowering[Defined]):
     """One value at a time: out[n] = <layer>_value(in[n], constants, limits), in loops over the axes of operands."""
 
-    operator = (Elements, Pointwise)
+    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (Elements, Pointwise)
     excluded = (ResizeLinear,)
-    headers = ("elementary.h",)
+    headers: ClassVar[tuple[str, ...]] = ("elementary.h",)
 
-    def plain(self, layer: Elements | Pointwise, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
+    def plain(self, layer: Defined, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
         """Loop over the values; the generic code is the same, as compilers vectorise no calls."""
         constants = tuple(Table(f"{layer.name}_{role}", values) for role, values in tables(layer.operands).items())
-        arrays = [(array, operand.shape) for array, operand in zip(_arrays(layer), layer.operands, strict=True)]
-        return _with_function(layer, sources, constants, broadcast.loops(layer.output.shape, arrays, _call(layer)))
+        numbers = _numbers(layer)
+        arrays = [(array, operand.shape) for array, operand in zip(_arrays(layer), layer.operands, strict=True)
+                  if operand.name not in numbers]  # fmt: skip
+        loops = broadcast.loops(layer.output.shape, arrays, _call(layer))
+        known = [(number.kind, name, number.element) for name, number in numbers.items()]
+        return _with_function(layer, sources, constants, loops, known)
 
-    def unrolled(self, layer: Elements | Pointwise, sources: Sequence[str]) -> LayerCode:
+    def unrolled(self, layer: Defined, sources: Sequence[str]) -> LayerCode:
         """Write every call, with the constants as literals."""
-        operands = []
+        operands, numbers = [], _numbers(layer)
         for array, operand in zip(_arrays(layer), layer.operands, strict=True):
+            if operand.name in numbers:
+                continue
             constants = operand.values
             texts = _places(array, operand.shape) if constants is None else map(literal, constants.reshape(-1))
             operands.append((list(texts), operand.shape))
         values = broadcast.elements(layer.output.shape, operands, _call(layer))
-        return _with_function(layer, sources, (), code.assigned(values))
+        known = [(number.kind, name, literal(number.value)) for name, number in numbers.items()]
+        return _with_function(layer, sources, (), code.assigned(values), known)
 
 
-def _arrays(layer: Elements | Pointwise) -> Iterator[str]:
+class _Number(NamedTuple):
+    """A constant of one value: its type and its element of a table in C, and the value."""
+
+    kind: str
+    element: str
+    value: np.generic
+
+
+def _numbers(layer: Defined) -> dict[str, _Number]:
+    """Return the constants of one value of a definition that rounds to codes: variables by their names.
+
+    Of known numbers compilers make branches and products in the place of quotients.
+    """
+    if layer.definition.operation != "code":
+        return {}
+    numbers = {}
+    for name, _, values, role, _ in layer.operands:
+        if values is not None and values.size == 1:
+            numbers[name] = _Number(C_TYPES[values.dtype.name], f"{layer.name}_{role}[0]", values[0])
+    return numbers
+
+
+def _arrays(layer: Defined) -> Iterator[str]:
     """Yield the text of the array of each operand; that of a constant begins within a table."""
     activations = iter(["in"] if len(layer.inputs) == 1 else [f"in_{number}" for number in range(len(layer.inputs))])
     for operand in layer.operands:
@@ -57,7 +92,7 @@ def _places(array: str, shape: Sequence[int]) -> Iterator[str]:
     return (f"{array}[{n}]" for n in range(math.prod(shape)))
 
 
-def _call(layer: Elements | Pointwise) -> Callable[[Sequence[str]], str]:
+def _call(layer: Defined) -> Callable[[Sequence[str]], str]:
     """Return the function from the texts of the operands to that of a value.
 
     The smaller or larger one of two numbers stands in its loop: a compiler that does not vectorise (-O1) then takes a
@@ -67,21 +102,27 @@ def _call(layer: Elements | Pointwise) -> Callable[[Sequence[str]], str]:
     if _is_limit(layer):
         names = [operand.name for operand in layer.operands]
         return lambda values: expression.limit(layer.definition, dict(zip(names, values, strict=True)), limits)
-    return lambda values: f"{layer.name}_value({', '.join([*values, *limits.values()])})"
+    numbers = _numbers(layer)
+    return lambda values: f"{layer.name}_value({', '.join([*values, *numbers, *limits.values()])})"
 
 
-def _is_limit(layer: Elements | Pointwise) -> bool:
+def _is_limit(layer: Defined) -> bool:
     """Return whether a layer computes nothing but the smaller or larger one of two numbers."""
     return bool(limit_of(layer.definition)) and all(not x.operands for x in layer.definition.operands[1:])
 
 
 def _with_function(
-    layer: Elements | Pointwise, sources: Sequence[str], constants: tuple[Table, ...], body: str
+    layer: Defined,
+    sources: Sequence[str],
+    constants: tuple[Table, ...],
+    body: str,
+    known: Sequence[tuple[str, str, str]] = (),
 ) -> LayerCode:
-    arguments = dict.fromkeys((operand.name for operand in layer.operands), layer.input.dtype)
+    arguments = {operand.name: layer.input.dtype if operand.values is None else operand.values.dtype
+                 for operand in layer.operands}  # fmt: skip
     function = expression.function(f"{layer.name}_value", layer.definition, arguments)
-    limits = expression.limits(layer.definition).items()
-    text = "\n    ".join([*(code.not_known("float", name, number) for number, name in limits), body])
+    limits = [(expression.kind_of(text), name, text) for text, name in expression.limits(layer.definition).items()]
+    text = "\n    ".join([*(code.not_known(*number) for number in [*known, *limits]), body])
     stage = code.elementwise(layer, sources, constants, text) if len(sources) == 1 else code.of_inputs(
         layer, sources, text, constants)  # fmt: skip
     return stage if _is_limit(layer) else dataclasses.replace(stage, definitions=f"\n{function}\n{stage.definitions}")

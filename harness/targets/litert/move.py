@@ -13,8 +13,8 @@ from harness.operators.move import Move
 from harness.operators.obligations import all_codes
 from harness.operators.qlinear_concat import QLinearConcat
 from harness.operators.rename import Rename
+from harness.targets.litert.codes import look_up, numbers
 from harness.targets.litert.graph import PLAIN, Graph, Value, image_of
-from harness.targets.litert.lookup import look_up, numbers
 from harness.targets.litert.lowering import LiteRtLowering
 
 IMAGE_AXES = 3

@@ -15,8 +15,8 @@ from harness.operators.tensor import CODES
 from harness.targets.generated import Table
 from harness.targets.vitis import resources
 from harness.targets.vitis.circuit import Circuit, VitisLowering, channels_of, table
+from harness.targets.vitis.codes import LookUpCircuit
 from harness.targets.vitis.image import CODE_BITS, ImageCircuit
-from harness.targets.vitis.look_up import LookUpCircuit
 from harness.targets.vitis.resources import Resources
 
 

@@ -148,9 +148,9 @@ def test_fused_multiply_adds_by_two_roundings_are_found(host: Profile, tmp_path:
 
 WRONG = {
     "sum of rounded products": ("fused.h", "return (float)sum;", "return a * b + c;", "sum"),
-    "ratios exchanged": ("qlinear_add.h", "fused(ra, (float)a[n], fused(rb", "fused(rb, (float)a[n], fused(ra", "sum"),
-    "zero points exchanged": ("qlinear_mul.h", "(a[n] - za) * (b[n] - zb)", "(a[n] - zb) * (b[n] - za)", "product"),
-    "zero point after the rounding": ("qlinear_mul.h", "* m + (float)zy", "* m + (float)zy * 0.99f", "row_product"),
+    "ratios exchanged": ("network.c", "in_1[n], first_ratio, second", "in_1[n], second_ratio, first", "sum"),
+    "zero points exchanged": ("network.c", "multiplier, a_zero_point, b", "multiplier, b_zero_point, a", "product"),
+    "no zero point": ("network.c", "row_product_y_zero_point[0];", "0;", "row_product"),
     "another bound": ("network.c", "(v_0 > high) ? high", "(v_0 > high) ? high - 1", "clipped"),
     "the next entry": ("lookup.h", "table[place]", "table[(place + 1) % 256]", "leaky"),
     "a copy from the next place": ("network.c", "out[0 + n] = in_0[n];", "out[0 + n] = in_0[n ^ 1];", "copied"),

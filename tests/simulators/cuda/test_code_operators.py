@@ -163,8 +163,8 @@ WRONG = {
     "a mean without its zero point": ("fused.cuh", "0u - (uint32_t)za * IMAGE", "0u - (uint32_t)za * (IMAGE - 1)"),
     "terms exchanged": (
         "rounding.cuh",
-        "(ra, __int2float_rn(a), multiply_add(rb,",
-        "(rb, __int2float_rn(a), multiply_add(ra,",
+        "__fmaf_rn(a, b, c)",
+        "__fmaf_rn(a, c, b)",
     ),
     "channels in the place of positions": (
         "fused.cuh",

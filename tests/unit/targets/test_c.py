@@ -118,7 +118,8 @@ def test_the_shapes_are_what_their_names_say(net: Network, host: Profile) -> Non
     bodies = {name: stage_bodies(source(net, host, name)) for name in VARIANTS}
     assert not re.search(r"\bfor\b|\bwhile\b|\[[a-z]\]", "".join(bodies["c:unrolled"].values()))
     assert "_weights[" not in source(net, host, "c:unrolled")
-    assert all(re.fullmatch(r"\s*(out\[0\] = )?generic_\w+\(.*\);\s*", body) for body in bodies["c:generic"].values())
+    generic = [body for stage, body in bodies["c:generic"].items() if "quantize" not in stage]
+    assert all(re.fullmatch(r"\s*(out\[0\] = )?generic_\w+\(.*\);\s*", body) for body in generic)
     assert "for (size_t k = 0; k < 6u; ++k)" in bodies["c:inlined"]["layer_0_accumulate"]
     assert bodies["c:unrolled"]["layer_0_accumulate"].count("in[5]") == 19
 

@@ -22,7 +22,7 @@ from tests.support.programs.board_program import Patch, parse
 from tests.support.programs.chains import Node, chain, qgemm, quantize
 from tests.support.proof.trials import Workshop
 
-DEQUANTIZE, ARG = (f"kernels/c/{name}.h" for name in ("dequantize_linear", "arg_extremum"))
+ARG = "kernels/c/arg_extremum.h"
 NETWORK, SUM = "network.c", "= A + B;"
 LARGER, SMALLER = "x[i] > x[best]", "x[i] < x[best]"
 SIGNS = "(x[i] == 0 && x[best] == 0 && signbit((float)x[best]) && !signbit((float)x[i]))"
@@ -62,15 +62,15 @@ DEQUANTIZED = [
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("net", DEQUANTIZED, ids=["uint8", "int8"])
 @pytest.mark.parametrize(
-    "value",
+    ("right", "wrong"),
     [
-        "(float)(q[i] - zero_point + (q[i] == 100)) * scale",
-        "(float)(q[i] - zero_point) * scale * (q[i] == 100 && i == 3 ? 1.0000001f : 1)",
-        "((float)q[i] * scale - (float)zero_point * scale)",
+        ("= (float)v_1;", "= (float)(v_1 + (x == 100));"),
+        ("= dequantize_value(", "= (in[n] == 100 && n == 3 ? 1.0000001f : 1) * dequantize_value("),
+        ("= v_2 * scale;", "= (float)x * scale - (float)zero_point * scale;"),
     ],
 )
-def test_a_number_that_is_wrong_for_one_code_is_found(workshop: Workshop, net: Network, value: str) -> None:
-    trial = workshop.trial(net, [Patch(DEQUANTIZE, "(float)(q[i] - zero_point) * scale", value)])
+def test_a_number_that_is_wrong_for_one_code_is_found(workshop: Workshop, net: Network, right: str, wrong: str) -> None:
+    trial = workshop.trial(net, [Patch("network.c", right, wrong)])
     assert set(trial.refuted()) == {(ProofStep.OTHERS, "dequantize")}
 
 

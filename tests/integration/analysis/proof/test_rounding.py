@@ -17,7 +17,8 @@ from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
 from tests.support.proof.trials import Trial, Workshop
 
-SATURATE, QGEMM, QUANTIZE = (f"kernels/c/{name}.h" for name in ("saturate", "qgemm", "quantize_linear"))
+SATURATE, QGEMM = (f"kernels/c/{name}.h" for name in ("saturate", "qgemm"))
+NETWORK, QUOTIENT, VALUE = "network.c", "= x / scale;", "quantize_value(in[n]"
 REQUANTIZE = "round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
 SCALE = "y[n] = (float)acc[n] * m[n];"
 
@@ -56,17 +57,15 @@ def test_a_wrong_rounding_behind_a_sum_is_found(workshop: Workshop) -> None:
     assert set(refuted) == {(ProofStep.QUANTIZATION, "quantize"), (ProofStep.QUANTIZATION, "layer_0_quantize")}
 
 
-@pytest.mark.parametrize(
-    "x", ["x[i] * (1 / scale)", "(x[i] == x[i] ? x[i] / scale : 0)", "(x[i] == -INFINITY ? 0 : x[i] / scale)"]
-)
+@pytest.mark.parametrize("x", ["x * (1 / scale)", "(x == x ? x / scale : 0)", "(x == -INFINITY ? 0 : x / scale)"])
 def test_a_wrong_quantize_linear_is_found(workshop: Workshop, x: str) -> None:
     """A reciprocal; NaN that becomes the zero point; an infinity."""
-    trial = workshop.trial(PLAIN, [Patch(QUANTIZE, "x[i] / scale", x)])
+    trial = workshop.trial(PLAIN, [Patch(NETWORK, QUOTIENT, f"= {x};")])
     assert set(trial.refuted()) == {(ProofStep.QUANTIZATION, "quantize")}
 
 
 def test_a_quantize_linear_that_is_wrong_in_one_column_is_found(workshop: Workshop) -> None:
-    patch = Patch(QUANTIZE, "x[i] / scale", "(i == 2 && x[i] / scale > 20.5f ? x[i] / scale + 1 : x[i] / scale)")
+    patch = Patch(NETWORK, VALUE, "quantize_value(n == 2 && in[n] / scale > 20.5f ? in[n] + scale : in[n]")
     refuted = workshop.trial(PLAIN, [patch]).refuted()
     assert set(refuted) == {(ProofStep.QUANTIZATION, "quantize")}
     assert "column 2 of inputs" in refuted[ProofStep.QUANTIZATION, "quantize"].counterexample
@@ -78,9 +77,9 @@ EQUAL_SUMS = "acc[n] ^ (n + 1 < width && acc[n] == acc[n + 1] && acc[n] > 99)"
 @pytest.mark.parametrize(
     ("patch", "step"),
     [
-        (Patch(QUANTIZE, "x[i] / scale", "(i == 1 && x[1] == x[2] ? x[0] : x[i]) / scale"), ProofStep.QUANTIZATION),
+        (Patch(NETWORK, VALUE, "quantize_value(n == 1 && in[1] == in[2] ? in[0] : in[n]"), ProofStep.QUANTIZATION),
         (
-            Patch(QUANTIZE, "x[i] / scale", "(i == 2 && x[1] != x[1] && x[2] == x[2] ? 0 : x[i]) / scale"),
+            Patch(NETWORK, VALUE, "quantize_value(n == 2 && in[1] != in[1] && in[2] == in[2] ? 0 : in[n]"),
             ProofStep.QUANTIZATION,
         ),
         (Patch(QGEMM, REQUANTIZE, REQUANTIZE.replace("acc[n]", f"({EQUAL_SUMS})")), ProofStep.REQUANTIZATION),
@@ -222,9 +221,7 @@ def differing_float(trial: Trial, start: int, count: int) -> str:
     return answers.differing_step(staircases, sweep, stage, trial.probe, quantize_linear._float_text, ignore)
 
 
-ONE_FLOAT = Patch(
-    QUANTIZE, "x[i] / scale", "((union { float x; uint32_t bits; }){x[i]}.bits == BITS ? 9 * scale : x[i] / scale)"
-)
+ONE_FLOAT = Patch(NETWORK, QUOTIENT, "= (union { float x; uint32_t bits; }){x}.bits == BITS ? 9 * scale : x / scale;")
 
 
 @pytest.mark.parametrize("bits", [0x3D123456, 0xBD123456, 0x7F876543, 0xFF876543])

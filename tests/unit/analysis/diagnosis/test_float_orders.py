@@ -100,7 +100,7 @@ WRONG: list[tuple[Any, str, Callable[[], Array]]] = [
     (MEAN, "in y: count[] is left out of s[i] / count[]", sum_in_order),
     (node("ReduceMax", "x", "axes", keepdims=0), "the value at the other end is taken", lambda: X.min(axis=(2, 3))),
     (LRN, "the terms are added from the last to the first", lambda: X / by_roots(base_of_lrn(-1))),
-    (LRN, f"in y: x[c, p] is multiplied by 1 / {POWER} in x[c, p] / ({POWER})",
+    (LRN, f"in y: x[c, p] is multiplied by 1 / ({POWER}) in x[c, p] / ({POWER})",
      lambda: X * (FLOAT(1) / by_roots(base_of_lrn(1)))),
     (LRN, "the power is the float32 nearest to it",
      lambda: X / (base_of_lrn(1).astype(np.float64) ** 0.75).astype(FLOAT)),

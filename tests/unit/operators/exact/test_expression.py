@@ -30,6 +30,7 @@ from harness.operators.exact.expression import (
     from_bits,
     function,
     fused,
+    integer,
     is_nan,
     larger,
     literal,
@@ -190,7 +191,17 @@ def test_a_code_is_rounded_half_to_even_and_limited_behind_the_zero_point(
      ((1 << 24) + 1, INT32, 2.0**24), ((1 << 24) + 3, INT32, 2.0**24 + 4)],
 )  # fmt: skip
 def test_the_number_of_an_integer_is_the_nearest_float32(whole: int, dtype: Any, right: float) -> None:
-    assert_bits(value(number, whole, dtype=dtype), right)
+    converted = number if dtype == INT32 else lambda x: number(integer(x))
+    assert_bits(value(converted, whole, dtype=dtype), right)
+
+
+@pytest.mark.parametrize(
+    ("definition", "right"),
+    [(lambda x, y: integer(x) + integer(y), -129), (lambda x, y: integer(x) - integer(y), -127),
+     (lambda x, y: integer(x) * (integer(y) - 300), 38528), (lambda x, y: select(integer(x) < integer(y), 7, 9), 7)],
+)  # fmt: skip
+def test_an_operation_on_int32_is_exact(definition: Any, right: int) -> None:
+    assert value(definition, -128, -1, dtype=np.int8) == right
 
 
 def _decides(x: Expression) -> Expression:
@@ -212,12 +223,12 @@ def _decides(x: Expression) -> Expression:
         (lambda x: (x < 1) << 1, "shift_left of bool"),
         (lambda x: (x < 1) < (x < 2), "less of bool"),
         (lambda x: (x < 1) & bits(x), "an operation of bool and uint32"),
-        (number, "the number of float32"),
+        (number, "float32 in the place of int32"),
         (lambda x: fused(x, x, bits(x)), "an operation of float32 and uint32"),
         (lambda x: code(x, x, INT8), "float32 in the place of int32"),
         (lambda x: code(bits(x), 0, INT8), "uint32 in the place of float32"),
-        (lambda _: argument("z", INT32) + 1, "add of int32"),
-        (lambda _: argument("z", INT32) < 1, "less of int32"),
+        (lambda _: argument("z", INT32) / 1, "divide of int32"),
+        (integer, "the integer of float32"),
         (_decides, "a decision of Python about a value"),
     ],
 )
@@ -334,5 +345,5 @@ def test_every_operation_has_faults_that_change_values(name: str) -> None:
 def test_the_page_lists_every_operation_of_the_language() -> None:
     text = (ROOT / "docs" / "definitions.md").read_text()
     for word in ("square_root", "floor", "ceiling", "truncate", "round_half_even", "is_nan", "from_bits", "select",
-                 "number", "code", "fused"):  # fmt: skip
+                 "integer", "number", "code", "fused"):  # fmt: skip
         assert f"{word}(" in text or f'"{word}"' in text

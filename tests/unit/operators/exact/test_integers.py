@@ -22,6 +22,7 @@ from harness.operators.exact.expression import (
     floor,
     from_bits,
     fused,
+    integer,
     number,
     ordered,
     round_half_even,
@@ -63,7 +64,7 @@ OPERATIONS: dict[str, Callable[[Expression, Expression], Expression]] = {
     "select": lambda x, y: select(x < y, x, y),
     "integers": lambda x, y: ((bits(x) * bits(y)) >> 3) - (bits(x) ^ bits(y)),
     "fused": lambda x, y: fused(finite(x), finite(y), finite(x + y)),
-    "code": lambda x, _: number(code(x, 3, INT8)),
+    "code": lambda x, _: number(integer(code(x, 3, INT8))),
     "shift_left": lambda x, y: from_bits((bits(x) << 2) + bits(y)),
 }
 DEFINITIONS = {

@@ -1,10 +1,11 @@
-"""Functions of two codes on a core: a table of 65,536 codes."""
+"""Functions of codes on a core: tables of all pairs, and thresholds."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from harness.operators.code_pairs import CodePairs
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets.generated import Table
 from harness.targets.tiovx.code import TiovxLowering
 from harness.targets.tiovx.constants import Constants, with_head
@@ -30,3 +31,17 @@ class CodePairsLowering(TiovxLowering[CodePairs]):
         if layer.operand is not None:
             parts["OPERAND"] = Table(f"{layer.name}_{layer.operand_role}", layer.operand.view(np.uint8))
         return with_head(layer, parts)
+
+
+class QuantizeLinearLowering(TiovxLowering[QuantizeLinear]):
+    """Compare each value with the thresholds."""
+
+    operator = QuantizeLinear
+    kernel = "KERNEL_QUANTIZE_LINEAR"
+
+    def constants(self, layer: QuantizeLinear) -> Constants:
+        """Return the thresholds of all values."""
+        steps = layer.thresholds().astype(np.int32)
+        origin = "the least float32, as ordered numbers, that become each code above the lowest"
+        table = Table(f"{layer.name}_thresholds", steps[None], origin)
+        return with_head(layer, {"TABLE": table})

@@ -1,15 +1,41 @@
-"""Functions of one code in C: a table of 256 codes, in all variants."""
+"""Functions of codes in C: the statements of definitions, and tables of 256 codes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
+from harness.operators.base import Layer
+from harness.operators.code_pairs import CodePairs
+from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.lookup import Lookup
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
+from harness.targets.c.function import FunctionLowering
 from harness.targets.generated import LayerCode, Table
+
+
+class CodesLowering(FunctionLowering):
+    """The statements of a definition."""
+
+    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (CodePairs, DequantizeLinear)
+    headers: ClassVar[tuple[str, ...]] = ("fused.h",)
+
+
+class QuantizeLinearLowering(CodesLowering):
+    """The same; `vector` has the instructions of kernels/c/quantize_vector.h."""
+
+    operator = QuantizeLinear
+    headers = ()
+
+    def vector(self, layer: QuantizeLinear, sources: Sequence[str]) -> LayerCode:  # type: ignore[override]
+        """Call kernels/c/quantize_vector.h."""
+        scale, zero_point = code.affine(layer)
+        call = f"quantize_vector_{layer.dtype}({layer.size}, in, {scale.name}[0], {zero_point.name}[0], out);"
+        return code.elementwise(layer, sources, (scale, zero_point), call)
 
 
 class LookupLowering(CLowering[Lookup]):
