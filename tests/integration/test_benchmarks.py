@@ -43,6 +43,13 @@ def test_convolutional_networks(cache: Path) -> None:
 
 
 @pytest.mark.campaign
+def test_kernels(cache: Path) -> None:
+    layers = run(cache, "kernels.py")["layers"]
+    assert len(layers) == 11
+    assert all(layer["plain_ns"] > 0 and layer["kernel_ns"] > 0 for layer in layers)
+
+
+@pytest.mark.campaign
 def test_decisions(cache: Path) -> None:
     found = run(cache, "decide.py", "--boxes", "1")["code_vectors_per_s"]
     assert len(found) == 4
