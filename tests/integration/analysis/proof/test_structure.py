@@ -522,8 +522,8 @@ WRONG = {
             ),
             Patch(
                 "network.c",
-                "quantize_zero[0], out);",
-                "quantize_zero[0], out);\n    scratch[0] = out[0];\n    out[0] = (uint8_t)scratch[0];",
+                "(in[n], scale, zero_point);",
+                "(in[n], scale, zero_point);\n    scratch[0] = out[0];\n    out[0] = (uint8_t)scratch[0];",
             ),
             *stage("", "scratch[0] = out[0];\n    out[0] = scratch[0];"),
         ),
