@@ -365,7 +365,7 @@ def _find_inner(stage: Stage, time: Axis, inner: dict[int, Stage]) -> bool:
 
 
 Item: TypeAlias = Stage | Recurrence
-"""What a program computes at once."""
+"""A stage, or the stages of a recurrence: a program computes them together."""
 
 
 def computed(item: Item) -> tuple[Stage, ...]:

@@ -1,4 +1,4 @@
-"""What code of stages in C has in common: the arrays of their values, and the statements of an expression."""
+"""Base class of the writers of stages in C: names of the arrays of their values, and the statements of an expression."""
 
 from __future__ import annotations
 
