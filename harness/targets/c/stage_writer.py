@@ -1,4 +1,4 @@
-"""Base class of the writers of stages in C: names of the arrays of their values, and the statements of an expression."""
+"""Base class of the writers of stages in C: the arrays of their values, and the statements of an expression."""
 
 from __future__ import annotations
 
