@@ -279,10 +279,18 @@ def _lowerings(
 
 def _implemented(lowering: type[Lowering[Any]]) -> Iterator[type[Layer]]:
     """Yield the operators of a lowering: for a family, which reads no nodes itself, its members."""
-    known = dict.fromkeys(operators.by_onnx_name().values())
+    operators.by_onnx_name()  # loads all members
     for operator in lowering.operator if isinstance(lowering.operator, tuple) else (lowering.operator,):
-        members = [operator] if hasattr(operator, "ONNX") else [one for one in known if issubclass(one, operator)]
+        members = [operator] if hasattr(operator, "ONNX") else list(_members(operator)) or [operator]
         yield from (member for member in members if member not in lowering.excluded)
+
+
+def _members(family: type[Layer]) -> Iterator[type[Layer]]:
+    """Yield the operators that are derived from a family, also by way of families within it."""
+    for member in family.__subclasses__():
+        if hasattr(member, "ONNX"):
+            yield member
+        yield from _members(member)
 
 
 def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:

@@ -317,7 +317,7 @@ def test_a_target_that_is_not_whole_says_what_it_does_not_have(modest: Path) -> 
 )
 def test_a_target_that_cannot_be_loaded_stops_nobody_else(modest: Path, text: str, reason: str) -> None:
     (modest / "modest_target.py").write_text(text)
-    with pytest.raises(RequestError, match=f"target modest cannot be loaded: modest_target:Modest: {reason}"):
+    with pytest.raises(RequestError, match=f"modest_target:Modest: .*modest_target.py:1: '{text}': {reason}"):
         targets.find("modest")
     with pytest.raises(RequestError, match="unknown target 'modst'") as caught:
         targets.find("modst")
