@@ -80,13 +80,28 @@ def readers() -> dict[str, Reader]:
     modules = [importlib.import_module(f"{independent.__name__}.{info.name}")
                for info in pkgutil.iter_modules(independent.__path__)]  # fmt: skip
     pairs = [pair for module in modules for pair in getattr(module, "READERS", {}).items()]
-    pairs += [(point.name, load(point, "reader")) for point in entry_points(group=GROUP)]
+    pairs += [(point.name, _checked(point.name, load(point, "reader"))) for point in entry_points(group=GROUP)]
     known: dict[str, Reader] = {}
     for operator, reader in pairs:
         if operator in known:
             raise RequestError(f"two packages read the constants of {operator} for a proof", "remove one of them")
         known[operator] = reader
     return known
+
+
+def _checked(operator: str, reader: Reader) -> Reader:
+    """Return a reader of a third party that raises RequestError where it fails, or gives other values than arrays."""
+
+    def read(node: Node) -> Constants:
+        try:
+            return {name: np.asarray(values) for name, values in reader(node).items()}
+        except Exception as error:  # a third party's function may raise anything
+            raise RequestError(
+                f"node {node.output}: the reader of {operator} fails: {type(error).__name__}: {error}",
+                "return arrays of the constants by name, of attributes that a node does not state their defaults",
+            ) from error
+
+    return read
 
 
 def _dequantised(proto: onnx.NodeProto, values: Mapping[str, Array]) -> Array:
@@ -183,22 +198,11 @@ def _node(
         depth=sum(math.prod(tensors[name].shape) for name in sources),
         attributes=attributes,
     )
-    node = replace(node, constants=_constants(operator, known[operator], node))
+    node = replace(node, constants=known[operator](node))
     if proto.op_type in PAIRS and len(sources) > 1 and repeats_first(node):
         image = node.images[1]
         return replace(node, sources=sources[::-1], image=image, input_width=math.prod(image))
     return node
-
-
-def _constants(operator: str, reader: Reader, node: Node) -> Constants:
-    """Return what a reader gives; raise RequestError for other values than arrays by name."""
-    try:
-        return {name: np.asarray(values) for name, values in reader(node).items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RequestError(
-            f"node {node.output}: the reader of {operator} fails: {type(error).__name__}: {error}",
-            "return arrays of the constants by name, of attributes that a node does not state their defaults",
-        ) from error
 
 
 def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtype[Any]) -> np.dtype[Any]:
