@@ -19,8 +19,7 @@ import onnx
 from harness.core.entry_points import load
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
-from harness.operators.exact.expression import DefinitionError
-from harness.operators.node import NEWEST_OPSET, domain_of
+from harness.operators.node import domain_of
 
 GROUP = "harness.operators"
 
@@ -81,10 +80,6 @@ def _fault(operator: Any) -> str:
         return "is no dataclass: write @dataclass(frozen=True, eq=False) above it"
     if inspect.isabstract(operator):
         return f"does not define {', '.join(sorted(operator.__abstractmethods__))}"
-    try:
-        operator.as_function(1, NEWEST_OPSET)
-    except DefinitionError as error:
-        return f"has no function for ONNX Runtime: {error}"
     return operator.incomplete()
 
 

@@ -120,6 +120,11 @@ class Joint(Listed):
         """Return the function of the definition, for an operator that ONNX Runtime does not have."""
         return onnx_functions.derived(cls.ONNX, cls.defined(), cls.names, {}, opset)
 
+    @classmethod
+    def incomplete(cls) -> str:
+        """Return whether ONNX has no operators for the definition."""
+        return onnx_functions.missing(cls.as_function, len(cls.names))
+
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - of the interface
         """Return the error bound of a definition with calls, for ONNX Runtime's functions."""
         none = [np.zeros(values.shape) for values in inputs]

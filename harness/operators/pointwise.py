@@ -90,7 +90,7 @@ class Pointwise(Function):
         own = {field.name for field in fields(cls)} - {field.name for field in fields(Pointwise)}
         if own != {*cls.defaults}:
             return f"has the fields {sorted(own)} and defaults of {sorted(cls.defaults)}: give each attribute both"
-        return ""
+        return onnx_functions.missing(cls.as_function, 1)
 
     @classmethod
     def short_name(cls) -> str:

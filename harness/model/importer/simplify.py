@@ -187,7 +187,10 @@ def _declare(simplified: Simplified) -> Iterator[str]:
     names = declare_functions(simplified.model)
     if names:
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
-        yield f"added ONNX functions of the definitions of {_listed(names)}, which ONNX Runtime does not know itself"
+        yield (
+            f"added ONNX functions that are derived from the definitions of {_listed(names)}: ONNX Runtime confirms "
+            "their arithmetic, not their meaning"
+        )
 
 
 def _inline(simplified: Simplified) -> Iterator[str]:

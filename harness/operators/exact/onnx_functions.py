@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from harness.operators.exact.expression import DefinitionError, Expression, ordered
+from harness.operators.node import NEWEST_OPSET
 
 RUNTIME_DOMAINS = ("", "com.microsoft")
 """The domains whose operators ONNX Runtime has."""
@@ -37,6 +38,15 @@ def derived(
     """Return the function of the only operator of a class; None if ONNX Runtime has it."""
     [operator] = operators
     return None if operator[0] in RUNTIME_DOMAINS else function_of(operator, definition, inputs, attributes, opset)
+
+
+def missing(as_function: Callable[[int, int], onnx.FunctionProto | None], inputs: int) -> str:
+    """Return why a class has no function for ONNX Runtime; the empty text if it has one, or needs none."""
+    try:
+        as_function(inputs, NEWEST_OPSET)
+    except DefinitionError as error:
+        return f"has no function for ONNX Runtime: {error}"
+    return ""
 
 
 def function_of(
