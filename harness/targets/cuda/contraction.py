@@ -8,11 +8,13 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
+from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.targets import contraction
 from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, output, tile
 from harness.targets.generated import Stage, Table, TaskView
 
 K = TypeVar("K", bound=Contraction)
+ORIGIN = "float32 bits of x_scale / (y_scale * positions)"
 
 
 class ContractionLowering(CudaLowering[K]):
@@ -95,3 +97,25 @@ def zero_points(layer: Contraction, *names: str) -> tuple[Table, ...]:
 def padded(values: Array) -> Array:
     """Fill up with zeros to a multiple of four."""
     return np.pad(values, (0, -len(values) % 4))
+
+
+class QLinearGlobalAveragePoolLowering(ContractionLowering[QLinearGlobalAveragePool]):
+    """One multiplier serves all channels."""
+
+    operator = QLinearGlobalAveragePool
+
+    def tables(self, layer: QLinearGlobalAveragePool) -> tuple[Table, ...]:
+        """Return multiplier and zero points."""
+        multiplier = Table(f"{layer.name}_multiplier", layer.multiplier[:1], ORIGIN, computed=True)
+        return (multiplier, *zero_points(layer, "input", "output"))
+
+    def function(self, layer: QLinearGlobalAveragePool) -> str:
+        """Accumulate and finish one channel."""
+        return one_output(layer, f"sum_of_image<{layer.image}>(a, {layer.name}_input_zero_point[0], n)", scale="0")
+
+    def fused_function(self, layer: QLinearGlobalAveragePool) -> str:
+        """Accumulate and finish four channels."""
+        m = f"{layer.name}_multiplier[0]"
+        sums = f"sum_image<{c_type(layer.input.dtype)}, {layer.image}>(a, {layer.name}_input_zero_point[0], g)"
+        head = f"ONE_CODE Accumulators<1, 1> {layer.name}_accumulate(const uint32_t *a, unsigned g, unsigned)"
+        return f"{head}\n{{\n    return {sums};\n}}\n\n{finish_four(layer, f'make_float4({m}, {m}, {m}, {m})')}"
