@@ -5,15 +5,13 @@
  * All first compute every vector; a bit that differs ends the program before anything is timed.  Writes one
  * FOLDER/<contender>.npy each: uint32 nanoseconds, one row a call.  A network is called network_<number>.
  */
-#define _GNU_SOURCE
-#include <sched.h>
+#include "timing.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "fail.h"
 #include "inference.h"
 #include "options.h"
 #include "npy.h"
@@ -74,15 +72,6 @@ static void enter_networks(void)
     }
 }
 
-static void pin(const char *core)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(atoi(core), &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0)
-        fail_errno(EXIT_SYSTEM, "cannot pin to core", core);
-}
-
 static void read_vectors(const char *path)
 {
     FILE *file = npy_open_rows(path, "<f4", input_width, &vector_count);
@@ -125,13 +114,6 @@ static void require_equal_outputs(void)
                 fail(EXIT_SYSTEM, "vector %zu: the outputs of network_%zu differ; nothing was timed", i, n);
         }
     }
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static void time_slice(const struct contender *contender, size_t first, size_t count, uint32_t *time_ns)

@@ -5,38 +5,29 @@
  * All compute every vector first; a byte that differs ends the program before anything is timed.  Prints a line for
  * each network: the least nanoseconds of each of its tasks.
  */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <stdint.h>
+#include "timing.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "fail.h"
 #include "inference.h"
 #include "npy.h"
 #include "options.h"
 
 enum { MOST_NETWORKS = 4, MOST_TASKS = 16, ROUNDS = 40 };
 
-static size_t least_ns[MOST_NETWORKS][MOST_TASKS];
-
-static size_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (size_t)time.tv_sec * 1000000000u + (size_t)time.tv_nsec;
-}
+static uint64_t least_ns[MOST_NETWORKS][MOST_TASKS];
 
 static void run(size_t number, const float *vector)
 {
     const struct network *generated = networks[number];
     memcpy(generated->input, vector, generated->input_width * sizeof *vector);
     for (size_t i = 0; i < generated->task_count; ++i) {
-        const size_t begin_ns = now_ns();
+        const uint64_t begin_ns = now_ns();
         generated->tasks[i].forward(1, 0);
-        const size_t time_ns = now_ns() - begin_ns;
+        const uint64_t time_ns = now_ns() - begin_ns;
         if (time_ns < least_ns[number][i])
             least_ns[number][i] = time_ns;
     }
@@ -56,11 +47,7 @@ int main(int argc, char **argv)
 {
     if (argc != 3 || network_count > MOST_NETWORKS || networks[0]->task_count > MOST_TASKS)
         fail(EXIT_USAGE, "expected VECTORS CORE, and at most %d networks of %d tasks", MOST_NETWORKS, MOST_TASKS);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(atoi(argv[2]), &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0)
-        fail_errno(EXIT_SYSTEM, "cannot pin to core", argv[2]);
+    pin(argv[2]);
     const size_t width = networks[0]->input_width;
     size_t count;
     FILE *file = npy_open_rows(argv[1], "<f4", width, &count);
@@ -81,7 +68,7 @@ int main(int argc, char **argv)
             run(round % network_count, &vectors[vector * width]);
     for (size_t n = 0; n < network_count; ++n) {
         for (size_t i = 0; i < networks[n]->task_count; ++i)
-            printf("%zu ", least_ns[n][i]);
+            printf("%" PRIu64 " ", least_ns[n][i]);
         printf("\n");
     }
     return 0;

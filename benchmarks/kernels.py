@@ -50,7 +50,7 @@ class Result:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast the kernel is."""
+        """The time of the plain code, as a multiple of that of the kernel."""
         return self.plain_ns / self.kernel_ns
 
 
@@ -105,6 +105,12 @@ LAYERS: dict[str, tuple[Sequence[int], str, dict[str, Any], dict[str, Any]]] = {
     ),
     "MaxPool of codes, 32 channels, 2x2, 28x28": (
         [32, 28, 28], "MaxPool", {}, {"inputs": "codes", "kernel_shape": [2, 2], "strides": [2, 2]}
+    ),
+    "MaxPool of codes, 32 channels, 3x3, 28x28": (
+        [32, 28, 28], "MaxPool", {}, {"inputs": "codes", "kernel_shape": [3, 3], "strides": [2, 2]}
+    ),
+    "MaxPool of codes, 32 channels, 5x5, 28x28": (
+        [32, 28, 28], "MaxPool", {}, {"inputs": "codes", "kernel_shape": [5, 5], "pads": [2, 2, 2, 2]}
     ),
     "MaxPool of float32, 32 channels, 3x3, 28x28": (
         [32, 28, 28], "MaxPool", {}, {"inputs": "x", "kernel_shape": [3, 3], "strides": [2, 2]}

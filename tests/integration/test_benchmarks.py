@@ -45,7 +45,7 @@ def test_convolutional_networks(cache: Path) -> None:
 @pytest.mark.campaign
 def test_kernels(cache: Path) -> None:
     layers = run(cache, "kernels.py")["layers"]
-    assert len(layers) == 11
+    assert len(layers) == 13
     assert all(layer["plain_ns"] > 0 and layer["kernel_ns"] > 0 for layer in layers)
 
 

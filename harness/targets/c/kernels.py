@@ -40,7 +40,7 @@ def vector(layer: Staged, sources: Sequence[str]) -> LayerCode | None:
 def _largest_codes(layer: Windowed, sources: Sequence[str]) -> LayerCode:
     """Call kernels/c/max_pool_vector.h for the largest codes of windows, which have no order.
 
-    It takes a quarter to three quarters of the time of the loops (gcc 12, -O3; windows of 2x2, 3x3 and 5x5).
+    Large windows take half to three quarters of the time of the loops (benchmarks/kernels.py).
     """
     length = layer.window.reach[1]
     call = f"max_pool_vector_{layer.dtype}(&window, {layer.input.shape[0]}, in, line, {length}, out);"
