@@ -55,8 +55,7 @@ def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
         return Comparison(expected.size, 0, None)
     vector, unit = divmod(first, expected.shape[1])
     values = (numbers(array)[vector, unit].item() for array in (expected, actual))
-    found = Difference(start + vector, unit, *values)
-    return Comparison(expected.size, differing, found)
+    return Comparison(expected.size, differing, Difference(start + vector, unit, *values))
 
 
 def numbers(values: Array) -> Array:

@@ -116,7 +116,7 @@ class FloatContraction(Linear):
         """Return the sums without the bias."""
         return self.contract(rows[0], self.weights.astype(np.float64))
 
-    distance = Layer.distance
+    distance = Layer.distance  # by `change` and `rounding`, not by the error bounds of stages
 
     def change(self, at: Perturbed) -> Array:
         """Return the sum of e|w|."""

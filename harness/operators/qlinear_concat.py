@@ -121,7 +121,7 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
 
     def table_in_float32(self) -> Array:
         """Return the outputs for all codes of each input, (inputs, 256)."""
-        v = np.stack([each.differences(self.dtype) * each.scale / self.y.scale for each in self.x])
+        v = np.stack([own.differences(self.dtype) * own.scale / self.y.scale for own in self.x])
         return saturate(v, self.dtype, self.y.zero_point)
 
     def places(self, *inputs: Array) -> npt.NDArray[np.integer[Any]]:

@@ -67,16 +67,16 @@ def _unsqueezed(node: Node, x: Places) -> tuple[int, ...]:
 
 def _axes(node: Node) -> list[int]:
     """Return the axes, an input or, before opset 13, an attribute."""
-    given: list[int] = node.attributes({"axes": []})["axes"]
-    return node.constant(1, "axes", [INT64]).ravel().tolist() if node.has(1) else list(given)
+    attribute: list[int] = node.attributes({"axes": []})["axes"]
+    return node.constant(1, "axes", [INT64]).ravel().tolist() if node.has(1) else list(attribute)
 
 
 def _squeeze(node: Rules, x: Variable, y: Variable, *, undone: bool = False) -> None:
     """State that `y` has the axes of `x` without some of size 1, all of them if none are given."""
 
-    def of_axes(rank: int, given: Array) -> None:
-        removed = {node.axis(int(axis), rank) for axis in given}
-        node.require(len(removed) == len(given), f"axes {given.tolist()} are given twice")
+    def of_axes(rank: int, axes: Array) -> None:
+        removed = {node.axis(int(axis), rank) for axis in axes}
+        node.require(len(removed) == len(axes), f"axes {axes.tolist()} are given twice")
         left = [axis for axis in range(rank) if axis not in removed]
         node.equals(x.rank, rank).equals(y.rank, len(left))
         for axis in removed:

@@ -68,17 +68,17 @@ def moving(
     kinds = ((name, "scalar", order), (f"{name}_indices", "integer", order + 1))
     first, second = (
         Fragment(
-            each,
+            own_name,
             place,
             f"""\
 # {comment}
-fragment {each}(
+fragment {own_name}(
     x: tensor<{kind}>,
 {parameters}    type: string)
 -> (y: tensor<{kind}>){body}
 """,
         )
-        for each, kind, place in kinds
+        for own_name, kind, place in kinds
     )
     return first, second
 

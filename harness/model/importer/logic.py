@@ -1,4 +1,4 @@
-"""Where of a bool and two float32 -> a Cast of the bool and `harness.Where`, all of whose inputs have one type."""
+"""Replacement of Where of a bool and two float32 by a Cast and `harness.Where`, whose inputs have one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where of domain harness: that of ONNX, whose condition is a bool."""
+"""Standard form of `harness.Where`: that of ONNX, whose condition is a bool."""
 
 from __future__ import annotations
 

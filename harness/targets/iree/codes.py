@@ -40,7 +40,7 @@ class CodePairsLowering(IreeLowering[CodePairs]):
             operands.append(function.constant("operand", layer.operand.reshape(layer.output.shape)))
 
         def body(block: Block, first: Scalar, second: Scalar) -> Scalar:
-            row, column = (block.place(each, layer.dtype) for each in (first, second))
+            row, column = (block.place(code, layer.dtype) for code in (first, second))
             start = block("arith.muli", row, block.number(CODES, "i32", name="codes"), name="row")
             return block.element(table, block("arith.addi", start, column, name="place"))
 

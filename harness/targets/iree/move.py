@@ -36,8 +36,8 @@ class QLinearConcatLowering(IreeLowering[QLinearConcat]):
 
     def emit(self, layer: QLinearConcat, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the operations."""
-        found = [self._requantised(layer, function, *each) for each in zip(inputs, layer.x, strict=True)]
-        return function.joined(found, 1)
+        pairs = zip(inputs, layer.x, strict=True)
+        return function.joined([self._requantised(layer, function, x, of_x) for x, of_x in pairs], 1)
 
     @staticmethod
     def _requantised(layer: QLinearConcat, function: Function, x: Value, of_x: Affine) -> Value:

@@ -51,7 +51,7 @@ def dense(
     rows = function.reshape(x, (x.size // depth, depth))
     weights = function.constant("weights", layer.weights)
     init = function.repeated(bias, "d1", (rows.shape[0], width), products=products)
-    factors = [(rows, "d0, d2"), (weights, "d2, d1"), *((each, "d1") for each in others)]
+    factors = [(rows, "d0, d2"), (weights, "d2, d1"), *((other, "d1") for other in others)]
     return function.loops(init, factors, body, 1, products=products)
 
 

@@ -96,7 +96,7 @@ def xnnpack_table(layer: QLinearAdd) -> Array:
     ratios = np.array([layer.a.scale / layer.y.scale, layer.b.scale / layer.y.scale], np.float32)
     shift = MULTIPLIER_BITS - int(np.frexp(ratios.max())[1] - 1)
     first, second = np.rint(np.ldexp(ratios.astype(np.float64), shift)).astype(np.int64)
-    a, b = ((codes - each.zero_point) * factor for each, factor in ((layer.a, first), (layer.b, second)))
+    a, b = ((codes - operand.zero_point) * factor for operand, factor in ((layer.a, first), (layer.b, second)))
     sums = (a[:, None] + b[None] + (1 << (shift - 1))) >> shift
     table: Array = np.clip(sums + layer.y.zero_point, limits.min, limits.max).astype(layer.dtype)
     return table

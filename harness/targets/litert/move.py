@@ -87,10 +87,10 @@ def _joined(graph: Graph, layer: Layer, inputs: Sequence[Value], blocks: int) ->
         parts = [graph.as_image(x, image_of(source.shape)) for x, source in zip(inputs, layer.inputs, strict=True)]
         whole = image_of(shape)
         like, axis = replace(parts[0], image=whole), IMAGE_AXES
-        made: tuple[int, ...] = (1, *whole[1:], whole[0])
+        sizes: tuple[int, ...] = (1, *whole[1:], whole[0])
     else:
         parts = [graph.plain(x, (1, blocks, x.size // blocks)) for x in inputs]
-        like, made, axis = parts[0], (1, blocks, layer.size // blocks), 2
+        like, sizes, axis = parts[0], (1, blocks, layer.size // blocks), 2
     options = {**PLAIN, "axis": axis}
     numbers = [part.tensor for part in parts]
     return graph.call(
@@ -98,6 +98,6 @@ def _joined(graph: Graph, layer: Layer, inputs: Sequence[Value], blocks: int) ->
         numbers,
         name,
         like,
-        shape=made,
+        shape=sizes,
         options=options,
     )

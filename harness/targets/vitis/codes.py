@@ -57,7 +57,7 @@ class LookUpCircuit(ImageCircuit[F]):
     @property
     def storage(self) -> Sequence[str]:
         """The pragmas of the tables."""
-        return [bind(each.name, in_bram=True) for each in self.tables]
+        return [bind(table.name, in_bram=True) for table in self.tables]
 
     @property
     def compute_cycles(self) -> int:
@@ -67,7 +67,7 @@ class LookUpCircuit(ImageCircuit[F]):
     @property
     def memories(self) -> Resources:
         """The tables."""
-        return resources.total(resources.memory(each.values.reshape(-1, 1), in_bram=True) for each in self.tables)
+        return resources.total(resources.memory(table.values.reshape(-1, 1), in_bram=True) for table in self.tables)
 
 
 class CodePairsCircuit(LookUpCircuit[CodePairs]):

@@ -40,8 +40,8 @@ def test_values_are_reported_as_they_are() -> None:
 
 def test_a_bool_of_another_byte_than_1_differs_from_true() -> None:
     wrong = np.array([[1, 0, 255]], np.uint8).view(np.bool_)
-    found = compare(np.array([[True, False, True]]), wrong)
-    assert found == Comparison(3, 1, Difference(0, 2, 1, 255))
+    comparison = compare(np.array([[True, False, True]]), wrong)
+    assert comparison == Comparison(3, 1, Difference(0, 2, 1, 255))
 
 
 def test_minus_zero_differs_from_zero() -> None:

@@ -29,7 +29,7 @@ def _resized(node: Node) -> Constants:
             if axis % rank:
                 scales[axis % rank - 1] = scale
     mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
-    coordinates = [_source(*each, mode) for each in zip(image, output, scales, strict=True)]
+    coordinates = [_source(*axis, mode) for axis in zip(image, output, scales, strict=True)]
     if attributes.get("mode", b"nearest") == b"linear":
         inside = [
             np.minimum(np.maximum(at, 0), size - 1).astype(np.float32)
