@@ -4,7 +4,7 @@
 
 `c:vector` has the kernels of a class of definitions, `c` plain loops of the same layers.  Both are compiled as for the
 board `host`, agree in every byte, and run in one process on one core, in turns; each number is the least of 40 rounds
-of 16 vectors.  A kernel stays where the ratio is above 1.
+of 16 vectors.  A kernel is worth its code if the ratio is above 1 on a processor in use.
 """  # noqa: INP001 - a script
 
 from __future__ import annotations

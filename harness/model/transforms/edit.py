@@ -105,7 +105,7 @@ def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
 
 
 def declare_functions(model: onnx.ModelProto) -> list[str]:
-    """Add the functions and domains of operators that ONNX Runtime has not, in place; return the names of functions."""
+    """Add the functions and domains of operators unknown to ONNX Runtime, in place; return the names of functions."""
     opset = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=NEWEST_OPSET)
     known = {(function.domain, function.name) for function in model.functions}
     domains = {entry.domain for entry in model.opset_import}

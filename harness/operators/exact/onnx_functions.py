@@ -59,7 +59,7 @@ def function_of(
     """Return the function of an operator (domain, name) with the output `y`.
 
     `inputs` are arguments of the definition, `attributes` the others, with the numbers that nodes need not state.
-    Raises DefinitionError for an operation on bits and other operations that ONNX has not.
+    Raises DefinitionError for an operation on bits and other operations that ONNX does not have.
     """
     nodes = ordered(definition)
     return helper.make_function(
