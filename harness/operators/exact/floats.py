@@ -57,7 +57,7 @@ def saturate(v: Array, dtype: np.dtype[Any], zero_point: int) -> Array:
     """Return the nearest quantised values of float32 v: round half to even, add the zero point, clamp; NaN is least."""
     limits = np.iinfo(dtype)
     low, high = np.float32(limits.min - zero_point), np.float32(limits.max - zero_point)
-    rounded: Array = np.rint(np.minimum(np.fmax(v, low), high)).astype(np.int32)
+    rounded: Array = np.rint(np.minimum(np.where(v >= low, v, low), high)).astype(np.int32)
     return (rounded + zero_point).astype(dtype)
 
 
