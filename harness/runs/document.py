@@ -31,6 +31,7 @@ from harness.model import stream as streams
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met
+from harness.operators.exact.onnx_functions import RUNTIME_DOMAINS
 from harness.operators.tensor import Tensor
 from harness.plan import memory, plan_check
 from harness.plan.plan import Plan, Task, buffer_bytes
@@ -93,11 +94,23 @@ AGREEMENT = {
 def agreement(network: Network, versions: Mapping[str, str]) -> str:
     """Return on what the engines of the reference agreed."""
     bounded = any(layer.has_tolerance for layer in network.layers)
+    parts = [AGREEMENT[bounded]]
     names = [name for name in versions if name not in engines.ALWAYS]
-    if not names:
-        return AGREEMENT[bounded]
-    where = "under the same conditions" if bounded else "on every byte"
-    return f"{AGREEMENT[bounded]}; {', '.join(names)} on its standard form agreed with both {where}"
+    if names:
+        where = "under the same conditions" if bounded else "on every byte"
+        parts.append(f"{', '.join(names)} on its standard form agreed with both {where}")
+    functions = sorted({layer.operator for layer in network.layers if _is_function(layer)})
+    if functions:
+        parts.append(
+            f"ONNX Runtime executed the functions that the file defines for {', '.join(functions)}: it confirms their "
+            "arithmetic, not their meaning"
+        )
+    return "; ".join(parts)
+
+
+def _is_function(layer: Layer) -> bool:
+    """Return whether ONNX Runtime does not know the operator of a layer."""
+    return not any((domain, layer.operator) in type(layer).ONNX for domain in RUNTIME_DOMAINS)
 
 
 @dataclass(frozen=True)

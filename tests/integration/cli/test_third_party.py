@@ -124,6 +124,8 @@ def test_the_documented_operator_runs_from_its_page_alone(user: User, documented
     options = ["--board", "host", "--items", items]
     code, document = asked(user, documented / "two.onnx", *options, PYTHONPATH=str(documented))
     assert (code, document["verdict"]) == (0, "identical")
+    evidence = json.loads((Path(str(document["run"])) / "run.json").read_text())
+    assert "the functions that the file defines for GatedSum, HardTanh" in evidence["reference"]["agreement"]
     code, document = asked(user, documented / "two.onnx", *options)
     assert (code, "HardTanh" in str(document["error"])) == (2, True)
 
