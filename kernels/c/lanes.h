@@ -5,6 +5,7 @@
  * The codes are the same for all lanes, which is why one layout of b suits every instruction that is used here:
  *
  *     x86 with AVX512-VNNI or AVX-VNNI       VPDPBUSD         codes uint8
+ *     x86 with AVX2                          VPMADDWD         codes uint8; codes and b are first made int16
  *     Armv8.2 with the dot products          SDOT             codes int8
  *     Armv8.0, or LANES_NO_DOTPROD           SMULL, SADALP    codes int8; two products are added in int32, not in int16
  *     any other, or LANES_PORTABLE           plain C          codes uint8
@@ -172,13 +173,26 @@ static inline void lanes_quantize(const float *x, float scale, int32_t qmin, int
     lanes_round_floats(_mm512_div_ps(_mm512_loadu_ps(x), _mm512_set1_ps(scale)), qmin, qmax, zero_point, q);
 }
 
-#elif !defined(LANES_PORTABLE) && defined(__AVXVNNI__)
+#elif !defined(LANES_PORTABLE) && defined(__AVX2__)
 
 #include <immintrin.h>
 
+typedef int32_t lanes_ints __attribute__((vector_size(32))); /* as lanes_sums above */
+
+static inline __m256i lanes_load(const void *from)
+{
+    return _mm256_loadu_si256(from);
+}
+
+static inline lanes_ints lanes_plus(lanes_ints one, lanes_ints other)
+{
+    return (lanes_ints)_mm256_add_epi32((__m256i)one, (__m256i)other);
+}
+
+#if defined(__AVXVNNI__)
+
 enum { LANES_SIGNED = 0, LANES_PANELS = 2, LANES_SUMS = 4, LANES_TILES = 1, LANES_ROWS = 6 };
 
-typedef int32_t lanes_ints __attribute__((vector_size(32))); /* as lanes_sums above */
 typedef struct {
     lanes_ints low, high; /* lanes 0 to 7, 8 to 15 */
 } lanes_sums;
@@ -186,11 +200,6 @@ typedef struct {
     __m256i low, high;
 } lanes_panel;
 typedef __m256i lanes_codes;
-
-static inline __m256i lanes_load(const void *from)
-{
-    return _mm256_loadu_si256(from);
-}
 
 static inline lanes_sums lanes_zero(void)
 {
@@ -219,12 +228,6 @@ static inline lanes_panel lanes_load_panel(const uint8_t *from)
     return (lanes_panel){lanes_load(from), lanes_load(from + GROUP_BYTES / 2)};
 }
 
-static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
-{
-    _mm256_storeu_si256((__m256i *)(void *)to, panel.low);
-    _mm256_storeu_si256((__m256i *)(void *)(to + GROUP_BYTES / 2), panel.high);
-}
-
 static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
 {
     sums.low = lanes_dot(sums.low, panel.low, weights);
@@ -234,14 +237,124 @@ static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, 
 
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
-    return (lanes_sums){(lanes_ints)_mm256_add_epi32((__m256i)one.low, (__m256i)other.low),
-                        (lanes_ints)_mm256_add_epi32((__m256i)one.high, (__m256i)other.high)};
+    return (lanes_sums){lanes_plus(one.low, other.low), lanes_plus(one.high, other.high)};
+}
+
+static inline lanes_sums lanes_whole(lanes_sums sums)
+{
+    return sums;
+}
+
+#else
+
+enum { LANES_SIGNED = 0, LANES_PANELS = 2, LANES_SUMS = 2, LANES_TILES = 1, LANES_ROWS = 2 };
+
+/* Two sums to a lane, of its first two products and of its last; four lanes each. */
+typedef struct {
+    lanes_ints low, high, c, d;
+} lanes_sums;
+typedef struct {
+    __m128i a, b, c, d;
+} lanes_panel;
+typedef __m128i lanes_codes;
+
+static inline lanes_sums lanes_zero(void)
+{
+    return (lanes_sums){{0}, {0}, {0}, {0}};
+}
+
+static inline lanes_codes lanes_spread(uint32_t codes)
+{
+    return _mm_set1_epi32((int32_t)codes);
+}
+
+/* Sums of two products of 16 bits, which are 2 * 255 * 128 at most, where VPMADDUBSW would saturate. */
+static inline lanes_ints lanes_add_pairs(lanes_ints sums, __m128i codes, __m128i b)
+{
+    return lanes_plus(sums, (lanes_ints)_mm256_madd_epi16(_mm256_cvtepu8_epi16(codes), _mm256_cvtepi8_epi16(b)));
+}
+
+static inline lanes_panel lanes_load_panel(const uint8_t *from)
+{
+    const __m128i *codes = (const __m128i *)(const void *)from;
+    return (lanes_panel){_mm_loadu_si128(codes), _mm_loadu_si128(codes + 1), _mm_loadu_si128(codes + 2),
+                         _mm_loadu_si128(codes + 3)};
+}
+
+static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, const int8_t *b)
+{
+    const lanes_panel of_lanes = lanes_load_panel((const uint8_t *)b);
+    sums.low = lanes_add_pairs(sums.low, codes, of_lanes.a);
+    sums.high = lanes_add_pairs(sums.high, codes, of_lanes.b);
+    sums.c = lanes_add_pairs(sums.c, codes, of_lanes.c);
+    sums.d = lanes_add_pairs(sums.d, codes, of_lanes.d);
+    return sums;
+}
+
+static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
+{
+    sums.low = lanes_add_pairs(sums.low, panel.a, weights);
+    sums.high = lanes_add_pairs(sums.high, panel.b, weights);
+    sums.c = lanes_add_pairs(sums.c, panel.c, weights);
+    sums.d = lanes_add_pairs(sums.d, panel.d, weights);
+    return sums;
+}
+
+static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
+{
+    return (lanes_sums){lanes_plus(one.low, other.low), lanes_plus(one.high, other.high), lanes_plus(one.c, other.c),
+                        lanes_plus(one.d, other.d)};
+}
+
+/* Eight lanes of two sums each. */
+static inline lanes_ints lanes_of_pairs(lanes_ints first, lanes_ints second)
+{
+    const __m256i words = _mm256_hadd_epi32((__m256i)first, (__m256i)second); /* lanes 0-1, 4-5, 2-3, 6-7 */
+    return (lanes_ints)_mm256_permute4x64_epi64(words, _MM_SHUFFLE(3, 1, 2, 0));
+}
+
+static inline lanes_sums lanes_whole(lanes_sums sums)
+{
+    sums.low = lanes_of_pairs(sums.low, sums.high);
+    sums.high = lanes_of_pairs(sums.c, sums.d);
+    return sums;
+}
+
+#endif
+
+enum { NEAR_BYTES = 32 };
+
+/* Bytes of 16 lanes: VPSHUFB gives 0 for an index with its highest bit, which the other half of the table serves. */
+static inline __m128i lanes_pick_sixteen(__m128i first, __m128i second, const uint8_t *places)
+{
+    const __m128i byte = _mm_loadu_si128((const __m128i *)(const void *)places);
+    return _mm_or_si128(_mm_shuffle_epi8(first, _mm_add_epi8(byte, _mm_set1_epi8(0x70))),
+                        _mm_shuffle_epi8(second, _mm_sub_epi8(byte, _mm_set1_epi8(16))));
+}
+
+static inline lanes_panel lanes_pick_near_bytes(size_t span, const uint8_t *from, const struct lanes_places *at)
+{
+    (void)span;
+    const __m128i first = _mm_loadu_si128((const __m128i *)(const void *)from);
+    const __m128i second = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
+    __m128i panel[QUAD];
+    UNROLLED for (int i = 0; i < QUAD; ++i)
+        panel[i] = lanes_pick_sixteen(first, second, &at->byte[16 * i]);
+    return lanes_load_panel((const uint8_t *)panel);
+}
+
+#define LANES_PICKS_BYTES
+
+static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
+{
+    (void)memcpy(to, &panel, sizeof panel);
 }
 
 static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t *acc)
 {
-    _mm256_storeu_si256((__m256i *)(void *)acc, _mm256_add_epi32((__m256i)sums.low, lanes_load(offset)));
-    _mm256_storeu_si256((__m256i *)(void *)(acc + 8), _mm256_add_epi32((__m256i)sums.high, lanes_load(offset + 8)));
+    const lanes_sums whole = lanes_whole(sums);
+    _mm256_storeu_si256((__m256i *)(void *)acc, _mm256_add_epi32((__m256i)whole.low, lanes_load(offset)));
+    _mm256_storeu_si256((__m256i *)(void *)(acc + 8), _mm256_add_epi32((__m256i)whole.high, lanes_load(offset + 8)));
 }
 
 typedef struct {

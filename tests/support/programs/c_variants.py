@@ -109,6 +109,7 @@ IMPLEMENTATIONS = tuple(
             ("avx512_vnni", "avx512vbmi"),
         ),
         ("AVX-VNNI", ("-O3", "-mavx2", "-mavxvnni"), ("vpdpbusd",), "gcc", ("avx_vnni",)),
+        ("AVX2", ("-O3", "-mavx2"), ("vpmaddwd", "vphaddd"), "gcc", ("avx2",)),
         ("portable", ("-O3", "-march=x86-64"), ()),
         ("portable, unoptimised", ("-O0", "-march=x86-64"), ()),
         ("SDOT", ("-O3", "-mcpu=neoverse-n1"), ("sdot",), GNU),
