@@ -43,7 +43,7 @@ class Network:
     @property
     def steps(self) -> int:
         """The vectors that follow each other as the steps of a stream; 1 if each vector is computed alone."""
-        return max(layer.steps_of_stream for layer in self.layers)
+        return max(layer.streaming.steps for layer in self.layers)
 
     @property
     def operations(self) -> int:

@@ -112,7 +112,7 @@ class Stream:
     @property
     def history_bytes(self) -> int:
         """The bytes of the frames that are kept from step to step."""
-        kept = (layer for layer in self.network.layers if layer.steps_of_stream > 1)
+        kept = (layer for layer in self.network.layers if layer.streaming.steps > 1)
         return sum((layer.size - layer.input.size) * layer.dtype.itemsize for layer in kept)
 
 
@@ -198,7 +198,7 @@ def _streamed(whole: Network, axis: int) -> Iterator[tuple[Layer, int, Frames]]:
         axes[layer.output.name] = None
         if read is None:
             continue
-        form = layer.frames(read)
+        form = layer.streaming.frames(read)
         if isinstance(form, str):
             raise _refusal(whole, layer, form, "layers that compute frames from frames: see docs/stream-a-model.md")
         axes[layer.output.name] = form.axis
@@ -260,7 +260,7 @@ class _Steps:
         if form.before:  # the first frame of the whole network is the first of a step, before which there is padding
             delay += -delay % new
         changed = onnx.NodeProto()
-        changed.CopyFrom(layer.streamed(node, axis))
+        changed.CopyFrom(layer.streaming.node(node, axis))
         for position, name in enumerate(node.input):
             if name in layer.sources:
                 changed.input[position], flow = self._window(layer, form, name, delay)

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from harness.operators.code_sums import Choice, CodeSums
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
-from harness.operators.frames import Frames
+from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import (
     Extent,
@@ -77,6 +78,9 @@ class Layer(ABC):
 
     `node` is the ONNX node's name, `name` a unique stem [a-z][a-z0-9_]* derived from it for files and C, `operator`
     the ONNX operator.  `inputs` are the activations that it reads, without constants.
+
+    Abilities, such as `streaming`, are objects with defaults; a class with another behaviour sets `streaming =
+    cached_property(OtherStreaming)`, or `cached_property[Streaming](...)` if its subclasses go back to the default.
     """
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]]
@@ -126,10 +130,10 @@ class Layer(ABC):
     """The operations of one value of the output, see `operations`."""
     layer_per_output: ClassVar[bool] = False
     """True if each output of a node is a layer of its own; other nodes have one output."""
-    copies: ClassVar[int] = 1
-    """The copies of its buffer: 2 if it reads its output for the vector before, which must then last until the next."""
     side_by_side: ClassVar[bool] = False
     """True if the fragment reads all activations side by side, as one tensor."""
+
+    streaming = cached_property(Streaming)
 
     name: str
     node: str
@@ -497,19 +501,6 @@ class Layer(ABC):
         """
         return
 
-    def frames(self, axis: int) -> Frames | str:
-        """Return its streaming form along an axis of its inputs, counted without the vectors; or why it has none."""
-        shapes, shape = [tensor.shape for tensor in self.inputs], self.output.shape
-        if all(each == shape for each in shapes) and self.elementwise:
-            return Frames(axis)
-        if all(each[axis] == shape[axis] for each in shapes if len(each) == len(shape)) and self.side_by_side:
-            return Frames(axis)
-        return f"{self.operator} has no streaming form along axis {axis + 1}"
-
-    def streamed(self, node: onnx.NodeProto, axis: int) -> onnx.NodeProto:  # noqa: ARG002 - operators override it
-        """Return its node for a step of a stream along an axis of its inputs, whose padding is read as frames."""
-        return node
-
     def pieces(self, way: Way) -> Pieces | None:
         """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
         shape, axis = self.output.shape, WAYS.index(way)
@@ -543,11 +534,6 @@ class Layer(ABC):
     def of_region(self, region: Region) -> dict[str, Any]:  # noqa: ARG002 - operators override it
         """Return the fields that differ in the layer of a region, but for its tensors."""
         return {}
-
-    @property
-    def steps_of_stream(self) -> int:
-        """The vectors that are the steps of one stream, each of which depends on those before; 1 for most layers."""
-        return 1
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from harness.operators.exact.errors import Inexact, inexact
 from harness.operators.exact.expression import Expression, argument
 from harness.operators.fault_models import Single
 from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed
-from harness.operators.frames import Frames
+from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
@@ -76,6 +77,7 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
     fragments = (FRAGMENT,)
     elementwise = False
     is_summed = True
+    streaming = cached_property(lambda layer: Streaming(layer, form=lambda axis: Frames(axis) if axis else None))
     alternatives = {  # noqa: RUF012
         "x is multiplied by scale / deviation, then B - mean * scale / deviation is added": _of_onnx_runtime,
         "x - mean is multiplied by scale / deviation": lambda x, m, d, s, b: (x - m) * (s / d) + b,
@@ -127,10 +129,6 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         constants: dict[str, Any] = dict(zip(cls.constant_roles, values, strict=True))
         bound, negative_zero, _ = bounds_of(cls.defined(), cls.names, [source], (None, *values))
         return cls(**fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero), **constants)
-
-    def frames(self, axis: int) -> Frames | str:
-        """Return that each frame is normalised alone, but for channels."""
-        return Frames(axis) if axis else super().frames(axis)
 
     @property
     def fixed(self) -> Terms:

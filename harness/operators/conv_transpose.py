@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from harness.operators.base import fields
 from harness.operators.conv import FloatConvolution, read_bias
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, in_order, read_finite
-from harness.operators.frames import Frames
+from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.region import Pieces, Way
 from harness.operators.rules import Rules
@@ -60,10 +61,7 @@ acc = acc + x[c, p, q] * W[c, m, i, j]                   for the channels c of t
                                                          each operation rounded to float32; left out without an input
 y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise"""
     fragments = (FRAGMENT,)
-
-    def frames(self, axis: int) -> Frames | str:
-        """Return that a frame of the output needs frames that come later."""
-        return f"{self.operator} has no streaming form along axis {axis + 1}"
+    streaming = cached_property(Streaming)  # none, as a frame of the output needs frames that come later
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed
+from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, computed, every_byte
 from harness.operators.onnx_function import DOMAIN
@@ -58,7 +60,7 @@ class Delay(Layer):
     fragments = (FRAGMENT,)
     elementwise = False
     rising = True
-    copies: ClassVar[int] = 2
+    streaming = cached_property(lambda delay: Streaming(delay, delay.steps, copies=2))
 
     axis: int
     history: int
@@ -99,11 +101,6 @@ class Delay(Layer):
         bound = max(source.bound, abs(float(value))) if source.dtype == FLOAT32 else math.inf
         written = fields(node, [source], tuple(shape), source.dtype, bound, negative_zero=source.negative_zero)
         return cls(**written, axis=axis - 1, history=history, start=start, steps=steps, value=value)
-
-    @property
-    def steps_of_stream(self) -> int:
-        """The steps after which a new stream begins."""
-        return self.steps
 
     @property
     def sizes(self) -> tuple[int, int, int]:

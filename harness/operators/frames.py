@@ -6,8 +6,14 @@ computed from the input frames j * stride - before to j * stride - before + exte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 
 @dataclass(frozen=True)
@@ -25,3 +31,35 @@ class Frames:
     before: int = 0
     after: int = 0
     padding: Any = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Streaming:
+    """The ability of a layer to compute the steps of a stream.
+
+    `steps` are the vectors that are the steps of one stream, each of which depends on those before; `copies` those of
+    its buffer: 2 if it reads its output for the vector before, which must then last until the next.  `form` returns the
+    form along an axis where that is not the default.
+    """
+
+    layer: Layer
+    steps: int = 1
+    copies: int = 1
+    form: Callable[[int], Frames | None] | None = None
+
+    def frames(self, axis: int) -> Frames | str:
+        """Return the streaming form along an axis of the inputs, counted without the vectors; or why it has none."""
+        layer = self.layer
+        if self.form is not None and (form := self.form(axis)):
+            return form
+        shapes, shape = [tensor.shape for tensor in layer.inputs], layer.output.shape
+        if all(of_input == shape for of_input in shapes) and layer.elementwise:
+            return Frames(axis)
+        of_all = (of_input for of_input in shapes if len(of_input) == len(shape))
+        if layer.side_by_side and all(of_input[axis] == shape[axis] for of_input in of_all):
+            return Frames(axis)
+        return f"{layer.operator} has no streaming form along axis {axis + 1}"
+
+    def node(self, node: onnx.NodeProto, axis: int) -> onnx.NodeProto:  # noqa: ARG002 - windows override it
+        """Return the layer's node for a step along an axis of its inputs, whose padding is read as frames."""
+        return node

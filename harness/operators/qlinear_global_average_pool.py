@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from harness.operators.base import ALONE, Constants, fields, limits
 from harness.operators.contraction import Contraction
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
-from harness.operators.frames import Frames
+from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
 from harness.operators.region import Region
 from harness.operators.rules import Rules
@@ -116,10 +117,9 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     parameters = ()
     fragments = (FRAGMENT,)
-
-    def frames(self, axis: int) -> Frames | str:
-        """Return that one mean of all rows, or columns, ends the stream."""
-        return Frames(None, self.input.shape[axis]) if axis else super().frames(axis)
+    streaming = cached_property(  # one mean of all rows, or columns, ends the stream
+        lambda layer: Streaming(layer, form=lambda axis: Frames(None, layer.input.shape[axis]) if axis else None)
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from harness.operators.base import Constants
-from harness.operators.frames import Frames
+from harness.operators.frames import Frames, Streaming
 from harness.operators.move import Move
 from harness.operators.node import Node
 from harness.operators.order import Order, Places
@@ -38,6 +39,7 @@ class Rename(Move):
     counts: ClassVar = {"Reshape": (2, 2), "Dropout": (1, 3)}
     fragments = moving("rename", 90, COMMENT, copies=True)
     elementwise = True
+    streaming = cached_property(lambda layer: Streaming(layer, form=layer.frames))
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -60,7 +62,7 @@ class Rename(Move):
         """Return none."""
         return {}
 
-    def frames(self, axis: int) -> Frames | str:
+    def frames(self, axis: int) -> Frames:
         """Return the axis at its new place; Flatten and Reshape read all of it, and end the stream."""
         before, size = math.prod(self.input.shape[:axis]), self.input.shape[axis]
         places = [at for at, other in enumerate(self.output.shape)

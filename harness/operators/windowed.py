@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.exact.expression import Expression
 from harness.operators.exact.stages import SKIP, Axis, Source
-from harness.operators.frames import Frames
+from harness.operators.frames import Frames, Streaming
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
 from harness.operators.region import Pieces, Region, Way, pieces, span
 from harness.operators.rules import Rules
@@ -28,6 +29,45 @@ PAIR_VALUES = 1 << 27
 """Values of all vectors with pairs of codes."""
 
 
+class WindowedStreaming(Streaming):
+    """The windows of a layer along one axis."""
+
+    layer: Windowed
+
+    def frames(self, axis: int) -> Frames | str:
+        """Return the windows along rows or columns; those of a whole image end the stream."""
+        layer, at = self.layer, self._axis_of_window(axis)
+        if at < 0:
+            return f"{layer.operator} computes each channel from the others: stream another axis than {axis + 1}"
+        window = layer.window
+        size, before = window.shape[at], window.before[at]
+        extent = (window.kernel[at] - 1) * window.dilation[at] + 1
+        after = max(window.reach[at] - before - size, 0)
+        whole = window.output[at] == 1 and extent == size and not before
+        return Frames(None if whole else axis, extent, window.stride[at], before, after, layer.padding)
+
+    def node(self, node: onnx.NodeProto, axis: int) -> onnx.NodeProto:
+        """Return the node without padding along the axis; that of other axes as far as it is read."""
+        names = {entry.name for entry in node.attribute}
+        if not names & {"pads", "auto_pad"}:
+            return node
+        window, axes = self.layer.window, len(self.layer.input.shape) - 1
+        ends = [max(reach - before - size, 0)
+                for reach, before, size in zip(window.reach, window.before, window.shape, strict=True)]  # fmt: skip
+        pads = [[0 if at == self._axis_of_window(axis) else each[at] for at in range(2 - axes, 2)]
+                for each in (window.before, ends)]  # fmt: skip
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        del changed.attribute[:]
+        changed.attribute.extend(entry for entry in node.attribute if entry.name not in ("pads", "auto_pad"))
+        changed.attribute.append(helper.make_attribute("pads", [*pads[0], *pads[1]]))
+        return changed
+
+    def _axis_of_window(self, axis: int) -> int:
+        """Return 0 for rows and 1 for columns, less than 0 for channels."""
+        return axis + 2 - len(self.layer.input.shape) if axis else -1
+
+
 @dataclass(frozen=True, eq=False)
 class Windowed(Layer):
     """A layer each of whose values reads a window of the channels of its group; a row of a sequence is one value.
@@ -36,6 +76,7 @@ class Windowed(Layer):
     """
 
     elementwise = False
+    streaming = cached_property[Streaming](WindowedStreaming)
 
     window: Window
 
@@ -105,39 +146,6 @@ class Windowed(Layer):
             Outputs(images, self.prepare()),
             complete=False,
         )
-
-    def frames(self, axis: int) -> Frames | str:
-        """Return the windows along rows or columns; those of a whole image end the stream."""
-        at = self._axis_of_window(axis)
-        if at < 0:
-            return f"{self.operator} computes each channel from the others: stream another axis than {axis + 1}"
-        window = self.window
-        size, before = window.shape[at], window.before[at]
-        extent = (window.kernel[at] - 1) * window.dilation[at] + 1
-        after = max(window.reach[at] - before - size, 0)
-        whole = window.output[at] == 1 and extent == size and not before
-        return Frames(None if whole else axis, extent, window.stride[at], before, after, self.padding)
-
-    def streamed(self, node: onnx.NodeProto, axis: int) -> onnx.NodeProto:
-        """Return the node without padding along the axis; that of other axes as far as it is read."""
-        names = {entry.name for entry in node.attribute}
-        if not names & {"pads", "auto_pad"}:
-            return node
-        window, axes = self.window, len(self.input.shape) - 1
-        ends = [max(reach - before - size, 0)
-                for reach, before, size in zip(window.reach, window.before, window.shape, strict=True)]  # fmt: skip
-        pads = [[0 if at == self._axis_of_window(axis) else each[at] for at in range(2 - axes, 2)]
-                for each in (window.before, ends)]  # fmt: skip
-        changed = onnx.NodeProto()
-        changed.CopyFrom(node)
-        del changed.attribute[:]
-        changed.attribute.extend(entry for entry in node.attribute if entry.name not in ("pads", "auto_pad"))
-        changed.attribute.append(helper.make_attribute("pads", [*pads[0], *pads[1]]))
-        return changed
-
-    def _axis_of_window(self, axis: int) -> int:
-        """Return 0 for rows and 1 for columns, less than 0 for channels."""
-        return axis + 2 - len(self.input.shape) if axis else -1
 
     def pieces(self, way: Way) -> Pieces | None:
         """Return the rows, the groups, or the channels of one group."""

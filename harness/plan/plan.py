@@ -238,7 +238,7 @@ def make(
             "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
         )
     made = compose(profile.name, network, 1, sync or profile.sync, items, tasks)
-    if any(layer.copies > 1 for layer in network.layers):
+    if any(layer.streaming.copies > 1 for layer in network.layers):
         block = _block_of_stream(network, block, pipeline=wanted.pipeline)
 
     def of(block: int) -> Plan:
@@ -390,8 +390,9 @@ def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pi
     taken = {layer.name for layer in layers}
     for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
         for number, share in enumerate(parts):
-            name = layer.name if len(parts) == 1 else unused(f"{layer.name}_{number}", taken)
-            tasks.append(Task(name, index, share.item, share.start, share.stop, buffers=layer.copies, runs=share.runs))
+            name, copies = layer.name, layer.streaming.copies
+            name = name if len(parts) == 1 else unused(f"{name}_{number}", taken)
+            tasks.append(Task(name, index, share.item, share.start, share.stop, buffers=copies, runs=share.runs))
     return _staged(layers, tasks) if pipeline else tuple(tasks)
 
 

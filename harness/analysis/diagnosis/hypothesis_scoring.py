@@ -53,7 +53,7 @@ def _at(inputs: Iterable[Array], rows: Array) -> tuple[Array, ...]:
 
 def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
     known: Iterable[FaultModel] = case.layer.fault_models(*_at(case.inputs, rows))
-    if case.layer.steps_of_stream > 1:  # rows that do not follow each other are no stream
+    if case.layer.streaming.steps > 1:  # rows that do not follow each other are no stream
         known = (each._replace(output=each.output[rows]) for each in case.layer.fault_models(*case.inputs))
     yield from known if case.layer.selects else _and_in_some_columns(case, rows, known)
     yield from _at_one_place(case, rows)

@@ -210,7 +210,7 @@ def questions(
     """Check that every launch writes the right outputs in its own buffers, also after many executions."""
     layers = program.plan.network.layers
     for launch in program.launches:
-        if any(layers[task.layer].steps_of_stream > 1 for task in launch.tasks):
+        if any(layers[task.layer].streaming.steps > 1 for task in launch.tasks):
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
         trial = Trial(program.plan, launch, vectors, references, effort.of_launch(launch.item))
         largest = effort.largest_size(launch.item, program.plan.block)

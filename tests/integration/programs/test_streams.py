@@ -141,7 +141,7 @@ def test_steps_are_not_put_into_blocks(host: Profile, options: dict[str, object]
 
 def test_a_history_shares_no_bytes(host: Profile, tmp_path: Path, objects: Path) -> None:
     made = planned(host, reuse=shares_buffers)
-    kept = [task for task in made.tasks if STREAM.network.layers[task.layer].steps_of_stream > 1]
+    kept = [task for task in made.tasks if STREAM.network.layers[task.layer].streaming.steps > 1]
     assert made.arena > 0
     assert {(task.buffers, task.offset) for task in kept} == {(2, None)}
     found = build_patched(made, host, tmp_path, objects=objects).activations(VECTORS, tmp_path / "out")

@@ -125,10 +125,10 @@ def test_every_operator_says_whether_it_has_a_streaming_form() -> None:
     own = {
         name
         for (_, name), operator in operators.by_onnx_name().items()
-        if operator.frames is not operators.base.Layer.frames
+        if operator.streaming is not operators.base.Layer.streaming
     }
     assert own >= {"QLinearConv", "Conv", "MaxPool", "AveragePool", "Flatten", "QLinearGlobalAveragePool"}
-    dense = small_stream().layers[-1].frames(0)
+    dense = small_stream().layers[-1].streaming.frames(0)
     assert isinstance(dense, str)
     assert "QGemm" in dense
 
@@ -192,7 +192,7 @@ def test_a_delay_is_a_queue_of_frames(start: int) -> None:
 
 def test_a_streaming_form_is_that_of_its_window() -> None:
     whole = small_stream()
-    forms = {layer.name: layer.frames(1) for layer in whole.layers if len(layer.input.shape) == 2}
+    forms = {layer.name: layer.streaming.frames(1) for layer in whole.layers if len(layer.input.shape) == 2}
     assert forms["a"] == Frames(1, extent=3, stride=2, before=1, padding=3)
     assert forms["b"] == Frames(1, extent=5, before=4, padding=3)
     assert forms["mean"] == Frames(None, extent=8)
