@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from harness.operators.obligations import (
     ProofStep,
 )
 from harness.operators.product import Product
-from harness.operators.region import WAYS, Pieces, Region, Way, part, pieces, span
+from harness.operators.region import Division
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sum_orders import OrderedSum
@@ -44,6 +44,7 @@ Evaluate: TypeAlias = Callable[..., Array]
 """Function from the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
 FindTies: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
 """Function from these inputs to the output and to the ties among its values, bool (vectors, size) or (vectors, 1)."""
+A_co = TypeVar("A_co", covariant=True)
 ALONE = "alone/input"
 """The input of a node that is computed alone."""
 DEFAULT_BOX = (-1.0, 1.0)
@@ -72,15 +73,20 @@ class Accumulator:
         return max(-self.low, self.high) <= 1 << 24
 
 
+class Ability(cached_property[A_co]):
+    """An ability of a layer: an object with defaults that has the layer, made when it is first used.
+
+    A class with another behaviour sets `streaming = Ability(OtherStreaming)`, or `Ability[Streaming](OtherStreaming)`
+    if its subclasses can go back to the default.
+    """
+
+
 @dataclass(frozen=True, eq=False)  # or layers with arrays, which inherit it, would be equal by their names
 class Layer(ABC):
     """One node of the model and the activation that it writes.
 
     `node` is the ONNX node's name, `name` a unique stem [a-z][a-z0-9_]* derived from it for files and C, `operator`
     the ONNX operator.  `inputs` are the activations that it reads, without constants.
-
-    Abilities, such as `streaming`, are objects with defaults; a class with another behaviour sets `streaming =
-    cached_property(OtherStreaming)`, or `cached_property[Streaming](...)` if its subclasses go back to the default.
     """
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]]
@@ -91,8 +97,6 @@ class Layer(ABC):
     """True if it sums products with weights, of whatever type."""
     elementwise: ClassVar[bool] = True
     """True if a value of the output depends only on the values at the same place of the inputs."""
-    uniform: ClassVar[bool] = False
-    """True if each value is computed alike from those at its place, so that any channels or rows are a layer too."""
     selects: ClassVar[bool] = False
     """True if it chooses among the values of a vector."""
     rising: ClassVar[bool] = False
@@ -133,7 +137,8 @@ class Layer(ABC):
     side_by_side: ClassVar[bool] = False
     """True if the fragment reads all activations side by side, as one tensor."""
 
-    streaming = cached_property(Streaming)
+    streaming = Ability(Streaming)
+    division = Ability(Division)
 
     name: str
     node: str
@@ -500,40 +505,6 @@ class Layer(ABC):
         `writer` returns the layer that writes a tensor, but for transparent ones; None for the input of the network.
         """
         return
-
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
-        shape, axis = self.output.shape, WAYS.index(way)
-        fits = self.uniform and all(len(tensor.shape) == len(shape) for tensor in self.inputs)
-        fits = fits and all(tensor.shape[axis : axis + 1] in (shape[axis : axis + 1], (1,)) for tensor in self.inputs)
-        return pieces(shape, way) if fits else None
-
-    def divisible(self, region: Region) -> bool:
-        """Return whether an item can compute this region of the output: all of it, or whole pieces."""
-        found = (self.pieces(way) for way in WAYS)
-        return region == Region(0, self.size) or any(each.compose(region) for each in found if each)
-
-    def needs(self, region: Region) -> tuple[Region, ...]:
-        """Return the values of each input that a `divisible` region of the output is computed from."""
-        if not self.uniform or region == Region(0, self.size):
-            return tuple(Region(0, tensor.size) for tensor in self.inputs)
-        axis, first, last = span(self.output.shape, region)
-        alike = (pieces(tensor.shape, WAYS[axis]) for tensor in self.inputs)
-        return tuple(
-            of_input.region(first, last)
-            if of_input and of_input.count == self.output.shape[axis]
-            else Region(0, tensor.size)
-            for of_input, tensor in zip(alike, self.inputs, strict=True)
-        )
-
-    def slice(self, region: Region, name: str) -> Self:
-        """Return the layer `name` that computes a `divisible` region of the output from the values that it `needs`."""
-        inputs = tuple(part(tensor, need) for tensor, need in zip(self.inputs, self.needs(region), strict=True))
-        return replace(self, name=name, inputs=inputs, output=part(self.output, region), **self.of_region(region))
-
-    def of_region(self, region: Region) -> dict[str, Any]:  # noqa: ARG002 - operators override it
-        """Return the fields that differ in the layer of a region, but for its tensors."""
-        return {}
 
     @property
     def sources(self) -> tuple[str, ...]:

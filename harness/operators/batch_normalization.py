@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import fields
+from harness.operators.base import Ability, fields
 from harness.operators.elements import Elements, Terms, bounds_of
 from harness.operators.exact.errors import Inexact, inexact
 from harness.operators.exact.expression import Expression, argument
@@ -77,7 +76,7 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
     fragments = (FRAGMENT,)
     elementwise = False
     is_summed = True
-    streaming = cached_property(lambda layer: Streaming(layer, form=lambda axis: Frames(axis) if axis else None))
+    streaming = Ability(lambda layer: Streaming(layer, form=lambda axis: Frames(axis) if axis else None))
     alternatives = {  # noqa: RUF012
         "x is multiplied by scale / deviation, then B - mean * scale / deviation is added": _of_onnx_runtime,
         "x - mean is multiplied by scale / deviation": lambda x, m, d, s, b: (x - m) * (s / d) + b,

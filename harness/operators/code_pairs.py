@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
-from harness.operators.base import Constants, fields, limits
+from harness.operators.base import Ability, Constants, fields, limits
 from harness.operators.codes import Affine, DefinedCodes, in_nnef, rounded_classes
 from harness.operators.counters import VALUES
 from harness.operators.elements import Operand
@@ -35,7 +36,7 @@ from harness.operators.obligations import (
     every_code,
     mixed_parts,
 )
-from harness.operators.region import Region
+from harness.operators.region import WAYS, Division, Region
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
@@ -64,6 +65,16 @@ COLUMNS = (
 )
 
 
+class DivisionOfPairs(Division):
+    """The regions of both operands, one of which can be constant."""
+
+    layer: CodePairs
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the values of a constant operand."""
+        return {"operand": None if self.layer.operand is None else self.layer.operand[region.indices(self.layer.size)]}
+
+
 @dataclass(frozen=True, eq=False)
 class CodePairs(DefinedCodes):
     """A layer with a function of two codes, `a` and `b`; the zero point `y` is added before the rounding.
@@ -73,7 +84,7 @@ class CodePairs(DefinedCodes):
 
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
-    uniform = True
+    division = Ability(partial(DivisionOfPairs, ways=WAYS, uniform=True))
     operand_names = ("a", "b")
     operand_role: ClassVar[str]
     """The name of the constant."""
@@ -182,10 +193,6 @@ class CodePairs(DefinedCodes):
     def check_table(self, table: Array) -> tuple[int, str]:
         """Compare the outputs for all pairs, by the code of the first activation, then by the other code."""
         return super().check_table(self.by_activation(table))
-
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the values of a constant operand."""
-        return {"operand": None if self.operand is None else self.operand[region.indices(self.size)]}
 
     def require_int32(self, node: Node) -> None:
         """Refuse results that ONNX Runtime cannot convert to int32."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
-from harness.operators.base import Constants, Evaluate, FindTies, Layer
+from harness.operators.base import Ability, Constants, Evaluate, FindTies, Layer
 from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
 from harness.operators.elements import Operand, evaluation, real_evaluation
 from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, mutations, printing, smallest
@@ -40,6 +40,7 @@ from harness.operators.exact.integers import IntegerEvaluation, code_of
 from harness.operators.fault_models import Codes, FaultModel, Single, other_zero_points, wrong_roundings
 from harness.operators.node import Node
 from harness.operators.obligations import all_codes
+from harness.operators.region import UNIFORM
 from harness.operators.softfloat import Integers
 
 
@@ -336,7 +337,7 @@ class Conversion(Layer):
     rising = True
     roles = ("x", "scale", "zero_point")
     piecewise_monotone = True
-    uniform = True
+    division = Ability(UNIFORM)
 
     scale: np.float32
     zero_point: int

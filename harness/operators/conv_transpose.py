@@ -11,20 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
+from harness.operators.base import Ability, fields
 from harness.operators.conv import FloatConvolution, read_bias
+from harness.operators.convolution import ConvolutionDivision
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, in_order, read_finite
 from harness.operators.frames import Streaming
 from harness.operators.node import Node
-from harness.operators.region import Pieces, Way
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, Tensor
@@ -61,7 +60,8 @@ acc = acc + x[c, p, q] * W[c, m, i, j]                   for the channels c of t
                                                          each operation rounded to float32; left out without an input
 y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise"""
     fragments = (FRAGMENT,)
-    streaming = cached_property(Streaming)  # none, as a frame of the output needs frames that come later
+    division = Ability(lambda layer: ConvolutionDivision(layer, ("channels",), groups=layer.groups))
+    streaming = Ability(Streaming)  # none, as a frame of the output needs frames that come later
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -131,10 +131,6 @@ y[m, row, column] = acc                                  row = p * stride - pad 
             group_count=groups,
         )
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
-
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return the channels; a row reads inputs of several windows."""
-        return super().pieces(way) if way == "channels" else None
 
     def views(self, images: Array, padding: float) -> Array:
         """Return the input of each place of the kernel, (n, channels, *image y, *kernel), `padding` without one."""

@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed
 from harness.operators.frames import Streaming
@@ -60,7 +59,7 @@ class Delay(Layer):
     fragments = (FRAGMENT,)
     elementwise = False
     rising = True
-    streaming = cached_property(lambda delay: Streaming(delay, delay.steps, copies=2))
+    streaming = Ability(lambda delay: Streaming(delay, delay.steps, copies=2))
 
     axis: int
     history: int

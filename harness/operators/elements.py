@@ -29,7 +29,7 @@ from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single, th
 from harness.operators.float_errors import Perturbed, gamma
 from harness.operators.float_samples import of_samples
 from harness.operators.obligations import Extent, Obligation
-from harness.operators.region import Pieces, Way
+from harness.operators.region import WAYS, Division
 from harness.operators.rules import Rules
 from harness.operators.tensor import LARGEST, Tensor
 
@@ -69,6 +69,12 @@ class Bounds(NamedTuple):
     bound: float
     negative_zero: bool
     can_be_nan: bool
+
+
+def divided(layer: Elements) -> Division:
+    """Return the division into channels or rows of operands of one shape; none with a constant of several values."""
+    alike = all(values is None or np.size(values) == 1 for values in layer.fixed)
+    return Division(layer, WAYS if alike else (), uniform=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +157,6 @@ class Elements(Layer):
     def summary(self) -> tuple[str, ...]:
         """Return the constants."""
         return tuple(f"{role} {text.floats(values)}" for role, values in self.facts().items() if values is not None)
-
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return channels or rows of operands of one shape; None with a constant of several values."""
-        alike = all(values is None or np.size(values) == 1 for values in self.fixed)
-        return super().pieces(way) if alike else None
 
     def arguments(self, values: Sequence[Array], fixed: Sequence[Array | None] | None = None) -> dict[str, Array]:
         """Return the values of all operands by name, (n or 1, *shape); other constants than those of the layer."""

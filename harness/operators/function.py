@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Evaluate, Layer, fields
+from harness.operators.base import Ability, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, Real, Single, through_float16
@@ -32,6 +32,7 @@ from harness.operators.obligations import (
     StageKind,
     mixed,
 )
+from harness.operators.region import UNIFORM
 from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.sweeps import NEGATIVE, Sweep
@@ -53,7 +54,7 @@ class Function(Layer):
     """A layer with a function of one float32 value; the fields of a subclass are its attributes in ONNX."""
 
     roles = ("x",)
-    uniform = True
+    division = Ability(UNIFORM)
     defaults: ClassVar[Mapping[str, float]] = {}
     """The attributes, which must be finite, with the values that ONNX gives them."""
     interval: ClassVar[tuple[float, float]]

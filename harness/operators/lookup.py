@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Constants, fields, limits
+from harness.operators.base import Ability, Constants, fields, limits
 from harness.operators.codes import Affine, DefinedCodes
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, every_code
+from harness.operators.region import UNIFORM
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import Fragment
@@ -81,7 +82,7 @@ class Lookup(DefinedCodes):
     """A layer with a function of one real number between two quantisations."""
 
     roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
-    uniform = True
+    division = Ability(UNIFORM)
     operand_names = ("x",)
     adds_zero_point = True
 

@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
+from harness.operators.base import Ability, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
+from harness.operators.linear import LinearDivision
 from harness.operators.node import Node
-from harness.operators.region import Pieces, Way
+from harness.operators.region import Division
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.tensor_facts import Variable
@@ -41,10 +42,16 @@ fragment mat_mul_rows(
 )
 
 
+def _divided(layer: MatMul) -> Division:
+    """Return the division of one row; none of several, as their columns are not adjacent."""
+    return LinearDivision(layer, ("channels",) if layer.positions == 1 else ())
+
+
 @dataclass(frozen=True, eq=False)
 class MatMul(Gemm):
     """The dense sum without bias, of each row."""
 
+    division = Ability[Division](_divided)
     ONNX = (("", "MatMul"),)
     formula = """\
 acc = 0
@@ -79,10 +86,6 @@ y[r, n] = acc                                            for each row r of the l
     def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - none is padded
         """Yield all channels and the rows, (n * rows, K)."""
         yield slice(None), values.reshape(-1, len(self.weights))
-
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return the columns of one row; None for several rows, as their columns are not adjacent."""
-        return super().pieces(way) if self.positions == 1 else None
 
     def by_channel(self, values: Array) -> Array:
         """Return the values with their columns, (n * rows, N)."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,13 +19,12 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, softfloat
-from harness.operators.base import ALONE, Constants, fields, limits
+from harness.operators.base import ALONE, Ability, Constants, fields, limits
 from harness.operators.contraction import Contraction
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
-from harness.operators.region import Region
 from harness.operators.rules import Rules
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8, Tensor
@@ -117,7 +115,7 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     parameters = ()
     fragments = (FRAGMENT,)
-    streaming = cached_property(  # one mean of all rows, or columns, ends the stream
+    streaming = Ability(  # one mean of all rows, or columns, ends the stream
         lambda layer: Streaming(layer, form=lambda axis: Frames(None, layer.input.shape[axis]) if axis else None)
     )
 
@@ -197,10 +195,6 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
         images = values.reshape(len(values), self.groups, self.image)
         for channel in range(self.groups):
             yield slice(channel, channel + 1), images[:, channel]
-
-    def needs(self, region: Region) -> tuple[Region, ...]:
-        """Return the images of the channels."""
-        return (Region.of(region.start * self.image, region.stop * self.image, 1, self.input.size),)
 
     def terms(self) -> npt.NDArray[np.intp]:
         """Return the position of each value in its channel."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.operators.tensor import Tensor
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 Way: TypeAlias = Literal["channels", "rows"]
 """The axis of the output that is divided: the first or the second one."""
@@ -100,3 +104,59 @@ def part(tensor: Tensor, region: Region) -> Tensor:
     """Return the tensor that has the channels or rows of a region alone."""
     axis, first, last = span(tensor.shape, region)
     return replace(tensor, shape=(*tensor.shape[:axis], last - first, *tensor.shape[axis + 1 :]))
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The ability of a layer to be divided: some channels or rows of its output are such a layer too.
+
+    `ways` are the axes along which it can be divided at most.  It is `uniform` if each value is computed alike from
+    those at its place, so that any channels or rows are a layer; otherwise a channel is computed from its group of the
+    input, one of `groups`.
+    """
+
+    layer: Layer
+    ways: Sequence[Way] = ()
+    uniform: bool = False
+    groups: int = 1
+
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
+        inputs, shape, axis = self.layer.inputs, self.layer.output.shape, WAYS.index(way)
+        fits = way in self.ways and all(len(tensor.shape) == len(shape) for tensor in inputs)
+        fits = fits and all(tensor.shape[axis : axis + 1] in (shape[axis : axis + 1], (1,)) for tensor in inputs)
+        return pieces(shape, way) if fits else None
+
+    def divisible(self, region: Region) -> bool:
+        """Return whether an item can compute this region of the output: all of it, or whole pieces."""
+        found = (self.pieces(way) for way in WAYS)
+        return region == Region(0, self.layer.size) or any(each.compose(region) for each in found if each)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        """Return the values of each input that a `divisible` region of the output is computed from."""
+        layer, shape = self.layer, self.layer.output.shape
+        if region == Region(0, layer.size) or not (self.uniform or self.groups > 1):
+            return tuple(Region(0, tensor.size) for tensor in layer.inputs)
+        axis, first, last = span(shape, region)
+        if not self.uniform:
+            width, count = layer.input.size // self.groups, shape[0]
+            begin, end = first * self.groups // count, -(-last * self.groups // count)
+            return (Region.of(begin * width, end * width, 1, layer.input.size),)
+        alike = (pieces(tensor.shape, WAYS[axis]) for tensor in layer.inputs)
+        return tuple(
+            of_input.region(first, last) if of_input and of_input.count == shape[axis] else Region(0, tensor.size)
+            for of_input, tensor in zip(alike, layer.inputs, strict=True)
+        )
+
+    def slice(self, region: Region, name: str) -> Layer:
+        """Return the layer `name` that computes a `divisible` region of the output from the values that it `needs`."""
+        layer = self.layer
+        inputs = tuple(part(tensor, need) for tensor, need in zip(layer.inputs, self.needs(region), strict=True))
+        return replace(layer, name=name, inputs=inputs, output=part(layer.output, region), **self.of_region(region))
+
+    def of_region(self, region: Region) -> dict[str, Any]:  # noqa: ARG002 - operators override it
+        """Return the fields that differ in the layer of a region, but for its tensors."""
+        return {}
+
+
+UNIFORM = partial(Division, ways=WAYS, uniform=True)

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
-from harness.operators.elements import Elements
+from harness.operators.base import Ability, fields
+from harness.operators.elements import Elements, divided
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.exact.expression import Expression, select
 from harness.operators.fault_models import FaultModel, as_other_type
@@ -55,7 +55,7 @@ fragment relu_codes(
 class Comparison(Elements):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
 
-    uniform = True
+    division = Ability(divided)
     piecewise_monotone = True
 
     @classmethod

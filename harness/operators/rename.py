@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from harness.operators.base import Constants
+from harness.operators.base import Ability, Constants
 from harness.operators.frames import Frames, Streaming
 from harness.operators.move import Move
 from harness.operators.node import Node
@@ -39,7 +38,7 @@ class Rename(Move):
     counts: ClassVar = {"Reshape": (2, 2), "Dropout": (1, 3)}
     fragments = moving("rename", 90, COMMENT, copies=True)
     elementwise = True
-    streaming = cached_property(lambda layer: Streaming(layer, form=layer.frames))
+    streaming = Ability(lambda layer: Streaming(layer, form=layer.frames))
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
-from harness.operators.base import Layer, fields
-from harness.operators.elements import Bounds, Elements, bounds_of
+from harness.operators.base import Ability, Layer, fields
+from harness.operators.elements import Bounds, Elements, bounds_of, divided
 from harness.operators.exact import printing
 from harness.operators.exact.expression import ARITHMETIC
 from harness.operators.float_samples import of_exponents, of_samples
@@ -51,7 +51,7 @@ class BinaryLayer(Elements):
 
     roles = names = ("A", "B")
     parameters = (0, 1)
-    uniform = True
+    division = Ability(divided)
     is_summed = True
     operations_of_value = 1
     verb: ClassVar[str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ import onnx
 from onnx import helper
 
 from harness.core.arrays import Array
-from harness.operators.base import Layer
+from harness.operators.base import Ability, Layer
 from harness.operators.exact.expression import Expression
 from harness.operators.exact.stages import SKIP, Axis, Source
 from harness.operators.frames import Frames, Streaming
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
-from harness.operators.region import Pieces, Region, Way, pieces, span
+from harness.operators.region import WAYS, Division, Pieces, Region, Way, pieces, span
 from harness.operators.rules import Rules
 from harness.operators.window import Window
 
@@ -68,6 +67,38 @@ class WindowedStreaming(Streaming):
         return axis + 2 - len(self.layer.input.shape) if axis else -1
 
 
+class WindowedDivision(Division):
+    """The rows, the groups, or the channels of one group."""
+
+    layer: Windowed
+
+    def pieces(self, way: Way) -> Pieces | None:
+        """Return the rows, the groups, or the channels of one group."""
+        if way not in self.ways:
+            return None
+        apart = way == "channels" and self.groups > 1
+        return Pieces(self.groups, self.layer.size // self.groups) if apart else pieces(self.layer.output.shape, way)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        """Return the input of the groups of some channels, or the rows that the windows of some rows read."""
+        layer = self.layer
+        axis, first, last = span(layer.output.shape, region)
+        if axis != 1:
+            return super().needs(region)
+        _, low, high = self._part(first, last)
+        channels, size = layer.input.shape[0], layer.input.size
+        width = size // channels // layer.input.shape[1]
+        return (Region.of(low * width, high * width, channels, size),)
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the windows of some rows; those of channels are the same."""
+        axis, first, last = span(self.layer.output.shape, region)
+        return {"window": self._part(first, last)[0]} if axis == 1 else {}
+
+    def _part(self, first: int, last: int) -> tuple[Window, int, int]:
+        return self.layer.window.part(3 - len(self.layer.output.shape), first, last)
+
+
 @dataclass(frozen=True, eq=False)
 class Windowed(Layer):
     """A layer each of whose values reads a window of the channels of its group; a row of a sequence is one value.
@@ -76,7 +107,8 @@ class Windowed(Layer):
     """
 
     elementwise = False
-    streaming = cached_property[Streaming](WindowedStreaming)
+    streaming = Ability[Streaming](WindowedStreaming)
+    division = Ability[Division](lambda layer: WindowedDivision(layer, WAYS, groups=layer.groups))
 
     window: Window
 
@@ -146,31 +178,6 @@ class Windowed(Layer):
             Outputs(images, self.prepare()),
             complete=False,
         )
-
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return the rows, the groups, or the channels of one group."""
-        apart = way == "channels" and self.groups > 1
-        return Pieces(self.groups, self.size // self.groups) if apart else pieces(self.output.shape, way)
-
-    def needs(self, region: Region) -> tuple[Region, ...]:
-        """Return the input of the groups of some channels, or the rows that the windows of some rows read."""
-        axis, first, last = span(self.output.shape, region)
-        channels, size = self.input.shape[0], self.input.size
-        if axis == 1:
-            _, low, high = self._part(first, last)
-            width = size // channels // self.input.shape[1]
-            return (Region.of(low * width, high * width, channels, size),)
-        width, groups = size // self.groups, self.groups
-        begin, end = first * groups // self.output.shape[0], -(-last * groups // self.output.shape[0])
-        return (Region.of(begin * width, end * width, 1, size),)
-
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the windows of some rows; those of channels are the same."""
-        axis, first, last = span(self.output.shape, region)
-        return {"window": self._part(first, last)[0]} if axis == 1 else {}
-
-    def _part(self, first: int, last: int) -> tuple[Window, int, int]:
-        return self.window.part(3 - len(self.output.shape), first, last)
 
 
 def pooled(node: Rules) -> None:

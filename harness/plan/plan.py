@@ -201,7 +201,7 @@ class Plan:
     def part(self, task: Task) -> Layer:
         """Return the layer that `task` computes: the network's, or one of some of its columns by the task's name."""
         layer = self.network.layers[task.layer]
-        return layer if task.size == layer.size else layer.slice(task.region, task.name)
+        return layer if task.size == layer.size else layer.division.slice(task.region, task.name)
 
     def tasks_of(self, layer: int) -> tuple[Task, ...]:
         """Return the tasks that make up a layer, by their columns."""
@@ -418,7 +418,7 @@ def sources(layers: Sequence[Layer], tasks: Sequence[Task]) -> list[tuple[Source
     found = []
     for task in tasks:
         layer = layers[task.layer]
-        needs = layer.needs(task.region)
+        needs = layer.division.needs(task.region)
         found.append(tuple(source(tensor, region) for tensor, region in zip(layer.inputs, needs, strict=True)))
     return found
 

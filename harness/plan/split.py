@@ -134,9 +134,10 @@ def _even(word: str, layer: Layer, chosen: Sequence[int], way: Way) -> tuple[Sha
     count = len(chosen)
     if count == 1:
         return (Share(chosen[0], 0, layer.size),)
-    pieces = layer.pieces(way)
+    pieces = layer.division.pieces(way)
     if pieces is None or count > pieces.count:
-        cannot = "cannot be split" if all(layer.pieces(each) is None for each in WAYS) else f"cannot be split by {way}"
+        others = any(layer.division.pieces(other) for other in WAYS)
+        cannot = f"cannot be split by {way}" if others else "cannot be split"
         few = f"has {_counted(layer, way)}, too few for {count} items"
         raise RequestError(
             f"split {word}: layer {layer.name} ({layer.operator}) {few if pieces else cannot}",
@@ -149,7 +150,7 @@ def _even(word: str, layer: Layer, chosen: Sequence[int], way: Way) -> tuple[Sha
 
 def _counted(layer: Layer, way: Way) -> str:
     """Return the number of pieces of a layer with their noun; empty if it cannot be divided in this way."""
-    pieces, (first, *others) = layer.pieces(way), layer.output.shape
+    pieces, (first, *others) = layer.division.pieces(way), layer.output.shape
     if pieces is None:
         return ""
     if way == "rows":
@@ -163,7 +164,7 @@ def _choices(layer: Layer) -> Iterator[str]:
     """Yield the ways to assign a layer to items."""
     yield f"{layer.name}=ITEM"
     for way in WAYS:
-        pieces = layer.pieces(way)
+        pieces = layer.division.pieces(way)
         if pieces and pieces.count > 1:
             suffix = "" if way == WAYS[0] else f":{way}"
             yield f"{layer.name}=ITEM+ITEM{suffix} for {_counted(layer, way)}"
@@ -173,7 +174,7 @@ def _parallel(word: str, network: Network, chosen: Sequence[int], way: Way) -> d
     wide = {
         index: _even(word, layer, chosen, way)
         for index, layer in enumerate(network.layers)
-        if layer.weighted and (pieces := layer.pieces(way)) and pieces.count >= len(chosen)
+        if layer.weighted and (pieces := layer.division.pieces(way)) and pieces.count >= len(chosen)
     }
     if not wide:
         raise RequestError(

@@ -387,7 +387,7 @@ def dividing(layer: Layer, parts: Sequence[tuple[Region, Layer]]) -> Question:
         ]
         whole = layer.prepare()(*given)
         for region, part in parts:
-            needs = zip(given, layer.needs(region), strict=True)
+            needs = zip(given, layer.division.needs(region), strict=True)
             found = part.prepare()(*(values[:, need.indices(values.shape[1])] for values, need in needs))
             columns = region.indices(layer.size)
             different = np.argwhere(compare.bits(found) != compare.bits(whole[:, columns]))

@@ -49,11 +49,11 @@ def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
     return tuple(
         tuple(
             int(writer)
-            for tensor, need in zip(layers[task.layer].inputs, layers[task.layer].needs(task.region), strict=True)
+            for tensor, need in zip(layer.inputs, layer.division.needs(task.region), strict=True)
             if tensor.name in writers
             for writer in np.unique(writers[tensor.name][need.indices(tensor.size)])
         )
-        for task in plan.tasks
+        for task, layer in ((task, layers[task.layer]) for task in plan.tasks)
     )
 
 
@@ -106,7 +106,7 @@ def _columns(plan: Plan) -> Iterator[str]:
         for task in tasks:
             if not 0 <= task.start < task.stop:
                 yield f"task {task.name} computes columns {task.start} to {task.stop}"
-            elif task.stop * task.runs <= layer.size and not layer.divisible(task.region):
+            elif task.stop * task.runs <= layer.size and not layer.division.divisible(task.region):
                 yield f"task {task.name} computes {_told(task)} of {layer.name}, a {layer.operator} not divided there"
         runs = {task.runs for task in tasks}
         if len(runs) > 1:

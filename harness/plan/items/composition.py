@@ -164,8 +164,8 @@ class _Whole:
         name, region = work.columns.layer, work.columns.region
         layer = self.layers[name]
         sources = [str(source) for source in self.operations[name].inputs[: len(layer.inputs)]]
-        made = step(layer.slice(region, work.tensor), name, sources, region)
-        read = [self.columns(source, need) for source, need in zip(sources, layer.needs(region), strict=True)]
+        made = step(layer.division.slice(region, work.tensor), name, sources, region)
+        read = [self.columns(source, need) for source, need in zip(sources, layer.division.needs(region), strict=True)]
         return made.operation, made.tables, read
 
 
@@ -239,7 +239,7 @@ class _Parts:
             region = _named_columns(operation) or Region(0, 0)
             if width % region.runs or not 0 <= region.start < region.stop <= width // region.runs:
                 self.reporter.refuse(item, f"{operation.output}: {COLUMNS} are not among the {width} of {name}")
-        elif layer and layer.uniform and operation.output != name:  # it computes the columns that it reads
+        elif layer and layer.division.uniform and operation.output != name:  # it computes the columns that it reads
             read = self._meaning(item, operation.inputs[0])
             region = read[0].region if isinstance(read, tuple) and len(read) == 1 else Region(0, width)
             if region.stop > width // region.runs:
@@ -247,7 +247,7 @@ class _Parts:
         else:
             return self.whole.columns(name)
         found = self.whole.columns(name, region)
-        if found.region.size < width and not (layer and layer.divisible(found.region)):
+        if found.region.size < width and not (layer and layer.division.divisible(found.region)):
             self.reporter.refuse(item, f"{operation.output}: {found} cannot be computed alone", f"whole: {name}")
         return found
 

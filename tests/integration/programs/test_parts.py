@@ -89,7 +89,7 @@ def everything(network: Network, *ways: str, over: Sequence[str] = ITEMS) -> lis
     words = []
     for index, layer in enumerate(network.layers):
         for way in WAYS:
-            pieces = layer.pieces(way)
+            pieces = layer.division.pieces(way)
             if pieces and pieces.count > 1 and way == ways[index % len(ways)]:
                 items = over[: 2 + (pieces.count > 2 and index % 3 > 0)]
                 words.append(f"{layer.name}={'+'.join(items[::-1] if index % 2 else items)}:{way}")

@@ -142,7 +142,7 @@ def allocations(draw: st.DrawFn, net: Network) -> list[str]:
     words = []
     for layer in net.layers:
         chosen = draw(st.permutations(ITEMS))
-        pieces = layer.pieces("channels")
+        pieces = layer.division.pieces("channels")
         count = draw(st.sampled_from([1, 1, 2] if pieces and pieces.count > 1 else [1]))
         words.append(f"{layer.name}={'+'.join(chosen[:count])}")
     return words

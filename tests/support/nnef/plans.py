@@ -82,16 +82,16 @@ def same(one: Plan, other: Plan) -> bool:
     return _fields(one) == _fields(other) and _network(one.network) == _network(other.network)
 
 
-def _fields(made: Plan) -> dict[str, Any]:
+def _fields(made: Any) -> dict[str, Any]:
     return {field.name: getattr(made, field.name) for field in dataclasses.fields(made) if field.name != "network"}
 
 
 def _network(net: Network) -> tuple[Any, ...]:
-    layers = [repr({name: _bits(value) for name, value in vars(layer).items()}) for layer in net.layers]
+    layers = [repr(_bits(layer)) for layer in net.layers]
     return net.name, net.sha256, net.onnx_bytes, net.box.tobytes(), layers
 
 
 def _bits(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes()
-    return {name: _bits(each) for name, each in vars(value).items()} if dataclasses.is_dataclass(value) else value
+    return {name: _bits(each) for name, each in _fields(value).items()} if dataclasses.is_dataclass(value) else value

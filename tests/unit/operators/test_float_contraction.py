@@ -86,7 +86,7 @@ def test_many_sums_at_once_have_the_bits_of_the_definition(seed: int) -> None:
 def test_the_rows_of_a_matmul_are_no_pieces(shape: tuple[int, ...]) -> None:
     layer = only(rows(np.random.default_rng(0), 9, 4, shape)[0])
     assert layer.output.shape == (*shape, 4)
-    assert layer.pieces("channels") is None
+    assert layer.division.pieces("channels") is None
 
 
 @pytest.mark.half_of_cases

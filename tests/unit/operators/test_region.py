@@ -28,7 +28,7 @@ LAYERS = [
     for kind, network in NETWORKS.items()
     for layer in network.layers
     for way in WAYS
-    if layer.pieces(way)
+    if layer.division.pieces(way)
 ]
 OPERATORS = {
     "QLinearConv", "Conv", "ConvTranspose", "MaxPool", "AveragePool", "QLinearAveragePool", "QLinearGlobalAveragePool",
@@ -48,20 +48,24 @@ def inputs_of(layer: Layer, count: int = 5) -> list[Array]:
 
 
 def regions(layer: Layer, way: Way, count: int) -> list[Region]:
-    pieces = layer.pieces(way)
+    pieces = layer.division.pieces(way)
     assert pieces is not None
     assert pieces.size == layer.size
     edges = [pieces.count * part // count for part in range(count + 1)]
     return [pieces.region(*edges[part : part + 2]) for part in range(count)]
 
 
-def wrong(layer: Layer, way: Way, count: int, part_of: Any = Layer.slice) -> list[Region]:
+def sliced(layer: Layer, region: Region, name: str) -> Layer:
+    return layer.division.slice(region, name)
+
+
+def wrong(layer: Layer, way: Way, count: int, part_of: Any = sliced) -> list[Region]:
     """The regions that do not compute their values of the layer."""
     inputs = inputs_of(layer)
     whole, found = layer.prepare()(*inputs), []
     for region in regions(layer, way, count):
-        assert layer.divisible(region)
-        needs = layer.needs(region)
+        assert layer.division.divisible(region)
+        needs = layer.division.needs(region)
         taken = [x[:, need.indices(x.shape[1])] for x, need in zip(inputs, needs, strict=True)]
         part = part_of(layer, region, "part")
         assert [tensor.size for tensor in part.inputs] == [need.size for need in needs]
@@ -76,7 +80,7 @@ def test_all_operators_that_can_be_divided_are_tried() -> None:
 
 @pytest.mark.parametrize(("layer", "way"), LAYERS)
 def test_the_parts_of_a_layer_are_the_layer(layer: Layer, way: Way) -> None:
-    most = regions(layer, way, 1) and layer.pieces(way).count  # type: ignore[union-attr]
+    most = regions(layer, way, 1) and layer.division.pieces(way).count  # type: ignore[union-attr]
     for count in sorted({1, min(2, most), min(3, most), most}):
         assert wrong(layer, way, count) == [], count
 
@@ -101,7 +105,7 @@ def test_windows_at_random(seed: int) -> None:
     layer = layer_of(proto, {"w": weights}, {"x": x})
     assert layer is not None
     for way in WAYS:
-        most = layer.pieces(way).count  # type: ignore[union-attr]
+        most = layer.division.pieces(way).count  # type: ignore[union-attr]
         for count in {min(2, most), min(3, most), most}:
             assert wrong(layer, way, count) == [], (way, count)
 
@@ -137,4 +141,4 @@ def test_exchanged_parts_are_found() -> None:
     for name in ("windows", "groups", "unbounded"):
         layer = next(layer for layer in NETWORKS["float32"].layers if layer.name == name)
         exchanged = dict(zip(regions(layer, "channels", 3), reversed(regions(layer, "channels", 3)), strict=True))
-        assert wrong(layer, "channels", 3, lambda layer, region, name, of=exchanged: layer.slice(of[region], name))
+        assert wrong(layer, "channels", 3, lambda layer, region, name, of=exchanged: sliced(layer, of[region], name))
