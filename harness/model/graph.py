@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -334,15 +335,15 @@ def _layers(
     """Return the nodes' layers; every node reads the network's input `source`, or outputs of earlier nodes."""
     layers: dict[str, Layer] = {}
     activations, bounds = {source.name: source}, _Bounds(source, layers)
+    writer = partial(_behind, writers=layers)
     for name, proto in nodes.items():
-        node = Node(model_name, proto, name, constants, activations, opset=opset, bounds=bounds)
+        node = Node(model_name, proto, name, constants, activations, opset=opset, bounds=bounds, writer=writer)
         operator = operators.of_node(proto)
         if operator is None:
             raise _unsupported(node)
         for position in range(len(proto.output) if operator.layer_per_output else 1):
             part = replace(node, position=position)
             layer = operator.read(part)
-            layer.require_unfused(part, lambda tensor: _behind(tensor, layers))
             layers[layer.output.name] = layer
             activations[layer.output.name] = layer.output
     return _with_stems(tuple(layers.values()))
@@ -388,7 +389,7 @@ def _of_tensor(tensor: Tensor) -> tuple[Array, Array]:
 def _behind(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
     """Return the layer that writes the tensor, but for transparent ones."""
     writer = writers.get(tensor)
-    while writer is not None and writer.transparent:
+    while writer is not None and writer.runtime.transparent:
         writer = writers.get(writer.sources[0])
     return writer
 

@@ -21,7 +21,6 @@ class Add(BinaryLayer):
 
     ONNX = (("", "Add"),)
     verb = "adds"
-    fused = ("sum", "QLinearAdd")
     orders = (50, 55)
     neutral_zero = 0.0
     constant_roles = ("addend",)

@@ -64,7 +64,6 @@ class AveragePool(Windowed, Staged):
     """The float32 mean of each window; `count` has one divisor for each position, float32 (positions,)."""
 
     rising = True
-    fused, fused_inputs = ("mean", "QLinearAveragePool"), 1
     ONNX = (("", "AveragePool"), ("", "GlobalAveragePool"))
     formula = """\
 s = 0, then s = s + x for the values of a window in the image, row by row       in float32, each operation rounded

@@ -31,7 +31,7 @@ from harness.operators.obligations import (
     Obligation,
     ProofStep,
 )
-from harness.operators.product import Product
+from harness.operators.product import Runtime
 from harness.operators.region import Division
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
@@ -118,10 +118,6 @@ class Layer(ABC):
     """
     checks_input: ClassVar[bool] = False
     """True if it finds inputs that are NaN, infinite or out of bounds: the vectors of a run then have them, too."""
-    fused: ClassVar[tuple[str, str] | None] = None
-    """The noun and the operator, if ONNX Runtime fuses it with DequantizeLinear before and QuantizeLinear after it."""
-    fused_inputs: ClassVar[int] = 2
-    """The number of results of DequantizeLinear with which ONNX Runtime fuses it."""
     formula: ClassVar[str] = ""
     """The arithmetic for one vector, as the text form of a model prints it."""
     roles: ClassVar[tuple[str, ...]] = ()
@@ -139,6 +135,7 @@ class Layer(ABC):
 
     streaming = Ability(Streaming)
     division = Ability(Division)
+    runtime = Ability(Runtime)
 
     name: str
     node: str
@@ -463,27 +460,12 @@ class Layer(ABC):
             allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
         return np.where(np.isinf(at.errors[0]), np.inf, change), allowed
 
-    def roundings(self, before: int) -> int:
-        """Return the most roundings of a term of the sum with which ONNX Runtime may compute the output; 0 without.
-
-        `before` is the number of the inputs.  ONNX Runtime adds constants and activations to the sum of a layer before.
-        """
-        return before if self.transparent else 0
-
     def code_sums(self) -> CodeSums | None:
         """Return it as sums over all codes of a vector; None if it is no dense layer of codes."""
         return None
 
     def choice(self) -> Choice | None:
         """Return which value's index is the output; None if it is another operator."""
-        return None
-
-    def product(self) -> Product | None:
-        """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""
-        return None
-
-    def saturating(self, inputs: Array) -> Array | None:  # noqa: ARG002 - contractions override it
-        """Return the output of kernels that saturate pairs of products to int16, None if they cannot."""
         return None
 
     def check_table(self, table: Array) -> tuple[int, str]:  # noqa: ARG002 - operators override it
@@ -493,18 +475,6 @@ class Layer(ABC):
         integers, nor how a core applies it.
         """
         return 0, f"{self.operator} has no table in the place of its formula"
-
-    @property
-    def transparent(self) -> bool:
-        """True if ONNX Runtime removes it, or moves quantisers across it, before it fuses layers."""
-        return False
-
-    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:  # noqa: ARG002 - as above
-        """Refuse the node if ONNX Runtime computes it and the layers before it as one, with other roundings.
-
-        `writer` returns the layer that writes a tensor, but for transparent ones; None for the input of the network.
-        """
-        return
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from harness.operators.fault_models import Single
 from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed
 from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
+from harness.operators.product import Runtime
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
@@ -75,7 +76,7 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
     parameters = (1, 2, 3, 4)
     fragments = (FRAGMENT,)
     elementwise = False
-    is_summed = True
+    runtime = Ability(lambda layer: Runtime(layer, joins=True))
     streaming = Ability(lambda layer: Streaming(layer, form=lambda axis: Frames(axis) if axis else None))
     alternatives = {  # noqa: RUF012
         "x is multiplied by scale / deviation, then B - mean * scale / deviation is added": _of_onnx_runtime,

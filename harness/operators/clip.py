@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from harness.operators import text
-from harness.operators.base import Constants, Layer, fields, limits
+from harness.operators.base import Constants, fields, limits
 from harness.operators.elements import Terms
 from harness.operators.exact.expression import Expression, literal, named, select
 from harness.operators.node import Node
@@ -101,6 +100,9 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
             raise node.refusal("min is -0.0", "0.0")
         if low > high:
             raise node.refusal(f"min is {low}, above max, {high}", "a min of max or less")
+        if source.dtype != FLOAT32 and node.has(1) and isinstance(node.writer(source.name), Relu):
+            # ONNX Runtime 1.31 merges both and ends with an error
+            raise node.refusal("clips codes of a Relu, which ONNX Runtime cannot load", "a Clip alone, with a min of 0")
         if source.dtype != FLOAT32:
             return cls(**fields(node, [source], source.shape, source.dtype), low=low, high=high)
         reached = np.clip(np.array([-source.bound, source.bound], np.float32), low, high)
@@ -127,11 +129,6 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         high = float(self.high) if self.high < LARGEST else max(high, low + 1)
         margin = max((high - low) / 10, 1.0)
         return max(low - margin, -LARGEST), min(high + margin, LARGEST)
-
-    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
-        """Refuse a min of codes after Relu: ONNX Runtime 1.31 merges both and ends with an error."""
-        if self.of_codes and node.has(1) and isinstance(writer(self.sources[0]), Relu):
-            raise node.refusal("clips codes of a Relu, which ONNX Runtime cannot load", "a Clip alone, with a min of 0")
 
     def constants(self) -> Constants:
         """Return both bounds."""

@@ -92,8 +92,6 @@ class Elements(Layer):
     """The fields that are constants, those of the last operands."""
     alternatives: ClassVar[Mapping[str, Callable[..., Expression]]] = {}
     """Other definitions of float32 with the arguments of `value`, by the fault in words: for mutants a better name."""
-    is_summed: ClassVar[bool] = False
-    """True if ONNX Runtime may add operands to the sum of a layer before."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -229,10 +227,6 @@ class Elements(Layer):
         terms = self._inexact(at.values, at.errors).values()
         total = sum((np.abs(term.value.astype(np.float64)) + term.error for term in terms), np.zeros(()))
         return np.broadcast_to(total, (len(at.output), *self.output.shape)).reshape(at.output.shape)
-
-    def roundings(self, before: int) -> int:
-        """Return those of the inputs, if ONNX Runtime may compute the layer together with the sum before."""
-        return before if self.is_summed else super().roundings(before)
 
     def linear(self, rows: Sequence[Array]) -> Array | None:
         """Return the changes of a definition that is linear in the activations."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Constants, Evaluate, Layer
+from harness.operators.base import Ability, Constants, Evaluate, Layer
 from harness.operators.exact import fused
 from harness.operators.fault_models import FaultModel, through_float16
 from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
@@ -29,6 +29,7 @@ from harness.operators.float_samples import of_exponents
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
+from harness.operators.product import Runtime
 from harness.operators.sum_orders import OrderedSum
 from harness.operators.tensor import FLOAT32, LARGEST
 
@@ -45,6 +46,9 @@ ORDER = "the bias, then the products in the order of the formula, each rounded t
 @dataclass(frozen=True, eq=False)
 class FloatContraction(Linear):
     """A layer of float32 sums: `weights` float32 (K, N), `bias` float32 (N,), both finite."""
+
+    # its roundings are those of `radius`, and those of constants that ONNX Runtime folds into the weights
+    runtime = Ability[Runtime](lambda layer: Runtime(layer, begins=len(layer.weights) + 3 + FOLDED))
 
     bias: npt.NDArray[np.float32]
 
@@ -127,15 +131,11 @@ class FloatContraction(Linear):
 
         The latter counts only as far as the former, as in `tolerance`.
         """
-        count, w, bias = self.roundings(0), self.weights.astype(np.float64), self.bias.astype(np.float64)
+        count, w, bias = self.runtime.begins, self.weights.astype(np.float64), self.bias.astype(np.float64)
         magnitude = self.contract(at.magnitudes()[0], np.abs(w)) + self.spread(np.abs(bias))
         radius = gamma(count) * magnitude + count * UNDERFLOW
         exact = self.contract(at.values[0].astype(np.float64), w) + self.spread(bias)
         return within_range(radius + np.minimum(np.abs(at.output - exact), radius), magnitude)
-
-    def roundings(self, before: int) -> int:  # noqa: ARG002 - the sum begins here
-        """Return those of `radius`, and those of constants that ONNX Runtime folds into the weights."""
-        return len(self.weights) + 3 + FOLDED
 
     def exact(self, values: Array) -> tuple[Array, Array]:
         """Return sum and sum of magnitudes in float64, (vectors, size) each."""

@@ -9,14 +9,14 @@ Nothing is rounded; the order decides the sign of a zero, the first of which sta
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Layer, fields
+from harness.operators.base import fields
 from harness.operators.exact import from_ordered
 from harness.operators.exact.expression import larger, literal
 from harness.operators.exact.stages import Stage, fold
@@ -105,6 +105,15 @@ class MaxPool(Windowed, Staged):
             window = Window.of_pooling(node, source, attributes)
         if not window.inside().any(axis=(2, 3)).all():
             raise node.refusal("a window lies in the padding alone", "less padding")
+        # ONNX Runtime 1.31 makes the padding that of the MaxPool, which is never chosen, unless all activations are
+        # outputs.  0 is the lowest code of uint8.
+        padding = node.writer(source.name)
+        of_zeros = isinstance(padding, Pad) and not padding.order.filler and (padding.places < 0).any()
+        if source.dtype == INT8 and padding is not None and of_zeros:
+            raise node.refusal(
+                f"pools what {padding.node!r} pads with 0: ONNX Runtime would leave out the zeros",
+                "padding with the lowest code, -128, or pads of the MaxPool",
+            )
         shape = (source.shape[0], *window.output[3 - len(source.shape) :])
         written = fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero)
         return cls(**written, window=window)
@@ -113,19 +122,6 @@ class MaxPool(Windowed, Staged):
     def padding(self) -> int | None:
         """The lowest code, which is chosen if all are; None for float32."""
         return None if self.dtype == FLOAT32 else int(np.iinfo(self.dtype).min)
-
-    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
-        """Refuse int8 padded with the code 0.
-
-        ONNX Runtime 1.31 makes the padding that of the MaxPool, which is never chosen, unless all activations are
-        outputs.  0 is the lowest code of uint8.
-        """
-        padding = writer(self.sources[0])
-        if self.dtype == INT8 and isinstance(padding, Pad) and not padding.order.filler and (padding.places < 0).any():
-            raise node.refusal(
-                f"pools what {padding.node!r} pads with 0: ONNX Runtime would leave out the zeros",
-                "padding with the lowest code, -128, or pads of the MaxPool",
-            )
 
     @property
     def of_codes(self) -> bool:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
+from harness.operators.product import Runtime
 from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
 from harness.operators.text import Fragment
 
@@ -32,6 +33,7 @@ class Move(Layer):
 
     elementwise = False
     rising = True
+    runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
     roles: ClassVar[tuple[str, ...]] = ("x",)
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
@@ -60,11 +62,6 @@ class Move(Layer):
             bound = max(bound, abs(float(order.filler))) if dtype == FLOAT32 else math.inf
             negative_zero |= bool((order.places < 0).any() and dtype == FLOAT32 and np.signbit(order.filler))
         return cls(**fields(node, sources, order.places.shape, dtype, bound, negative_zero=negative_zero), order=order)
-
-    @property
-    def transparent(self) -> bool:
-        """True if ONNX Runtime may move quantisers across it before it fuses layers."""
-        return self.operator not in QUANTISERS_STAY
 
     @cached_property
     def places(self) -> Places:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.operators.base import Layer
 from harness.operators.div import Div
 from harness.operators.exact.expression import Expression
 from harness.operators.node import Node
@@ -25,7 +24,6 @@ class Mul(BinaryLayer):
 
     ONNX = (("", "Mul"),)
     verb = "multiplies"
-    fused = ("product", "QLinearMul")
     orders = (74, 77)
     constant_roles = ("factor",)
 
@@ -36,12 +34,13 @@ class Mul(BinaryLayer):
         """Return the definition."""
         return a * b
 
-    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
+    @classmethod
+    def read(cls, node: Node) -> Self:
         """Refuse a product with 1 / b: ONNX Runtime 1.31 divides by b instead, which rounds once."""
-        for source in self.sources:
-            other = writer(source)
+        for other in map(node.writer, node.inputs):
             if isinstance(other, Div) and other.dividend is not None and (other.dividend == 1).all():
                 raise node.refusal(
                     f"multiplies by {other.node!r}, 1 / b: ONNX Runtime would divide by b, with one rounding",
                     "a Div by b",
                 )
+        return super().read(node)

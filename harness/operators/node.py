@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -14,6 +14,9 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators.tensor import FLOAT32, Tensor
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 NEWEST_OPSET = 26
 """The newest version of ONNX's own domain that ONNX Runtime 1.31, the reference, takes."""
@@ -26,7 +29,8 @@ class Node:
 
     `activations` are the network's input and the outputs of earlier nodes.  `position` is that of the output that is
     read as a layer, see `Layer.layer_per_output`; `opset` is the version of ONNX's own domain.  `bounds` are the least
-    and the greatest value of an activation for all inputs of the network, if layers before it are known.
+    and the greatest value of an activation for all inputs of the network, if layers before it are known.  `writer`
+    returns the layer that writes a tensor, but for those that are transparent to ONNX Runtime.
     """
 
     model: str
@@ -37,6 +41,7 @@ class Node:
     position: int = 0
     opset: int = NEWEST_OPSET
     bounds: Callable[[str], tuple[float, float]] | None = None
+    writer: Callable[[str], Layer | None] = lambda _: None
 
     def range(self, source: Tensor) -> tuple[float, float]:
         """Return numbers that no value of a float32 activation is below, or above."""

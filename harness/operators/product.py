@@ -1,4 +1,4 @@
-"""Products of 8-bit matrices as the kernels of ONNX Runtime distinguish them, and a known defect of them.
+"""How ONNX Runtime computes layers: products of 8-bit matrices as its kernels distinguish them, and a known defect.
 
 On x86-64 without VNNI, the kernels for uint8 inputs and int8 weights saturate sums of two products to int16.
 """
@@ -6,11 +6,15 @@ On x86-64 without VNNI, the kernels for uint8 inputs and int8 weights saturate s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 SMALL = (-64, 64)  # two products of such weights with uint8 values stay within int16; quantize_static, reduced, has 64
 
@@ -29,6 +33,36 @@ class Product:
     input_zero_point: int = 0
     weights_zero_points: tuple[int, ...] = (0,)
     small: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Runtime:
+    """How ONNX Runtime computes a layer.
+
+    It is `transparent` if ONNX Runtime removes it, or moves quantisers across it, before it fuses layers, and `joins` a
+    sum before if ONNX Runtime may add its operands to that.  A sum that begins here has at most `begins` roundings of a
+    term.
+    """
+
+    layer: Layer
+    transparent: bool = False
+    joins: bool = False
+    begins: int = 0
+
+    def roundings(self, before: int) -> int:
+        """Return the most roundings of a term of the sum with which it may compute the output; 0 without.
+
+        `before` is the number of the inputs.  It adds constants and activations to the sum of a layer before.
+        """
+        return self.begins or (before if self.transparent or self.joins else 0)
+
+    def product(self) -> Product | None:
+        """Return the product of 8-bit matrices that it computes; None if it computes none."""
+        return None
+
+    def saturating(self, inputs: Array) -> Array | None:  # noqa: ARG002 - contractions override it
+        """Return the output of kernels that saturate pairs of products to int16, None if they cannot."""
+        return None
 
 
 def are_small(weights: Array) -> bool:

@@ -25,6 +25,7 @@ from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
+from harness.operators.product import Runtime
 from harness.operators.rules import Rules
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import INT8, UINT8, Tensor
@@ -115,6 +116,7 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     parameters = ()
     fragments = (FRAGMENT,)
+    runtime = Ability(Runtime)  # no product of matrices
     streaming = Ability(  # one mean of all rows, or columns, ends the stream
         lambda layer: Streaming(layer, form=lambda axis: Frames(None, layer.input.shape[axis]) if axis else None)
     )
@@ -205,12 +207,6 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
         images = values.reshape(len(values), self.groups, self.image)
         sums: Array = np.einsum("ncp,pc->nc", images, weights)
         return sums
-
-    def product(self) -> None:
-        """Return None, as ONNX Runtime computes no product of matrices for it."""
-
-    def saturating(self, inputs: Array) -> None:
-        """Return None: no kernel multiplies codes."""
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield those of contractions, and the mean over another axis."""

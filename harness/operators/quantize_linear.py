@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, sweeps
-from harness.operators.base import ALONE, Constants, Evaluate, FindTies, Layer, fields, limits
+from harness.operators.base import ALONE, Constants, Evaluate, FindTies, fields, limits
 from harness.operators.codes import Conversion, thresholds_of
 from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
 from harness.operators.dequantize_linear import DequantizeLinear
@@ -47,7 +47,7 @@ from harness.operators.obligations import (
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
-from harness.operators.tensor import FLOAT32, INT8, UINT8
+from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 NEIGHBOURS = 3
@@ -83,6 +83,40 @@ fragment quantize_linear(
 """,
     (ROUND_HALF_EVEN,),
 )
+
+
+FUSED = {
+    "Add": ("sum", "QLinearAdd", 2),
+    "Mul": ("product", "QLinearMul", 2),
+    "AveragePool": ("mean", "QLinearAveragePool", 1),
+    "GlobalAveragePool": ("mean", "QLinearAveragePool", 1),
+    "Softmax": ("Softmax", "QLinearSoftmax", 1),
+}
+"""The nouns of operators that ONNX Runtime fuses with as many DequantizeLinear before and a QuantizeLinear behind."""
+
+
+def _require_unfused(node: Node, source: Tensor, zero_point: Any) -> None:
+    """Refuse to quantise an operation on results of DequantizeLinear that ONNX Runtime fuses.
+
+    ONNX Runtime computes these layers as one, with other roundings, unless all activations are outputs.  Measured
+    with ONNX Runtime 1.31, all pairs of codes and 150 random choices of scales and zero points: QLinearAdd gives
+    other codes for 34 of them, QLinearMul for 6, QLinearConcat for none.
+    QLinearSoftmax gives other codes for most vectors.  A Relu before the least code as zero point is left out.
+    """
+    operation = node.writer(source.name)
+    if operation is not None and operation.operator == "Relu" and zero_point == np.iinfo(zero_point.dtype).min:
+        operation = node.writer(operation.sources[0])
+    noun, operator, inputs = FUSED.get(operation.operator if operation else "", ("", "", 0))
+    if operation is None or not noun or len(operation.inputs) < inputs:
+        return
+    sources = [node.writer(source) for source in operation.sources]
+    if all(isinstance(other, DequantizeLinear) and other.input.dtype == zero_point.dtype for other in sources):
+        results = "two results" if len(operation.inputs) > 1 else "a result"
+        raise node.refusal(
+            f"quantises the {noun} of {results} of DequantizeLinear ({operation.node!r}): ONNX Runtime would "
+            f"compute all of this as one {operator}, with other roundings",
+            f"harness models import FILE -o NAME, which writes it as {operator}",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +160,7 @@ class QuantizeLinear(Conversion):
                 f"output_dtype is {stated}, the zero point {zero_point.dtype}", "give both the same type"
             )
         scale = node.scale(1, "scale")
+        _require_unfused(node, source, zero_point)
         return cls(**fields(node, [source], source.shape, zero_point.dtype), scale=scale, zero_point=int(zero_point))
 
     def constants(self) -> Constants:
@@ -283,29 +318,6 @@ class QuantizeLinear(Conversion):
         node.input[0] = ALONE
         inputs = [onnx.helper.make_tensor_value_info(ALONE, onnx.TensorProto.FLOAT, [None, None])]
         return inputs, lambda bits: {ALONE: bits.view(np.float32)}
-
-    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
-        """Refuse to quantise an operation on results of DequantizeLinear that ONNX Runtime fuses.
-
-        ONNX Runtime computes these layers as one, with other roundings, unless all activations are outputs.  Measured
-        with ONNX Runtime 1.31, all pairs of codes and 150 random choices of scales and zero points: QLinearAdd gives
-        other codes for 34 of them, QLinearMul for 6, QLinearConcat for none.
-        QLinearSoftmax gives other codes for most vectors.  A Relu before the least code as zero point is left out.
-        """
-        operation = writer(self.sources[0])
-        if operation is not None and operation.operator == "Relu" and self.zero_point == np.iinfo(self.dtype).min:
-            operation = writer(operation.sources[0])
-        if operation is None or operation.fused is None or len(operation.inputs) < operation.fused_inputs:
-            return
-        sources = [writer(source) for source in operation.sources]
-        if all(isinstance(each, DequantizeLinear) and each.input.dtype == self.dtype for each in sources):
-            noun, operator = operation.fused
-            results = "two results" if len(operation.inputs) > 1 else "a result"
-            raise node.refusal(
-                f"quantises the {noun} of {results} of DequantizeLinear ({operation.node!r}): ONNX Runtime would "
-                f"compute all of this as one {operator}, with other roundings",
-                f"harness models import FILE -o NAME, which writes it as {operator}",
-            )
 
     def step_function(self) -> StepFunction:
         """Return the layer as a function of the bits of a float32, 0 to 2^32 - 1.

@@ -81,7 +81,6 @@ class Softmax(Rows):
     ONNX = (("", "Softmax"),)
     least_output = 0.0
     operations_of_value = 5
-    fused, fused_inputs = ("Softmax", "QLinearSoftmax"), 1
     roles = ("x",)
     formula = "\n".join(formula(program(definition(*EXAMPLE))))
     fragments = (FRAGMENT, OF_AXIS)

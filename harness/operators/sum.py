@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.base import Ability
 from harness.operators.exact.expression import Expression
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.fold import Fold
+from harness.operators.product import Runtime
 from harness.operators.sum_orders import OrderedSum
 
 
@@ -22,7 +24,7 @@ class Sum(Fold):
     verb = "adds"
     order = 99
     comment = "ONNX Sum: the operands are added from left to right, each rounded."
-    is_summed = True
+    runtime = Ability(lambda layer: Runtime(layer, joins=True))
 
     @staticmethod
     def combine(y: Expression, x: Expression) -> Expression:
@@ -58,7 +60,7 @@ class Mean(Sum):
     verb = "adds"
     order = 121
     comment = "ONNX Mean: the sum of ONNX Sum, divided by the number of operands."
-    is_summed = False
+    runtime = Ability(Runtime)
 
     @staticmethod
     def finish(result: Expression, count: Expression | int) -> Expression:

@@ -27,6 +27,7 @@ from harness.operators.obligations import (
     mixed,
     samples,
 )
+from harness.operators.product import Runtime
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
@@ -52,7 +53,7 @@ class BinaryLayer(Elements):
     roles = names = ("A", "B")
     parameters = (0, 1)
     division = Ability(divided)
-    is_summed = True
+    runtime = Ability(lambda layer: Runtime(layer, transparent=layer.is_neutral, joins=True))
     operations_of_value = 1
     verb: ClassVar[str]
     orders: ClassVar[tuple[int, ...]]
@@ -68,6 +69,12 @@ class BinaryLayer(Elements):
         super().__init_subclass__(**options)
         if "orders" in cls.__dict__:
             cls.fragments = tuple(_fragments(cls))
+
+    @property
+    def is_neutral(self) -> bool:
+        """True if its constant does nothing, so that ONNX Runtime may remove it."""
+        neutral = 0 if self.defined().operation in {"add", "subtract"} else 1
+        return self.fixed[1] is not None and bool((self.fixed[1] == neutral).all())
 
     @classmethod
     def result(cls) -> str:
@@ -112,12 +119,6 @@ class BinaryLayer(Elements):
     def fragment(self) -> Fragment:
         """The operation for terms of one size, for a constant that is the first of these, or with broadcasting."""
         return self.fragments[-1 if self.broadcasts else self.fixed[0] is not None]
-
-    @property
-    def transparent(self) -> bool:
-        """True if its constant does nothing, so that ONNX Runtime may remove it."""
-        neutral = 0 if self.defined().operation in {"add", "subtract"} else 1
-        return self.fixed[1] is not None and bool((self.fixed[1] == neutral).all())
 
     def summary(self) -> tuple[str, ...]:
         """Return the terms."""

@@ -103,7 +103,7 @@ class WholeNetwork:
         ]
         work = symbols = rows = 0
         for layer in network.layers:
-            work += max(layer.roundings(0), 1) * layer.size * (1 + symbols)
+            work += max(layer.runtime.roundings(0), 1) * layer.size * (1 + symbols)
             symbols += layer.size if _has_symbols(layer, symbols, layer.size) else 0
             rows = max(rows, min(symbols * layer.size, MOST_ROWS))
         values = network.input.size + sum(layer.size for layer in network.layers)
@@ -150,7 +150,7 @@ def bounds(
         if _has_symbols(layer, symbols, len(columns)):
             form = form.with_symbols(symbols, columns)
             symbols += len(columns)
-        forms[name], roundings[name] = form, layer.roundings(before)
+        forms[name], roundings[name] = form, layer.runtime.roundings(before)
         yield layer, form.errors
         for source in {*sources, name}:
             if last_reader.get(source) in (layer, None):

@@ -110,7 +110,7 @@ def check_network(
 ) -> HostCheck:
     """Multiply random matrices like those of every layer, in batches of `rows` rows; see `check_host`."""
     precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
-    products = {layer.name: product for layer in network.layers if (product := layer.product())}
+    products = {layer.name: product for layer in network.layers if (product := layer.runtime.product())}
     return check_products(products, rows, threads, x64_quant_precision=precise)
 
 
@@ -187,7 +187,7 @@ def classify_layer(layer: Layer, inputs: Array, right: Array, found: Array) -> D
         return Defect.UNKNOWN if wrong.any() else Defect.NONE
 
     def saturates(rows: Array) -> bool:
-        saturating = layer.saturating(inputs[rows])
+        saturating = layer.runtime.saturating(inputs[rows])
         return saturating is not None and np.array_equal(saturating, found[rows])
 
     return _classify(wrong, saturates)

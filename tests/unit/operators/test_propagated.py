@@ -288,6 +288,6 @@ def test_a_constant_may_pass_the_roundings_of_the_sum_before() -> None:
     output, errors = layer.prepare()(x), [np.full((1, 1), 1e-9)]
     alone, together = (layer.propagated(Perturbed([x], errors, output, each)).item() for each in (0, 4096))
     assert together > 500 * alone
-    assert layer.roundings(4096) == 4096
-    assert layer_of(NODES["Gemm"], {"v": np.zeros((1, 20), np.float32)}).roundings(0) == 31
-    assert layer_of(NODES["Tanh"], {"x": np.zeros((1, *SHAPE), np.float32)}).roundings(31) == 0
+    assert layer.runtime.roundings(4096) == 4096
+    assert layer_of(NODES["Gemm"], {"v": np.zeros((1, 20), np.float32)}).runtime.roundings(0) == 31
+    assert layer_of(NODES["Tanh"], {"x": np.zeros((1, *SHAPE), np.float32)}).runtime.roundings(31) == 0

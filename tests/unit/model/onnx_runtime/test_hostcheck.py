@@ -156,7 +156,7 @@ def test_every_layer_is_probed_with_its_shape_types_and_zero_points(options: dic
     net = net_of(**options)
     for layer in net.layers:
         if isinstance(layer, QGemm):
-            product = layer.product()
+            product = layer.runtime.product()
             assert (product.depth, product.width) == layer.weights.shape
             assert (product.input_dtype, product.weights_dtype) == (layer.input.dtype.name, layer.weights.dtype.name)
             assert product.input_zero_point == layer.a_zero_point != 0
@@ -193,7 +193,7 @@ def test_a_difference_of_a_run_is_named_as_the_check_names_it(options: dict[str,
     assert isinstance(layer, QGemm)
     codes = hostcheck.random_codes(np.random.default_rng(5), "uint8", (64, 50))
     right = layer.prepare()(codes)
-    wrong = layer.saturating(codes)
+    wrong = layer.runtime.saturating(codes)
     assert wrong is not None
     assert (wrong != right).any()
     assert hostcheck.classify_layer(layer, codes, right, wrong) is Defect.SATURATION
