@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import onnx
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators import sum_orders
-from harness.operators.code_sums import Choice, CodeSums
+from harness.operators.code_sums import Choice
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
@@ -34,11 +34,13 @@ from harness.operators.obligations import (
 from harness.operators.product import Runtime
 from harness.operators.region import Division
 from harness.operators.rules import Rules
-from harness.operators.softfloat import Integers
 from harness.operators.sum_orders import OrderedSum
-from harness.operators.sweeps import StepFunction, Sweep
+from harness.operators.sweeps import Swept
 from harness.operators.tensor import Tensor, integer_limits
 from harness.operators.text import Fragment
+
+if TYPE_CHECKING:
+    from harness.operators.contraction import Contraction
 
 Evaluate: TypeAlias = Callable[..., Array]
 """Function from the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
@@ -53,24 +55,6 @@ DEFAULT_BOX = (-1.0, 1.0)
 
 Constants: TypeAlias = Mapping[str, Array | np.float32 | int | bool]
 """The constants of a layer by role: tables of float32 or integers, (N,) or (K, N), and numbers."""
-
-
-@dataclass(frozen=True)
-class Accumulator:
-    """Bounds of a layer's accumulators, over all columns, all inputs and every partial sum in any order."""
-
-    low: int
-    high: int
-
-    @property
-    def headroom_bits(self) -> int:
-        """The number of times that the bounds can be doubled before int32 overflows."""
-        return 31 - max((value if value >= 0 else ~value).bit_length() for value in (self.low, self.high))
-
-    @property
-    def float32_exact(self) -> bool:
-        """Return whether float32 represents every integer within the bounds."""
-        return max(-self.low, self.high) <= 1 << 24
 
 
 class Ability(cached_property[A_co]):
@@ -91,8 +75,6 @@ class Layer(ABC):
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]]
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
-    accumulates: ClassVar[bool] = False
-    """True if it sums products of quantised values."""
     weighted: ClassVar[bool] = False
     """True if it sums products with weights, of whatever type."""
     elementwise: ClassVar[bool] = True
@@ -136,6 +118,7 @@ class Layer(ABC):
     streaming = Ability(Streaming)
     division = Ability(Division)
     runtime = Ability(Runtime)
+    swept = Ability[Swept | None](lambda _: None)
 
     name: str
     node: str
@@ -242,14 +225,6 @@ class Layer(ABC):
             return np.nextafter(-limit.astype(np.float32), -np.inf), np.nextafter(limit.astype(np.float32), np.inf)
         return tuple(np.full((1, self.size), each, self.dtype) for each in limits(self.dtype).values())  # type: ignore[return-value]
 
-    def bounds_of_sums(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array] | None:  # noqa: ARG002 - see above
-        """Return bounds, int64 (1, size) each, of the accumulators for inputs from `low` to `high`; None without."""
-        return None
-
-    def output_bounds_of_sums(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Return bounds of the output for accumulators from `low` to `high`, int64 (1, size) each."""
-        raise NotImplementedError
-
     @property
     def rounds_to_codes(self) -> bool:
         """True if its output is rounded to codes of its own scale."""
@@ -258,10 +233,6 @@ class Layer(ABC):
     @property
     def zero_of_output(self) -> int | None:
         """The code of the number 0 in its output; None if it rounds nothing to codes."""
-        return None
-
-    def accumulator(self) -> Accumulator | None:
-        """Return the bounds of its accumulators, if it has any."""
         return None
 
     def counter(self, room: int) -> Counter:  # noqa: ARG002 - operators override it
@@ -299,30 +270,6 @@ class Layer(ABC):
         """Yield the assumptions of a proof of the layer, in complete sentences."""
         return iter(())
 
-    def extremes(self) -> Array | None:
-        """Return inputs that drive its sums to their bounds; None if it has no sums."""
-        return None
-
-    def sweep(self) -> Sweep | None:
-        """Return all integers that its rounding starts from, column by column; None if there are too many."""
-        return None
-
-    def step_functions(self) -> list[StepFunction] | None:
-        """Return its rounding as functions of the integers of the sweep, one a column; None for a float32 output."""
-        return None
-
-    def at_one_position(self) -> Self:
-        """Return a layer whose sweep has one column for all values that are rounded in the same way."""
-        return self
-
-    def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
-        """Change its node so that it computes the rounding alone.
-
-        Return the inputs of a model with this node, and the function from uint32 (n, N) bits of the sweep to the values
-        of these inputs.
-        """
-        raise NotImplementedError
-
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:  # noqa: ARG002 - operators override it
         """Yield the outputs that known faults make of the inputs, (vectors, size) each, the more special ones first.
 
@@ -348,22 +295,6 @@ class Layer(ABC):
     def before_rounding(self, *inputs: Array) -> Single | None:  # noqa: ARG002 - operators override it
         """Return the number that each value is rounded from, clamped; None if it is rounded to no quantised value."""
         return None
-
-    def sums(self, *inputs: Array) -> Integers | None:  # noqa: ARG002 - contractions override it
-        """Return the accumulators, int64 (vectors, size); None if it has none."""
-        return None
-
-    def finished(self, sums: Integers) -> Array:
-        """Return the output for accumulators."""
-        raise NotImplementedError
-
-    def sums_before_rounding(self, sums: Integers) -> Single | None:
-        """Return `before_rounding` for accumulators."""
-        raise NotImplementedError
-
-    def fault_models_of_sums(self, sums: Integers) -> Iterator[FaultModel]:
-        """Yield the fault models of the steps after the accumulators."""
-        raise NotImplementedError
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as above
         """Return where the output is specified for these inputs, bool; None if everywhere."""
@@ -460,10 +391,6 @@ class Layer(ABC):
             allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
         return np.where(np.isinf(at.errors[0]), np.inf, change), allowed
 
-    def code_sums(self) -> CodeSums | None:
-        """Return it as sums over all codes of a vector; None if it is no dense layer of codes."""
-        return None
-
     def choice(self) -> Choice | None:
         """Return which value's index is the output; None if it is another operator."""
         return None
@@ -475,6 +402,11 @@ class Layer(ABC):
         integers, nor how a core applies it.
         """
         return 0, f"{self.operator} has no table in the place of its formula"
+
+    @property
+    def sums(self) -> Contraction | None:
+        """The layer itself as sums of products of codes; None if it has none."""
+        return None
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 import numpy as np
+import onnx
 
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
+from harness.operators.base import Ability
+from harness.operators.code_sums import CodeSums
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.scaled_sum import ScaledSum
 from harness.operators.softfloat import Integers
+from harness.operators.sweeps import Swept
 from harness.operators.tensor import FLOAT32
+
+
+def _swept(layer: Contraction) -> Swept:
+    alone = layer.at_one_position
+    return Swept(alone, alone.sweep, alone.step_functions, alone.isolate)
 
 
 class Contraction(ScaledSum):
     """A sum whose faults are known and which a proof can show."""
 
+    swept = Ability[Swept | None](_swept)
+
+    @property
+    def sums(self) -> Self:
+        """The layer itself."""
+        return self
+
+    @abstractmethod
+    def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
+        """Change its node so that it computes the rounding alone; see `Swept`."""
+
+    @property
+    def at_one_position(self) -> Self:
+        """The layer with one value for each channel, whose rounding is that of every position."""
+        return self
+
+    def code_sums(self) -> CodeSums | None:
+        """Return it as sums over all codes of a vector; None if it is no dense layer of codes."""
+        return None
+
     def before_rounding(self, *inputs: Array) -> Single | None:
         """Return float32(acc) * m, clamped to the range of the values; None for a float32 output."""
-        return self.sums_before_rounding(self.sums(*inputs))
+        return self.sums_before_rounding(self.accumulate()(*inputs))
 
     def sums_before_rounding(self, sums: Integers) -> Single | None:
         """Return the same for accumulators."""

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import contraction_faults, orthogonal_array
+from harness.operators import orthogonal_array
 from harness.operators.obligations import (
     VECTORS,
-    Causes,
     Extent,
     Fact,
     Numbers,
@@ -134,12 +133,7 @@ def _of_finish(layer: ScaledSum, mixed_vectors: int) -> Iterator[Obligation]:
         + ("all outputs are compared" if to_float else "every place where the code changes is compared"),
         sweep.cases,
         Numbers(sweep, finish) if to_float else Steps(lambda: layer.step_functions() or [], sweep, str),
-        causes=Causes(
-            lambda: notable_accumulators(layer),
-            finish,
-            lambda acc: contraction_faults.finishing_fault_models(layer, acc),
-            layer.sums_before_rounding,
-        ),
+        notable=lambda: notable_accumulators(layer),
     )
     yield Obligation(
         ProofStep.REQUANTIZATION,

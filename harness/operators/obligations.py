@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.fault_models import FaultModel, Single
 from harness.operators.sweeps import StepFunction, Sweep
 
 
@@ -135,21 +134,12 @@ Shown: TypeAlias = Outputs | Scaled | Steps | Numbers | Pairs | Fact
 
 
 @dataclass(frozen=True, eq=False)
-class Causes:
-    """The data to find the cause of a counterexample: notable inputs of the stage, and the outputs of fault models."""
-
-    inputs: Callable[[], Array]
-    expected: Callable[[Array], Array]
-    fault_models: Callable[[Array], Iterable[FaultModel]]
-    before_rounding: Callable[[Array], Single | None]
-
-
-@dataclass(frozen=True, eq=False)
 class Obligation:
     """A statement about the stage `part` of a layer, and how it is shown.
 
     `cases` is the number of values; `complete` says that they are all that there can be.  `unseparated` are the fault
-    models that give the right output for all of them.
+    models that give the right output for all of them; `notable` returns accumulators that tell the causes of a
+    counterexample.
     """
 
     step: ProofStep
@@ -159,7 +149,7 @@ class Obligation:
     cases: int
     shown: Shown
     complete: bool = True
-    causes: Causes | None = None
+    notable: Callable[[], Array] | None = None
     unseparated: tuple[str, ...] = ()
 
 

@@ -177,8 +177,9 @@ class QLinearConv(Convolution, Contraction):
         """Return the vectors in which windows differ; None if there is one window."""
         return None if self.positions == 1 else WindowVectors(self.window, self.input.shape[0], self.groups)
 
+    @property
     def at_one_position(self) -> Self:
-        """Return the layer with one value for each channel, whose rounding is that of every position."""
+        """The layer with one value for each channel, whose rounding is that of every position."""
         return replace(self, output=replace(self.output, shape=(len(self.multiplier),)))
 
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:

@@ -18,7 +18,7 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, sweeps
-from harness.operators.base import ALONE, Constants, Evaluate, FindTies, fields, limits
+from harness.operators.base import ALONE, Ability, Constants, Evaluate, FindTies, fields, limits
 from harness.operators.codes import Conversion, thresholds_of
 from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
 from harness.operators.dequantize_linear import DequantizeLinear
@@ -46,7 +46,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
-from harness.operators.sweeps import StepFunction, Sweep
+from harness.operators.sweeps import StepFunction, Sweep, Swept
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
@@ -127,6 +127,7 @@ class QuantizeLinear(Conversion):
     constants_step = ProofStep.QUANTIZATION
     noun = "inputs"
     takes_every_input = True
+    swept = Ability(lambda layer: Swept(layer, layer.sweep, layer.step_functions, layer.isolate))
     formula = FORMULA
     fragments = (FRAGMENT,)
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, sweeps, text
-from harness.operators.base import Ability, Accumulator, Constants, Evaluate, FindTies, limits
+from harness.operators.base import Ability, Constants, Evaluate, FindTies, limits
 from harness.operators.counters import AccumulatorCounter, Counter, LayerCoverage, Quantity, RoundingCounter
 from harness.operators.exact import (
     CACHED_LAYERS,
@@ -87,6 +87,24 @@ class Scales:
             yield "alpha is left out", a * b / divisor
 
 
+@dataclass(frozen=True)
+class Accumulator:
+    """Bounds of a layer's accumulators, over all columns, all inputs and every partial sum in any order."""
+
+    low: int
+    high: int
+
+    @property
+    def headroom_bits(self) -> int:
+        """The number of times that the bounds can be doubled before int32 overflows."""
+        return 31 - max((value if value >= 0 else ~value).bit_length() for value in (self.low, self.high))
+
+    @property
+    def float32_exact(self) -> bool:
+        """Return whether float32 represents every integer within the bounds."""
+        return max(-self.low, self.high) <= 1 << 24
+
+
 class _Runtime(Runtime):
     """The product of codes."""
 
@@ -131,7 +149,6 @@ class ScaledSum(Linear):
     made of `scales`.  `y_zero_point` is 0 for a float32 output.
     """
 
-    accumulates = True
     runtime = Ability[Runtime](_Runtime)
     constants_step = ProofStep.REQUANTIZATION
     noun = "accumulators"
@@ -221,7 +238,7 @@ class ScaledSum(Linear):
 
     def output_bounds_of_sums(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return the outputs of both bounds; they are in this order if the multiplier is positive."""
-        ends = [self.finished(low), self.finished(high)]
+        ends = [self.finish()(low), self.finish()(high)]
         return np.minimum(*ends), np.maximum(*ends)
 
     @property
@@ -360,14 +377,6 @@ class ScaledSum(Linear):
                     where = f"column {column}: accumulator {acc[at]}"
                     return at, f"{where} becomes {found[at]} by its thresholds, {expected[at]} by the formula"
         return int((high - low + 1).sum()), ""
-
-    def sums(self, *inputs: Array) -> Integers:
-        """Return the accumulators."""
-        return self.accumulate()(inputs[0])
-
-    def finished(self, sums: Integers) -> Array:
-        """Return the output for accumulators within their bounds."""
-        return self.finish()(sums)
 
     def sweep(self) -> Sweep:
         """Return every accumulator of every channel within its bounds, divided among the positions of the channel."""

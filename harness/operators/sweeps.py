@@ -7,15 +7,19 @@ is compared exactly, and a few thousand numbers are transferred.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 from harness.core.arrays import Array
 from harness.operators.softfloat import Integers
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 Steps = npt.NDArray[np.uint32]
 
@@ -75,6 +79,22 @@ class StepFunction:
         rows[:, 1] = np.maximum(self.starts[first:last] - start, 0)
         rows[:, 2] = self.codes[first:last].view(np.uint8)
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """The rounding of a layer as a function of integers that are few enough to try all.
+
+    The layer has one column for all values that are rounded in the same way.  `sweep` returns all integers that the
+    rounding starts from, column by column; `step_functions` the functions of these, one a column, None for a float32
+    output.  `isolate` changes its node so that it computes the rounding alone: it returns the inputs of a model with
+    this node, and the function from uint32 (n, N) bits of the sweep to the values of these inputs.
+    """
+
+    layer: Layer
+    sweep: Callable[[], Sweep]
+    step_functions: Callable[[], Sequence[StepFunction] | None]
+    isolate: Callable[[onnx.NodeProto], tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]]
 
 
 def expected(staircases: Sequence[StepFunction], sweep: Sweep) -> Steps:

@@ -72,7 +72,7 @@ def describe(network: Network, layers: Sequence[LayerCoverage]) -> str:
     pairs = list(zip(network.layers, layers, strict=True))
     codes = {layer.name: met[Quantity.CODES] for layer, met in pairs if Quantity.CODES in met}
     least = min(codes, key=lambda name: codes[name].met / codes[name].reachable, default="")
-    sums_of = [met for layer, met in pairs if layer.accumulates]
+    sums_of = [met for layer, met in pairs if layer.sums]
     all_counted = sums_of and all(Quantity.ACCUMULATORS in met for met in sums_of)
     parts = (
         f"{sums[Quantity.ACCUMULATORS].percent} of the reachable accumulators" if all_counted else None,

@@ -145,7 +145,7 @@ def assert_agree(proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Ma
     found = specified(layer, inputs)
     assert found.dtype == layer.dtype
     [first, *_] = inputs.values()
-    precise = layer.accumulates and first.dtype == np.uint8 and products_saturate()
+    precise = layer.sums is not None and first.dtype == np.uint8 and products_saturate()
     is_signed = precise and layer.weights.dtype == np.int8
     if is_signed and proto.op_type == "QLinearMatMul" and not are_small(layer.weights):
         return layer  # nothing to compare with: its sums saturate whatever the options

@@ -157,7 +157,8 @@ def accumulators(network: Network) -> dict[str, tuple[Floats, Floats]]:
         return {}
     low, high = found.codes(network.box[:1]), found.codes(network.box[1:])
     bounds = ((least, most) for _, _, least, most in _sums_of_zonotope(found, low, high))
-    return dict(zip((layer.name for layer in network.layers if layer.code_sums()), bounds, strict=True))
+    names = (layer.name for layer in network.layers if layer.sums and layer.sums.code_sums())
+    return dict(zip(names, bounds, strict=True))
 
 
 def _sums_of_zonotope(

@@ -87,7 +87,7 @@ def of(network: Network) -> CodeNetwork:
     for layer in others:
         if layer.sources != (source.output.name,) or choice is not None:
             raise _refusal(network, layer, "the network is no chain of layers that ends with ArgMax or ArgMin")
-        if sums := layer.code_sums():
+        if sums := layer.sums and layer.sums.code_sums():
             moved = 128 if layer.input.dtype == np.int8 else 0
             zero_point = sums.zero_point + (128 if layer.dtype == np.int8 else 0)
             offset = sums.offset - moved * sums.weights.sum(axis=0)

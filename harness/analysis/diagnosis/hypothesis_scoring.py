@@ -13,7 +13,7 @@ from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observati
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
 from harness.operators import exact
-from harness.operators.base import Layer
+from harness.operators.contraction import Contraction
 from harness.operators.fault_models import FaultModel, Single
 
 VECTORS_LOOKED_AT = 2048
@@ -30,7 +30,7 @@ def diagnose(case: Case) -> Diagnosis:
 
 
 @np.errstate(all="ignore")
-def diagnose_finish(index: int, layer: Layer, acc: Array, expected: Array, actual: Array) -> Diagnosis:
+def diagnose_finish(index: int, layer: Contraction, acc: Array, expected: Array, actual: Array) -> Diagnosis:
     """Diagnose the steps after the sum alone: accumulators int64 (n, N) and outputs (n, N).
 
     The examples name the row in place of a vector.

@@ -38,7 +38,7 @@ EQUAL = "wrong exactly where neighbouring {} are equal"
 def mistakes(case: Case) -> Iterator[FaultModel]:
     """Yield the mistakes for all vectors of a case; the causes depend on its layer and its plan alone."""
     yield from _of_other_vectors(case)
-    if case.layer.accumulates and len(case.starts) > 1:
+    if case.layer.sums and len(case.starts) > 1:
         yield FaultModel(OTHER_ITEM, AGAIN, _sums_of_another_item(case))
     yield from _counters(case)
     yield from _equal_neighbours(case)
@@ -154,8 +154,9 @@ def _sums_of_another_item(case: Case) -> Array:
     While one item works on a vector the other moves on by one at most: the sums are of three neighbouring vectors.
     """
     output, bits = case.expected.copy(), 0.0
-    layer, acc = case.layer, case.layer.sums(*case.inputs)
-    assert acc is not None  # noqa: S101 - the caller has asked whether it accumulates
+    layer = case.layer.sums
+    assert layer is not None  # noqa: S101 - the caller has asked whether it accumulates
+    acc, finish = layer.accumulate()(*case.inputs), layer.finish()
     bounds = [*case.starts, layer.size]
     parts = [np.arange(*ends) for ends in itertools.pairwise(bounds)]
     wrong = np.flatnonzero(case.differing.any(axis=1))[:ROWS]
@@ -166,7 +167,7 @@ def _sums_of_another_item(case: Case) -> Array:
             width = min(len(own), len(other))
             taken = acc.copy()
             taken[:, own[:width]] = acc[:, other[:width]]
-            given = layer.finished(taken)[:, own[:width]]
+            given = finish(taken)[:, own[:width]]
             for v in wrong:
                 columns = np.flatnonzero(case.differing[v, own[:width]])
                 first = v // case.block * case.block
@@ -221,8 +222,8 @@ def _is_sure(values: int, share: float) -> bool:
 
 def _equal_neighbours(case: Case) -> Iterator[FaultModel]:
     layer = case.layer
-    acc = layer.sums(*case.inputs)
-    if acc is not None:
+    if layer.sums:
+        acc = layer.sums.accumulate()(*case.inputs)
         yield _where(case, EQUAL.format("accumulators"), _elementwise(case, [acc]))
     places = _elementwise(case, case.inputs) if layer.elementwise else _in_a_row(case, case.inputs[0])
     yield _where(case, EQUAL.format("inputs"), places)

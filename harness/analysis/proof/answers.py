@@ -20,8 +20,8 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import sweeps
 from harness.operators.base import Layer
+from harness.operators.contraction import Contraction
 from harness.operators.obligations import (
-    Causes,
     Fact,
     Numbers,
     Obligation,
@@ -53,11 +53,11 @@ U = TypeVar("U")
 
 def question(obligation: Obligation, layer: Layer, stage: Stage, probe: Probe | None) -> Question:
     """Return the question to the program that an obligation of `layer` asks."""
-    shown, causes = obligation.shown, obligation.causes
+    shown, notable, sums = obligation.shown, obligation.notable, layer.sums
 
     def answer(note: Note) -> str:
         counterexample = _counterexample(shown, stage, probe, note)
-        diagnosis = diagnose(causes, layer, stage, probe) if counterexample and causes and probe else None
+        diagnosis = diagnose(notable(), sums, stage, probe) if counterexample and notable and sums and probe else None
         likely = diagnosis.text if diagnosis and diagnosis.complete else ""
         return f"{counterexample}; {likely}" if likely else counterexample
 
@@ -92,14 +92,13 @@ def _counterexample(shown: Shown, stage: Stage, probe: Probe | None, note: Note)
             return next(filter(None, found), "")
 
 
-def diagnose(causes: Causes, layer: Layer, stage: Stage, probe: Probe) -> Diagnosis:
+def diagnose(inputs: Array, layer: Contraction, stage: Stage, probe: Probe) -> Diagnosis:
     """Return how well the fault models explain the stage's outputs at notable inputs.
 
     The vectors of a run may miss the few inputs at which a fault shows; these inputs are chosen to show it.
     """
-    inputs = causes.inputs()
     actual = probe.outputs(stage, inputs.astype(stage.input_dtype))
-    return diagnose_finish(0, layer, inputs, causes.expected(inputs), actual)
+    return diagnose_finish(0, layer, inputs, layer.finish()(inputs), actual)
 
 
 def reference_agrees(network: Network, layer: Layer, abandoned: Event) -> Question:
@@ -277,5 +276,4 @@ def _differing_generated(
 
 
 def _cases(layer: Layer) -> int:
-    sweep = layer.sweep()
-    return sweep.cases if sweep else 0
+    return layer.swept.sweep().cases if layer.swept else 0

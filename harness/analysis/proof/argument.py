@@ -135,7 +135,7 @@ def questions(subject: Subject, extent: Extent | Sequence[Extent]) -> Iterator[Q
     extents = [extent] * len(subject.parts) if isinstance(extent, Extent) else extent
     yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe, subject.regions)
     for layer in subject.network.layers:
-        if layer.sweep() is not None:
+        if layer.swept:
             yield answers.reference_agrees(subject.network, layer, subject.abandoned)
         of_layer = zip(subject.regions, subject.parts, strict=False)
         parts = [each for each in of_layer if each[1].output.name == layer.output.name and each[1] is not layer]
@@ -204,7 +204,7 @@ def assumptions(
         "sources of the board program (kernels/program, and the driver code of a target) do with tasks, buffers and "
         "flags what they say. The code of other devices was not read."
     )
-    yield from _of_layers(layer for layer in network.layers if layer.accumulates)
+    yield from _of_layers(layer for layer in network.layers if layer.sums)
     yield (
         "No column of a layer depends on other columns in a way that vectors with equal, differently ordered and NaN "
         "values in any two columns do not show. In a sweep each value passes through one column."
@@ -214,7 +214,7 @@ def assumptions(
             "Division by a positive constant, clamping and rounding are monotone on the board, as IEEE 754 requires, "
             "and one NaN is like another: the places where its code changes settle QuantizeLinear."
         )
-    yield from _of_layers(layer for layer in network.layers if not layer.accumulates)
+    yield from _of_layers(layer for layer in network.layers if not layer.sums)
     overflowing = [
         layer.name
         for layer in network.layers

@@ -89,7 +89,7 @@ class Trial:
         )
         given = {name: np.concatenate([known[name], *self._drawn(name, known[name], rng)]) for name in names}
         part = self.plan.part(self.tasks[0])
-        extreme = part.extremes()
+        extreme = part.sums.extremes() if part.sums else None
         if extreme is not None and len(given) == 1:
             [(name, values)], [source] = given.items(), self.plan.sources(self.tasks[0])
             chosen = extreme[rng.permutation(len(extreme))[: self._room]]

@@ -154,7 +154,7 @@ def _arithmetic(network: Network) -> Table:
 def _numbers(layer: Layer) -> Iterator[str]:
     """Yield the constants of a layer; for an accumulator its bounds, its spare bits of int32, and its conversion."""
     yield from layer.summary()
-    if bounds := layer.accumulator():
+    if bounds := layer.sums and layer.sums.accumulator():
         yield f"{bounds.low} to {bounds.high}"
         yield f"{bounds.headroom_bits} bits"
         yield "exact" if bounds.float32_exact else "rounded"
@@ -162,7 +162,7 @@ def _numbers(layer: Layer) -> Iterator[str]:
 
 def _exactness(network: Network) -> Iterator[str]:
     """Summarise the bounds of all accumulators."""
-    bounds = {layer.name: found for layer in network.layers if (found := layer.accumulator())}
+    bounds = {layer.name: layer.sums.accumulator() for layer in network.layers if layer.sums}
     if bounds:
         tightest = min(bounds, key=lambda name: bounds[name].headroom_bits)
         spare = bounds[tightest].headroom_bits

@@ -46,16 +46,17 @@ def ranges(network: Network, tighter: Mapping[str, Bounds], vectors: Array | Non
     observed = _observed(network, vectors) if vectors is not None else {}
     for layer in network.layers:
         given = [found.bounds[tensor.name] for tensor in layer.inputs]
-        sums = layer.bounds_of_sums(*zip(*given, strict=True))
+        sums = layer.sums.bounds_of_sums(*zip(*given, strict=True)) if layer.sums else None
         method: Literal["interval", "zonotope"] = "interval"
         if sums is not None and layer.name in tighter:
             low, high = tighter[layer.name]
             if (low > sums[0]).any() or (high < sums[1]).any():
                 ends = np.maximum(sums[0], low), np.minimum(sums[1], high)
                 sums, method = (ends[0].astype(np.int64), ends[1].astype(np.int64)), "zonotope"
-        low, high = (
-            layer.output_bounds(*zip(*given, strict=True)) if sums is None else layer.output_bounds_of_sums(*sums)
-        )
+        if layer.sums and sums:
+            low, high = layer.sums.output_bounds_of_sums(*sums)
+        else:
+            low, high = layer.output_bounds(*zip(*given, strict=True))
         found.bounds[layer.output.name] = low, high
         numbers = _numbers(layer, sums, (low, high))
         numbers = replace(numbers, method=method, **observed.get(layer.name, {}))

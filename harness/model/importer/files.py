@@ -341,7 +341,7 @@ def _from_quantised(found: Graph, file: Stored, source: dict[str, str]) -> Netwo
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
-    floats = [repr(layer.node) for layer in network.layers if layer.weighted and not layer.accumulates]
+    floats = [repr(layer.node) for layer in network.layers if layer.weighted and not layer.sums]
     of_floats = [f"ONNX Runtime runs {', '.join(floats)} in float32"] if floats else []
     check.require_fused(found, converted)
     compared = check.Converted.from_network(network, converted.codes)

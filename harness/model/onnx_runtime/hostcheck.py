@@ -183,7 +183,7 @@ def classify_layer(layer: Layer, inputs: Array, right: Array, found: Array) -> D
     """Name the defect that makes ONNX Runtime give `found` (M, N) for a layer's `inputs` (M, K) instead of `right`."""
     word = np.dtype(f"uint{8 * layer.dtype.itemsize}")
     wrong = right.view(word) != found.view(word)
-    if not layer.accumulates:
+    if not layer.sums:
         return Defect.UNKNOWN if wrong.any() else Defect.NONE
 
     def saturates(rows: Array) -> bool:

@@ -51,7 +51,7 @@ def refused(name: str, error: Exception) -> RequestError:
 
 def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
     """Return whether a session of the network is to have the option, which is for uint8 inputs only."""
-    unsigned = all(layer.input.dtype == np.uint8 for layer in network.layers if layer.accumulates)
+    unsigned = all(layer.input.dtype == np.uint8 for layer in network.layers if layer.sums)
     return x64_quant_precision and unsigned
 
 

@@ -28,7 +28,7 @@ def _parameters(node: onnx.NodeProto) -> tuple[int, ...]:
 
 def in_widths(operator: type[Layer]) -> bool:
     """Return whether it sums products, so that `widths` has its size."""
-    return operator.accumulates or operator.weighted
+    return operator.weighted
 
 
 def widths(network: Network) -> tuple[int, ...]:

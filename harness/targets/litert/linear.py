@@ -64,8 +64,7 @@ class ContractionLowering(LiteRtLowering[C]):
         """Refuse windows that TFLite cannot have, and sums that neither int8 nor float32 can hold."""
         if (refusal := _more_windows(layer)) or self._of_codes(layer) is not None:
             return refusal
-        accumulator = layer.accumulator()
-        if accumulator is None or not accumulator.float32_exact:
+        if not layer.accumulator().float32_exact:
             return (
                 "its weights less their zero points are not int8 or its scales have no int8 form, and sums exceed 2^24"
             )

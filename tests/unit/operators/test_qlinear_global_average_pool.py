@@ -186,7 +186,7 @@ def test_a_proof_drives_every_sum_to_its_bounds() -> None:
     assert isinstance(layer, QLinearGlobalAveragePool)
     low, high = layer.accumulator_bounds()
     assert (low.tolist(), high.tolist()) == ([-600] * 2, [155 * 6] * 2)
-    sums = layer.sums(layer.extremes())
+    sums = layer.accumulate()(layer.extremes())
     assert (sums.min(axis=0).tolist(), sums.max(axis=0).tolist()) == (low.tolist(), high.tolist())
     alone = np.concatenate([codes for codes, _ in contraction_proof.single_codes(layer).cases()])
     assert alone.shape == (6 * 256, 12)

@@ -11,8 +11,8 @@ from harness.model import parse
 from harness.model.network import Network
 from harness.model.text.document import decoded, document, readable
 from harness.model.text.facts import parameter_count, short_widths, widths
-from harness.operators.base import Accumulator
 from harness.operators.qgemm import QGemm
+from harness.operators.scaled_sum import Accumulator
 from tests.support.builders import make_model, random_network
 from tests.support.codes import every_operator
 
@@ -46,7 +46,7 @@ def test_the_margins_of_an_accumulator(low: int, high: int, headroom: int, exact
 def test_the_bounds_of_an_accumulator_are_reached() -> None:
     layer = parsed([6, 9], zero_points=True).layers[1]
     assert isinstance(layer, QGemm)
-    bounds = layer.accumulator()
+    bounds = layer.sums and layer.sums.accumulator()
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     reached = [(np.where((weights > 0) == upper, 255, 0) - layer.a_zero_point) * weights for upper in (False, True)]
     assert bounds.low == (reached[0].sum(axis=0) + layer.bias).min()
@@ -78,7 +78,7 @@ def test_the_document_holds_every_fact() -> None:
     assert (dense["reads"], dense["writes"]) == (["quantize_out"], "layer_0_out")
     assert np.array(dense["multiplier"]["values"], np.float32).tobytes() == layer.multiplier.tobytes()
     assert [int(bits, 16) for bits in dense["multiplier"]["bits"]] == layer.multiplier.view(np.uint32).tolist()
-    bounds = layer.accumulator()
+    bounds = layer.sums and layer.sums.accumulator()
     assert dense["accumulator"] == {
         "low": bounds.low,
         "high": bounds.high,
