@@ -26,7 +26,7 @@ def input_box(metadata: Mapping[str, str], readers: Sequence[Layer], name: str) 
     box = stated_box(metadata, size, name)
     if box is not None:
         return box
-    low, high = zip(*(layer.representable() for layer in readers), strict=True)
+    low, high = zip(*(layer.stimuli.representable() for layer in readers), strict=True)
     return np.repeat(np.array([min(low), max(high)], np.float32)[:, None], size, axis=1)
 
 

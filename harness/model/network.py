@@ -63,9 +63,9 @@ class Network:
     @property
     def checks_input(self) -> bool:
         """True if a layer finds inputs that are NaN, infinite or out of bounds."""
-        return any(layer.checks_input for layer in self.readers)
+        return any(layer.stimuli.checks_input for layer in self.readers)
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return inputs around which a layer that reads them changes its output, and those exactly half way."""
-        boundaries, ties = zip(*(layer.boundaries() for layer in self.readers), strict=True)
+        boundaries, ties = zip(*(layer.stimuli.boundaries() for layer in self.readers), strict=True)
         return np.unique(np.concatenate(boundaries)), np.unique(np.concatenate(ties))

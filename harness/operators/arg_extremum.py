@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.code_sums import Choice
-from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, count
+from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, Stimuli, count
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
 from harness.operators.float_errors import Perturbed
@@ -69,6 +69,7 @@ class ArgExtremum(Layer):
     selects = True
     roles = ("data",)
     fragments = (ARGMAX, ARGMIN)
+    stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer.input.size)))
 
     largest: bool
     last: bool
@@ -189,10 +190,6 @@ class ArgExtremum(Layer):
         """Yield the assumption that values are only compared."""
         tried = "every order was" if self.input.size <= ORDERED_WIDTH else "some orders were"
         yield f"ArgMax and ArgMin compare values and do nothing else with them: {tried} tried, with some values each."
-
-    def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
-        """Count the indices that it chose."""
-        return _Counter(self.input.size)
 
 
 def _searched(layer: ArgExtremum, values: Array, **changes: Any) -> Array:

@@ -21,7 +21,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators import sum_orders
 from harness.operators.code_sums import Choice
-from harness.operators.counters import Counter, NoCounter
+from harness.operators.counters import Stimuli
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.frames import Streaming
@@ -44,15 +44,9 @@ if TYPE_CHECKING:
 
 Evaluate: TypeAlias = Callable[..., Array]
 """Function from the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
-FindTies: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
-"""Function from these inputs to the output and to the ties among its values, bool (vectors, size) or (vectors, 1)."""
 A_co = TypeVar("A_co", covariant=True)
 ALONE = "alone/input"
 """The input of a node that is computed alone."""
-DEFAULT_BOX = (-1.0, 1.0)
-"""Bounds of an input for which neither the model nor its first layer states bounds."""
-
-
 Constants: TypeAlias = Mapping[str, Array | np.float32 | int | bool]
 """The constants of a layer by role: tables of float32 or integers, (N,) or (K, N), and numbers."""
 
@@ -98,8 +92,6 @@ class Layer(ABC):
     payload of the first or the second operand, depending on the place of the value (measured on x86-64).  A layer for
     which this is False therefore reads only finite inputs of the network.
     """
-    checks_input: ClassVar[bool] = False
-    """True if it finds inputs that are NaN, infinite or out of bounds: the vectors of a run then have them, too."""
     formula: ClassVar[str] = ""
     """The arithmetic for one vector, as the text form of a model prints it."""
     roles: ClassVar[tuple[str, ...]] = ()
@@ -118,6 +110,7 @@ class Layer(ABC):
     streaming = Ability(Streaming)
     division = Ability(Division)
     runtime = Ability(Runtime)
+    stimuli = Ability(lambda _: Stimuli())
     swept = Ability[Swept | None](lambda _: None)
 
     name: str
@@ -234,30 +227,6 @@ class Layer(ABC):
     def zero_of_output(self) -> int | None:
         """The code of the number 0 in its output; None if it rounds nothing to codes."""
         return None
-
-    def counter(self, room: int) -> Counter:  # noqa: ARG002 - operators override it
-        """Return the coverage counter, with a map of accumulators if that fits into `room` bits."""
-        return NoCounter()
-
-    def find_ties(self) -> FindTies:
-        """Return the function from inputs to the output, and to whether each value was rounded half way.
-
-        Half way is exactly between two quantised values; the default operator rounds to none.
-        """
-        evaluate = self.prepare()
-        return lambda *values: (evaluate(*values), np.zeros((len(values[0]), 1), np.bool_))
-
-    def boundaries(self) -> tuple[Array, Array]:
-        """Return sorted float32 inputs around which the output changes, and those exactly half way; none by default.
-
-        For a layer that reads the input of the network.
-        """
-        none = np.empty(0, np.float32)
-        return none, none
-
-    def representable(self) -> tuple[float, float]:
-        """Return bounds of a float32 input that reach every output and one step more; for lack of a stated box."""
-        return DEFAULT_BOX
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - see above
         """Yield the obligations of a proof of this extent about the stages of the layer."""

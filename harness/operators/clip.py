@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from harness.operators import text
-from harness.operators.base import Constants, fields, limits
+from harness.operators.base import Ability, Constants, fields, limits
+from harness.operators.counters import DEFAULT_BOX, Stimuli
 from harness.operators.elements import Terms
 from harness.operators.exact.expression import Expression, literal, named, select
 from harness.operators.node import Node
@@ -62,6 +63,7 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
     names = ("x", "low", "high")
     constant_roles = ("low", "high")
     fragments = (FRAGMENT, CODES)
+    stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries, representable=layer.representable))
     alternatives = {  # noqa: RUF012
         "the lower bound is left out": lambda x, low, high: select(x > high, high, x),  # noqa: ARG005
         "the upper bound is left out": lambda x, low, high: select(x < low, low, x),  # noqa: ARG005
@@ -124,7 +126,7 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
 
     def representable(self) -> tuple[float, float]:
         """Return the bounds and a tenth of their distance more, at least 1; instead of one not given, the default's."""
-        low, high = super().representable()
+        low, high = DEFAULT_BOX
         low = float(self.low) if self.low > -LARGEST else min(low, float(self.high) - 1)
         high = float(self.high) if self.high < LARGEST else max(high, low + 1)
         margin = max((high - low) / 10, 1.0)

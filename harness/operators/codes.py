@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
-from harness.operators.base import Ability, Constants, Evaluate, FindTies, Layer
-from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
+from harness.operators.base import Ability, Constants, Evaluate, Layer
+from harness.operators.counters import Counter, FindTies, LayerCoverage, RoundingCounter, Stimuli
 from harness.operators.elements import Operand, evaluation, real_evaluation
 from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, mutations, printing, smallest
 from harness.operators.exact.expression import (
@@ -104,6 +104,8 @@ class _Counter(Counter):
 class CodeFunction(Layer):
     """A layer whose outputs are rounded from float32 that depend on the codes at the same place alone."""
 
+    stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer), layer.find_ties))
+
     @property
     @abstractmethod
     def added_zero_point(self) -> int:
@@ -165,10 +167,6 @@ class CodeFunction(Layer):
         """Return the function that looks outputs up."""
         table = self.table()
         return lambda *inputs: table.take(self.places(*inputs))
-
-    def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
-        """Count values, ties and saturation."""
-        return _Counter(self)
 
     def find_ties(self) -> FindTies:
         """Find float32 half way between two values."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,6 +20,10 @@ from harness.operators.softfloat import Integers
 from harness.operators.tensor import Tensor
 
 Marks: TypeAlias = npt.NDArray[np.bool_]
+FindTies: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
+"""Function from these inputs to the output and to the ties among its values, bool (vectors, size) or (vectors, 1)."""
+DEFAULT_BOX = (-1.0, 1.0)
+"""Bounds of an input for which neither the model nor its first layer states bounds."""
 
 VALUES = 256
 """Number of values of uint8 and of int8."""
@@ -113,6 +117,25 @@ class NoCounter(Counter):
     def result(self) -> LayerCoverage:
         """Return nothing."""
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Stimuli:
+    """The ability of a layer to say which inputs matter, and what its vectors exercise.
+
+    `counter` returns the coverage counter, with a map of accumulators if that fits into so many bits; `find_ties` the
+    function from inputs to the output and to whether each value was rounded half way between two codes, None if it
+    rounds to no codes.  The others are for layers that read the input of the network: `boundaries` returns sorted
+    float32 inputs around which the output changes, and those exactly half way; `representable` bounds of a float32
+    input that reach every output and one step more, for lack of a stated box.  A layer that `checks_input` finds inputs
+    that are NaN, infinite or out of bounds: the vectors of a run then have them, too.
+    """
+
+    counter: Callable[[int], Counter] = lambda _: NoCounter()
+    find_ties: Callable[[], FindTies] | None = None
+    boundaries: Callable[[], tuple[Array, Array]] = lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
+    representable: Callable[[], tuple[float, float]] = lambda: DEFAULT_BOX
+    checks_input: bool = False
 
 
 class AccumulatorCounter:

@@ -13,9 +13,9 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.operators import orthogonal_array
-from harness.operators.base import Evaluate, fields
+from harness.operators.base import Ability, Evaluate, fields
 from harness.operators.codes import Conversion
-from harness.operators.counters import VALUES, Counter, LayerCoverage, Met, Quantity, count, mark
+from harness.operators.counters import VALUES, Counter, LayerCoverage, Met, Quantity, Stimuli, count, mark
 from harness.operators.exact.expression import INT32, Expression, argument, integer, number
 from harness.operators.fault_models import (
     LITTLE_ENDIAN,
@@ -85,6 +85,7 @@ class DequantizeLinear(Conversion):
     ONNX = (("", "DequantizeLinear"),)
     formula = "y = float32(x - zero_point) * scale                            in float32"
     fragments = (FRAGMENT,)
+    stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer.input)))
 
     @cached_property
     def definition(self) -> Expression:
@@ -169,7 +170,3 @@ class DequantizeLinear(Conversion):
         numbers = orthogonal_array.arrangements(size)
         pairs = [orthogonal_array.pairs(size, number).view(self.input.dtype) for number in numbers]
         return np.concatenate([every, *pairs, mixed(every[:, 0], size)])
-
-    def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
-        """Count the values that it reads."""
-        return _Counter(self.input)

@@ -17,6 +17,7 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Ability, Evaluate, Layer, fields
 from harness.operators.contracted import CONTRACTED, contracted
+from harness.operators.counters import Stimuli
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, Real, Single, through_float16
 from harness.operators.node import Node
@@ -55,6 +56,7 @@ class Function(Layer):
 
     roles = ("x",)
     division = Ability(UNIFORM)
+    stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries, representable=lambda: layer.interval))
     defaults: ClassVar[Mapping[str, float]] = {}
     """The attributes, which must be finite, with the values that ONNX gives them."""
     interval: ClassVar[tuple[float, float]]
@@ -111,10 +113,6 @@ class Function(Layer):
         """Return 0 and the places at which the formula changes, with their neighbours; nothing is quantised."""
         keys = ordered(np.array([0, *self.places], np.float32))
         return from_ordered(np.unique(keys[:, None] + np.arange(-1, 2))), np.empty(0, np.float32)
-
-    def representable(self) -> tuple[float, float]:
-        """Return the interval."""
-        return self.interval
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where input and output are no NaN."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function
-from harness.operators.base import Evaluate, fields
-from harness.operators.counters import Counter, LayerCoverage, Met, Quantity
+from harness.operators.base import Ability, Evaluate, fields
+from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, Stimuli
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed
@@ -64,6 +64,7 @@ y[1] = failed + unsafe
 y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
     roles = ROLES
     fragments = (FRAGMENT,)
+    stimuli = Ability(lambda _: Stimuli(lambda _: _Counter()))
     body = BODY
 
     @classmethod
@@ -88,10 +89,6 @@ y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
     def prepare(self) -> Evaluate:
         """Return the function of four columns."""
         return _selected
-
-    def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
-        """Count the branches and the failed checks."""
-        return _Counter()
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all checks with all sets of advisories."""

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function, sweeps
-from harness.operators.base import Constants, Evaluate, fields
+from harness.operators.base import Ability, Constants, Evaluate, fields
+from harness.operators.counters import DEFAULT_BOX, Stimuli
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
@@ -74,7 +75,9 @@ class Position(onnx_function.Hybrid):
     ONNX = ((onnx_function.DOMAIN, "Position"),)
     elementwise = True
     takes_every_input = True
-    checks_input = True
+    stimuli = Ability(
+        lambda layer: Stimuli(boundaries=layer.boundaries, representable=layer.representable, checks_input=True)
+    )
     formula = FORMULA
     roles = ("x", "cuts")
     fragments = (FRAGMENT,)
@@ -131,7 +134,7 @@ class Position(onnx_function.Hybrid):
     def representable(self) -> tuple[float, float]:
         """Return the first and the last cut."""
         known = self.cuts[np.isfinite(self.cuts) & (np.abs(self.cuts) < np.float32(LARGEST))]
-        return (float(known.min()), float(known.max())) if known.size else super().representable()
+        return (float(known.min()), float(known.max())) if known.size else DEFAULT_BOX
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the neighbours of all cuts, and the independence of columns."""

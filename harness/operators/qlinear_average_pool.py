@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
-from harness.operators.base import Constants, Evaluate, FindTies, Layer, fields, limits
+from harness.operators.base import Ability, Constants, Evaluate, Layer, fields, limits
 from harness.operators.codes import Affine, thresholds_of
+from harness.operators.counters import FindTies, Stimuli
 from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate
 from harness.operators.exact.expression import argument, code
 from harness.operators.fault_models import HALF_TO_EVEN, Codes, FaultModel, Single, as_other_type, half_away
@@ -88,6 +89,7 @@ v = s / count / y_scale + y_zero_point                         in float32; count
 y = round_half_even(v)                                         clamped to uint8 or int8"""
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     fragments = (FRAGMENT,)
+    stimuli = Ability(lambda layer: Stimuli(find_ties=layer.find_ties))
 
     count_include_pad: bool
     x: Affine

@@ -18,9 +18,9 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, sweeps
-from harness.operators.base import ALONE, Ability, Constants, Evaluate, FindTies, fields, limits
+from harness.operators.base import ALONE, Ability, Constants, Evaluate, fields, limits
 from harness.operators.codes import Conversion, thresholds_of
-from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
+from harness.operators.counters import Counter, FindTies, LayerCoverage, RoundingCounter, Stimuli
 from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.exact import (
     CACHED_LAYERS,
@@ -127,6 +127,9 @@ class QuantizeLinear(Conversion):
     constants_step = ProofStep.QUANTIZATION
     noun = "inputs"
     takes_every_input = True
+    stimuli = Ability(
+        lambda layer: Stimuli(lambda _: _Counter(layer), layer.find_ties, layer.boundaries, layer.representable)
+    )
     swept = Ability(lambda layer: Swept(layer, layer.sweep, layer.step_functions, layer.isolate))
     formula = FORMULA
     fragments = (FRAGMENT,)
@@ -181,10 +184,6 @@ class QuantizeLinear(Conversion):
             return quantised(np.searchsorted(steps, ordered(x), side="right"), self.dtype)
 
         return quantize
-
-    def counter(self, room: int) -> Counter:  # noqa: ARG002 - it has no accumulators
-        """Count values, ties and saturation."""
-        return _Counter(self)
 
     def find_ties(self) -> FindTies:
         """Find float32(x / scale) half way between two values."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability, fields
+from harness.operators.counters import Stimuli
 from harness.operators.elements import Elements, divided
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.exact.expression import Expression, select
@@ -56,6 +57,7 @@ class Comparison(Elements):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
 
     division = Ability(divided)
+    stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries))
     piecewise_monotone = True
 
     @classmethod

@@ -20,8 +20,16 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, sweeps, text
-from harness.operators.base import Ability, Constants, Evaluate, FindTies, limits
-from harness.operators.counters import AccumulatorCounter, Counter, LayerCoverage, Quantity, RoundingCounter
+from harness.operators.base import Ability, Constants, Evaluate, limits
+from harness.operators.counters import (
+    AccumulatorCounter,
+    Counter,
+    FindTies,
+    LayerCoverage,
+    Quantity,
+    RoundingCounter,
+    Stimuli,
+)
 from harness.operators.exact import (
     CACHED_LAYERS,
     Staircase,
@@ -150,6 +158,7 @@ class ScaledSum(Linear):
     """
 
     runtime = Ability[Runtime](_Runtime)
+    stimuli = Ability(lambda layer: Stimuli(layer.counter, None if layer.dtype == np.float32 else layer.find_ties))
     constants_step = ProofStep.REQUANTIZATION
     noun = "accumulators"
 
@@ -329,8 +338,6 @@ class ScaledSum(Linear):
 
     def find_ties(self) -> FindTies:
         """Find products float32(acc) * m half way between two values."""
-        if self.dtype == np.float32:
-            return super().find_ties()
         accumulate, staircase = self.accumulate(), self._staircase()
         lower, upper = self._ties_of_steps()
         steps_before = self.spread(np.arange(len(lower)) * lower.shape[1])

@@ -39,7 +39,7 @@ class Coverage:
         room = LARGEST_MAPS
         self._meters: list[Counter] = []
         for layer in network.layers:
-            self._meters.append(layer.counter(room))
+            self._meters.append(layer.stimuli.counter(room))
             room -= self._meters[-1].bits
 
     def add(self, vectors: Array, activations: Sequence[Array]) -> None:
@@ -94,7 +94,7 @@ def _branches(sums: LayerCoverage) -> str:
 
 def reachable_codes(layer: Layer) -> Marks | None:
     """Return the reachable codes of a layer, bool (width, 256) from the lowest on; None without codes."""
-    reachable = layer.counter(0).reachable
+    reachable = layer.stimuli.counter(0).reachable
     return reachable.codes if reachable else None
 
 

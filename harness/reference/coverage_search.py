@@ -80,7 +80,7 @@ class Search:
         require_codes(network)
         self._network, self._limit, self._seed, self._share = network, limit, seed, share
         self._reference = SpecificationReference(network)
-        counters = {index: layer.counter(0) for index, layer in enumerate(network.layers)}
+        counters = {index: layer.stimuli.counter(0) for index, layer in enumerate(network.layers)}
         self._rounding = {index: counter for index, counter in counters.items() if counter.reachable}
         tables = [counter.reachable.codes for counter in self._rounding.values() if counter.reachable]
         self._reachable = np.flatnonzero(np.vstack(tables))

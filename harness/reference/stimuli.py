@@ -20,7 +20,8 @@ from harness.core.arrays import MEMORY_BUDGET, Array, vectors_at_once
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array
 from harness.model.network import Network
-from harness.operators.base import FindTies, Layer
+from harness.operators.base import Layer
+from harness.operators.counters import FindTies
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -276,9 +277,10 @@ def tie_bank(network: Network) -> Vectors:
     """
     none = np.empty((0, network.input.size), np.float32)
     later = [layer for layer in network.layers if network.input.name not in layer.sources]
-    if all(type(layer).find_ties is Layer.find_ties for layer in later):
+    searches = {layer.name: find for layer in later if (find := layer.stimuli.find_ties)}
+    if not searches:
         return none
-    finders = [layer.find_ties() if layer in later else _without_ties(layer) for layer in network.layers]
+    finders = [searches[layer.name]() if layer.name in searches else _without_ties(layer) for layer in network.layers]
     activations = sum(layer.size for layer in network.layers)
     block_size = max(min(SEARCH_BLOCK, MEMORY_BUDGET // (BYTES_AN_ACTIVATION * activations)), 1)
     rows = vectors_at_once(max(layer.size for layer in network.layers))

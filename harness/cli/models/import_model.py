@@ -103,7 +103,7 @@ def _bring_in_floats(found: FloatImport, path: Path, output: str, console: Conso
 
 def _next_command(model: str, network: DenseNetwork) -> str:
     """Return a command that quantises the network; without an input box, use the box of the check."""
-    from harness.operators.base import DEFAULT_BOX
+    from harness.operators.counters import DEFAULT_BOX
 
     quantised = f"{model.removesuffix('.onnx')}_q{'.onnx' if model.endswith('.onnx') else ''}"
     words = ["harness", "models", "quantize", model, "-o", quantised]

@@ -25,7 +25,7 @@ from harness.model.importer.graph import ELEMENTWISE, MOVES, Graph, Link
 from harness.model.importer.steps import Floats64, Scaling, Step
 from harness.model.metadata import stated_box
 from harness.model.onnx_runtime import products
-from harness.operators.base import DEFAULT_BOX
+from harness.operators.counters import DEFAULT_BOX
 from harness.operators.node import domain_of
 
 ORDERED = {"Softmax", "LogSoftmax", "Exp", "QLinearSoftmax"}

@@ -22,7 +22,7 @@ from harness.model.importer.steps import Floats64, Step
 from harness.model.network import Network
 from harness.model.onnx_runtime import products
 from harness.model.onnx_runtime.sessions import Stored, refused, session
-from harness.operators.base import DEFAULT_BOX
+from harness.operators.counters import DEFAULT_BOX
 
 if TYPE_CHECKING:
     import onnxruntime

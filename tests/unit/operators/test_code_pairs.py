@@ -83,7 +83,7 @@ def test_ties_of_all_pairs_agree(operator: str) -> None:
     for given in TIES[operator]:
         layer = assert_agree(node(operator, *INPUTS), given, {"a": a, "b": b})
         assert layer is not None
-        _, ties = layer.find_ties()(a, b)
+        _, ties = layer.stimuli.find_ties()(a, b)
         assert ties.sum() > 100
         v = layer.before_rounding(a, b)
         assert v is not None
@@ -241,7 +241,7 @@ def test_every_fault_model_changes_some_values(operator: str) -> None:
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_counter_reaches_everything_by_all_pairs(operator: str) -> None:
     for layer, (a, b) in layers(operator):
-        counter = layer.counter(0)
+        counter = layer.stimuli.counter(0)
         for shift in range(16):  # every pair at every place
             counter.add(np.roll(a, shift, axis=1), np.roll(b, shift, axis=1), layer.prepare()(a, b))
         found = counter.result()

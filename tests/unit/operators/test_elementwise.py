@@ -412,11 +412,11 @@ def test_vectors_of_the_wrong_variants_are_not_all_wrong() -> None:
 
 def test_grids_of_stimuli_lie_around_the_steps() -> None:
     relu = network([node("Relu", "x")], 2).layers[0]
-    assert [str(value) for value in relu.boundaries()[0]] == ["-1e-45", "0.0", "1e-45"]
+    assert [str(value) for value in relu.stimuli.boundaries()[0]] == ["-1e-45", "0.0", "1e-45"]
     clip = network([node("Clip", "x", "low", "high")], 2, low=FLOAT(-1), high=FLOAT(2)).layers[0]
-    assert sorted({round(float(value)) for value in clip.boundaries()[0]}) == [-1, 2]
-    assert clip.representable() == (-2.0, 3.0)
-    assert all(itertools.starmap(float.__lt__, itertools.pairwise(clip.boundaries()[0].tolist())))
+    assert sorted({round(float(value)) for value in clip.stimuli.boundaries()[0]}) == [-1, 2]
+    assert clip.stimuli.representable() == (-2.0, 3.0)
+    assert all(itertools.starmap(float.__lt__, itertools.pairwise(clip.stimuli.boundaries()[0].tolist())))
     above = network([node("Clip", "x", "low")], 2, low=FLOAT(5)).layers[0]
-    assert above.representable() == (4.0, 7.0)
-    assert np.isfinite(above.boundaries()[0]).all()
+    assert above.stimuli.representable() == (4.0, 7.0)
+    assert np.isfinite(above.stimuli.boundaries()[0]).all()

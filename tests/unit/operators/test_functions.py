@@ -387,11 +387,11 @@ def test_contraction_rounds_once() -> None:
 
 def test_grids_of_stimuli_lie_around_the_changes_of_the_formula() -> None:
     tanh, _ = layer_of("Tanh")
-    boundaries, ties = tanh.boundaries()
+    boundaries, ties = tanh.stimuli.boundaries()
     assert {-0.625, 0.0, 0.625} <= set(boundaries.tolist())
     assert len(boundaries) == 3 * 7
     assert not ties.size
-    assert tanh.representable() == (-10.0, 10.0)
+    assert tanh.stimuli.representable() == (-10.0, 10.0)
 
 
 @pytest.mark.parametrize(("operator", "value"), [("Softmax", 3e38), ("HardSwish", -3e38), ("Mul", -3e38)])

@@ -136,11 +136,11 @@ def test_every_fault_model_changes_some_values(operator: str) -> None:
 def test_a_counter_reaches_everything_by_all_codes(operator: str) -> None:
     x = every_code(np.random.default_rng(0), np.dtype("uint8"), 8)
     for layer in layers(operator):
-        counter = layer.counter(0)
+        counter = layer.stimuli.counter(0)
         counter.add(x, layer.prepare()(x))
         found = counter.result()
         assert all(met.met == met.reachable for met in found.values())
-        _, ties = layer.find_ties()(x)
+        _, ties = layer.stimuli.find_ties()(x)
         assert (found[Quantity.TIES].met > 0) == ties.any()
 
 

@@ -184,7 +184,7 @@ def test_ties_and_faults_are_found() -> None:
     changed: dict[str, int] = {}
     for given, attributes in CONFIGURATIONS:
         layer, x = layer_of(node("QLinearAveragePool", *INPUTS, **attributes), given, {"x": X}), X.reshape(len(X), -1)
-        right, ties = layer.find_ties()(x)
+        right, ties = layer.stimuli.find_ties()(x)
         assert (right == layer.prepare()(x)).all()
         v = layer.before_rounding(x)
         assert v is not None

@@ -99,7 +99,7 @@ def test_faults_coverage_and_proof() -> None:
         for model in layer.fault_models(*inputs.values()):
             assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
             changed[model.cause] = changed.get(model.cause, 0) + int((model.output != right).sum())
-        counter = layer.counter(0)
+        counter = layer.stimuli.counter(0)
         counter.add(*inputs.values(), right)
         assert all(met.met == met.reachable for met in counter.result().values())
     assert [cause for cause, count in changed.items() if not count] == []

@@ -102,7 +102,7 @@ def test_one_window_may_be_a_part_of_the_image(window: dict[str, list[int]]) -> 
 
 def test_ties_are_rounded_to_even() -> None:
     layer = SMALL["codes"]().layers[0]
-    boundaries, ties = layer.boundaries()
+    boundaries, ties = layer.stimuli.boundaries()
     assert len(ties) > 100
     special = np.array([np.nan, np.inf, -np.inf, -0.0, 3e38], np.float32)
     values = np.concatenate([boundaries, ties, special])
