@@ -15,19 +15,19 @@ from typing import Any, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability, Constants, fields
+from harness.operators.base import Constants, fields
 from harness.operators.exact.stage_values import Program
 from harness.operators.exact.stages import Source, Stage, array, fold, program
 from harness.operators.fault_models import Single
 from harness.operators.float_errors import Perturbed, gamma
 from harness.operators.node import Node
-from harness.operators.region import WAYS, Region
+from harness.operators.region import Region
 from harness.operators.rules import Rules
 from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
-from harness.operators.windowed import Windowed, WindowedDivision, pooled
+from harness.operators.windowed import Windowed, pooled
 
 FRAGMENT = Fragment(
     "average_pool_float32",
@@ -45,20 +45,6 @@ fragment average_pool_float32(
 )
 
 
-class AverageDivision(WindowedDivision):
-    """The channels, or rows with their divisors."""
-
-    layer: AveragePool
-
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the windows and the divisors of some rows."""
-        layer, rows = self.layer, super().of_region(region)
-        if not rows:
-            return rows
-        counts = np.broadcast_to(layer.count, (layer.output.shape[0], layer.window.positions)).reshape(-1)
-        return {**rows, "count": counts[region.indices(layer.size)][: rows["window"].positions]}
-
-
 @dataclass(frozen=True, eq=False)
 class AveragePool(Windowed, Staged):
     """The float32 mean of each window; `count` has one divisor for each position, float32 (positions,)."""
@@ -70,8 +56,6 @@ s = 0, then s = s + x for the values of a window in the image, row by row       
 y = s / count                                                        count: values in the image, or with its padding"""
     roles = ("x",)
     fragments = (FRAGMENT,)
-
-    division = Ability(lambda layer: AverageDivision(layer, WAYS, groups=layer.groups))
 
     count: Single
 
@@ -101,6 +85,14 @@ y = s / count                                                        count: valu
         bound = largest * (1 + gamma(1)) / float(count.min()) if largest < LARGEST else np.inf
         written = fields(node, [source], shape, FLOAT32, bound, negative_zero=True)
         return cls(**written, window=window, count=count.astype(np.float32))
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the windows and the divisors of some rows."""
+        rows = super().of_region(region)
+        if not rows:
+            return rows
+        counts = np.broadcast_to(self.count, (self.output.shape[0], self.window.positions)).reshape(-1)
+        return {**rows, "count": counts[region.indices(self.size)][: rows["window"].positions]}
 
     @property
     def operations(self) -> int:

@@ -22,7 +22,7 @@ from harness.core.errors import RequestError
 from harness.operators import sum_orders
 from harness.operators.code_sums import Choice
 from harness.operators.counters import Stimuli
-from harness.operators.fault_models import FaultModel, PlacedFault, Single
+from harness.operators.fault_models import FaultModel, Single
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.frames import Streaming
 from harness.operators.node import Node
@@ -201,27 +201,14 @@ class Layer(ABC):
             evaluate, [least], [most] = self.prepare(), low, high
             inputs = (least, most, np.clip(np.zeros_like(least), least, most))
             ends = [evaluate(x) for x in inputs]
-            if self.has_tolerance:  # an approximation rises and falls but for its errors
-                allowed = [
-                    2 * error
-                    for x, y in zip(inputs, ends, strict=True)
-                    if (error := self.tolerance([x], y)) is not None
-                ]
-                ends = [
-                    (y + sign * error).astype(y.dtype)
-                    for y, error in zip(ends, allowed, strict=True)
-                    for sign in (-1, 1)
-                ]
+            errors = [(y, self.tolerance([x], y)) for x, y in zip(inputs, ends, strict=True)]
+            # an approximation rises and falls but for its errors
+            ends += [(y + sign * error).astype(y.dtype) for y, error in errors if error is not None for sign in (-2, 2)]
             return np.minimum.reduce(ends), np.maximum.reduce(ends)
         if self.dtype.kind == "f":
             limit = np.full((1, self.size), self.output.bound)
             return np.nextafter(-limit.astype(np.float32), -np.inf), np.nextafter(limit.astype(np.float32), np.inf)
         return tuple(np.full((1, self.size), each, self.dtype) for each in limits(self.dtype).values())  # type: ignore[return-value]
-
-    @property
-    def rounds_to_codes(self) -> bool:
-        """True if its output is rounded to codes of its own scale."""
-        return self.zero_of_output is not None
 
     @property
     def zero_of_output(self) -> int | None:
@@ -256,10 +243,6 @@ class Layer(ABC):
     def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield the fault models of these sums, a part of `fault_models`: other orders and roundings."""
         return sum_orders.fault_models(self, inputs)
-
-    def placed_faults(self, *inputs: Array) -> Iterator[PlacedFault]:
-        """Yield faults at one place of the sums, for fewer vectors than `fault_models` can have."""
-        return sum_orders.placed_faults(self, inputs)
 
     def before_rounding(self, *inputs: Array) -> Single | None:  # noqa: ARG002 - operators override it
         """Return the number that each value is rounded from, clamped; None if it is rounded to no quantised value."""

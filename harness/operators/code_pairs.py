@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,16 +64,6 @@ COLUMNS = (
 )
 
 
-class DivisionOfPairs(Division):
-    """The regions of both operands, one of which can be constant."""
-
-    layer: CodePairs
-
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the values of a constant operand."""
-        return {"operand": None if self.layer.operand is None else self.layer.operand[region.indices(self.layer.size)]}
-
-
 @dataclass(frozen=True, eq=False)
 class CodePairs(DefinedCodes):
     """A layer with a function of two codes, `a` and `b`; the zero point `y` is added before the rounding.
@@ -84,7 +73,7 @@ class CodePairs(DefinedCodes):
 
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
-    division = Ability(partial(DivisionOfPairs, ways=WAYS, uniform=True))
+    division = Ability(lambda layer: Division(layer, WAYS, uniform=True, fields=layer.of_region))
     operand_names = ("a", "b")
     operand_role: ClassVar[str]
     """The name of the constant."""
@@ -193,6 +182,10 @@ class CodePairs(DefinedCodes):
     def check_table(self, table: Array) -> tuple[int, str]:
         """Compare the outputs for all pairs, by the code of the first activation, then by the other code."""
         return super().check_table(self.by_activation(table))
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the values of a constant operand."""
+        return {"operand": None if self.operand is None else self.operand[region.indices(self.size)]}
 
     def require_int32(self, node: Node) -> None:
         """Refuse results that ONNX Runtime cannot convert to int32."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,6 @@ import onnx
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
 from harness.operators.base import Ability
-from harness.operators.code_sums import CodeSums
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
@@ -23,7 +23,8 @@ from harness.operators.tensor import FLOAT32
 
 
 def _swept(layer: Contraction) -> Swept:
-    alone = layer.at_one_position
+    """Return the rounding of the layer with one value for each channel, which is that of every position."""
+    alone = replace(layer, output=replace(layer.output, shape=(len(layer.multiplier),)))
     return Swept(alone, alone.sweep, alone.step_functions, alone.isolate)
 
 
@@ -40,15 +41,6 @@ class Contraction(ScaledSum):
     @abstractmethod
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
         """Change its node so that it computes the rounding alone; see `Swept`."""
-
-    @property
-    def at_one_position(self) -> Self:
-        """The layer with one value for each channel, whose rounding is that of every position."""
-        return self
-
-    def code_sums(self) -> CodeSums | None:
-        """Return it as sums over all codes of a vector; None if it is no dense layer of codes."""
-        return None
 
     def before_rounding(self, *inputs: Array) -> Single | None:
         """Return float32(acc) * m, clamped to the range of the values; None for a float32 output."""

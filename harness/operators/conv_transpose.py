@@ -19,7 +19,6 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Ability, fields
 from harness.operators.conv import FloatConvolution, read_bias
-from harness.operators.convolution import ConvolutionDivision
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, in_order, read_finite
 from harness.operators.frames import Streaming
@@ -29,6 +28,7 @@ from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
+from harness.operators.windowed import divided
 
 FRAGMENT = Fragment(
     "conv_transpose_float32",
@@ -60,7 +60,7 @@ acc = acc + x[c, p, q] * W[c, m, i, j]                   for the channels c of t
                                                          each operation rounded to float32; left out without an input
 y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise"""
     fragments = (FRAGMENT,)
-    division = Ability(lambda layer: ConvolutionDivision(layer, ("channels",), groups=layer.groups))
+    division = Ability(lambda layer: divided(layer, ("channels",)))
     streaming = Ability(Streaming)  # none, as a frame of the output needs frames that come later
 
     @classmethod

@@ -10,40 +10,22 @@ from typing import Any, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability
 from harness.operators.linear import Linear
 from harness.operators.node import Node
-from harness.operators.region import WAYS, Division, Region, span
+from harness.operators.region import Region, span
 from harness.operators.rules import Rules
 from harness.operators.tensor import Tensor
 from harness.operators.tensor_facts import Variable
-from harness.operators.windowed import Windowed, WindowedDivision
+from harness.operators.windowed import Windowed
 
 WINDOWS = "windows, channels and groups as ONNX says"
 BYTES_OF_PATCHES = 1 << 23
 """Patches of so many bytes are in memory at once."""
 
 
-class ConvolutionDivision(WindowedDivision):
-    """The rows, or the groups or channels with their constants."""
-
-    layer: Convolution
-
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the constants and the groups of some channels, or the windows of some rows."""
-        count = self.layer.output.shape[0]
-        axis, first, last = span(self.layer.output.shape, region)
-        if axis == 1:
-            return super().of_region(region)
-        groups = max(self.groups * (last - first) // count, 1)
-        return {**self.layer.of_channels(slice(first, last)), "group_count": groups}
-
-
 @dataclass(frozen=True, eq=False)
 class Convolution(Windowed, Linear):
     """Sums over windows; a channel has weights for the inputs of its group, by channel, row and column."""
-
-    division = Ability[Division](lambda layer: ConvolutionDivision(layer, WAYS, groups=layer.groups))
 
     group_count: int
 
@@ -51,6 +33,14 @@ class Convolution(Windowed, Linear):
     def groups(self) -> int:
         """The attribute group."""
         return self.group_count
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the constants and the groups of some channels, or the windows of some rows."""
+        axis, first, last = span(self.output.shape, region)
+        if axis == 1:
+            return super().of_region(region)
+        groups = max(self.groups * (last - first) // self.output.shape[0], 1)
+        return {**self.of_channels(slice(first, last)), "group_count": groups}
 
     def summary_of_window(self) -> str:
         """Return kernel, stride and groups for people."""

@@ -10,26 +10,10 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Layer
-from harness.operators.region import Division, Pieces, Region, Way
+from harness.operators.region import Division, Region
 
 SINGLE_THREADED_TERMS = 1 << 18
 """numpy's OpenBLAS starts its threads above this number of multiplications."""
-
-
-class LinearDivision(Division):
-    """The channels, each with its constants."""
-
-    layer: Linear
-
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return the channels."""
-        positions = self.layer.positions
-        return Pieces(self.layer.size // positions, positions) if way in self.ways else None
-
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the constants of the channels."""
-        positions = self.layer.positions
-        return self.layer.of_channels(slice(region.start // positions, region.stop // positions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +26,9 @@ class Linear(Layer):
 
     elementwise = False
     weighted = True
-    division = Ability[Division](lambda layer: LinearDivision(layer, ("channels",), groups=layer.groups))
+    division = Ability[Division](
+        lambda sums: Division(sums, ("channels",), False, sums.groups, sums.size // sums.positions, sums.of_region)
+    )
 
     weights: Array
 
@@ -72,6 +58,10 @@ class Linear(Layer):
     def of_channels(self, taken: slice) -> dict[str, Any]:
         """Return the fields with one value or column for each channel, of these channels alone."""
         return {"weights": self.weights[:, taken]}
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the constants of the channels."""
+        return self.of_channels(slice(region.start // self.positions, region.stop // self.positions))
 
     def by_channel(self, values: Array) -> Array:
         """Return values (n, size) with the channels as columns, (n * positions, N); those of a vector are adjacent."""

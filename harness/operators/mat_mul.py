@@ -17,7 +17,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Ability, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
-from harness.operators.linear import LinearDivision
+from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.region import Division
 from harness.operators.rules import Rules
@@ -42,16 +42,12 @@ fragment mat_mul_rows(
 )
 
 
-def _divided(layer: MatMul) -> Division:
-    """Return the division of one row; none of several, as their columns are not adjacent."""
-    return LinearDivision(layer, ("channels",) if layer.positions == 1 else ())
-
-
 @dataclass(frozen=True, eq=False)
 class MatMul(Gemm):
     """The dense sum without bias, of each row."""
 
-    division = Ability[Division](_divided)
+    # the columns of several rows are not adjacent
+    division = Ability[Division](lambda layer: Division(layer) if layer.positions > 1 else Linear.division.func(layer))
     ONNX = (("", "MatMul"),)
     formula = """\
 acc = 0

@@ -5,6 +5,7 @@ On x86-64 without VNNI, the kernels for uint8 inputs and int8 weights saturate s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,13 +42,16 @@ class Runtime:
 
     It is `transparent` if ONNX Runtime removes it, or moves quantisers across it, before it fuses layers, and `joins` a
     sum before if ONNX Runtime may add its operands to that.  A sum that begins here has at most `begins` roundings of a
-    term.
+    term.  `product` returns the product of 8-bit matrices that it computes, `saturating` the output of kernels that
+    saturate pairs of products to int16, None if they cannot.
     """
 
     layer: Layer
     transparent: bool = False
     joins: bool = False
     begins: int = 0
+    product: Callable[[], Product | None] = lambda: None
+    saturating: Callable[[Array], Array | None] = lambda _: None
 
     def roundings(self, before: int) -> int:
         """Return the most roundings of a term of the sum with which it may compute the output; 0 without.
@@ -55,14 +59,6 @@ class Runtime:
         `before` is the number of the inputs.  It adds constants and activations to the sum of a layer before.
         """
         return self.begins or (before if self.transparent or self.joins else 0)
-
-    def product(self) -> Product | None:
-        """Return the product of 8-bit matrices that it computes; None if it computes none."""
-        return None
-
-    def saturating(self, inputs: Array) -> Array | None:  # noqa: ARG002 - contractions override it
-        """Return the output of kernels that saturate pairs of products to int16, None if they cannot."""
-        return None
 
 
 def are_small(weights: Array) -> bool:

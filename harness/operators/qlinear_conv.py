@@ -11,7 +11,7 @@ value outside the image contributes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -176,11 +176,6 @@ class QLinearConv(Convolution, Contraction):
     def window_vectors(self) -> WindowVectors | None:
         """Return the vectors in which windows differ; None if there is one window."""
         return None if self.positions == 1 else WindowVectors(self.window, self.input.shape[0], self.groups)
-
-    @property
-    def at_one_position(self) -> Self:
-        """The layer with one value for each channel, whose rounding is that of every position."""
-        return replace(self, output=replace(self.output, shape=(len(self.multiplier),)))
 
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
         """Give each accumulator a channel of its own, whose weight is at its zero point and whose bias it is."""

@@ -130,7 +130,9 @@ class QuantizeLinear(Conversion):
     stimuli = Ability(
         lambda layer: Stimuli(lambda _: _Counter(layer), layer.find_ties, layer.boundaries, layer.representable)
     )
-    swept = Ability(lambda layer: Swept(layer, layer.sweep, layer.step_functions, layer.isolate))
+    swept = Ability(
+        lambda layer: Swept(layer, lambda: sweeps.float_sweep(1), lambda: [layer.step_function()], layer.isolate)
+    )
     formula = FORMULA
     fragments = (FRAGMENT,)
 
@@ -304,14 +306,6 @@ class QuantizeLinear(Conversion):
                 sweep.cases,
                 Steps(self._staircases, sweep, _float_text),
             )
-
-    def sweep(self) -> Sweep:
-        """Return every float32, in one column."""
-        return sweeps.float_sweep(1)
-
-    def step_functions(self) -> list[StepFunction]:
-        """Return the function of a float32's bits."""
-        return [self.step_function()]
 
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
         """Feed the node with float32 bits."""

@@ -7,7 +7,7 @@ the same length at the same place of every channel.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -112,20 +112,26 @@ class Division:
 
     `ways` are the axes along which it can be divided at most.  It is `uniform` if each value is computed alike from
     those at its place, so that any channels or rows are a layer; otherwise a channel is computed from its group of the
-    input, one of `groups`.
+    input, one of `groups`.  `channels` is the number of pieces along the channels, where the shape does not say it.
+    `fields` returns the fields that differ in the layer of a region, but for its tensors.
     """
 
     layer: Layer
     ways: Sequence[Way] = ()
     uniform: bool = False
     groups: int = 1
+    channels: int = 0
+    fields: Callable[[Region], dict[str, Any]] = lambda _: {}
 
     def pieces(self, way: Way) -> Pieces | None:
         """Return the pieces of the output that several items can compute; None if it cannot be divided in this way."""
         inputs, shape, axis = self.layer.inputs, self.layer.output.shape, WAYS.index(way)
-        fits = way in self.ways and all(len(tensor.shape) == len(shape) for tensor in inputs)
+        fits = all(len(tensor.shape) == len(shape) for tensor in inputs)
         fits = fits and all(tensor.shape[axis : axis + 1] in (shape[axis : axis + 1], (1,)) for tensor in inputs)
-        return pieces(shape, way) if fits else None
+        if way not in self.ways or (self.uniform and not fits):
+            return None
+        apart = way == "channels" and self.channels
+        return Pieces(self.channels, self.layer.size // self.channels) if apart else pieces(shape, way)
 
     def divisible(self, region: Region) -> bool:
         """Return whether an item can compute this region of the output: all of it, or whole pieces."""
@@ -152,11 +158,7 @@ class Division:
         """Return the layer `name` that computes a `divisible` region of the output from the values that it `needs`."""
         layer = self.layer
         inputs = tuple(part(tensor, need) for tensor, need in zip(layer.inputs, self.needs(region), strict=True))
-        return replace(layer, name=name, inputs=inputs, output=part(layer.output, region), **self.of_region(region))
-
-    def of_region(self, region: Region) -> dict[str, Any]:  # noqa: ARG002 - operators override it
-        """Return the fields that differ in the layer of a region, but for its tensors."""
-        return {}
+        return replace(layer, name=name, inputs=inputs, output=part(layer.output, region), **self.fields(region))
 
 
 UNIFORM = partial(Division, ways=WAYS, uniform=True)

@@ -113,42 +113,6 @@ class Accumulator:
         return max(-self.low, self.high) <= 1 << 24
 
 
-class _Runtime(Runtime):
-    """The product of codes."""
-
-    layer: ScaledSum
-
-    def product(self) -> Product | None:
-        """Return the product that ONNX Runtime computes."""
-        layer = self.layer
-        zero_points = tuple(layer.weights_zero_point.tolist())
-        return Product(
-            layer.input.dtype.name,
-            layer.weights.dtype.name,
-            len(layer.weights),
-            len(layer.multiplier),
-            layer.a_zero_point,
-            zero_points if layer.per_column else zero_points[:1],
-            are_small(layer.weights),
-        )
-
-    def saturating(self, inputs: Array) -> Array | None:
-        """Return the output of kernels that saturate pairs of products to int16; None for types that cannot saturate.
-
-        The sums may be ones that exact products cannot reach.
-        """
-        layer = self.layer
-        if layer.input.dtype != np.uint8 or layer.weights.dtype != np.int8:
-            return None
-        sums = [
-            saturated(patch, layer.weights[:, channels], layer.a_zero_point, layer.weights_zero_point[channels])
-            for channels, patch in layer.patches(inputs, layer.a_zero_point)
-        ]
-        acc = (np.concatenate(sums, axis=1) + layer.bias).astype(np.int32)
-        v: Array = acc.astype(np.float32) * layer.multiplier
-        return layer.arranged(v if layer.dtype == np.float32 else saturate(v, layer.dtype, layer.y_zero_point))
-
-
 @dataclass(frozen=True, eq=False)
 class ScaledSum(Linear):
     """A layer of sums of products of codes, each multiplied by a scale.
@@ -157,7 +121,7 @@ class ScaledSum(Linear):
     made of `scales`.  `y_zero_point` is 0 for a float32 output.
     """
 
-    runtime = Ability[Runtime](_Runtime)
+    runtime = Ability(lambda layer: Runtime(layer, product=layer.product, saturating=layer.saturating))
     stimuli = Ability(lambda layer: Stimuli(layer.counter, None if layer.dtype == np.float32 else layer.find_ties))
     constants_step = ProofStep.REQUANTIZATION
     noun = "accumulators"
@@ -403,6 +367,34 @@ class ScaledSum(Linear):
             for steps, first in zip(self.thresholds(), low, strict=True)
         )
         return [steps for steps in of_channels for _ in range(self.positions)]
+
+    def product(self) -> Product | None:
+        """Return the product that ONNX Runtime computes."""
+        zero_points = tuple(self.weights_zero_point.tolist())
+        return Product(
+            self.input.dtype.name,
+            self.weights.dtype.name,
+            len(self.weights),
+            len(self.multiplier),
+            self.a_zero_point,
+            zero_points if self.per_column else zero_points[:1],
+            are_small(self.weights),
+        )
+
+    def saturating(self, inputs: Array) -> Array | None:
+        """Return the output of kernels that saturate pairs of products to int16; None for types that cannot saturate.
+
+        The sums may be ones that exact products cannot reach.
+        """
+        if self.input.dtype != np.uint8 or self.weights.dtype != np.int8:
+            return None
+        sums = [
+            saturated(patch, self.weights[:, channels], self.a_zero_point, self.weights_zero_point[channels])
+            for channels, patch in self.patches(inputs, self.a_zero_point)
+        ]
+        acc = (np.concatenate(sums, axis=1) + self.bias).astype(np.int32)
+        v: Array = acc.astype(np.float32) * self.multiplier
+        return self.arranged(v if self.dtype == np.float32 else saturate(v, self.dtype, self.y_zero_point))
 
     def require_int32(self, node: Node) -> None:
         """Refuse sums that could wrap; one value above is kept free, for a threshold that is never reached."""

@@ -181,7 +181,9 @@ def fault_models(layer: Layer, inputs: Sequence[Array]) -> Iterator[FaultModel]:
 
 
 def placed_faults(layer: Layer, inputs: Sequence[Array]) -> Iterator[PlacedFault]:
-    """Yield two exchanged terms, and one contracted product."""
+    """Yield faults at one place of the sums: two exchanged terms, and one contracted product."""
+    if layer.sums:
+        yield from layer.sums.placed_faults(*inputs)
     with np.errstate(all="ignore"):
         sums = layer.ordered_sum(*inputs)
     if sums:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from harness.operators.exact.expression import Expression
 from harness.operators.exact.stages import SKIP, Axis, Source
 from harness.operators.frames import Frames, Streaming
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
-from harness.operators.region import WAYS, Division, Pieces, Region, Way, pieces, span
+from harness.operators.region import WAYS, Division, Region, Way, span
 from harness.operators.rules import Rules
 from harness.operators.window import Window
 
@@ -72,31 +72,21 @@ class WindowedDivision(Division):
 
     layer: Windowed
 
-    def pieces(self, way: Way) -> Pieces | None:
-        """Return the rows, the groups, or the channels of one group."""
-        if way not in self.ways:
-            return None
-        apart = way == "channels" and self.groups > 1
-        return Pieces(self.groups, self.layer.size // self.groups) if apart else pieces(self.layer.output.shape, way)
-
     def needs(self, region: Region) -> tuple[Region, ...]:
         """Return the input of the groups of some channels, or the rows that the windows of some rows read."""
-        layer = self.layer
-        axis, first, last = span(layer.output.shape, region)
+        axis, first, last = span(self.layer.output.shape, region)
         if axis != 1:
             return super().needs(region)
-        _, low, high = self._part(first, last)
-        channels, size = layer.input.shape[0], layer.input.size
-        width = size // channels // layer.input.shape[1]
-        return (Region.of(low * width, high * width, channels, size),)
+        _, low, high = self.layer.rows(first, last)
+        channels, rows = self.layer.input.shape[:2]
+        width = self.layer.input.size // channels // rows
+        return (Region.of(low * width, high * width, channels, self.layer.input.size),)
 
-    def of_region(self, region: Region) -> dict[str, Any]:
-        """Return the windows of some rows; those of channels are the same."""
-        axis, first, last = span(self.layer.output.shape, region)
-        return {"window": self._part(first, last)[0]} if axis == 1 else {}
 
-    def _part(self, first: int, last: int) -> tuple[Window, int, int]:
-        return self.layer.window.part(3 - len(self.layer.output.shape), first, last)
+def divided(layer: Windowed, ways: Sequence[Way] = WAYS) -> Division:
+    """Return the division of a layer into rows, groups, or channels of one group."""
+    apart = layer.groups if layer.groups > 1 else 0
+    return WindowedDivision(layer, ways, groups=layer.groups, channels=apart, fields=layer.of_region)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +98,7 @@ class Windowed(Layer):
 
     elementwise = False
     streaming = Ability[Streaming](WindowedStreaming)
-    division = Ability[Division](lambda layer: WindowedDivision(layer, WAYS, groups=layer.groups))
+    division = Ability(divided)
 
     window: Window
 
@@ -145,6 +135,15 @@ class Windowed(Layer):
     def padding(self) -> Any:
         """The value that a place outside the image counts as; None if it is no value of the image."""
         return None
+
+    def of_region(self, region: Region) -> dict[str, Any]:
+        """Return the windows of some rows; those of channels are the same."""
+        axis, first, last = span(self.output.shape, region)
+        return {"window": self.rows(first, last)[0]} if axis == 1 else {}
+
+    def rows(self, first: int, last: int) -> tuple[Window, int, int]:
+        """Return the window of some rows, the first row that it reads, and the one after the last."""
+        return self.window.part(3 - len(self.output.shape), first, last)
 
     def of_pairs(self, other: int) -> Obligation:
         """Return that two codes of a window act together as specified, whatever they are; the code of all `other` ones.

@@ -20,8 +20,7 @@ from harness.model.onnx_runtime import sessions
 from harness.model.onnx_runtime.sessions import takes_precision
 from harness.operators import sweeps
 from harness.operators.base import Layer
-from harness.operators.contraction import Contraction
-from harness.operators.sweeps import StepFunction, Sweep, Swept
+from harness.operators.sweeps import StepFunction, Sweep
 
 VALUES_AT_ONCE = 1 << 19
 INPUTS_AT_ONCE = 1 << 25
@@ -33,7 +32,8 @@ def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
 
     Raise it also when `abandoned` is set.
     """
-    swept = _swept(layer)
+    swept = layer.swept
+    assert swept is not None  # noqa: S101 - the caller has asked for it
     layer, sweep, node = swept.layer, swept.sweep(), _node(network, layer)
     inputs = len(sweep.start) if layer.takes_every_input else layer.input.size
     length = max(min(VALUES_AT_ONCE // len(sweep.start), INPUTS_AT_ONCE // inputs), 1)
@@ -41,12 +41,6 @@ def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
         if abandoned.is_set():
             raise ReferenceFailed(f"layer {layer.name!r} was not tried to the end")
         _confirm_part(layer, swept.step_functions(), node, part)
-
-
-def _swept(layer: Layer) -> Swept:
-    if layer.swept is None:
-        raise TypeError(f"{layer.operator} has no sweep")
-    return layer.swept
 
 
 def _parts(sweep: Sweep, length: int) -> Iterator[Sweep]:
@@ -58,12 +52,12 @@ def _confirm_part(
     layer: Layer, staircases: Sequence[StepFunction] | None, node: Callable[[Array], Array], part: Sweep
 ) -> None:
     values = part.values()
-    outputs, different = node(values), None
+    outputs = node(values)
     if staircases:
         wanted, found = sweeps.expected(staircases, part), part.within(sweeps.of_outputs(outputs))
         different = sweeps.first_difference(wanted, found)
-    elif layer.sums:
-        different = _first_float_difference(layer.sums, values, outputs, part)
+    else:
+        different = _first_float_difference(layer, values, outputs, part)
     if different:
         column, vector = different
         raise ReferenceFailed(
@@ -73,8 +67,9 @@ def _confirm_part(
         )
 
 
-def _first_float_difference(layer: Contraction, values: Array, outputs: Array, part: Sweep) -> tuple[int, int] | None:
-    wanted = layer.finish()(values.view(np.int32).astype(np.int64))
+def _first_float_difference(layer: Layer, values: Array, outputs: Array, part: Sweep) -> tuple[int, int] | None:
+    assert layer.sums is not None  # noqa: S101 - no other sweep has a float32 output
+    wanted = layer.sums.finish()(values.view(np.int32).astype(np.int64))
     swept = np.arange(part.vectors)[:, None] < part.count
     vectors, columns = np.nonzero((wanted.view(np.uint32) != outputs.view(np.uint32)) & swept)
     return (int(columns[0]), int(vectors[0])) if len(vectors) else None
@@ -86,7 +81,8 @@ def _node(network: Network, layer: Layer) -> Callable[[Array], Array]:
     graph = model.graph
     node = next(node for node in graph.node if layer.output.name in node.output)
     constants = [other for other in graph.node if other.op_type == "Constant"]
-    inputs, feed = _swept(layer).isolate(node)
+    assert layer.swept is not None  # noqa: S101 - as above
+    inputs, feed = layer.swept.isolate(node)
     element_type = helper.np_dtype_to_tensor_dtype(layer.dtype)
     output = helper.make_tensor_value_info(layer.output.name, element_type, None)
     alone = helper.make_graph([*constants, node], "proof", inputs, [output], list(graph.initializer))

@@ -12,7 +12,7 @@ from harness.analysis.diagnosis import layout, memory
 from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observation
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
-from harness.operators import exact
+from harness.operators import exact, sum_orders
 from harness.operators.contraction import Contraction
 from harness.operators.fault_models import FaultModel, Single
 
@@ -87,7 +87,7 @@ def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]
 def _at_one_place(case: Case, rows: Array) -> Iterator[FaultModel]:
     """Yield faults at one place of a sum, at that which explains most values of the first rows."""
     few = rows[:PLACED_ROWS]
-    for fault in case.layer.placed_faults(*_at(case.inputs, few)):
+    for fault in sum_orders.placed_faults(case.layer, _at(case.inputs, few)):
         if not fault.places:
             continue
         tried = min(PLACED_TERMS // (fault.places * case.layer.size * len(few)), PLACED_ADDITIONS // fault.places)
@@ -99,7 +99,7 @@ def _at_one_place(case: Case, rows: Array) -> Iterator[FaultModel]:
         best = max(matches, key=matches.__getitem__)
         outputs = []
         for part in np.array_split(rows, -(-len(rows) // PLACED_ROWS)):
-            again = {other.cause: other for other in case.layer.placed_faults(*_at(case.inputs, part))}
+            again = {other.cause: other for other in sum_orders.placed_faults(case.layer, _at(case.inputs, part))}
             outputs.append(again[fault.cause].output(best))
         yield FaultModel(fault.cause, fault.right, np.concatenate(outputs), SOME_COLUMNS, fallback=1)
 

@@ -74,7 +74,7 @@ def _numbers(layer: Layer, sums: Bounds | None, bounds: Bounds) -> LayerRange:
         if least is None or most is None
         else 1 + max((each if each >= 0 else ~each).bit_length() for each in (least, most))
     )
-    used = (high - low + 1) / (1 << 8 * layer.dtype.itemsize) if layer.rounds_to_codes else None
+    used = (high - low + 1) / (1 << 8 * layer.dtype.itemsize) if layer.zero_of_output is not None else None
     return LayerRange(
         layer=layer.name, node=layer.node, operator=layer.operator, accumulator_low=least, accumulator_high=most,
         accumulator_bits=bits, low=low, high=high, method="interval", constant_channels=int(channels.sum()),
@@ -104,7 +104,7 @@ def _observed(network: Network, vectors: Array) -> dict[str, dict[str, Any]]:
             )
             known["observed_low"] = min(known["observed_low"], float(y.min()))
             known["observed_high"] = max(known["observed_high"], float(y.max()))
-            if layer.rounds_to_codes:
+            if layer.zero_of_output is not None:
                 limits = np.iinfo(layer.dtype)
                 ends = (y == limits.max) | ((y == limits.min) & (layer.zero_of_output != limits.min))  # else of Relu
                 known["saturated_share"] += float(ends.sum()) / (len(vectors) * layer.size)
@@ -132,7 +132,7 @@ def _findings(layer: Layer, numbers: LayerRange, bounds: Bounds) -> Iterator[Fin
             f"its accumulators need {numbers.accumulator_bits} bits: {span}",
             "float32 has 25 of them, so that their conversion can round; harness computes it exactly",
         )  # fmt: skip
-    if numbers.used_share_of_codes is not None and layer.rounds_to_codes:
+    if numbers.used_share_of_codes is not None and layer.zero_of_output is not None:
         codes = 1 << 8 * layer.dtype.itemsize
         if numbers.used_share_of_codes < USED and numbers.constant_channels < numbers.channels:
             factor, used = 1 / numbers.used_share_of_codes, numbers.high - numbers.low + 1

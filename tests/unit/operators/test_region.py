@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
-from harness.operators.region import WAYS, Region, Way
+from harness.operators.region import WAYS, Division, Region, Way
 from harness.operators.tensor import FLOAT32
 from harness.operators.window import Window
 from tests.support import codes, float_images, images
@@ -55,11 +55,7 @@ def regions(layer: Layer, way: Way, count: int) -> list[Region]:
     return [pieces.region(*edges[part : part + 2]) for part in range(count)]
 
 
-def sliced(layer: Layer, region: Region, name: str) -> Layer:
-    return layer.division.slice(region, name)
-
-
-def wrong(layer: Layer, way: Way, count: int, part_of: Any = sliced) -> list[Region]:
+def wrong(layer: Layer, way: Way, count: int, part_of: Any = Division.slice) -> list[Region]:
     """The regions that do not compute their values of the layer."""
     inputs = inputs_of(layer)
     whole, found = layer.prepare()(*inputs), []
@@ -67,7 +63,7 @@ def wrong(layer: Layer, way: Way, count: int, part_of: Any = sliced) -> list[Reg
         assert layer.division.divisible(region)
         needs = layer.division.needs(region)
         taken = [x[:, need.indices(x.shape[1])] for x, need in zip(inputs, needs, strict=True)]
-        part = part_of(layer, region, "part")
+        part = part_of(layer.division, region, "part")
         assert [tensor.size for tensor in part.inputs] == [need.size for need in needs]
         if part.prepare()(*taken).tobytes() != whole[:, region.indices(layer.size)].tobytes():
             found.append(region)
@@ -141,4 +137,4 @@ def test_exchanged_parts_are_found() -> None:
     for name in ("windows", "groups", "unbounded"):
         layer = next(layer for layer in NETWORKS["float32"].layers if layer.name == name)
         exchanged = dict(zip(regions(layer, "channels", 3), reversed(regions(layer, "channels", 3)), strict=True))
-        assert wrong(layer, "channels", 3, lambda layer, region, name, of=exchanged: sliced(layer, of[region], name))
+        assert wrong(layer, "channels", 3, lambda of, region, name, to=exchanged: of.slice(to[region], name))

@@ -165,7 +165,7 @@ def confirm_edges(network: Network, layer: QuantizeLinear) -> None:
     """Two floats on either side of every step."""
     node = exhaustive._node(network, layer)
     for edge in layer.step_function().starts[1:].tolist():
-        exhaustive._confirm_part(layer, layer.step_functions(), node, Sweep(np.array([edge - 2]), np.array([4])))
+        exhaustive._confirm_part(layer, [layer.step_function()], node, Sweep(np.array([edge - 2]), np.array([4])))
 
 
 @pytest.mark.parametrize(("scale", "zero_point", "dtype"), [(0.1, 0, "uint8"), (0.0236721, -3, "int8")])
@@ -195,7 +195,7 @@ def test_a_wrong_constant_of_quantize_linear_is_found(change: Any) -> None:
 
 def test_the_question_to_quantize_linear_are_all_floats() -> None:
     network = chain([quantize(0.1, 7, "uint8")], ("uint8", 4), 4)
-    sweep = network.layers[0].sweep()
+    sweep = network.layers[0].swept.sweep()
     assert sweep is not None
     assert (sweep.start.tolist(), sweep.count.tolist()) == ([0], [2**32])
 
