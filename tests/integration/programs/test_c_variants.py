@@ -197,7 +197,11 @@ MUTANTS = {
         "_mm256_madd_epi16(_mm256_cvtepu8_epi16(codes), _mm256_cvtepi8_epi16(b))",
         "_mm256_cvtepi16_epi32(_mm_maddubs_epi16(codes, b))",
     ),
-    "sums in the order of the instruction": ("AVX2", "_mm256_permute4x64_epi64(words, _MM_SHUFFLE(3, 1, 2, 0))", "words"),
+    "sums in the order of the instruction": (
+        "AVX2",
+        "_mm256_permute4x64_epi64(words, _MM_SHUFFLE(3, 1, 2, 0))",
+        "words",
+    ),
     "a code short": ("portable", "i < QUAD; ++i)", "i < QUAD - 1; ++i)"),
     "the third quarter twice": ("SDOT", "vld1q_s8(b + 48), codes)", "vld1q_s8(b + 32), codes)"),
     "the lower half twice": ("NEON", "vmull_high_s8(b, codes)", "vmull_s8(vget_low_s8(b), vget_low_s8(codes))"),
