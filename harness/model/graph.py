@@ -26,6 +26,7 @@ from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
 from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
+from harness.operators.linear import Linear
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor, integer_limits
 
@@ -341,7 +342,7 @@ def _layers(
         operator = operators.of_node(proto)
         if operator is None:
             raise _unsupported(node)
-        for position in range(len(proto.output) if operator.layer_per_output else 1):
+        for position in range(max(len(proto.output), 1)):  # most operators refuse several
             part = replace(node, position=position)
             layer = operator.read(part)
             layers[layer.output.name] = layer
@@ -366,7 +367,7 @@ class _Bounds:
             layer = self._layers.get(waiting[-1])
             if layer is None or waiting[-1] in self._known:
                 waiting.pop()
-            elif layer.weighted or layer.dtype != FLOAT32:
+            elif isinstance(layer, Linear) or layer.dtype != FLOAT32:
                 self._known[waiting[-1]] = _of_tensor(layer.output)
             elif missing := [source for source in layer.sources if source not in self._known]:
                 waiting += missing

@@ -25,6 +25,7 @@ from harness.core.errors import RequestError
 from harness.model.canonical import value_info
 from harness.model.network import Network
 from harness.model.transforms.edit import declare_functions
+from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.cell_union import UINT16, UINT32
 from harness.operators.hybrid_select import NOT_FINITE, OUTSIDE, STALE, UNSAFE
 from harness.operators.node import DEFAULT_DOMAIN
@@ -130,7 +131,7 @@ def _require(model: onnx.ModelProto, network: Network, architecture: Architectur
             f"model {network.name!r} is of opset {opset}",
             f"give it opset {OLDEST_OPSET} or later: onnx.version_converter",
         )
-    if network.layers[-1].choice() is None:
+    if not isinstance(network.layers[-1], ArgExtremum):
         raise RequestError(f"model {network.name!r} ends with scores", "add an ArgMax or ArgMin over its scores")
     taken = {value.name for value in model.graph.initializer} | {
         name for node in model.graph.node for name in (*node.input, *node.output, node.name)

@@ -58,7 +58,7 @@ class Network:
     @property
     def takes_every_input(self) -> bool:
         """True if NaN and infinities as inputs have a defined result; if not, all vectors are finite."""
-        return all(layer.takes_every_input for layer in self.readers)
+        return all(layer.stimuli.takes_every_input for layer in self.readers)
 
     @property
     def checks_input(self) -> bool:

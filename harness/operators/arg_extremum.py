@@ -15,7 +15,6 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
-from harness.operators.code_sums import Choice
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, Stimuli, count
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
@@ -66,7 +65,6 @@ class ArgExtremum(Layer):
 
     ONNX = (("", "ArgMax"), ("", "ArgMin"))
     elementwise = False
-    selects = True
     roles = ("data",)
     fragments = (ARGMAX, ARGMIN)
     stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer.input.size)))
@@ -119,10 +117,6 @@ class ArgExtremum(Layer):
     def summary(self) -> tuple[str, ...]:
         """Return which of equal values is chosen."""
         return (f"of equal values the {'last' if self.last else 'first'}",)
-
-    def choice(self) -> Choice:
-        """Return which of the values is chosen."""
-        return Choice(self.largest, self.last)
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers, so that both zeros are equal."""

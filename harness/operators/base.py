@@ -20,22 +20,20 @@ import onnx
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators import sum_orders
-from harness.operators.code_sums import Choice
+from harness.operators.code_sums import Rounded
 from harness.operators.counters import Stimuli
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
 from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import (
     Extent,
     Obligation,
-    ProofStep,
 )
 from harness.operators.product import Runtime
 from harness.operators.region import Division
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import OrderedSum
-from harness.operators.sweeps import Swept
 from harness.operators.tensor import Tensor, integer_limits
 from harness.operators.text import Fragment
 
@@ -69,29 +67,14 @@ class Layer(ABC):
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]]
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
-    weighted: ClassVar[bool] = False
-    """True if it sums products with weights, of whatever type."""
     elementwise: ClassVar[bool] = True
     """True if a value of the output depends only on the values at the same place of the inputs."""
-    selects: ClassVar[bool] = False
-    """True if it chooses among the values of a vector."""
     rising: ClassVar[bool] = False
     """True if no value falls when values that it reads rise, in every rounding."""
     piecewise_monotone: ClassVar[bool] = False
     """True if each value is a function of one value, which rises or falls on either side of 0, in every rounding."""
-    constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
-    """The step of a proof that shows constants in instructions."""
-    noun: ClassVar[str] = "values"
-    """The term of a diagnosis for the value that is rounded."""
     least_output: ClassVar[float] = -math.inf
     """A number that no float32 value is below, in every rounding, where `output_bounds` lose it."""
-    takes_every_input: ClassVar[bool] = False
-    """True if ONNX Runtime, the specification and every board agree on NaN and infinities too.
-
-    IEEE 754 leaves sign and payload of a computed NaN open.  ONNX Runtime 1.31 gives NaN + NaN and NaN * NaN the
-    payload of the first or the second operand, depending on the place of the value (measured on x86-64).  A layer for
-    which this is False therefore reads only finite inputs of the network.
-    """
     formula: ClassVar[str] = ""
     """The arithmetic for one vector, as the text form of a model prints it."""
     roles: ClassVar[tuple[str, ...]] = ()
@@ -102,8 +85,6 @@ class Layer(ABC):
     """The same arithmetic in NNEF: every operation that `fragment` can return."""
     operations_of_value: ClassVar[int] = 0
     """The operations of one value of the output, see `operations`."""
-    layer_per_output: ClassVar[bool] = False
-    """True if each output of a node is a layer of its own; other nodes have one output."""
     side_by_side: ClassVar[bool] = False
     """True if the fragment reads all activations side by side, as one tensor."""
 
@@ -111,7 +92,7 @@ class Layer(ABC):
     division = Ability(Division)
     runtime = Ability(Runtime)
     stimuli = Ability(lambda _: Stimuli())
-    swept = Ability[Swept | None](lambda _: None)
+    rounded = Ability(lambda _: Rounded())
 
     name: str
     node: str
@@ -210,11 +191,6 @@ class Layer(ABC):
             return np.nextafter(-limit.astype(np.float32), -np.inf), np.nextafter(limit.astype(np.float32), np.inf)
         return tuple(np.full((1, self.size), each, self.dtype) for each in limits(self.dtype).values())  # type: ignore[return-value]
 
-    @property
-    def zero_of_output(self) -> int | None:
-        """The code of the number 0 in its output; None if it rounds nothing to codes."""
-        return None
-
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - see above
         """Yield the obligations of a proof of this extent about the stages of the layer."""
         raise RequestError(
@@ -243,10 +219,6 @@ class Layer(ABC):
     def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield the fault models of these sums, a part of `fault_models`: other orders and roundings."""
         return sum_orders.fault_models(self, inputs)
-
-    def before_rounding(self, *inputs: Array) -> Single | None:  # noqa: ARG002 - operators override it
-        """Return the number that each value is rounded from, clamped; None if it is rounded to no quantised value."""
-        return None
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as above
         """Return where the output is specified for these inputs, bool; None if everywhere."""
@@ -342,18 +314,6 @@ class Layer(ABC):
             tolerance = self.tolerance([x], y)
             allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
         return np.where(np.isinf(at.errors[0]), np.inf, change), allowed
-
-    def choice(self) -> Choice | None:
-        """Return which value's index is the output; None if it is another operator."""
-        return None
-
-    def check_table(self, table: Array) -> tuple[int, str]:  # noqa: ARG002 - operators override it
-        """Compare the thresholds, or the codes, that take the place of the formula with it, in this machine's float32.
-
-        Return the number of inputs, and the first that is wrong in words.  That is neither how the table was found, in
-        integers, nor how a core applies it.
-        """
-        return 0, f"{self.operator} has no table in the place of its formula"
 
     @property
     def sums(self) -> Contraction | None:

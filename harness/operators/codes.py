@@ -19,6 +19,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
 from harness.operators.base import Ability, Constants, Evaluate, Layer
+from harness.operators.code_sums import Rounded
 from harness.operators.counters import Counter, FindTies, LayerCoverage, RoundingCounter, Stimuli
 from harness.operators.elements import Operand, evaluation, real_evaluation
 from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, mutations, printing, smallest
@@ -105,6 +106,7 @@ class CodeFunction(Layer):
     """A layer whose outputs are rounded from float32 that depend on the codes at the same place alone."""
 
     stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer), layer.find_ties))
+    rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding, check=layer.check_table))
 
     @property
     @abstractmethod
@@ -131,11 +133,6 @@ class CodeFunction(Layer):
     def unrounded(self) -> Single:
         """Return the float32 that are rounded, computed once."""
         return self.compute()
-
-    @property
-    def zero_of_output(self) -> int | None:
-        """The zero point of y."""
-        return self.added_zero_point
 
     def rounded_from(self, *inputs: Array) -> Single:
         """Return the float32 that each output is rounded from."""
@@ -288,11 +285,6 @@ class DefinedCodes(CodeFunction):
     def added_zero_point(self) -> int:
         """The number that is added after the rounding."""
         return int(self.parameters_of_value["y_zero_point"]) if self.adds_zero_point else 0
-
-    @property
-    def zero_of_output(self) -> int:
-        """The zero point of y."""
-        return int(self.parameters_of_value["y_zero_point"])
 
     def compute(self) -> Single:
         """Return the value of the definition for all codes."""

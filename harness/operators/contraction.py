@@ -13,25 +13,32 @@ import onnx
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
 from harness.operators.base import Ability
+from harness.operators.code_sums import Rounded
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Extent, Obligation
+from harness.operators.obligations import Extent, Obligation, ProofStep
 from harness.operators.scaled_sum import ScaledSum
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import Swept
 from harness.operators.tensor import FLOAT32
 
 
-def _swept(layer: Contraction) -> Swept:
-    """Return the rounding of the layer with one value for each channel, which is that of every position."""
+def _rounding(layer: Contraction) -> Rounded:
+    """Return the rounding of the layer; it is swept with one value for each channel, which is that of every position.
+
+    Constants of a float32 output are shown by the same step.
+    """
+    zero = None if layer.dtype == np.float32 else layer.y_zero_point
     alone = replace(layer, output=replace(layer.output, shape=(len(layer.multiplier),)))
-    return Swept(alone, alone.sweep, alone.step_functions, alone.isolate)
+    swept = Swept(alone, alone.sweep, alone.step_functions, alone.isolate)
+    step = ProofStep.REQUANTIZATION
+    return Rounded(zero, "accumulators", step, layer.before_rounding, layer.check_table, swept)
 
 
 class Contraction(ScaledSum):
     """A sum whose faults are known and which a proof can show."""
 
-    swept = Ability[Swept | None](_swept)
+    rounded = Ability(_rounding)
 
     @property
     def sums(self) -> Self:

@@ -129,6 +129,10 @@ class Stimuli:
     float32 inputs around which the output changes, and those exactly half way; `representable` bounds of a float32
     input that reach every output and one step more, for lack of a stated box.  A layer that `checks_input` finds inputs
     that are NaN, infinite or out of bounds: the vectors of a run then have them, too.
+
+    It `takes_every_input` if ONNX Runtime, the specification and every board agree on NaN and infinities too; others
+    read only finite inputs of the network.  IEEE 754 leaves sign and payload of a computed NaN open: ONNX Runtime 1.31
+    gives those of NaN + NaN and NaN * NaN by the place of the value (measured on x86-64).
     """
 
     counter: Callable[[int], Counter] = lambda _: NoCounter()
@@ -136,6 +140,7 @@ class Stimuli:
     boundaries: Callable[[], tuple[Array, Array]] = lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
     representable: Callable[[], tuple[float, float]] = lambda: DEFAULT_BOX
     checks_input: bool = False
+    takes_every_input: bool = False
 
 
 class AccumulatorCounter:

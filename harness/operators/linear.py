@@ -25,7 +25,6 @@ class Linear(Layer):
     """
 
     elementwise = False
-    weighted = True
     division = Ability[Division](
         lambda sums: Division(sums, ("channels",), False, sums.groups, sums.size // sums.positions, sums.of_region)
     )

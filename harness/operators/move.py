@@ -38,13 +38,15 @@ class Move(Layer):
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
     types: ClassVar[tuple[np.dtype[Any], ...]] = EVERY_TYPE
+    any_outputs: ClassVar[bool] = False
+    """True if each output of a node is a layer of its own; other nodes have one output."""
 
     order: Order
 
     @classmethod
     def read(cls, node: Node) -> Layer:
         """Read a node that keeps vectors apart."""
-        node.require_inputs(*cls.counts.get(node.operator, (1, 1)), any_outputs=cls.layer_per_output)
+        node.require_inputs(*cls.counts.get(node.operator, (1, 1)), any_outputs=cls.any_outputs)
         source = node.activation(0, cls.types)
         return cls.in_order(node, [source], cls.ordered(node, numbered(source.shape)))
 

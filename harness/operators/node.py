@@ -28,7 +28,7 @@ class Node:
     """A node of the graph with the tensors that it may read, and the way to refuse it.
 
     `activations` are the network's input and the outputs of earlier nodes.  `position` is that of the output that is
-    read as a layer, see `Layer.layer_per_output`; `opset` is the version of ONNX's own domain.  `bounds` are the least
+    read as a layer; `opset` is the version of ONNX's own domain.  `bounds` are the least
     and the greatest value of an activation for all inputs of the network, if layers before it are known.  `writer`
     returns the layer that writes a tensor, but for those that are transparent to ONNX Runtime.
     """

@@ -74,9 +74,10 @@ class Position(onnx_function.Hybrid):
 
     ONNX = ((onnx_function.DOMAIN, "Position"),)
     elementwise = True
-    takes_every_input = True
     stimuli = Ability(
-        lambda layer: Stimuli(boundaries=layer.boundaries, representable=layer.representable, checks_input=True)
+        lambda layer: Stimuli(
+            boundaries=layer.boundaries, representable=layer.representable, checks_input=True, takes_every_input=True
+        )
     )
     formula = FORMULA
     roles = ("x", "cuts")

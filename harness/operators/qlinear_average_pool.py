@@ -20,6 +20,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields, limits
+from harness.operators.code_sums import Rounded
 from harness.operators.codes import Affine, thresholds_of
 from harness.operators.counters import FindTies, Stimuli
 from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate
@@ -90,6 +91,7 @@ y = round_half_even(v)                                         clamped to uint8 
     roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
     fragments = (FRAGMENT,)
     stimuli = Ability(lambda layer: Stimuli(find_ties=layer.find_ties))
+    rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding, check=layer.check_table))
 
     count_include_pad: bool
     x: Affine
@@ -194,11 +196,6 @@ y = round_half_even(v)                                         clamped to uint8 
                 where = f"count {count}: sum {sums[at]!s}"
                 return cases, f"{where} becomes {found[at]} by its thresholds, {expected[at]} by the formula"
         return cases, ""
-
-    @property
-    def zero_of_output(self) -> int | None:
-        """The zero point of y."""
-        return self.y.zero_point
 
     def prepare(self) -> Evaluate:
         """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""

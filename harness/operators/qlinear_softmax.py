@@ -19,7 +19,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
-from harness.operators.base import Constants, Evaluate, Layer, fields, limits
+from harness.operators.base import Ability, Constants, Evaluate, Layer, fields, limits
+from harness.operators.code_sums import Rounded
 from harness.operators.codes import Affine, rounded
 from harness.operators.counters import VALUES
 from harness.operators.exact import CACHED_LAYERS, bits_of
@@ -82,6 +83,7 @@ class QLinearSoftmax(Layer):
     """
 
     ONNX = (("com.microsoft", "QLinearSoftmax"),)
+    rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding))
     elementwise = False
     formula = """\
 e[n] = exp((x[n] - max(x)) * x_scale), times a constant        a table of float32
@@ -134,11 +136,6 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         shift = max(0.0, float(np.float32(float(logarithm))) - RESERVED) / scale
         exponents = (Decimal((place - (VALUES - 1) + shift) * scale) for place in range(VALUES))
         return np.array([float(context.exp(exponent)) for exponent in exponents], np.float32)
-
-    @property
-    def zero_of_output(self) -> int | None:
-        """The zero point of y."""
-        return self.y.zero_point
 
     def prepare(self) -> Evaluate:
         """Return the function that sums in integer arithmetic, column by column."""

@@ -19,6 +19,7 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators import softfloat, sweeps
 from harness.operators.base import ALONE, Ability, Constants, Evaluate, fields, limits
+from harness.operators.code_sums import Rounded
 from harness.operators.codes import Conversion, thresholds_of
 from harness.operators.counters import Counter, FindTies, LayerCoverage, RoundingCounter, Stimuli
 from harness.operators.dequantize_linear import DequantizeLinear
@@ -124,15 +125,17 @@ class QuantizeLinear(Conversion):
     """q = saturate(round_half_even(float32(x / scale)) + zero_point)."""
 
     ONNX = (("", "QuantizeLinear"),)
-    constants_step = ProofStep.QUANTIZATION
-    noun = "inputs"
-    takes_every_input = True
     stimuli = Ability(
-        lambda layer: Stimuli(lambda _: _Counter(layer), layer.find_ties, layer.boundaries, layer.representable)
+        lambda layer: Stimuli(
+            lambda _: _Counter(layer), layer.find_ties, layer.boundaries, layer.representable, takes_every_input=True
+        )
     )
-    swept = Ability(
-        lambda layer: Swept(layer, lambda: sweeps.float_sweep(1), lambda: [layer.step_function()], layer.isolate)
-    )
+    rounded = Ability(
+        lambda layer: Rounded(
+            layer.zero_point, "inputs", ProofStep.QUANTIZATION, layer.before_rounding, layer.check_table,
+            Swept(layer, lambda: sweeps.float_sweep(1), lambda: [layer.step_function()], layer.isolate),
+        )
+    )  # fmt: skip
     formula = FORMULA
     fragments = (FRAGMENT,)
 
@@ -172,11 +175,6 @@ class QuantizeLinear(Conversion):
     def constants(self) -> Constants:
         """Return scale, zero point and the codes at which the result saturates."""
         return self.facts() | limits(self.dtype)
-
-    @property
-    def zero_of_output(self) -> int | None:
-        """The zero point of y."""
-        return self.zero_point
 
     def prepare(self) -> Evaluate:
         """Return q = QMIN + the number of thresholds <= x."""

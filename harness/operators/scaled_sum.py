@@ -42,7 +42,6 @@ from harness.operators.exact import (
 from harness.operators.fault_models import Real, Single
 from harness.operators.linear import Linear
 from harness.operators.node import Node
-from harness.operators.obligations import ProofStep
 from harness.operators.product import Product, Runtime, are_small, saturated
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -123,8 +122,6 @@ class ScaledSum(Linear):
 
     runtime = Ability(lambda layer: Runtime(layer, product=layer.product, saturating=layer.saturating))
     stimuli = Ability(lambda layer: Stimuli(layer.counter, None if layer.dtype == np.float32 else layer.find_ties))
-    constants_step = ProofStep.REQUANTIZATION
-    noun = "accumulators"
 
     weights_zero_point: npt.NDArray[np.int32]
     bias: npt.NDArray[np.int32]
@@ -213,11 +210,6 @@ class ScaledSum(Linear):
         """Return the outputs of both bounds; they are in this order if the multiplier is positive."""
         ends = [self.finish()(low), self.finish()(high)]
         return np.minimum(*ends), np.maximum(*ends)
-
-    @property
-    def zero_of_output(self) -> int | None:
-        """The zero point of y, None for float32."""
-        return None if self.dtype == np.float32 else self.y_zero_point
 
     def accumulator(self) -> Accumulator:
         """Return the bounds over all columns."""

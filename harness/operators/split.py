@@ -23,7 +23,7 @@ class Split(Move):
     """One part of the axis; all vectors."""
 
     ONNX = (("", "Split"),)
-    layer_per_output = True
+    any_outputs = True
     formula = "y = x[start:start + size] on one axis, for each output"
     roles = ("x", "split")
     counts: ClassVar = {"Split": (1, 2)}

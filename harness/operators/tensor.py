@@ -28,7 +28,7 @@ class Tensor:
 
     Dumps, comparison and C buffers are flat: (vectors, size).  No |value| exceeds `bound`, which is infinite if a value
     can be.  Finite values give no NaN, and the network's input is finite for the layers for which that matters (see
-    `Layer.takes_every_input`).  After an overflow, a sum of infinities or a product of one and 0 can be NaN: the
+    `Stimuli.takes_every_input`).  After an overflow, a sum of infinities or a product of one and 0 can be NaN: the
     reference fails for such an input.  `negative_zero` is true if a value can be -0.  No |value| is below `least`.
     """
 

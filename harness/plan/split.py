@@ -23,6 +23,7 @@ from harness.core.errors import RequestError, unknown_name
 from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.linear import Linear
 from harness.operators.region import WAYS, Region, Way
 
 PIPELINE, PARALLEL, BRANCHES = "pipeline", "parallel", "branches"
@@ -174,7 +175,7 @@ def _parallel(word: str, network: Network, chosen: Sequence[int], way: Way) -> d
     wide = {
         index: _even(word, layer, chosen, way)
         for index, layer in enumerate(network.layers)
-        if layer.weighted and (pieces := layer.division.pieces(way)) and pieces.count >= len(chosen)
+        if isinstance(layer, Linear) and (pieces := layer.division.pieces(way)) and pieces.count >= len(chosen)
     }
     if not wide:
         raise RequestError(

@@ -32,10 +32,10 @@ def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
 
     Raise it also when `abandoned` is set.
     """
-    swept = layer.swept
+    swept = layer.rounded.swept
     assert swept is not None  # noqa: S101 - the caller has asked for it
     layer, sweep, node = swept.layer, swept.sweep(), _node(network, layer)
-    inputs = len(sweep.start) if layer.takes_every_input else layer.input.size
+    inputs = len(sweep.start) if layer.stimuli.takes_every_input else layer.input.size
     length = max(min(VALUES_AT_ONCE // len(sweep.start), INPUTS_AT_ONCE // inputs), 1)
     for part in _parts(sweep, length):
         if abandoned.is_set():
@@ -81,8 +81,8 @@ def _node(network: Network, layer: Layer) -> Callable[[Array], Array]:
     graph = model.graph
     node = next(node for node in graph.node if layer.output.name in node.output)
     constants = [other for other in graph.node if other.op_type == "Constant"]
-    assert layer.swept is not None  # noqa: S101 - as above
-    inputs, feed = layer.swept.isolate(node)
+    assert layer.rounded.swept is not None  # noqa: S101 - as above
+    inputs, feed = layer.rounded.swept.isolate(node)
     element_type = helper.np_dtype_to_tensor_dtype(layer.dtype)
     output = helper.make_tensor_value_info(layer.output.name, element_type, None)
     alone = helper.make_graph([*constants, node], "proof", inputs, [output], list(graph.initializer))

@@ -131,7 +131,7 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
 def _require_finite(array: Vectors, path: Path, network: Network) -> None:
     for start in range(0, len(array), BLOCK):
         for vector, place in np.argwhere(~np.isfinite(array[start : start + BLOCK])):
-            reader = next(layer for layer in network.readers if not layer.takes_every_input)
+            reader = next(layer for layer in network.readers if not layer.stimuli.takes_every_input)
             raise RequestError(
                 f"vectors {path}: input {place} of vector {start + vector} is {array[start + vector, place]}, "
                 f"and layer {reader.name!r} ({reader.operator}) reads it",

@@ -40,7 +40,7 @@ def all_layers(layers: Sequence[Layer], tables: Mapping[str, Array]) -> list[Thr
 
 
 def _try(layer: Layer, table: Array) -> ThresholdCheck:
-    cases, wrong = layer.check_table(table)
+    cases, wrong = layer.rounded.check(table)
     if wrong:
         raise ToolError(
             f"layer {layer.name}: {wrong}",

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
+from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
-from harness.operators.code_sums import Choice
 from harness.operators.qgemm import QGemm
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
@@ -53,7 +53,7 @@ class CodeNetwork:
     quantiser: Layer
     steps: tuple[CodeStep, ...]
     scores: npt.NDArray[np.float32] | None
-    choice: Choice | None
+    choice: ArgExtremum | None
     names: tuple[str, ...]
 
     @property
@@ -83,7 +83,7 @@ def of(network: Network) -> CodeNetwork:
         raise _refusal(network, quantiser, "the first layer does not quantise the input")
     steps: list[CodeStep] = []
     scores: npt.NDArray[np.float32] | None = None
-    choice: Choice | None = None
+    choice: ArgExtremum | None = None
     source = quantiser
     for layer in others:
         if layer.sources != (source.output.name,) or choice is not None:
@@ -97,8 +97,8 @@ def of(network: Network) -> CodeNetwork:
                 raise _refusal(network, layer, "a weight is beyond 255, or a multiplier is not above 0")
             is_float = layer.dtype == np.float32
             steps.append(CodeStep(sums.weights, offset, sums.multiplier, zero_point, 0, CODES - 1, is_float))
-        elif found := layer.choice():
-            choice = found
+        elif isinstance(layer, ArgExtremum):
+            choice = layer
         else:
             scores, steps = _function_of_codes(network, layer, steps, scores)
         source = layer

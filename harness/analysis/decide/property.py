@@ -167,7 +167,7 @@ def read(path: Path, network: CodeNetwork, most: int = MOST_DECISIONS) -> Proper
         )
     choice = network.choice
     ties: Ties = "last" if choice is not None and choice.last else "first"
-    rule = Rule(choice is None or choice.greatest, stated.network_ties or ties)
+    rule = Rule(choice is None or choice.largest, stated.network_ties or ties)
     if isinstance(stated, _Robust):
         axes = tuple(each.axis() for each in stated.axes)
         return Property(ROBUST, axes, True, rule, network.names, None, text, sha256)

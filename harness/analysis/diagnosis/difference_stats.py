@@ -73,7 +73,7 @@ def _cells(differing: Array, start: int, vectors: int) -> dict[int, tuple[int, .
 
 def _tie_distances(case: Case) -> tuple[int, ...]:
     with np.errstate(all="ignore"):
-        v = case.layer.before_rounding(*case.inputs)
+        v = case.layer.rounded.before(*case.inputs)
     if v is None:
         return ()
     wrong = v[case.differing].astype(np.float64)

@@ -13,6 +13,7 @@ from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observati
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
 from harness.operators import exact, sum_orders
+from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.contraction import Contraction
 from harness.operators.fault_models import FaultModel, Single
 
@@ -26,7 +27,7 @@ SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what wa
 def diagnose(case: Case) -> Diagnosis:
     """Try every known mistake on the differing vectors and on the same number of others, which can contradict it."""
     rows = _rows(case.differing)
-    return _judge(case, rows, _mistakes(case, rows), case.layer.before_rounding(*_at(case.inputs, rows)))
+    return _judge(case, rows, _mistakes(case, rows), case.layer.rounded.before(*_at(case.inputs, rows)))
 
 
 @np.errstate(all="ignore")
@@ -55,7 +56,7 @@ def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
     known: Iterable[FaultModel] = case.layer.fault_models(*_at(case.inputs, rows))
     if case.layer.streaming.steps > 1:  # rows that do not follow each other are no stream
         known = (each._replace(output=each.output[rows]) for each in case.layer.fault_models(*case.inputs))
-    yield from known if case.layer.selects else _and_in_some_columns(case, rows, known)
+    yield from known if isinstance(case.layer, ArgExtremum) else _and_in_some_columns(case, rows, known)
     yield from _at_one_place(case, rows)
     for mistake in layout.mistakes(case):
         yield mistake._replace(output=mistake.output[rows])
@@ -107,7 +108,7 @@ def _at_one_place(case: Case, rows: Array) -> Iterator[FaultModel]:
 def _judge(case: Case, rows: Array, mistakes: Iterable[FaultModel], v: Single | None) -> Diagnosis:
     seen = _observe(case.expected[rows], case.actual[rows], case.differing[rows], v)
     hypotheses = tuple(_hypothesis(case, rows, mistake) for mistake in mistakes)
-    return Diagnosis(case.index, case.layer.noun, case.own, seen, hypotheses)
+    return Diagnosis(case.index, case.layer.rounded.noun, case.own, seen, hypotheses)
 
 
 def _hypothesis(case: Case, rows: Array, mistake: FaultModel) -> Hypothesis:

@@ -103,7 +103,7 @@ def diagnose(inputs: Array, layer: Contraction, stage: Stage, probe: Probe) -> D
 
 def reference_agrees(network: Network, layer: Layer, abandoned: Event) -> Question:
     """Return the question whether ONNX Runtime and the integer specification agree on every rounding of a layer."""
-    quantizes = layer.takes_every_input
+    quantizes = layer.stimuli.takes_every_input
 
     def confirm(_: Note) -> str:
         exhaustive.confirm(network, layer, abandoned)
@@ -276,4 +276,4 @@ def _differing_generated(
 
 
 def _cases(layer: Layer) -> int:
-    return layer.swept.sweep().cases if layer.swept else 0
+    return layer.rounded.swept.sweep().cases if layer.rounded.swept else 0

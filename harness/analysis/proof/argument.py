@@ -135,7 +135,7 @@ def questions(subject: Subject, extent: Extent | Sequence[Extent]) -> Iterator[Q
     extents = [extent] * len(subject.parts) if isinstance(extent, Extent) else extent
     yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe, subject.regions)
     for layer in subject.network.layers:
-        if layer.swept:
+        if layer.rounded.swept:
             yield answers.reference_agrees(subject.network, layer, subject.abandoned)
         of_layer = zip(subject.regions, subject.parts, strict=False)
         parts = [each for each in of_layer if each[1].output.name == layer.output.name and each[1] is not layer]
@@ -218,7 +218,7 @@ def assumptions(
     overflowing = [
         layer.name
         for layer in network.layers
-        if not layer.takes_every_input
+        if not layer.stimuli.takes_every_input
         and any(tensor.dtype == FLOAT32 and math.isinf(tensor.bound) for tensor in layer.inputs)
     ]
     if overflowing:

@@ -87,7 +87,7 @@ def questions(
 def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode]) -> str:
     """Describe the constants that are part of instructions, and the steps that show them."""
     found = {
-        f"{name} of {node.operator} ('{(IN_SUMS.get(name) or part.constants_step).value}')": None
+        f"{name} of {node.operator} ('{(IN_SUMS.get(name) or part.rounded.step).value}')": None
         for part, code in zip(parts, codes, strict=True)
         for node in [nodes[part.output.name]]
         for name in expected_tables.in_instructions(node, code.target)

@@ -201,7 +201,7 @@ def _changed_one_by_one(known: Array, most: int) -> Array:
 def _only_quantized(network: Network) -> bool:
     """Return whether QuantizeLinear alone reads the network's input, which can be any float32."""
     readers = [layer for layer in network.layers if network.input.name in layer.sources]
-    return all(layer.takes_every_input for layer in readers)
+    return all(layer.stimuli.takes_every_input for layer in readers)
 
 
 def questions(

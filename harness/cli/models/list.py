@@ -114,9 +114,11 @@ def _besides(operators: dict[str, int]) -> str:
     """Return the operators after the first QuantizeLinear, except those that the widths show, with their counts."""
     from harness.model.text.facts import in_widths
     from harness.operators import by_onnx_name
+    from harness.operators.position import Position
+    from harness.operators.quantize_linear import QuantizeLinear
 
     classes = {name: operator for (_, name), operator in by_onnx_name().items()}
-    first = Counter({name: 1 for name in operators if classes[name].takes_every_input})
+    first = Counter({name: 1 for name in operators if issubclass(classes[name], (Position, QuantizeLinear))})
     rest = Counter({name: count for name, count in operators.items() if not in_widths(classes[name])}) - first
     return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in rest.items())
 

@@ -19,6 +19,7 @@ from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.model.analysis.findings import Finding, LayerRange
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.linear import Linear
 
 Bounds: TypeAlias = tuple[Array, Array]
 """The least and the greatest values, (1, size) each."""
@@ -74,7 +75,7 @@ def _numbers(layer: Layer, sums: Bounds | None, bounds: Bounds) -> LayerRange:
         if least is None or most is None
         else 1 + max((each if each >= 0 else ~each).bit_length() for each in (least, most))
     )
-    used = (high - low + 1) / (1 << 8 * layer.dtype.itemsize) if layer.zero_of_output is not None else None
+    used = (high - low + 1) / (1 << 8 * layer.dtype.itemsize) if layer.rounded.zero is not None else None
     return LayerRange(
         layer=layer.name, node=layer.node, operator=layer.operator, accumulator_low=least, accumulator_high=most,
         accumulator_bits=bits, low=low, high=high, method="interval", constant_channels=int(channels.sum()),
@@ -104,9 +105,9 @@ def _observed(network: Network, vectors: Array) -> dict[str, dict[str, Any]]:
             )
             known["observed_low"] = min(known["observed_low"], float(y.min()))
             known["observed_high"] = max(known["observed_high"], float(y.max()))
-            if layer.zero_of_output is not None:
+            if layer.rounded.zero is not None:
                 limits = np.iinfo(layer.dtype)
-                ends = (y == limits.max) | ((y == limits.min) & (layer.zero_of_output != limits.min))  # else of Relu
+                ends = (y == limits.max) | ((y == limits.min) & (layer.rounded.zero != limits.min))  # else of Relu
                 known["saturated_share"] += float(ends.sum()) / (len(vectors) * layer.size)
     return found
 
@@ -114,10 +115,10 @@ def _observed(network: Network, vectors: Array) -> dict[str, dict[str, Any]]:
 def _findings(layer: Layer, numbers: LayerRange, bounds: Bounds) -> Iterator[Finding]:
     """Yield what is wrong with a layer, or can be improved."""
     place = (layer.node, layer.output.name)
-    if layer.weighted and numbers.constant_channels:
+    if isinstance(layer, Linear) and numbers.constant_channels:
         channels = np.flatnonzero(_channels(layer, bounds))
         values = bounds[0].reshape(layer.output.shape[0], -1)[channels, 0]
-        dead = int((values == (layer.zero_of_output or 0)).sum())
+        dead = int((values == (layer.rounded.zero or 0)).sum())
         listed = ", ".join(map(str, channels[:LISTED])) + (", ..." if len(channels) > LISTED else "")
         yield Finding(
             "warning", "constant_channels", *place,
@@ -132,7 +133,7 @@ def _findings(layer: Layer, numbers: LayerRange, bounds: Bounds) -> Iterator[Fin
             f"its accumulators need {numbers.accumulator_bits} bits: {span}",
             "float32 has 25 of them, so that their conversion can round; harness computes it exactly",
         )  # fmt: skip
-    if numbers.used_share_of_codes is not None and layer.zero_of_output is not None:
+    if numbers.used_share_of_codes is not None and layer.rounded.zero is not None:
         codes = 1 << 8 * layer.dtype.itemsize
         if numbers.used_share_of_codes < USED and numbers.constant_channels < numbers.channels:
             factor, used = 1 / numbers.used_share_of_codes, numbers.high - numbers.low + 1

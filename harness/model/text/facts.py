@@ -11,6 +11,7 @@ from harness import operators
 from harness.model.network import Network
 from harness.model.text.tensors import constants
 from harness.operators.base import Layer
+from harness.operators.linear import Linear
 
 
 def parameter_count(network: Network) -> int:
@@ -28,7 +29,7 @@ def _parameters(node: onnx.NodeProto) -> tuple[int, ...]:
 
 def in_widths(operator: type[Layer]) -> bool:
     """Return whether it sums products, so that `widths` has its size."""
-    return operator.weighted
+    return issubclass(operator, Linear)
 
 
 def widths(network: Network) -> tuple[int, ...]:

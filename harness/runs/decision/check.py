@@ -22,6 +22,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array, load_arrays
 from harness.model import load
+from harness.operators.arg_extremum import ArgExtremum
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
 from harness.runs.decision import again, slabs
@@ -219,7 +220,7 @@ class Runtime:
 
     def _of(self, activations: Sequence[Array]) -> AnySets:
         layers = list(zip(self._model.layers, activations, strict=True))
-        scores = layers[-1 if layers[-1][0].choice() is None else -2][1]
+        scores = layers[-2 if isinstance(layers[-1][0], ArgExtremum) else -1][1]
         return dense.decisions(self._job.stated.rule, scores, type_of_sets(len(self._job.stated.names)))
 
 

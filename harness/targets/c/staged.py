@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.operators.linear import Linear
 from harness.operators.staged import Staged
 from harness.targets.c import code, kernels
 from harness.targets.c.code import CLowering
@@ -23,7 +24,7 @@ class StagedLowering(CLowering[Staged]):
 
     def unsupported(self, layer: Staged, variant: str) -> str | None:
         """Refuse code without loops for so many steps."""
-        return code.too_long(layer.steps, variant, "products" if layer.weighted else "steps")
+        return code.too_long(layer.steps, variant, "products" if isinstance(layer, Linear) else "steps")
 
     def plain(self, layer: Staged, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
         """Return the loops; the generic code is the same, as a function of its own is aligned worse (gcc 12, -O2)."""

@@ -68,7 +68,7 @@ class Circuit(ABC, Generic[L]):
         return None
 
     def replaced(self) -> Array | None:
-        """Return the table in the place of a formula, for `Layer.check_table` before it is used; None without any."""
+        """Return the table in the place of a formula, for `Rounded.check` before it is used; None without any."""
         return None
 
     @property

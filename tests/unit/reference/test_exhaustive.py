@@ -195,7 +195,7 @@ def test_a_wrong_constant_of_quantize_linear_is_found(change: Any) -> None:
 
 def test_the_question_to_quantize_linear_are_all_floats() -> None:
     network = chain([quantize(0.1, 7, "uint8")], ("uint8", 4), 4)
-    sweep = network.layers[0].swept.sweep()
+    sweep = network.layers[0].rounded.swept.sweep()
     assert sweep is not None
     assert (sweep.start.tolist(), sweep.count.tolist()) == ([0], [2**32])
 

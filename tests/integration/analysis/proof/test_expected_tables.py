@@ -288,7 +288,7 @@ def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target:
             changed = file.nodes(other.onnx_bytes)[layer.output.name].constants
             names = {name for name, values in node.constants.items() if not np.array_equal(values, changed[name])}
             assert names <= allowed
-            assert not names or (layer.constants_step, layer.name) in complete
+            assert not names or (layer.rounded.step, layer.name) in complete
 
 
 SCALES = ("alpha", "a_scale", "b_scale", "y_scale")  # of which the multiplier is made
@@ -382,4 +382,4 @@ def test_the_specification_has_the_files_constants(net: Network) -> None:
 def test_the_steps_of_constants_in_instructions_exist(net: Network) -> None:
     for layer in net.layers:
         steps = {obligation.step for obligation in layer.obligations(Extent(all_floats=False, random_vectors=0))}
-        assert layer.constants_step in steps
+        assert layer.rounded.step in steps

@@ -154,6 +154,6 @@ def test_observed_values_are_within_the_bounds() -> None:
 
 
 def test_the_lower_end_of_the_codes_counts_only_if_it_is_not_zero() -> None:
-    zeros = {layer.name: layer.zero_of_output for layer in load(ROOT / "models" / "resnet8_int8.onnx").layers}
+    zeros = {layer.name: layer.rounded.zero for layer in load(ROOT / "models" / "resnet8_int8.onnx").layers}
     assert (zeros["conv_1"], zeros["block_1_conv_2"], zeros["block_1_add"]) == (-128, 8, -128)
     assert zeros["flatten"] is None
