@@ -114,7 +114,7 @@ def check_standard(
     written, layers = replace(network, onnx_bytes=model.SerializeToString()), network.layers
     every, plain = (GivenModel(written, all_activations=each) for each in (True, False))
     operators = standard.operators_of(model, network)
-    claims = (Claim.BOUNDED if layer.has_tolerance else Claim.EXACT for layer in layers)
+    claims = (Claim.BOUNDED if layer.errors.has_tolerance else Claim.EXACT for layer in layers)
     checks = [LayerCheck(layer, claim, operators[layer.name]) for layer, claim in zip(layers, claims, strict=True)]
     found = ConversionCheck(checks, count, len(model.graph.node))
     evaluate = [layer.prepare() for layer in layers]

@@ -101,7 +101,7 @@ class LocalComparison:
             written[layer.output.name] = values
             if not wrong:
                 require_numbers((layer,), (expected,), start)
-            elif (specified := layer.specified(inputs, expected)) is not None:
+            elif (specified := layer.errors.specified(inputs, expected)) is not None:
                 np.copyto(expected, values, where=~specified)
             columns = self._bounded.get(index)
             found.append(None if columns is None else _accept_within(layer, inputs, expected, values, columns))

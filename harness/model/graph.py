@@ -373,9 +373,9 @@ class _Bounds:
                 waiting += missing
             else:
                 ends = zip(*(self._known[source] for source in layer.sources), strict=True)
-                low, high = layer.output_bounds(*ends)
+                low, high = layer.errors.output_bounds(*ends)
                 least = np.where(np.isnan(low), -np.float32(np.inf), low)
-                self._known[waiting[-1]] = np.maximum(least, np.float32(layer.least_output)), high
+                self._known[waiting[-1]] = np.maximum(least, np.float32(layer.errors.least)), high
         low, high = self._known[name]
         return float(low.min()), float(np.where(np.isnan(high), np.inf, high).max())
 

@@ -18,7 +18,7 @@ from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, Stimuli, count
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
-from harness.operators.float_errors import Perturbed
+from harness.operators.float_errors import Errors, Perturbed
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, samples
 from harness.operators.rules import Rules
@@ -64,6 +64,9 @@ class ArgExtremum(Layer):
     """The index of the extreme value; `last` is ONNX's select_last_index."""
 
     ONNX = (("", "ArgMax"), ("", "ArgMin"))
+    errors = Ability(
+        lambda layer: Errors(layer, specified=layer.specified, bounds=layer.output_bounds, distance=layer.distance)
+    )
     elementwise = False
     roles = ("data",)
     fragments = (ARGMAX, ARGMIN)

@@ -9,21 +9,21 @@ y = s / count                                                                   
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, fields
+from harness.operators.base import Ability, Constants, fields
 from harness.operators.exact.stage_values import Program
 from harness.operators.exact.stages import Source, Stage, array, fold, program
 from harness.operators.fault_models import Single
-from harness.operators.float_errors import Perturbed, gamma
+from harness.operators.float_errors import gamma
 from harness.operators.node import Node
 from harness.operators.region import Region
 from harness.operators.rules import Rules
-from harness.operators.staged import Staged
+from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -49,7 +49,7 @@ fragment average_pool_float32(
 class AveragePool(Windowed, Staged):
     """The float32 mean of each window; `count` has one divisor for each position, float32 (positions,)."""
 
-    rising = True
+    errors = Ability(lambda layer: replace(errors_of(layer), rising=True, linear=layer.linear))
     ONNX = (("", "AveragePool"), ("", "GlobalAveragePool"))
     formula = """\
 s = 0, then s = s + x for the values of a window in the image, row by row       in float32, each operation rounded
@@ -139,7 +139,3 @@ y = s / count                                                        count: valu
         sums = self.window.views(rows[0].reshape(len(rows[0]), self.input.shape[0], -1), 0).sum(axis=(4, 5))
         means: Array = sums / self.count.reshape(self.window.output)
         return means.reshape(len(sums), -1)
-
-    def change(self, at: Perturbed) -> Array:
-        """Return the means of the errors."""
-        return self.linear(at.errors)

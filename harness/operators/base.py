@@ -9,21 +9,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators import sum_orders
 from harness.operators.code_sums import Rounded
 from harness.operators.counters import Stimuli
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed
+from harness.operators.float_errors import Errors
 from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -33,7 +31,7 @@ from harness.operators.obligations import (
 from harness.operators.product import Runtime
 from harness.operators.region import Division
 from harness.operators.rules import Rules
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.sum_orders import SumOrder
 from harness.operators.tensor import Tensor, integer_limits
 from harness.operators.text import Fragment
 
@@ -69,12 +67,6 @@ class Layer(ABC):
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
     elementwise: ClassVar[bool] = True
     """True if a value of the output depends only on the values at the same place of the inputs."""
-    rising: ClassVar[bool] = False
-    """True if no value falls when values that it reads rise, in every rounding."""
-    piecewise_monotone: ClassVar[bool] = False
-    """True if each value is a function of one value, which rises or falls on either side of 0, in every rounding."""
-    least_output: ClassVar[float] = -math.inf
-    """A number that no float32 value is below, in every rounding, where `output_bounds` lose it."""
     formula: ClassVar[str] = ""
     """The arithmetic for one vector, as the text form of a model prints it."""
     roles: ClassVar[tuple[str, ...]] = ()
@@ -93,6 +85,8 @@ class Layer(ABC):
     runtime = Ability(Runtime)
     stimuli = Ability(lambda _: Stimuli())
     rounded = Ability(lambda _: Rounded())
+    errors = Ability(Errors)
+    sum_order = Ability(SumOrder)
 
     name: str
     node: str
@@ -167,30 +161,6 @@ class Layer(ABC):
         """Return the facts of the layer for people, for one line: scales or other numbers, then zero points."""
         return ()
 
-    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
-        """Return bounds, (1, size) each, of the output for inputs from `low` to `high`, (1, size) each."""
-        if self.rising:
-            with np.errstate(all="ignore"):
-                least, most = (self.prepare()(*ends) for ends in (low, high))
-            if self.dtype.kind == "f":  # a sum or product of infinities has no bound
-                least, most = (
-                    np.nan_to_num(least, nan=-np.inf, posinf=np.inf, neginf=-np.inf),
-                    np.nan_to_num(most, nan=np.inf, posinf=np.inf, neginf=-np.inf),
-                )
-            return least, most
-        if self.piecewise_monotone:
-            evaluate, [least], [most] = self.prepare(), low, high
-            inputs = (least, most, np.clip(np.zeros_like(least), least, most))
-            ends = [evaluate(x) for x in inputs]
-            errors = [(y, self.tolerance([x], y)) for x, y in zip(inputs, ends, strict=True)]
-            # an approximation rises and falls but for its errors
-            ends += [(y + sign * error).astype(y.dtype) for y, error in errors if error is not None for sign in (-2, 2)]
-            return np.minimum.reduce(ends), np.maximum.reduce(ends)
-        if self.dtype.kind == "f":
-            limit = np.full((1, self.size), self.output.bound)
-            return np.nextafter(-limit.astype(np.float32), -np.inf), np.nextafter(limit.astype(np.float32), np.inf)
-        return tuple(np.full((1, self.size), each, self.dtype) for each in limits(self.dtype).values())  # type: ignore[return-value]
-
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - see above
         """Yield the obligations of a proof of this extent about the stages of the layer."""
         raise RequestError(
@@ -209,21 +179,6 @@ class Layer(ABC):
         """
         return iter(())
 
-    def ordered_sum(self, *inputs: Array) -> OrderedSum | None:  # noqa: ARG002 - operators override it
-        """Return the float32 sums whose order the specification states, for inputs (vectors, size); None without.
-
-        The number of terms depends on the layer alone.
-        """
-        return None
-
-    def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield the fault models of these sums, a part of `fault_models`: other orders and roundings."""
-        return sum_orders.fault_models(self, inputs)
-
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as above
-        """Return where the output is specified for these inputs, bool; None if everywhere."""
-        return None
-
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as above
         """Return the largest difference of a right value of ONNX Runtime from `output`, float64 (vectors, size).
 
@@ -231,89 +186,6 @@ class Layer(ABC):
         several right values; `output` is the specified one, `inputs` are (vectors, size) each.
         """
         return None
-
-    @property
-    def has_tolerance(self) -> bool:
-        """True if ONNX Runtime may give other bits within `tolerance`."""
-        return type(self).tolerance is not Layer.tolerance
-
-    def propagated(self, at: Perturbed) -> npt.NDArray[np.float64]:
-        """Return a bound of |y - output| for all right results y for inputs within `at`, float64 (vectors, size).
-
-        A result is right if it is specified for its own inputs, or within their `tolerance`.  The bound is infinite
-        where none is known: exactness passes on through every layer, a difference only where `distance` knows how.
-        """
-        alike = np.logical_and.reduce([~errors.any(axis=1, keepdims=True) for errors in at.errors])
-        with np.errstate(all="ignore"):
-            right = self.tolerance(at.values, at.output) if alike.any() else None
-            exact = np.zeros(at.output.shape) if right is None else right
-            bound = exact if alike.all() else np.where(alike, exact, self.distance(at))
-        return np.where(np.isnan(bound), np.inf, bound)
-
-    def distance(self, at: Perturbed) -> Array:
-        """Return `propagated` for inputs that can differ; NaN means infinite."""
-        if self.piecewise_monotone:
-            change, allowed = self.between_ends(at)
-            return change + allowed
-        largest = self.change(at)
-        return np.full(at.output.shape, np.inf) if largest is None else largest + self.rounding(at)
-
-    def change(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
-        """Return the most that the exact result changes within `at`, float64 (vectors, size); None if not known."""
-        return None
-
-    def rounding(self, at: Perturbed) -> Array:
-        """Return the bound of the rounding errors of the output and of any right result within `at`, float64.
-
-        By default the tolerance for the largest magnitudes, with which an a-priori bound of both results grows (Higham,
-        Accuracy and Stability, 3.1).
-        """
-        tolerance = self.tolerance(at.magnitudes(), at.output)
-        return np.zeros(at.output.shape) if tolerance is None else tolerance
-
-    def linear(self, rows: Sequence[Array]) -> Array | None:  # noqa: ARG002 - operators override it
-        """Return the exact change of the output for changes of the inputs, float64 (n, size) each; None if not linear.
-
-        `change` and `rounding` then bound the rest.
-        """
-        return None
-
-    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
-        """Return `rows` and `rest` of the output for those of the inputs; None if `propagated` is the only bound.
-
-        Affine arithmetic (Stolfi and de Figueiredo, 1997): a value differs by the sum of its row of `rows`, float64
-        (symbols, vectors, size), each times a number of -1 to 1 that all values have in common, and by up to `rest`,
-        (vectors, size).  Signs stay, so that errors cancel as they do in the network.
-        """
-        slopes = self.slopes_within(at)
-        if slopes is not None:
-            (several, allowed), [largest] = self.between_ends(at), at.magnitudes()
-            rounded = np.where(slopes == 1, 0, 2 * UNIT_ROUNDOFF * np.abs(slopes) * largest + UNDERFLOW)
-            kept = np.abs(slopes) * rest[0] + rounded + allowed
-            return np.nan_to_num(slopes) * rows[0], np.where(np.isnan(slopes), several + allowed, kept)
-        mapped = self.linear([each.reshape(-1, each.shape[2]) for each in rows])
-        change = None if mapped is None else self.change(replace(at, errors=rest))
-        if mapped is None or change is None:
-            return None
-        return mapped.reshape(*rows[0].shape[:2], self.size), change + self.rounding(at)
-
-    def slopes_within(self, at: Perturbed) -> Array | None:  # noqa: ARG002 - operators override it
-        """Return the slope of each value within `at`, NaN where it has several; None if the slopes are not known."""
-        return None
-
-    def between_ends(self, at: Perturbed) -> tuple[Array, Array]:
-        """Return the largest change to the results at both ends and at 0, if that lies between, and their tolerance.
-
-        Without a bound of the input there is none of the output, even if a function is bounded.
-        """
-        (low, high), evaluate = at.ends(), self.prepare()
-        change, allowed = np.zeros((2, *at.output.shape))
-        for x in (low, np.clip(np.zeros_like(low), low, high), high):
-            y = evaluate(x)
-            change = np.maximum(change, np.abs(y.astype(np.float64) - at.output))
-            tolerance = self.tolerance([x], y)
-            allowed = allowed if tolerance is None else np.maximum(allowed, tolerance)
-        return np.where(np.isinf(at.errors[0]), np.inf, change), allowed
 
     @property
     def sums(self) -> Contraction | None:

@@ -142,14 +142,14 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
         """Return the error bound for exact inputs."""
-        return self.errors(inputs, [np.zeros(x.shape) for x in inputs]).reshape(output.shape)
+        return self.errors_within(inputs, [np.zeros(x.shape) for x in inputs]).reshape(output.shape)
 
-    def errors(self, values: Sequence[Array], errors: Sequence[Array], *, is_rounded: bool = True) -> Array:
+    def errors_within(self, values: Sequence[Array], errors: Sequence[Array], *, is_rounded: bool = True) -> Array:
         """Return the error bound of this formula, or the distance of another one and its error bound, if larger.
 
         Their deviation has roundings of its own.
         """
-        own = super().errors(values, errors, is_rounded=is_rounded)
+        own = super().errors_within(values, errors, is_rounded=is_rounded)
         if not is_rounded:
             return own
         arguments = self._inexact(values, errors)

@@ -21,6 +21,7 @@ from harness.operators.counters import VALUES
 from harness.operators.elements import Operand
 from harness.operators.exact.expression import INT32, UINT8, ordered
 from harness.operators.fault_models import Single
+from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -73,6 +74,7 @@ class CodePairs(DefinedCodes):
 
     roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
     parameters = (0, 3)
+    errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds))
     division = Ability(lambda layer: Division(layer, WAYS, uniform=True, fields=layer.of_region))
     operand_names = ("a", "b")
     operand_role: ClassVar[str]

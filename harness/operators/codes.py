@@ -10,7 +10,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ from harness.operators.exact.expression import (
 )
 from harness.operators.exact.integers import IntegerEvaluation, code_of
 from harness.operators.fault_models import Codes, FaultModel, Single, other_zero_points, wrong_roundings
+from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.obligations import all_codes
 from harness.operators.region import UNIFORM
@@ -324,9 +325,8 @@ class DefinedCodes(CodeFunction):
 class Conversion(Layer):
     """A layer between float32 and codes of one scale and zero point, which states its `definition`."""
 
-    rising = True
+    errors = Ability(partial(Errors, rising=True, piecewise_monotone=True))
     roles = ("x", "scale", "zero_point")
-    piecewise_monotone = True
     division = Ability(UNIFORM)
 
     scale: np.float32

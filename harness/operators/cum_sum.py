@@ -10,13 +10,13 @@ from typing import Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, fields
+from harness.operators.base import Ability, Constants, fields
 from harness.operators.exact.stages import Axis, Source, Stage, array, place, recurrence
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import gamma
 from harness.operators.node import Node
 from harness.operators.rules import Rules
-from harness.operators.staged import Staged, described
+from harness.operators.staged import Staged, described, errors_of
 from harness.operators.tensor import FLOAT32, INT64, LARGEST
 
 FLAGS = {"flags": "int32 (1, 2): 1 if exclusive, 1 if reverse"}
@@ -37,7 +37,7 @@ class CumSum(Staged):
 
     ONNX = (("", "CumSum"),)
     roles = ("x", "axis")
-    rising = True
+    errors = Ability(lambda layer: replace(errors_of(layer), rising=True))
     formula, FRAGMENT = described("CumSum", definition((2, 2, 2), exclusive=False, reverse=False), FLAGS)
     fragments = (FRAGMENT,)
 

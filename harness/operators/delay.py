@@ -20,7 +20,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import Perturbed
+from harness.operators.float_errors import Errors
 from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, computed, every_byte
@@ -58,7 +58,7 @@ class Delay(Layer):
     roles = ("x",)
     fragments = (FRAGMENT,)
     elementwise = False
-    rising = True
+    errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds, linear=layer.linear))
     streaming = Ability(lambda delay: Streaming(delay, delay.steps, copies=2))
 
     axis: int
@@ -137,10 +137,6 @@ class Delay(Layer):
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the changes at the places of their values."""
         return self.prepare()(*rows)
-
-    def change(self, at: Perturbed) -> Array:
-        """Return the errors at the places of their values."""
-        return self.linear(at.errors)
 
     def _delayed(self, x: Array, *, reset: bool) -> Array:
         """Return the outputs of the steps of streams, or, without `reset`, of one that does not end."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
-from harness.operators.base import Constants, Evaluate, Layer
+from harness.operators.base import Ability, Constants, Evaluate, Layer
 from harness.operators.contracted import CONTRACTED, contracted
 from harness.operators.exact import mutations, printing
 from harness.operators.exact.errors import Inexact, inexact, linear
@@ -26,7 +26,7 @@ from harness.operators.exact.expression import ARITHMETIC, FLOAT32, Expression, 
 from harness.operators.exact.integers import IntegerEvaluation
 from harness.operators.exact.ranges import Interval, interval
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, Single, through_float16, toward_zero
-from harness.operators.float_errors import Perturbed, gamma
+from harness.operators.float_errors import Errors, Perturbed, gamma
 from harness.operators.float_samples import of_samples
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.region import WAYS, Division
@@ -77,6 +77,15 @@ def divided(layer: Elements) -> Division:
     return Division(layer, WAYS if alike else (), uniform=True)
 
 
+def errors_of(layer: Elements) -> Errors:
+    """Return the errors of a definition; the bounds of codes are those of their type."""
+    bounds = layer.output_bounds if layer.dtype == FLOAT32 else None
+    return Errors(
+        layer, specified=layer.specified, bounds=bounds, linear=layer.linear, change=layer.change,
+        rounding=layer.rounding,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Elements(Layer):
     """A layer whose values depend on one value of each operand: an activation, or a constant for all vectors.
@@ -84,6 +93,7 @@ class Elements(Layer):
     An operator states `value`.  Constants are fields, None for an activation, with at most the axes of the output.
     """
 
+    errors = Ability[Errors](errors_of)
     value: ClassVar[Callable[..., Expression]]
     """The definition: a static method from the expressions of the operands to that of the output."""
     names: ClassVar[tuple[str, ...]]
@@ -176,8 +186,6 @@ class Elements(Layer):
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return the ends of the definition's interval; both operands of a square are one."""
-        if self.dtype != FLOAT32:
-            return super().output_bounds(low, high)
         sources = iter(self.sources)
         inputs: dict[str, Interval] = {}
         ends = zip(self.operands, self.arguments(low).values(), self.arguments(high).values(), strict=True)
@@ -194,7 +202,7 @@ class Elements(Layer):
         pairs = zip(self.arguments(values).items(), self.arguments(errors, none).values(), strict=True)
         return {name: Inexact(value, error) for (name, value), error in pairs}
 
-    def errors(self, values: Sequence[Array], errors: Sequence[Array], *, is_rounded: bool = True) -> Array:
+    def errors_within(self, values: Sequence[Array], errors: Sequence[Array], *, is_rounded: bool = True) -> Array:
         """Return how far results for inputs within errors can be from the specified ones, float64 (vectors, size).
 
         Without `is_rounded`, these are exact results.
@@ -206,11 +214,11 @@ class Elements(Layer):
 
     def change(self, at: Perturbed) -> Array:
         """Return the change of the exact result."""
-        return self.errors(at.values, at.errors, is_rounded=False)
+        return self.errors_within(at.values, at.errors, is_rounded=False)
 
     def rounding(self, at: Perturbed) -> Array:
         """Return the roundings of the definition, and those of operands in a sum before."""
-        total, change = self.errors(at.values, at.errors), self.change(at)
+        total, change = self.errors_within(at.values, at.errors), self.change(at)
         rounded = np.where(np.isinf(total), np.inf, np.maximum(total * SLACK - change, 0))
         return rounded + (gamma(at.roundings) * self.summed(at) if at.roundings else 0)
 
@@ -254,7 +262,7 @@ class Elements(Layer):
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders, alternatives and mutants of the definition, wrong constants, and other roundings."""
         arguments, definition = self.arguments(inputs), self.definition
-        yield from self.sum_faults(*inputs)
+        yield from self.sum_order.faults(*inputs)
         right = "; ".join(f"{name} = {line}" for name, line in printing.statements(definition))
         names = tuple(operand.name for operand in self.operands)
         for cause, wrong in _faults(type(self), definition, names, self.input.dtype):

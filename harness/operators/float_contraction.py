@@ -21,16 +21,16 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Ability, Constants, Evaluate, Layer
+from harness.operators.base import Ability, Constants, Evaluate
 from harness.operators.exact import fused
 from harness.operators.fault_models import FaultModel, through_float16
-from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, Errors, Perturbed, gamma, within_range
 from harness.operators.float_samples import of_exponents
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind
 from harness.operators.product import Runtime
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.tensor import FLOAT32, LARGEST
 
 TERMS_AT_ONCE = 1 << 17
@@ -49,6 +49,13 @@ class FloatContraction(Linear):
 
     # its roundings are those of `radius`, and those of constants that ONNX Runtime folds into the weights
     runtime = Ability[Runtime](lambda layer: Runtime(layer, begins=len(layer.weights) + 3 + FOLDED))
+    errors = Ability[Errors](
+        lambda layer: Errors(
+            layer, specified=layer.specified, bounds=layer.output_bounds, linear=layer.linear, change=layer.change,
+            rounding=layer.rounding,
+        )
+    )  # fmt: skip
+    sum_order = Ability[SumOrder](lambda layer: SumOrder(layer, layer.ordered_sum, layer.sum_faults))
 
     bias: npt.NDArray[np.float32]
 
@@ -120,8 +127,6 @@ class FloatContraction(Linear):
         """Return the sums without the bias."""
         return self.contract(rows[0], self.weights.astype(np.float64))
 
-    distance = Layer.distance  # by `change` and `rounding`, not by the error bounds of stages
-
     def change(self, at: Perturbed) -> Array:
         """Return the sum of e|w|."""
         return self.contract(at.errors[0], np.abs(self.weights.astype(np.float64)))
@@ -178,8 +183,7 @@ class FloatContraction(Linear):
         return np.concatenate(products, axis=1)
 
     def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield other orders, another place of the bias, and contracted products."""
-        yield from super().sum_faults(*inputs)
+        """Yield another place of the bias, and contracted products."""
         for cause, add in CONTRACTED_SUMS.items():
             if add is not _bias_last or self.bias.any():
                 yield FaultModel(cause, ORDER, self.summed(inputs[0], add))
@@ -187,7 +191,7 @@ class FloatContraction(Linear):
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield sums in other orders and with other roundings."""
         [a] = inputs
-        yield from self.sum_faults(a)
+        yield from self.sum_order.faults(a)
         yield FaultModel("the bias is left out", ORDER, self.summed(a, _without_bias))
         right = self.prepare()(a)
         yield FaultModel("the output is rounded to float16", "float32", through_float16(right))

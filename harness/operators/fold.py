@@ -13,8 +13,8 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
-from harness.operators.base import fields
-from harness.operators.elements import Elements, Operand, Terms, bounds_of
+from harness.operators.base import Ability, fields
+from harness.operators.elements import Elements, Operand, Terms, bounds_of, errors_of
 from harness.operators.exact import onnx_functions, printing
 from harness.operators.exact.expression import ARITHMETIC, Expression, argument, calls, named, required_float
 from harness.operators.node import Node
@@ -93,6 +93,7 @@ class Joint(Listed):
     ONNX Runtime gives the same bits, unless the definition calls a function: then it is within the error bound.
     """
 
+    errors = Ability(lambda layer: replace(errors_of(layer), exact=not any(calls(layer.definition))))
     verb = "computes with"
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -128,12 +129,7 @@ class Joint(Listed):
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - of the interface
         """Return the error bound of a definition with calls, for ONNX Runtime's functions."""
         none = [np.zeros(values.shape) for values in inputs]
-        return self.errors(inputs, none) if self.has_tolerance else None
-
-    @property
-    def has_tolerance(self) -> bool:
-        """True if the definition calls functions."""
-        return any(True for _ in calls(self.definition))
+        return self.errors_within(inputs, none) if self.errors.has_tolerance else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.base import Ability
 from harness.operators.exact.expression import Expression, select
 from harness.operators.float_errors import Perturbed
 from harness.operators.function import LEAST_NORMAL, Range
 from harness.operators.node import Node
-from harness.operators.pointwise import Pointwise, refuse_zero_times_infinity
+from harness.operators.pointwise import Pointwise, errors_of, refuse_zero_times_infinity
 from harness.operators.tensor import Tensor
 
 
@@ -26,6 +27,7 @@ class LeakyRelu(Pointwise):
     """y[n] = alpha * x[n] if x[n] < 0, else x[n]."""
 
     ONNX = (("", "LeakyRelu"),)
+    errors = Ability(lambda layer: replace(errors_of(layer), slopes=layer.slopes_within))
     defaults = {"alpha": float(np.float32(0.01))}  # noqa: RUF012
     interval = (-1.0, 1.0)
     alternatives = {  # noqa: RUF012

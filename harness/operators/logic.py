@@ -184,8 +184,6 @@ class Cast(Logic):
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return those of a bool, which are 0 and 1 as float32, too."""
-        if self.dtype == BOOL:
-            return super().output_bounds(low, high)
         return self.prepare()(*low), self.prepare()(*high)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

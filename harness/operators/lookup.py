@@ -15,6 +15,7 @@ from harness.operators import text
 from harness.operators.base import Ability, Constants, fields, limits
 from harness.operators.codes import Affine, DefinedCodes
 from harness.operators.fault_models import FaultModel, Single
+from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, every_code
 from harness.operators.region import UNIFORM
@@ -82,6 +83,7 @@ class Lookup(DefinedCodes):
     """A layer with a function of one real number between two quantisations."""
 
     roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
+    errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds))
     division = Ability(UNIFORM)
     operand_names = ("x",)
     adds_zero_point = True

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
+from harness.operators.base import Ability, fields
 from harness.operators.exact import from_ordered
 from harness.operators.exact.expression import larger, literal
 from harness.operators.exact.stages import Stage, fold
@@ -37,7 +37,7 @@ from harness.operators.obligations import (
 from harness.operators.pad import Pad
 from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
-from harness.operators.staged import Staged
+from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -78,7 +78,7 @@ class MaxPool(Windowed, Staged):
     """The largest value of each window; ONNX Runtime may give another sign of zero."""
 
     ONNX = (("", "MaxPool"), ("", "GlobalMaxPool"))
-    rising = True
+    errors = Ability(lambda layer: replace(errors_of(layer), rising=True, exact=layer.of_codes))
     formula = "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen"
     roles = ("x",)
     fragments = (FRAGMENT, OF_FLOATS)
@@ -159,11 +159,6 @@ class MaxPool(Windowed, Staged):
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return where the output is a number."""
         return None if self.of_codes else ~np.isnan(expected)
-
-    @property
-    def has_tolerance(self) -> bool:
-        """True for float32 values; codes have one order."""
-        return not self.of_codes
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return 0, for zeros of either sign; ONNX Runtime 1.31 gives the lowest finite number for -infinity."""

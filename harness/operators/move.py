@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import Perturbed
+from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
@@ -32,7 +32,7 @@ class Move(Layer):
     """A layer that moves values in an `order`, which `ordered` reads from a node."""
 
     elementwise = False
-    rising = True
+    errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
     roles: ClassVar[tuple[str, ...]] = ("x",)
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
@@ -96,10 +96,6 @@ class Move(Layer):
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the changes at their places; a filler has none."""
         return self._moved(rows, 0)
-
-    def change(self, at: Perturbed) -> Array | None:
-        """Return the errors at the places of their values."""
-        return self.linear(at.errors)
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield the obligation that every value is copied to its place."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import broadcast
-from harness.operators.base import fields
-from harness.operators.elements import Elements, bounds_of
+from harness.operators.base import Ability, fields
+from harness.operators.elements import Elements, bounds_of, errors_of
 from harness.operators.exact.expression import Expression, select
 from harness.operators.fault_models import Single
 from harness.operators.float_errors import Perturbed
@@ -43,7 +43,7 @@ class PRelu(Elements):
     ONNX = (("", "PRelu"),)
     roles = names = ("x", "slope")
     constant_roles = ("slope",)
-    piecewise_monotone = True
+    errors = Ability(lambda layer: replace(errors_of(layer), piecewise_monotone=True, slopes=layer.slopes_within))
     parameters = (1,)
     fragments = (FRAGMENT,)
     alternatives = {  # noqa: RUF012

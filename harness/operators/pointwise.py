@@ -9,13 +9,14 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx
 
 from harness.core.arrays import Array
+from harness.operators.base import Ability
 from harness.operators.elements import Operand, evaluation, real_evaluation
 from harness.operators.exact import mutations, onnx_functions, printing
 from harness.operators.exact.evaluation import is_integral
@@ -33,7 +34,7 @@ from harness.operators.exact.fragments import FUNCTIONS
 from harness.operators.exact.integers import IntegerEvaluation
 from harness.operators.exact.ranges import Interval, interval
 from harness.operators.fault_models import FaultModel, Real, Single, toward_zero
-from harness.operators.float_errors import Perturbed
+from harness.operators.float_errors import Errors, Perturbed
 from harness.operators.function import ORDER, Function, Range, ulp_of
 from harness.operators.node import Node
 from harness.operators.tensor import LARGEST, Tensor
@@ -44,6 +45,13 @@ FRAGMENT_ORDER = 120
 """Behind those of the functions that definitions call."""
 
 
+def errors_of(layer: Pointwise) -> Errors:
+    """Return the errors of a definition, by its interval."""
+    return Errors(
+        layer, specified=layer.specified, bounds=layer.output_bounds, distance=layer.distance, least=layer.least_output
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Pointwise(Function):
     """A layer with a value of one float32; an operator states `value`, and `defaults` if it has attributes.
@@ -52,6 +60,9 @@ class Pointwise(Function):
     distance that was measured, with a margin (tests/campaigns/functions/test_definitions.py).
     """
 
+    errors = Ability[Errors](errors_of)
+    least_output: ClassVar[float] = -math.inf
+    """A number that no value is below, in every rounding, where the interval of the definition loses it."""
     interval = (-10.0, 10.0)
     places: ClassVar[tuple[float, ...]] = ()
     value: ClassVar[Callable[..., Expression]]
@@ -213,6 +224,7 @@ class Pointwise(Function):
 class Approximated(Pointwise):
     """A function that ONNX fixes as a real number only, so that ONNX Runtime has other roundings."""
 
+    errors = Ability[Errors](lambda layer: replace(errors_of(layer), tangent=layer.tangent))
     same_from: ClassVar[float] = math.inf
     """The input from which ONNX Runtime has the same bits."""
     curvature: ClassVar[float] = math.inf
@@ -222,14 +234,14 @@ class Approximated(Pointwise):
         """Return the derivative where the function has the value y."""
         return np.full(y.shape, np.nan)
 
-    def affine(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
+    def tangent(self, at: Perturbed, rows: Sequence[Array], rest: Sequence[Array]) -> tuple[Array, Array] | None:
         """Return the tangent, and the distance of the function from it: at most half of its curvature times e^2.
 
         Both results have errors within the tolerance, and the slope, by the rounded output, one of less than 1e-6.
         """
         if not np.isfinite(self.curvature):
             return None
-        slope, [error], (_, allowed) = self.slope(at.output.astype(np.float64)), at.errors, self.between_ends(at)
+        slope, [error], (_, allowed) = self.slope(at.output.astype(np.float64)), at.errors, self.errors.between_ends(at)
         return slope * rows[0], slope * rest[0] + (self.curvature / 2 * error + 1e-6) * error + 2 * allowed
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:

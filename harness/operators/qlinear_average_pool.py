@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from harness.operators.counters import FindTies, Stimuli
 from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate
 from harness.operators.exact.expression import argument, code
 from harness.operators.fault_models import HALF_TO_EVEN, Codes, FaultModel, Single, as_other_type, half_away
+from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -41,7 +42,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.operators.rules import Rules
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 from harness.operators.window import DEFAULTS, Window
@@ -82,7 +83,8 @@ class QLinearAveragePool(Windowed):
     scales and zero points.
     """
 
-    rising = True
+    errors = Ability(partial(Errors, rising=True))
+    sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     ONNX = (("com.microsoft", "QLinearAveragePool"),)
     formula = """\
 s = sum of (X - x_zero_point) * x_scale over a window, row by row       in float32, each operation rounded
@@ -241,7 +243,7 @@ y = round_half_even(v)                                         clamped to uint8 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong roundings, orders of operations, divisors, windows and types."""
         [x] = inputs
-        yield from self.sum_faults(x)
+        yield from self.sum_order.faults(x)
         with np.errstate(all="ignore"):
             for cause, right, v in (*self._wrong_roundings(x), *self._wrong_means(x)):
                 yield FaultModel(cause, right, self.codes.nearest(v.reshape(len(x), -1)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,12 +16,13 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Constants, fields, limits
+from harness.operators.base import Ability, Constants, fields, limits
 from harness.operators.codes import Affine, CodeFunction
 from harness.operators.concat import concatenated
 from harness.operators.counters import VALUES
 from harness.operators.exact import saturate
 from harness.operators.fault_models import FaultModel, Single
+from harness.operators.float_errors import Errors
 from harness.operators.lookup import DIVISION, reading
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, all_codes, every_code
@@ -63,7 +65,7 @@ class QLinearConcat(CodeFunction):
     x_scale / y_scale divided first, 264 differ.
     """
 
-    rising = True
+    errors = Ability(partial(Errors, rising=True))
     ONNX = (("com.microsoft", "QLinearConcat"),)
     formula = """\
 v = (x_scale * (x - x_zero_point)) / y_scale                   in float32, with the scale and zero point of x

@@ -41,7 +41,7 @@ from harness.operators.obligations import (
     samples,
 )
 from harness.operators.rules import Rules
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.tensor import INT8, LARGEST, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
@@ -83,6 +83,7 @@ class QLinearSoftmax(Layer):
     """
 
     ONNX = (("com.microsoft", "QLinearSoftmax"),)
+    sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding))
     elementwise = False
     formula = """\
@@ -195,7 +196,7 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         [x] = inputs
         places, table, codes = self._places(x), self.table(), self._codes
         entries = table[places]
-        yield from self.sum_faults(x)
+        yield from self.sum_order.faults(x)
         with np.errstate(all="ignore"):
             yield from wrong_roundings(self._quotients(entries), codes)
             total = entries.astype(np.float64).sum(axis=1, keepdims=True)

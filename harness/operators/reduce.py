@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
+from harness.operators.base import Ability, fields
 from harness.operators.exact.expression import Expression, larger, smaller, square_root
 from harness.operators.exact.functions import exponential, logarithm
 from harness.operators.exact.stages import Source, Stage, array, fold
-from harness.operators.float_errors import Perturbed, gamma
+from harness.operators.float_errors import gamma
 from harness.operators.node import Node
 from harness.operators.rows import EXAMPLE, Axes, Rows
 from harness.operators.rules import Rules
-from harness.operators.staged import described
+from harness.operators.staged import described, errors_of
 from harness.operators.tensor import FLOAT32, INT64, LARGEST
 from harness.operators.text import Fragment
 
@@ -120,6 +120,9 @@ class Reduce(Rows):
     """One value of those along the axes."""
 
     ONNX = tuple(("", name) for name in KINDS)
+    errors = Ability(
+        lambda layer: replace(errors_of(layer), rising=KINDS[layer.operator].is_rising, linear=layer.linear)
+    )
     roles = ("x", "axes")
     described_by: ClassVar[Mapping[str, tuple[str, Fragment]]] = {
         name: described(name, kind.definition(*EXAMPLE), {"count": COUNT} if name == "ReduceMean" else {})
@@ -166,11 +169,6 @@ class Reduce(Rows):
         """The operation of the operator."""
         return self.described_by[self.operator][1]
 
-    @property
-    def rising(self) -> bool:  # type: ignore[override]
-        """True for those that fall with no value."""
-        return KINDS[self.operator].is_rising
-
     def folded(self, x: Source, kept: Axes, over: Axes) -> Stage:
         """Return the definition of the operator."""
         return KINDS[self.operator].definition(x, kept, over)
@@ -186,7 +184,3 @@ class Reduce(Rows):
         changes = rows[0].reshape(len(rows[0]), *self.input.shape)
         sums: Array = changes.sum(axis=tuple(axis + 1 for axis in self.axes)).reshape(len(changes), -1)
         return sums / (self.count if self.operator == "ReduceMean" else 1)
-
-    def change(self, at: Perturbed) -> Array | None:
-        """Return the sum or the mean of the errors; None for other operators."""
-        return self.linear(at.errors)

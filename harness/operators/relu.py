@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.base import Ability, fields
 from harness.operators.counters import Stimuli
-from harness.operators.elements import Elements, divided
+from harness.operators.elements import Elements, divided, errors_of
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.exact.expression import Expression, select
 from harness.operators.fault_models import FaultModel, as_other_type
@@ -58,7 +58,7 @@ class Comparison(Elements):
 
     division = Ability(divided)
     stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries))
-    piecewise_monotone = True
+    errors = Ability(lambda layer: replace(errors_of(layer), piecewise_monotone=True, slopes=layer.slopes_within))
 
     @classmethod
     def rules(cls, node: Rules) -> None:

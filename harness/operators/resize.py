@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Layer
+from harness.operators.base import Ability, Layer
 from harness.operators.fault_models import Single
+from harness.operators.float_errors import Errors
 from harness.operators.move import Move
 from harness.operators.node import Node
 from harness.operators.order import Order, Places, numbered
@@ -32,6 +33,7 @@ class Resize(Move):
     """The nearest values, by a table unless all have as many copies along an axis."""
 
     ONNX = (("", "Resize"),)
+    errors = Ability(lambda layer: Errors(layer, rising=True, exact=True, linear=layer.linear))
     formula = f"y = x at the nearest place, or linear: {ResizeLinear.formula}"
     roles = ResizeLinear.roles
     fragments = (
@@ -81,11 +83,6 @@ class Resize(Move):
             if resampling.shape[axis] != size or resampling.scales[axis] != 1:
                 places = places.take(np.clip(_nearest(at, resampling.nearest_mode), 0, size - 1), axis)
         return cls.in_order(node, [source], Order(places, _copies(places, source)))
-
-    @property
-    def has_tolerance(self) -> bool:
-        """False: nearest values are copies."""
-        return False
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
         """Return None: every bit must agree; linear values have the tolerance of ResizeLinear."""

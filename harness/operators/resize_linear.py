@@ -9,7 +9,7 @@ former.  1 - dx is rounded to float32, once, on the host.  ONNX Runtime multipli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, Layer, fields
-from harness.operators.elements import Elements, Operand
+from harness.operators.base import Ability, Constants, fields
+from harness.operators.elements import Elements, Operand, errors_of
 from harness.operators.exact.expression import Expression
 from harness.operators.fault_models import Single
-from harness.operators.float_errors import UNDERFLOW, Perturbed, gamma, within_range
+from harness.operators.float_errors import UNDERFLOW, gamma, within_range
 from harness.operators.node import Node
 from harness.operators.order import Places, numbered
 from harness.operators.resampling import Resampling
@@ -51,6 +51,7 @@ class ResizeLinear(Elements):
     """Values between rows and columns: int32 (2, size of the output) each; `down` and `right` are their factors."""
 
     ONNX = ()  # Resize reads its nodes
+    errors = Ability(lambda layer: replace(errors_of(layer), bounds=None, rounding=None))
     elementwise = False
     formula = "between columns, then between rows, in float32, each operation rounded"
     roles = ("X", "roi", "scales", "sizes")
@@ -133,18 +134,10 @@ class ResizeLinear(Elements):
         """Return none."""
         return ()
 
-    def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
-        """Return those of the output."""
-        return Layer.output_bounds(self, low, high)
-
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of two orders of the four products, whose factors are products of two others."""
         magnitudes = np.asarray(self.linear([np.abs(inputs[0].astype(np.float64))]))
         return within_range(2 * gamma(6) * magnitudes + 8 * UNDERFLOW, magnitudes).reshape(output.shape)
-
-    def rounding(self, at: Perturbed) -> Array:
-        """Return the bound for these orders."""
-        return Layer.rounding(self, at)
 
 
 def _linear(at: Single, size: int) -> tuple[npt.NDArray[np.int32], Single]:

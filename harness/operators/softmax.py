@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, fields
+from harness.operators.base import Ability, Constants, fields
 from harness.operators.exact.expression import larger
 from harness.operators.exact.fragments import EXPONENTIAL
 from harness.operators.exact.functions import exponential
@@ -20,6 +20,7 @@ from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed, gamma
 from harness.operators.node import Node
 from harness.operators.rows import EXAMPLE, Axes, Rows
 from harness.operators.rules import Rules
+from harness.operators.staged import errors_of
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment
 
@@ -79,6 +80,7 @@ class Softmax(Rows):
     """y = e / s, where e is exp(x - m), m the largest value of a row and s the sum of e."""
 
     ONNX = (("", "Softmax"),)
+    errors = Ability(lambda layer: replace(errors_of(layer), least=layer.least_output))
     least_output = 0.0
     operations_of_value = 5
     roles = ("x",)

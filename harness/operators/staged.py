@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Layer
+from harness.operators.base import Ability, Evaluate, Layer
 from harness.operators.exact import mutations
 from harness.operators.exact.errors import item_errors
 from harness.operators.exact.expression import literal, substituted
@@ -35,16 +35,21 @@ from harness.operators.exact.stages import (
     with_axis,
 )
 from harness.operators.fault_models import FaultModel
-from harness.operators.float_errors import Perturbed
+from harness.operators.float_errors import Errors, Perturbed
 from harness.operators.float_samples import of_samples
 from harness.operators.obligations import Extent, Obligation
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.text import Fragment
 
 FRAGMENT_ORDER = 130
 MOST_STEPS = 1 << 18
 """The most steps that are computed in integers."""
 ROUNDED = "each operation is rounded to float32, half to even, in the order of the definition"
+
+
+def errors_of(layer: Staged) -> Errors:
+    """Return the errors of stages."""
+    return Errors(layer, specified=layer.specified, distance=layer.distance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,8 @@ class Staged(Layer):
     """
 
     elementwise = False
+    errors = Ability[Errors](errors_of)
+    sum_order = Ability[SumOrder](lambda layer: SumOrder(layer, layer.ordered_sum))
 
     @abstractmethod
     def definition(self) -> Stage:
@@ -143,7 +150,7 @@ class Staged(Layer):
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders of the sum, steps that are left out, and the mutants of each stage."""
-        yield from self.sum_faults(*inputs)
+        yield from self.sum_order.faults(*inputs)
         for cause, right, wrong in self._mutants:
             yield FaultModel(cause, right, wrong(*inputs))
 

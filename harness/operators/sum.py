@@ -13,7 +13,7 @@ from harness.operators.exact.expression import Expression
 from harness.operators.float_errors import UNDERFLOW, UNIT_ROUNDOFF, Perturbed, gamma, within_range
 from harness.operators.fold import Fold
 from harness.operators.product import Runtime
-from harness.operators.sum_orders import OrderedSum
+from harness.operators.sum_orders import OrderedSum, SumOrder
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +21,7 @@ class Sum(Fold):
     """y = ((A + B) + C) + ..., each addition rounded to float32."""
 
     ONNX = (("", "Sum"),)
+    sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     verb = "adds"
     order = 99
     comment = "ONNX Sum: the operands are added from left to right, each rounded."

@@ -158,26 +158,39 @@ def other_orders(count: int, *, started: bool) -> Mapping[str, Order]:
     return others | ({IN_DOUBLE: _in_double} if count + started > 2 else {})
 
 
-def fault_models(layer: Layer, inputs: Sequence[Array]) -> Iterator[FaultModel]:
-    """Yield the outputs of a layer that adds the terms of its sums in another order, or contracts one product."""
-    if not (first := layer.ordered_sum(*(values[:1] for values in inputs))):
-        return
-    wrong_sums: dict[str, Callable[[OrderedSum], Array]] = {
-        cause: partial(OrderedSum.by, order=order)
-        for cause, order in other_orders(len(first.terms), started=first.start is not None).items()
-    }
-    for name, place in (("first", 0), ("last", len(first.terms) - 1)):
-        if first.exact and (place or first.start is not None):  # no addition rounds what begins a sum
-            wrong_sums[f"the {name} {ONE_CONTRACTED}"] = partial(OrderedSum.contracted, place=place)
-    outputs: dict[str, list[Array]] = {cause: [] for cause in wrong_sums}
-    parts = -(-len(inputs[0]) * first.terms.size // TERMS_AT_ONCE)
-    with np.errstate(all="ignore"):
-        for rows in np.array_split(np.arange(len(inputs[0])), parts):
-            sums = layer.ordered_sum(*(values[rows] for values in inputs)) or first
-            for cause, wrong in wrong_sums.items():
-                outputs[cause].append(wrong(sums))
-    for cause, output in outputs.items():
-        yield FaultModel(cause, STATED, np.concatenate(output))
+@dataclass(frozen=True, eq=False)
+class SumOrder:
+    """The ability of a layer to be tried with other orders of its float32 sums.
+
+    `ordered` returns the sums whose order the specification states, for inputs (vectors, size); None without.  Their
+    number of terms depends on the layer alone.  `more` yields further faults of these sums.
+    """
+
+    layer: Layer
+    ordered: Callable[..., OrderedSum | None] = lambda *_: None
+    more: Callable[..., Iterator[FaultModel]] = lambda *_: iter(())
+
+    def faults(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield the outputs with the terms of the sums in another order, or with one product contracted."""
+        if not (first := self.ordered(*(values[:1] for values in inputs))):
+            return
+        wrong_sums: dict[str, Callable[[OrderedSum], Array]] = {
+            cause: partial(OrderedSum.by, order=order)
+            for cause, order in other_orders(len(first.terms), started=first.start is not None).items()
+        }
+        for name, place in (("first", 0), ("last", len(first.terms) - 1)):
+            if first.exact and (place or first.start is not None):  # no addition rounds what begins a sum
+                wrong_sums[f"the {name} {ONE_CONTRACTED}"] = partial(OrderedSum.contracted, place=place)
+        outputs: dict[str, list[Array]] = {cause: [] for cause in wrong_sums}
+        parts = -(-len(inputs[0]) * first.terms.size // TERMS_AT_ONCE)
+        with np.errstate(all="ignore"):
+            for rows in np.array_split(np.arange(len(inputs[0])), parts):
+                sums = self.ordered(*(values[rows] for values in inputs)) or first
+                for cause, wrong in wrong_sums.items():
+                    outputs[cause].append(wrong(sums))
+        for cause, output in outputs.items():
+            yield FaultModel(cause, STATED, np.concatenate(output))
+        yield from self.more(*inputs)
 
 
 def placed_faults(layer: Layer, inputs: Sequence[Array]) -> Iterator[PlacedFault]:
@@ -185,7 +198,7 @@ def placed_faults(layer: Layer, inputs: Sequence[Array]) -> Iterator[PlacedFault
     if layer.sums:
         yield from layer.sums.placed_faults(*inputs)
     with np.errstate(all="ignore"):
-        sums = layer.ordered_sum(*inputs)
+        sums = layer.sum_order.ordered(*inputs)
     if sums:
         count = len(sums.terms)
         yield PlacedFault("two neighbouring terms of the sum are exchanged", STATED, count - 1, sums.exchanged)
@@ -200,7 +213,7 @@ def obligations(layer: Layer) -> tuple[Obligation, ...]:
     The vectors are searched here, for each wrong sum and each column.
     """
     sizes, dtype = [tensor.size for tensor in layer.inputs], layer.input.dtype
-    sums = layer.ordered_sum(*(np.zeros((1, size), dtype) for size in sizes))
+    sums = layer.sum_order.ordered(*(np.zeros((1, size), dtype) for size in sizes))
     if not sums or not other_orders(len(sums.terms), started=sums.start is not None):
         return ()
     rng, ends, searched = np.random.default_rng(0), np.cumsum(sizes)[:-1], SEARCHED_TERMS
@@ -214,9 +227,9 @@ def obligations(layer: Layer) -> tuple[Obligation, ...]:
         tried += len(candidates)
         inputs = np.split(candidates, ends, axis=1)
         with np.errstate(all="ignore"):
-            expected = (layer.ordered_sum(*inputs) or sums).by(stated)
-        specified, taken = layer.specified(inputs, expected), np.zeros(len(candidates), np.bool_)
-        for fault in layer.sum_faults(*inputs):
+            expected = (layer.sum_order.ordered(*inputs) or sums).by(stated)
+        specified, taken = layer.errors.specified(inputs, expected), np.zeros(len(candidates), np.bool_)
+        for fault in layer.sum_order.faults(*inputs):
             differs = _bits(fault.output) != _bits(expected)
             if specified is not None:
                 differs &= specified.all(axis=1, keepdims=True)

@@ -117,7 +117,7 @@ class Reference:
         self.host = self._check(rows=ROWS)
         require_trusted(self.host)
         self._input_name, self._layers = network.input.name, network.layers
-        kind = SeparateLayers if any(layer.has_tolerance for layer in network.layers) else OnnxRuntimeReference
+        kind = SeparateLayers if any(layer.errors.has_tolerance for layer in network.layers) else OnnxRuntimeReference
         self._runtime = kind(network, threads, x64_quant_precision=x64_quant_precision)
         separate = isinstance(self._runtime, SeparateLayers)
         self._whole = WholeNetwork(network, threads, x64_quant_precision=x64_quant_precision) if separate else None

@@ -1,7 +1,7 @@
 """ONNX Runtime on the whole model, within the bounds that errors of all layers have together.
 
-A layer passes on the errors of its inputs and adds its own (`Layer.propagated`).  In narrow layers each error becomes a
-symbol, a number of -1 to 1 that keeps its sign on all ways through the network (`Layer.affine`): without signs, the
+A layer passes on the errors of its inputs and adds its own (`Errors.propagated`).  In narrow layers an error becomes a
+symbol, a number of -1 to 1 that keeps its sign on all ways through the network (`Errors.affine`): without signs, the
 bounds of a deep network are larger than its values.
 """
 
@@ -204,9 +204,9 @@ def _form(layer: Layer, at: Perturbed, inputs: Sequence[Form], symbols: int) -> 
         return Form.unbounded(at.output.shape)
     if symbols and symbols * max(layer.size, *(form.rest.shape[1] for form in inputs)) <= MOST_ROWS:
         with np.errstate(all="ignore"):
-            found = layer.affine(at, [form.padded(symbols) for form in inputs], [form.rest for form in inputs])
+            found = layer.errors.affine(at, [form.padded(symbols) for form in inputs], [form.rest for form in inputs])
     if found is None:
-        errors = layer.propagated(at)
+        errors = layer.errors.propagated(at)
         return Form(np.zeros((0, *errors.shape)), errors, errors).within(at.output)
     rows, rest = found[0], np.where(np.isnan(found[1]), np.inf, found[1])
     return Form(rows, rest, np.abs(rows).sum(axis=0) + rest).within(at.output)

@@ -93,7 +93,7 @@ AGREEMENT = {
 
 def agreement(network: Network, versions: Mapping[str, str]) -> str:
     """Return on what the engines of the reference agreed."""
-    bounded = any(layer.has_tolerance for layer in network.layers)
+    bounded = any(layer.errors.has_tolerance for layer in network.layers)
     parts = [AGREEMENT[bounded]]
     names = [name for name in versions if name not in engines.ALWAYS]
     if names:

@@ -161,7 +161,7 @@ def claims(plan: Plan) -> tuple[Claim, ...]:
     for task in plan.tasks:
         name, part = plan.items[task.item].target, plan.part(task)
         claim = Claim(find(name).claim(part))
-        if claim is Claim.BOUNDED and not part.has_tolerance:
+        if claim is Claim.BOUNDED and not part.errors.has_tolerance:
             raise RequestError(
                 f"target {name} claims a bound for layer {part.name} ({part.operator}), which has one right value",
                 "the target must return Claim.EXACT for it, or refuse it; --items chooses another target",

@@ -80,7 +80,7 @@ def _expected(layer: Layer, inputs: tuple[Array, ...], actual: Array) -> Array:
     Its sums and scores are finite, as those of every right network are.
     """
     expected = operator(layer)(*inputs)
-    specified = layer.specified(inputs, expected)
+    specified = layer.errors.specified(inputs, expected)
     return expected if specified is None else np.where(specified, expected, actual)
 
 

@@ -69,6 +69,7 @@ def supported() -> list[SupportedOperator]:
     """Return all operators, sorted by name."""
     from harness import operators, targets
     from harness.operators.base import Layer
+    from harness.operators.float_errors import has_tolerance
 
     names = targets.names()
     lowerings = {name: targets.find(name).lowerings for name in names}
@@ -76,7 +77,7 @@ def supported() -> list[SupportedOperator]:
         SupportedOperator(
             f"{domain}.{name}" if domain else name,
             tuple(dict.fromkeys(each.partition(":")[0] for each in names if operator in lowerings[each])),
-            ORDERED if operator.tolerance is not Layer.tolerance else EXACT,
+            ORDERED if has_tolerance(operator) else EXACT,
             operator.obligations is not Layer.obligations,
         )
         for (domain, name), operator in sorted(

@@ -1,6 +1,6 @@
 """Bounds of all activations of a network for inputs in its box, and what seeded vectors reach of them.
 
-interval   each layer maps the bounds of its inputs to those of its output (`Layer.output_bounds`).  They are exact for
+interval   each layer maps the bounds of its inputs to those of its output (`Errors.output_bounds`).  They are exact for
            one layer, but forget how its inputs depend on each other.
 zonotope   tighter bounds of accumulators that keep this dependence (harness/analysis/decide/bounds.py).
 
@@ -57,7 +57,7 @@ def ranges(network: Network, tighter: Mapping[str, Bounds], vectors: Array | Non
         if layer.sums and sums:
             low, high = layer.sums.output_bounds_of_sums(*sums)
         else:
-            low, high = layer.output_bounds(*zip(*given, strict=True))
+            low, high = layer.errors.output_bounds(*zip(*given, strict=True))
         found.bounds[layer.output.name] = low, high
         numbers = _numbers(layer, sums, (low, high))
         numbers = replace(numbers, method=method, **observed.get(layer.name, {}))

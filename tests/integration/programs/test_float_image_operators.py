@@ -57,7 +57,7 @@ def test_onnx_runtime_confirms_every_layer_within_its_tolerance() -> None:
     net = every_operator()
     vectors = np.random.default_rng(1).normal(0, 3, (60, net.input.size)).astype(np.float32)
     ratios = Reference(net).expected(vectors).ratios
-    with_tolerance = [layer.has_tolerance for layer in net.layers]
+    with_tolerance = [layer.errors.has_tolerance for layer in net.layers]
     assert [ratio is not None for ratio in ratios] == with_tolerance
     assert 0 < max(ratio for ratio in ratios if ratio is not None) < 1
 

@@ -66,7 +66,7 @@ def differing(net: Network, engine: str, count: int) -> dict[str, int]:
     few = sum(layer.size for layer in net.layers) < SEARCHED
     vectors = stimuli(net, count, 1).chunk(0, count) if few else uniform_vectors(net, count, 1)
     right = SpecificationReference(net).activations(vectors)
-    separate = any(layer.has_tolerance for layer in net.layers)
+    separate = any(layer.errors.has_tolerance for layer in net.layers)
     found = StandardReference(net, engine, separate=separate).activations(vectors, right if separate else ())
     values = {net.input.name: vectors, **{layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}}
     wrong = {}
@@ -263,7 +263,7 @@ def test_a_float_layer_beyond_its_bound_is_named_with_all_values() -> None:
     near: tuple[Array, ...] = tuple(np.nextafter(values, np.float32(np.inf)) for values in right)
     versions = {"ort": "1", "specification": "2", "tract": "3"}
     given = {net.input.name: vectors}
-    exact = [layer.name for layer in net.layers if not layer.has_tolerance]
+    exact = [layer.name for layer in net.layers if not layer.errors.has_tolerance]
     same = tuple(one if layer.name not in exact else of for layer, one, of in zip(net.layers, near, right, strict=True))
     require_engines(net.layers, {"ort": right, "tract": same}, right, versions, given)
     far = (same[0] + np.float32(1), *same[1:])

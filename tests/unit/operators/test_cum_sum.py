@@ -68,7 +68,7 @@ def test_results_for_inputs_with_errors_are_within_the_distance() -> None:
     x = rng.normal(size=(40, 15)).astype(np.float32)
     layer = layer_of(node("CumSum", "x", "axis"), {"axis": np.array(1)}, {"x": x})
     error, output = np.full(x.shape, 1e-3), layer.prepare()(x)
-    bound = layer.propagated(Perturbed([x], [error], output))
+    bound = layer.errors.propagated(Perturbed([x], [error], output))
     for other in (x + rng.uniform(-1e-3, 1e-3, x.shape), x + 1e-3):
         changed = layer.prepare()(other.astype(np.float32))
         assert (np.abs(changed.astype(np.float64) - output) <= bound).all()

@@ -43,7 +43,9 @@ def test_a_change_without_roundings_is_that_of_real_numbers() -> None:
 def test_bounds_know_squares_and_zeros() -> None:
     square = read_node(node("Mul", "x", "x"), {}, {"x": X}, bound=3.0)
     assert (square.output.bound, square.output.negative_zero) == (9, False)
-    low, high = square.output_bounds([np.full((1, 12), -2, np.float32)] * 2, [np.full((1, 12), 3, np.float32)] * 2)
+    low, high = square.errors.output_bounds(
+        [np.full((1, 12), -2, np.float32)] * 2, [np.full((1, 12), 3, np.float32)] * 2
+    )
     assert (low.min(), high.max()) == (0, 9)
     assert read_node(node("Mul", "x", "c"), {"c": CHANNELS}, {"x": X}, bound=3.0).output.negative_zero
     assert read_node(node("Sum", "x", "c"), {"c": CHANNELS}, {"x": X}, bound=3.0).output.bound == 6

@@ -159,7 +159,7 @@ def test_every_other_order_gives_other_bits(kind: str) -> None:
 @pytest.mark.parametrize("name", ["acas_coc", "lenet5_int8", "resnet8_int8"])
 def test_a_quantised_network_is_confirmed_as_a_whole_and_on_every_bit(name: str) -> None:
     model = load(ROOT / "models" / f"{name}.onnx")
-    assert not any(layer.has_tolerance for layer in model.layers)
+    assert not any(layer.errors.has_tolerance for layer in model.layers)
     x = np.random.default_rng(0).uniform(*model.box, (3, model.input.size)).astype(np.float32)
     assert set(Reference(model).expected(x).ratios) == {None}
 

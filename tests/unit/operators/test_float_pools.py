@@ -148,7 +148,7 @@ def test_means_that_overflow_or_are_no_numbers() -> None:
     assert layer.output.bound == np.inf
     output = specified(layer, {"x": big})
     assert output.tolist()[0][:4] == [np.inf, 0, float(np.float32(-1.5e38)), np.inf]
-    shown = layer.specified([big.reshape(1, -1)], output)
+    shown = layer.errors.specified([big.reshape(1, -1)], output)
     assert shown is not None
     assert shown.tolist() == [[True, True, True, True, False]]
     tolerance = layer.tolerance([big.reshape(1, -1)], output)

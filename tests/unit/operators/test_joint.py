@@ -60,7 +60,7 @@ def test_only_a_definition_with_calls_has_a_tolerance() -> None:
     assert (tolerance > 0).all()
     assert (tolerance < 1e-5).all()
     exact = read(Ratio, b=3)
-    assert (exact.has_tolerance, exact.tolerance([a], exact.prepare()(a))) == (False, None)
+    assert (exact.errors.has_tolerance, exact.tolerance([a], exact.prepare()(a))) == (False, None)
 
 
 def test_a_layer_that_can_give_nan_of_finite_numbers_is_refused() -> None:

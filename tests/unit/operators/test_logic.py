@@ -121,7 +121,7 @@ def test_the_bound_holds_for_every_value_within_the_errors(operator: str, dtype:
     layer = layer_of(operator, dtype, {}, dict(zip(names, values, strict=True)))
     evaluate = layer.prepare()
     output = evaluate(*values)
-    bound = layer.propagated(Perturbed(values, errors, output))
+    bound = layer.errors.propagated(Perturbed(values, errors, output))
     largest = np.zeros(output.shape)
     for _ in range(60):
         others = [
@@ -234,7 +234,7 @@ def test_where_keeps_the_sign_of_a_zero_and_allows_both() -> None:
 @pytest.mark.parametrize(("operator", "dtype"), [case for case in CASES if case[0] != "Where"])
 def test_every_bit_must_agree_but_for_where(operator: str, dtype: np.dtype[Any]) -> None:
     values = {name: NUMBERS[dtype].reshape(1, -1) for name in operands_of(operator)}
-    assert not layer_of(operator, dtype, {}, values).has_tolerance
+    assert not layer_of(operator, dtype, {}, values).errors.has_tolerance
 
 
 def test_a_diagnosis_names_the_faults_of_bools() -> None:
@@ -258,7 +258,7 @@ def test_the_range_of_a_bool_as_float32_is_from_0_to_1() -> None:
     model = make_model(nodes, {"limit": CONSTANTS["limit"]}, {"root": ("float32", 3)}, width=3)
     network = parse(model.SerializeToString(), "range")
     number, root = network.layers[1:]
-    low, high = number.output_bounds([np.zeros((1, 3), np.bool_)], [np.ones((1, 3), np.bool_)])
+    low, high = number.errors.output_bounds([np.zeros((1, 3), np.bool_)], [np.ones((1, 3), np.bool_)])
     assert (low.tolist(), high.tolist()) == ([[0, 0, 0]], [[1, 1, 1]])
     assert root.output.bound == 1
 

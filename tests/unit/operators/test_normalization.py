@@ -84,7 +84,7 @@ def test_results_for_inputs_with_errors_are_within_the_distance(operator: str) -
     error = np.full(flat.shape, 1e-3)
     other = (flat + rng.uniform(-1e-3, 1e-3, flat.shape)).astype(np.float32)
     output = layer.prepare()(flat)
-    bound = layer.propagated(Perturbed([flat], [error], output))
+    bound = layer.errors.propagated(Perturbed([flat], [error], output))
     assert (np.abs(layer.prepare()(other).astype(np.float64) - output) <= bound).all()
     assert np.median(bound) < 1
 

@@ -52,7 +52,7 @@ def test_onnx_runtime_has_the_bits_or_is_within_the_tolerance(
     x = specified(layer, samples())
     y = evaluated(layer, x)
     assert not outside(layer, x, y, by_runtime(model, x, optimised=optimised)).size
-    assert layer.has_tolerance is isinstance(layer, Approximated)
+    assert layer.errors.has_tolerance is isinstance(layer, Approximated)
 
 
 @pytest.mark.parametrize(("operator", "attributes"), CASES)
@@ -83,7 +83,7 @@ def test_values_are_between_the_derived_bounds(operator: str, attributes: dict[s
     rng = np.random.default_rng(6)
     for scale in (1e-3, 1, 30, 1e30):
         ends = np.sort(specified(layer, rng.normal(0, scale, (2, 16)).astype(np.float32)), axis=0)
-        low, high = layer.output_bounds([ends[:1]], [ends[1:]])
+        low, high = layer.errors.output_bounds([ends[:1]], [ends[1:]])
         x = rng.uniform(ends[0], ends[1], (500, 16)).astype(np.float32)
         y = evaluated(layer, x)
         assert (low <= y).all()
@@ -99,7 +99,7 @@ def test_results_for_perturbed_inputs_are_within_the_propagated_bound(
     x = specified(layer, rng.normal(0, 4, (300, 16)).astype(np.float32))
     errors = np.abs(rng.normal(0, 1e-4, x.shape))
     y = evaluated(layer, x)
-    bound = layer.propagated(Perturbed([x], [errors], y))
+    bound = layer.errors.propagated(Perturbed([x], [errors], y))
     moved = specified(layer, (x + rng.uniform(-1, 1, x.shape) * errors * 0.99).astype(np.float32))
     for output in (evaluated(layer, moved), by_runtime(model, moved)):
         assert (np.abs(output.astype(np.float64) - y) <= bound).all()

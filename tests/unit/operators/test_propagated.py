@@ -160,7 +160,7 @@ def test_every_engine_lies_within_the_bound_for_inputs_with_errors(name: str) ->
             of_names["positive"] = np.minimum(of_names["positive"], 0.9 * inputs["positive"].reshape(VECTORS, -1))
         errors = [of_names[each] for each in layer.sources]
         output = layer.prepare()(*values)
-        bound = layer.propagated(Perturbed(values, errors, output))
+        bound = layer.errors.propagated(Perturbed(values, errors, output))
         assert (bound.shape, bound.dtype) == (output.shape, np.float64)
         assert np.isfinite(bound).mean() > (0.9 if name == "Exp" else 0.999999)  # it overflows
         kinds = [rng.uniform(-1, 1, SHAPE), rng.choice([-1, 1], SHAPE), np.ones(SHAPE)]
@@ -185,7 +185,7 @@ def test_the_bound_is_near_the_largest_change(name: str) -> None:
     values = [inputs[each].reshape(VECTORS, -1) for each in layer.sources]
     errors = [np.full(x.shape, 0.01) for x in values]
     output = layer.prepare()(*values)
-    bound, largest = layer.propagated(Perturbed(values, errors, output)), np.zeros(output.shape)
+    bound, largest = layer.errors.propagated(Perturbed(values, errors, output)), np.zeros(output.shape)
     for share in (1.0, -1.0, *(rng.choice([-1, 1], values[0].shape) for _ in range(60))):
         others = [
             moved(x, error, share if k == 0 else -share)
@@ -208,10 +208,10 @@ def test_without_errors_a_result_is_within_the_tolerance(name: str) -> None:
     tolerance = layer.tolerance(values, output)
     right = np.zeros(output.shape) if tolerance is None else tolerance
     none = [np.zeros(x.shape) for x in values]
-    assert (layer.propagated(Perturbed(values, none, output)) == right).all()
+    assert (layer.errors.propagated(Perturbed(values, none, output)) == right).all()
     for errors in none:
         errors[1::2] = 1e-3
-    bound = layer.propagated(Perturbed(values, none, output))
+    bound = layer.errors.propagated(Perturbed(values, none, output))
     assert (bound[::2] == right[::2]).all()
     assert (bound[1::2] > right[1::2]).mean() > 0.2
 
@@ -239,7 +239,7 @@ def test_a_code_is_certain_unless_a_threshold_is_near() -> None:
     output = layer.prepare()(x)
     errors = np.array([[1e-3, 2e-3, 1e-3, 0.11, np.inf]])
     assert output.tolist() == [[-87, 3, 4, 5, 127]]
-    assert layer.propagated(Perturbed([x], [errors], output)).tolist() == [[0, 1, 0, 2, np.inf]]
+    assert layer.errors.propagated(Perturbed([x], [errors], output)).tolist() == [[0, 1, 0, 2, np.inf]]
 
 
 def test_codes_with_errors_become_numbers_with_errors() -> None:
@@ -248,7 +248,7 @@ def test_codes_with_errors_become_numbers_with_errors() -> None:
     layer = layer_of_codes(node("DequantizeLinear", "q", "scale", "zero_point"), constants, {"q": q})
     output = layer.prepare()(q)
     errors = np.array([[1, 0, 2, 300.0]])
-    assert layer.propagated(Perturbed([q], [errors], output)).tolist() == [[0.5, 0, 1, 127.5]]
+    assert layer.errors.propagated(Perturbed([q], [errors], output)).tolist() == [[0.5, 0, 1, 127.5]]
 
 
 @pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
@@ -257,7 +257,7 @@ def test_an_index_is_certain_if_its_value_is_beyond_all_others(operator: str) ->
     layer = layer_of_codes(node(operator, "x", axis=1), {}, {"x": x})
     errors = np.array([[0.25, 0.5, 0.25], [0, 0.5, 0.5], [1e-9, 0, 0], [0, 0.9, 0.05]])
     output = layer.prepare()(x)
-    assert layer.propagated(Perturbed([x], [errors], output))[:, 0].tolist() == [0, np.inf, np.inf, 0]
+    assert layer.errors.propagated(Perturbed([x], [errors], output))[:, 0].tolist() == [0, np.inf, np.inf, 0]
 
 
 def test_codes_of_other_operators_have_no_bound_unless_they_are_exact() -> None:
@@ -265,7 +265,7 @@ def test_codes_of_other_operators_have_no_bound_unless_they_are_exact() -> None:
     constants = {"s": np.float32(0.1), "z": np.uint8(0)}
     layer = layer_of_codes(node("QLinearAdd", "a", "s", "z", "b", "s", "z", "s", "z"), constants, {"a": a, "b": a})
     errors = [np.array([[0, 0], [0, 1.0]]), np.zeros((2, 2))]
-    bound = layer.propagated(Perturbed([a, a], errors, layer.prepare()(a, a)))
+    bound = layer.errors.propagated(Perturbed([a, a], errors, layer.prepare()(a, a)))
     assert bound.tolist() == [[0, 0], [np.inf, np.inf]]
 
 
@@ -275,7 +275,7 @@ def test_an_overflow_within_the_errors_has_no_bound() -> None:
     layer = layer_of(proto, {"v": x})
     errors = np.zeros(x.shape)
     errors[1] = 3e38
-    bound = layer.propagated(Perturbed([x], [errors], layer.prepare()(x)))
+    bound = layer.errors.propagated(Perturbed([x], [errors], layer.prepare()(x)))
     assert np.isfinite(bound[0]).all()
     assert np.isinf(bound[1]).all()
 
@@ -286,7 +286,7 @@ def test_a_constant_may_pass_the_roundings_of_the_sum_before() -> None:
     proto = node("Add", "x", "large")
     layer = read_node(proto, {"large": np.float32([1e3])}, {"x": x})
     output, errors = layer.prepare()(x), [np.full((1, 1), 1e-9)]
-    alone, together = (layer.propagated(Perturbed([x], errors, output, each)).item() for each in (0, 4096))
+    alone, together = (layer.errors.propagated(Perturbed([x], errors, output, each)).item() for each in (0, 4096))
     assert together > 500 * alone
     assert layer.runtime.roundings(4096) == 4096
     assert layer_of(NODES["Gemm"], {"v": np.zeros((1, 20), np.float32)}).runtime.roundings(0) == 31

@@ -55,7 +55,7 @@ def inputs(of: Layer, count: int = 40) -> Array:
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_stated_order_is_the_specification(name: str) -> None:
     x = inputs(layer(name))
-    sums = layer(name).ordered_sum(x)
+    sums = layer(name).sum_order.ordered(x)
     assert sums is not None
     assert np.array_equal(sums.by(stated), layer(name).prepare()(x))
 
@@ -74,7 +74,7 @@ def test_the_search_finds_vectors_for_each_fault(name: str) -> None:
     """A fault without a vector is reported, and only such."""
     vectors, claim = searched(layer(name))
     right = layer(name).prepare()(vectors)
-    faults = {fault.cause: (fault.output != right).any() for fault in layer(name).sum_faults(vectors)}
+    faults = {fault.cause: (fault.output != right).any() for fault in layer(name).sum_order.faults(vectors)}
     assert {cause for cause, differs in faults.items() if not differs} == set(claim.unseparated)
     assert faults[REVERSED]
     assert faults[TREE]
@@ -88,7 +88,7 @@ def test_sums_without_rounding_have_no_vectors() -> None:
     exact = layer_of(proto, constants, {"x": np.zeros((1, *IMAGE), np.uint8)})
     vectors, claim = searched(exact)
     assert len(vectors) == 0
-    assert set(claim.unseparated) == {fault.cause for fault in exact.sum_faults(inputs(exact))} > {REVERSED, TREE}
+    assert set(claim.unseparated) == {fault.cause for fault in exact.sum_order.faults(inputs(exact))} > {REVERSED, TREE}
 
 
 def test_a_layer_without_ordered_sums_has_no_such_claim() -> None:

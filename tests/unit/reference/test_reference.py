@@ -168,7 +168,7 @@ def overflowing() -> Network:
 def test_a_sum_of_infinities_of_both_signs_has_no_reference() -> None:
     model = overflowing()
     assert [layer.output.bound for layer in model.layers] == [np.inf] * 4
-    assert not any(layer.has_tolerance for layer in model.layers)
+    assert not any(layer.errors.has_tolerance for layer in model.layers)
     largest = np.finfo(np.float32).max
     right = Reference(model).activations(np.float32([[1, -3], [1e38, largest / 4]]))
     assert right[2].tolist() == [[0, 0], [0, 0]]
