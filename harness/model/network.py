@@ -47,8 +47,8 @@ class Network:
 
     @property
     def operations(self) -> int:
-        """The number of arithmetic operations of one vector, see `Layer.operations`."""
-        return sum(layer.operations for layer in self.layers)
+        """The number of arithmetic operations of one vector, see `Text.operations`."""
+        return sum(layer.text.operations for layer in self.layers)
 
     @property
     def readers(self) -> tuple[Layer, ...]:

@@ -71,6 +71,9 @@ def _of_third_parties() -> Iterator[type[Layer]]:
 
 def _fault(operator: Any) -> str:
     """Return what a third party's class lacks; the empty text of a complete one."""
+    from harness.operators.fold import Joint
+    from harness.operators.pointwise import Pointwise
+
     if not (inspect.isclass(operator) and issubclass(operator, Layer)):
         return "is not a Layer"
     names = getattr(operator, "ONNX", None)
@@ -80,7 +83,7 @@ def _fault(operator: Any) -> str:
         return "is no dataclass: write @dataclass(frozen=True, eq=False) above it"
     if inspect.isabstract(operator):
         return f"does not define {', '.join(sorted(operator.__abstractmethods__))}"
-    return operator.incomplete()
+    return operator.incomplete() if issubclass(operator, (Pointwise, Joint)) else ""
 
 
 def has_rules(operator: type[Layer]) -> bool:

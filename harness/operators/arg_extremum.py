@@ -24,7 +24,7 @@ from harness.operators.obligations import Extent, Obligation, Outputs, computed,
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 
 def _fragment(order: int, operation: str, extreme: str, reduce: str) -> Fragment:
@@ -50,6 +50,7 @@ fragment {operation.lower()}(
 ARGMAX = _fragment(60, "ArgMax", "greatest", "max_reduce")
 ARGMIN = _fragment(61, "ArgMin", "least", "min_reduce")
 
+EXTREMES = {"ArgMax": "largest", "ArgMin": "smallest"}
 ORDERED_WIDTH = 6
 """Up to this number of columns, all orders of their values are tried: 4,683 for six columns."""
 NEIGHBOURS_OF = np.array([2.0**-149 * 64, 1e-30, 1, 1e30, 3.4e38], np.float32)
@@ -68,8 +69,17 @@ class ArgExtremum(Layer):
         lambda layer: Errors(layer, specified=layer.specified, bounds=layer.output_bounds, distance=layer.distance)
     )
     elementwise = False
-    roles = ("data",)
-    fragments = (ARGMAX, ARGMIN)
+    text = Text(
+        lambda operator: (
+            f"y = the column of the {EXTREMES[operator]} value, the first of equal ones, or the last where "
+            "select_last_index is 1"
+        ),
+        ("data",),
+        (ARGMAX, ARGMIN),
+        chosen=lambda layer: not layer.largest,
+        facts_of=lambda layer: {"of_equal_values": "the last" if layer.last else "the first"},
+        summary_of=lambda layer: (f"of equal values the {'last' if layer.last else 'first'}",),
+    )
     stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer.input.size)))
 
     largest: bool
@@ -92,34 +102,13 @@ class ArgExtremum(Layer):
         largest, last = node.operator == "ArgMax", bool(attributes["select_last_index"])
         return cls(**fields(node, [source], (1,), INT64), largest=largest, last=last)
 
-    @classmethod
-    def explain(cls, operator: str) -> str:
-        """Return the formula of ArgMax or ArgMin."""
-        extreme = "largest" if operator == "ArgMax" else "smallest"
-        return (
-            f"y = the column of the {extreme} value, the first of equal ones, or the last where select_last_index is 1"
-        )
-
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:  # noqa: ARG002 - all are possible
         """Return the first and the last index."""
         return np.zeros((1, 1), np.int64), np.full((1, 1), self.input.size - 1, np.int64)
 
-    @property
-    def fragment(self) -> Fragment:
-        """The operation by which of the two extremes is looked for."""
-        return ARGMAX if self.largest else ARGMIN
-
     def constants(self) -> Constants:
         """Return the number of values, and which of equal ones is chosen."""
         return {"width": self.input.size, "select_last_index": self.last}
-
-    def facts(self) -> dict[str, Any]:
-        """Return which of equal values is chosen."""
-        return {"of_equal_values": "the last" if self.last else "the first"}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return which of equal values is chosen."""
-        return (f"of equal values the {'last' if self.last else 'first'}",)
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers, so that both zeros are equal."""

@@ -51,11 +51,16 @@ class AveragePool(Windowed, Staged):
 
     errors = Ability(lambda layer: replace(errors_of(layer), rising=True, linear=layer.linear))
     ONNX = (("", "AveragePool"), ("", "GlobalAveragePool"))
-    formula = """\
+    text = Staged.text.but(
+        """\
 s = 0, then s = s + x for the values of a window in the image, row by row       in float32, each operation rounded
-y = s / count                                                        count: values in the image, or with its padding"""
-    roles = ("x",)
-    fragments = (FRAGMENT,)
+y = s / count                                                        count: values in the image, or with its padding""",
+        ("x",),
+        (FRAGMENT,),
+        facts_of=lambda layer: layer.window.facts() | {"count": layer.count},
+        summary_of=lambda layer: (f"kernel {'x'.join(map(str, layer.window.kernel))}",),
+        operations_of=lambda layer: layer.size * layer.window.size,
+    )
 
     count: Single
 
@@ -94,22 +99,9 @@ y = s / count                                                        count: valu
         counts = np.broadcast_to(self.count, (self.output.shape[0], self.window.positions)).reshape(-1)
         return {**rows, "count": counts[region.indices(self.size)][: rows["window"].positions]}
 
-    @property
-    def operations(self) -> int:
-        """One for each value of each window."""
-        return self.size * self.window.size
-
     def constants(self) -> Constants:
         """Return the window and the divisors."""
         return {"window": self.window.table(), "count": self.count}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the window, and the divisors."""
-        return self.window.facts() | {"count": self.count}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the window."""
-        return (f"kernel {'x'.join(map(str, self.window.kernel))}",)
 
     def numbers(self) -> dict[str, Array]:
         """Return the divisors."""

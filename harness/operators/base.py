@@ -33,7 +33,7 @@ from harness.operators.region import Division
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import SumOrder
 from harness.operators.tensor import Tensor, integer_limits
-from harness.operators.text import Fragment
+from harness.operators.text import Text
 
 if TYPE_CHECKING:
     from harness.operators.contraction import Contraction
@@ -67,19 +67,8 @@ class Layer(ABC):
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
     elementwise: ClassVar[bool] = True
     """True if a value of the output depends only on the values at the same place of the inputs."""
-    formula: ClassVar[str] = ""
-    """The arithmetic for one vector, as the text form of a model prints it."""
-    roles: ClassVar[tuple[str, ...]] = ()
-    """The names of the ONNX inputs in `formula`, by position."""
-    parameters: ClassVar[tuple[int, ...]] = ()
-    """The positions of the ONNX inputs that are weights or bias if they are constant."""
-    fragments: ClassVar[tuple[Fragment, ...]]
-    """The same arithmetic in NNEF: every operation that `fragment` can return."""
-    operations_of_value: ClassVar[int] = 0
-    """The operations of one value of the output, see `operations`."""
-    side_by_side: ClassVar[bool] = False
-    """True if the fragment reads all activations side by side, as one tensor."""
 
+    text: ClassVar[Text] = Text()
     streaming = Ability(Streaming)
     division = Ability(Division)
     runtime = Ability(Runtime)
@@ -120,46 +109,9 @@ class Layer(ABC):
         """
         return None
 
-    @classmethod
-    def incomplete(cls) -> str:
-        """Return what a class of a third party lacks, for a message behind its name; the empty text if nothing."""
-        return ""
-
-    @classmethod
-    def explain(cls, operator: str) -> str:  # noqa: ARG003 - classes that read several operators override it
-        """Return the formula of one of the ONNX operators that the class reads."""
-        return cls.formula
-
-    @classmethod
-    def role(cls, position: int) -> str:
-        """Return the name of an ONNX input."""
-        return cls.roles[position] if position < len(cls.roles) else f"input {position}"
-
-    @property
-    def operations(self) -> int:
-        """The arithmetic operations of one vector, as TensorFlow's profiler counts them and the ACETONE paper does.
-
-        Two for each product of a sum, one for each addition of a bias and for each value of a pooling window; nothing
-        for operators that the profiler does not know, such as Relu and Tanh.  It says how large a network is.
-        """
-        return self.operations_of_value * self.size
-
-    @property
-    def fragment(self) -> Fragment:
-        """The NNEF operation that computes it from its activations, then the tables and the numbers of `constants`."""
-        return self.fragments[0]
-
     def constants(self) -> Constants:
         """Return all constants, in the order of the fragment's parameters."""
         return {}
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return the facts of the layer for programs: JSON types, and numpy arrays and numbers."""
-        return self.constants()
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the facts of the layer for people, for one line: scales or other numbers, then zero points."""
-        return ()
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - see above
         """Yield the obligations of a proof of this extent about the stages of the layer."""

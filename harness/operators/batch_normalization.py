@@ -67,14 +67,17 @@ class BatchNormalization(Elements):
     """y = ((x - mean) / deviation) * scale + offset; the constants are float32 (channels,) each."""
 
     ONNX = (("", "BatchNormalization"),)
-    formula = """\
+    text = Elements.text.but(
+        """\
 d = sqrt(var + epsilon)                                        in float32, each operation rounded
-y = ((X - mean) / d) * scale + B                               in float32, each operation rounded, per channel"""
-    roles = ("X", "scale", "B", "mean", "var")
+y = ((X - mean) / d) * scale + B                               in float32, each operation rounded, per channel""",
+        ("X", "scale", "B", "mean", "var"),
+        (FRAGMENT,),
+        parameters=(1, 2, 3, 4),
+        summary_of=lambda layer: (f"scale {text.floats(layer.scale)} / {text.floats(layer.deviation)}",),
+    )
     names = NAMES
     constant_roles = NAMES[1:]
-    parameters = (1, 2, 3, 4)
-    fragments = (FRAGMENT,)
     elementwise = False
     runtime = Ability(lambda layer: Runtime(layer, joins=True))
     streaming = Ability(lambda layer: Streaming(layer, form=lambda axis: Frames(axis) if axis else None))
@@ -114,7 +117,7 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
             raise node.refusal("training_mode is 1", "0, as for inference")
         source = node.activation(0, [FLOAT32])
         found = {}
-        for position, name in enumerate(cls.roles[1:], 1):
+        for position, name in enumerate(cls.text.roles[1:], 1):
             value = node.constant(position, name, [FLOAT32])
             if value.shape != source.shape[:1]:
                 raise node.refusal(f"the {name} has shape {value.shape}", f"one number a channel: {source.shape[:1]}")
@@ -135,10 +138,6 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
         """The constants along the axis of the channels."""
         axes = (-1, *(1,) * (len(self.output.shape) - 1))
         return (None, *(getattr(self, role).reshape(axes) for role in self.constant_roles))
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the factors and the offsets."""
-        return (f"scale {text.floats(self.scale)} / {text.floats(self.deviation)}",)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:
         """Return the error bound for exact inputs."""

@@ -27,7 +27,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 CODES = 256
 MOST_AXES = 8
@@ -63,16 +63,17 @@ class CellUnion(onnx_function.Hybrid):
     """The sets of the cells of a point; `cells` is uint8 (2 axes, 256), `levels` have a row for each node."""
 
     ONNX = ((onnx_function.DOMAIN, "CellUnion"),)
-    formula = "y = union of the sets of all cells that contain x, which is on a border of up to two cells on each axis"
-    fragments = FRAGMENTS
+    text = Text(
+        "y = union of the sets of all cells that contain x, which is on a border of up to two cells on each axis",
+        fragments=FRAGMENTS,
+        role_of=lambda position: ("x", "cells", f"level {position - 2}")[min(position, 2)],
+        chosen=lambda layer: len(layer.levels) - 1,
+        facts_of=lambda layer: {"nodes": [len(level) for level in layer.levels], "cells": [*layer.shape]},
+        summary_of=lambda layer: (f"{math.prod(layer.shape):,} cells in {layer.nbytes:,} bytes",),
+    )
 
     cells: npt.NDArray[np.uint8]
     levels: tuple[npt.NDArray[np.unsignedinteger[Any]], ...]
-
-    @classmethod
-    def role(cls, position: int) -> str:
-        """Return the name of an ONNX input."""
-        return ("x", "cells")[position] if position < 2 else f"level {position - 2}"
 
     @classmethod
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:
@@ -120,11 +121,6 @@ class CellUnion(onnx_function.Hybrid):
         return cls(**fields(node, [source], (1,), INT64), cells=cells, levels=levels)
 
     @property
-    def fragment(self) -> Fragment:
-        """The operation for this number of axes."""
-        return FRAGMENTS[len(self.levels) - 1]
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """The number of cells of each axis."""
         return tuple(level.shape[1] for level in self.levels)
@@ -137,14 +133,6 @@ class CellUnion(onnx_function.Hybrid):
     def constants(self) -> Constants:
         """Return the cells of positions, and the levels."""
         return {"table_cells": self.cells} | {f"table_{axis}": level for axis, level in enumerate(self.levels)}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the number of nodes of each level, and of cells of each axis."""
-        return {"nodes": [len(level) for level in self.levels], "cells": [*self.shape]}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the number of cells and the size of the diagram."""
-        return (f"{math.prod(self.shape):,} cells in {self.nbytes:,} bytes",)
 
     def prepare(self) -> Evaluate:
         """Return the function that follows the diagram from both cells of each axis."""

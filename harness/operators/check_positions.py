@@ -20,7 +20,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, all_codes, computed
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64, UINT8
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 CODES = 256
 BODY = f"""\
@@ -55,9 +55,12 @@ class CheckPositions(onnx_function.Hybrid):
     """The union of the flags, uint8 (N, 256), of the values of a vector."""
 
     ONNX = ((onnx_function.DOMAIN, "CheckPositions"),)
-    formula = "y = flags[0, x[0]] | flags[1, x[1]] | ..., a set of failed checks"
-    roles = ("x", "flags")
-    fragments = (FRAGMENT,)
+    text = Text(
+        "y = flags[0, x[0]] | flags[1, x[1]] | ..., a set of failed checks",
+        ("x", "flags"),
+        (FRAGMENT,),
+        facts_of=lambda layer: {"passing_positions": (layer.flags == 0).sum(axis=1).tolist()},
+    )
     body = BODY
 
     flags: npt.NDArray[np.uint8]
@@ -84,10 +87,6 @@ class CheckPositions(onnx_function.Hybrid):
     def constants(self) -> Constants:
         """Return the flags."""
         return {"table": self.flags}
-
-    def facts(self) -> dict[str, list[int]]:
-        """Return the positions of each input without a failed check: the number of them."""
-        return {"passing_positions": (self.flags == 0).sum(axis=1).tolist()}
 
     def prepare(self) -> Evaluate:
         """Return the function that looks the flags up."""

@@ -56,13 +56,17 @@ class Clip(Comparison):
     """The input, or the bound beyond which it is; `low` is at most `high`, both are finite and of the input's type."""
 
     ONNX = (("", "Clip"),)
-    formula = """\
+    text = Comparison.text.but(
+        """\
 v[n] = min if x[n] < min, else x[n]                            x stays where it equals a bound, -0 too
-y[n] = max if v[n] > max, else v[n]                            without it -+3.4028235e+38, or the last code"""
-    roles = ("x", "min", "max")
+y[n] = max if v[n] > max, else v[n]                            without it -+3.4028235e+38, or the last code""",
+        ("x", "min", "max"),
+        (FRAGMENT, CODES),
+        facts_of=lambda layer: dict(layer.constants()),
+        summary_of=lambda layer: (" to ".join(map(str if layer.of_codes else text.floats, (layer.low, layer.high))),),
+    )
     names = ("x", "low", "high")
     constant_roles = ("low", "high")
-    fragments = (FRAGMENT, CODES)
     stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries, representable=layer.representable))
     alternatives = {  # noqa: RUF012
         "the lower bound is left out": lambda x, low, high: select(x > high, high, x),  # noqa: ARG005
@@ -136,16 +140,6 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         """Return both bounds."""
         number = int if self.of_codes else np.float32
         return {"low": number(self.low), "high": number(self.high)}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the same."""
-        return dict(self.constants())
-
-    def summary(self) -> tuple[str, ...]:
-        """Return both bounds."""
-        if self.of_codes:
-            return (f"{self.low} to {self.high}",)
-        return (f"{text.floats(self.low)} to {text.floats(self.high)}",)
 
 
 def _bound(node: Node, position: int, name: str, dtype: np.dtype[Any], attribute: float) -> Any:

@@ -39,7 +39,7 @@ from harness.operators.obligations import (
 from harness.operators.region import WAYS, Division, Region
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8
-from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
 
 BYTES_AT_ONCE = 1 << 25
 """Pairs of codes for a proof that are in memory together."""
@@ -72,8 +72,17 @@ class CodePairs(DefinedCodes):
     The constant `operand`, codes (N,), takes the place of b, or of a if `constant_first`.
     """
 
-    roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
-    parameters = (0, 3)
+    text = Text(
+        roles=("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point"),
+        parameters=(0, 3),
+        chosen=lambda layer: 2 * layer.broadcasts if layer.operand is None else 1 + 2 * layer.constant_first,
+        summary_of=lambda layer: (
+            " and ".join(
+                text.floats(layer.numbers()[name]) for name in layer.numbers() if name in layer.named_in_summary
+            ),
+            f"{layer.a.zero_point} and {layer.b.zero_point} to {layer.y.zero_point}",
+        ),
+    )
     errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds))
     division = Ability(lambda layer: Division(layer, WAYS, uniform=True, fields=layer.of_region))
     operand_names = ("a", "b")
@@ -105,7 +114,8 @@ class CodePairs(DefinedCodes):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         kinds = ("", "_constant", "_axes", "_to_constant")
-        cls.fragments = tuple(cls._fragment(kind, order) for kind, order in zip(kinds, cls.orders, strict=False))
+        own = (cls._fragment(kind, order) for kind, order in zip(kinds, cls.orders, strict=False))
+        cls.text = cls.text.but(fragments=tuple(own))
 
     @classmethod
     def _fragment(cls, kind: str, order: int) -> Fragment:
@@ -125,13 +135,6 @@ class CodePairs(DefinedCodes):
             [cls.comment, f"fragment {name}(", *lines, "    type: string)", f"-> (y: tensor<scalar>){end}\n"]
         )
         return Fragment(name, order, text, () if has_axes else (ROUND_HALF_EVEN,))
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation by which of the operands is constant, and whether one is repeated."""
-        if self.operand is None:
-            return self.fragments[2 if self.broadcasts else 0]
-        return self.fragments[3 if self.constant_first else 1]
 
     @staticmethod
     def read_fields(node: Node) -> dict[str, Any]:
@@ -242,11 +245,6 @@ class CodePairs(DefinedCodes):
             operand = {"axes": np.array(self.shapes, np.int32)}
         numbers = {name: int(value) if value.dtype == INT32 else value for name, value in self.numbers().items()}
         return operand | numbers | limits(self.dtype)
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the factors, then the zero points."""
-        factors = [text.floats(number) for name, number in self.numbers().items() if name in self.named_in_summary]
-        return " and ".join(factors), f"{self.a.zero_point} and {self.b.zero_point} to {self.y.zero_point}"
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:
         """Yield all pairs of codes, or all codes beside a constant."""

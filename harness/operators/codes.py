@@ -44,6 +44,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import all_codes
 from harness.operators.region import UNIFORM
 from harness.operators.softfloat import Integers
+from harness.operators.text import Text
 
 
 class Affine(NamedTuple):
@@ -224,7 +225,7 @@ class DefinedCodes(CodeFunction):
         super().__init_subclass__(**options)
         if hasattr(cls, "value"):
             *lines, last = (f"{name} = {line}" for name, line in printing.statements(cls.defined(UINT8)))
-            cls.formula = "\n".join([*lines, f"{last:62} in float32, to uint8 or int8"])
+            cls.text = cls.text.but("\n".join([*lines, f"{last:62} in float32, to uint8 or int8"]))
 
     @classmethod
     def coded(cls, value: Callable[..., Expression], dtype: np.dtype[Any], *, is_late: bool = False) -> Expression:
@@ -326,7 +327,11 @@ class Conversion(Layer):
     """A layer between float32 and codes of one scale and zero point, which states its `definition`."""
 
     errors = Ability(partial(Errors, rising=True, piecewise_monotone=True))
-    roles = ("x", "scale", "zero_point")
+    text = Text(
+        roles=("x", "scale", "zero_point"),
+        facts_of=lambda layer: {"scale": layer.scale, "zero_point": layer.zero_point},
+        summary_of=lambda layer: (text.floats(layer.scale), str(layer.zero_point)),
+    )
     division = Ability(UNIFORM)
 
     scale: np.float32
@@ -339,7 +344,7 @@ class Conversion(Layer):
     def operands(self) -> tuple[Operand, ...]:
         """The operands of the definition."""
         ones = (1,) * len(self.output.shape)
-        constants = zip(self.facts(), self.numbers.values(), ("scale", "zero"), strict=True)
+        constants = zip(self.text.facts(), self.numbers.values(), ("scale", "zero"), strict=True)
         # Not zero_point: layer dense_output would have the same table as dense, which is a QGemm.
         return (Operand("x", self.output.shape), *(Operand(name, ones, one, role) for name, one, role in constants))
 
@@ -352,17 +357,9 @@ class Conversion(Layer):
         """Return the values of the definition."""
         return IntegerEvaluation(self.definition)({"x": inputs[0], **self.numbers})
 
-    def facts(self) -> dict[str, Any]:
-        """Return scale and zero point."""
-        return {"scale": self.scale, "zero_point": self.zero_point}
-
     def constants(self) -> Constants:
         """Return the same."""
-        return self.facts()
-
-    def summary(self) -> tuple[str, ...]:
-        """Return scale and zero point."""
-        return text.floats(self.scale), str(self.zero_point)
+        return self.text.facts()
 
 
 def thresholds_of(root: Expression, name: str, numbers: Mapping[str, Array]) -> Integers:

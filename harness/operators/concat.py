@@ -44,9 +44,13 @@ class Concat(Move):
     """The values of all inputs, which have one type, one after the other, in each of some blocks."""
 
     ONNX = (("", "Concat"),)
-    formula = "y = the first input, then the second, and so on, side by side along the axis"
-    fragments = (*moving("concat_columns", 80, COMMENT, copies=True), BLOCKS)
-    side_by_side = True
+    text = Move.text.but(
+        "y = the first input, then the second, and so on, side by side along the axis",
+        fragments=(*moving("concat_columns", 80, COMMENT, copies=True), BLOCKS),
+        side_by_side=True,
+        role_of=lambda position: f"input {position + 1}",
+        chosen=lambda layer: 2 if layer.blocks > 1 else Move.text.chosen(layer),
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -80,20 +84,10 @@ class Concat(Move):
         """The blocks of the output, in each of which all inputs have values."""
         return 1 if self.order.steps is None else len(self.order.steps)
 
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for one block, or for several."""
-        return BLOCKS if self.blocks > 1 else super().fragment
-
     def constants(self) -> Constants:
         """Return the sizes of blocks, if there are several."""
         sizes = np.array([source.size // self.blocks for source in self.inputs], np.int32)
         return {"sizes": sizes} if self.blocks > 1 else {}
-
-    @classmethod
-    def role(cls, position: int) -> str:
-        """Return the name of an input by its position."""
-        return f"input {position + 1}"
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield the inputs in another order, and other orders of values."""

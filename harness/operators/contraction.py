@@ -23,7 +23,7 @@ from harness.operators.sweeps import Swept
 from harness.operators.tensor import FLOAT32
 
 
-def _rounding(layer: Contraction) -> Rounded:
+def _rounded(layer: Contraction) -> Rounded:
     """Return the rounding of the layer; it is swept with one value for each channel, which is that of every position.
 
     Constants of a float32 output are shown by the same step.
@@ -38,7 +38,7 @@ def _rounding(layer: Contraction) -> Rounded:
 class Contraction(ScaledSum):
     """A sum whose faults are known and which a proof can show."""
 
-    rounded = Ability(_rounding)
+    rounded = Ability(_rounded)
 
     @property
     def sums(self) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,24 +51,20 @@ fragment conv_float32(
 class FloatConvolution(Convolution, FloatContraction):
     """Sums over windows, float32; the products of a sum are ordered by channel, row and column of the kernel."""
 
-    roles = ("X", "W", "B")
-    parameters = (1, 2)
+    text = FloatContraction.text.but(
+        roles=("X", "W", "B"),
+        parameters=(1, 2),
+        facts_of=lambda layer: FloatContraction.text.facts_of(layer) | layer.window.facts() | {"groups": layer.groups},
+        summary_of=lambda layer: (*FloatContraction.text.summary_of(layer), layer.summary_of_window()),
+    )
 
     def constants(self) -> Constants:
         """Return weights and bias, then the window and the number of groups."""
         return {**super().constants(), "window": self.window.table(), "groups": self.groups}
 
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the sums and of the window."""
-        return super().facts() | self.window.facts() | {"groups": self.groups}
-
     def numbers(self) -> dict[str, Array]:
         """Return weights, one row a channel, and bias."""
         return {"weights": self.weights.T, "bias": self.bias}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return weights, bias and the window."""
-        return (*super().summary(), self.summary_of_window())
 
     def sum_faults(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield those of sums, and sums over the window before the channels."""
@@ -85,12 +81,14 @@ class Conv(FloatConvolution, Staged):
     """The sum over windows."""
 
     ONNX = (("", "Conv"),)
-    formula = """\
+    text = FloatConvolution.text.but(
+        """\
 acc = B[m]                                               and -0 counts as 0
 acc = acc + x[c, row, column] * W[m, c, i, j]            for the channels c of the group of m, then i, then j,
                                                          each operation rounded to float32; x is 0 outside the image
-y[m, p] = acc"""
-    fragments = (FRAGMENT,)
+y[m, p] = acc""",
+        fragments=(FRAGMENT,),
+    )
 
     def definition(self) -> Stage:
         """Return the sum of each window; a step without a value in the image is left out."""

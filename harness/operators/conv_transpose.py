@@ -54,12 +54,14 @@ class ConvTranspose(FloatConvolution):
     """The transpose of the Conv that reads y and writes x; `window` has the windows of this Conv."""
 
     ONNX = (("", "ConvTranspose"),)
-    formula = """\
+    text = FloatConvolution.text.but(
+        """\
 acc = B[m]                                               and -0 counts as 0
 acc = acc + x[c, p, q] * W[c, m, i, j]                   for the channels c of the group of m, then i, then j,
                                                          each operation rounded to float32; left out without an input
-y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise"""
-    fragments = (FRAGMENT,)
+y[m, row, column] = acc                                  row = p * stride - pad + i * dilation, columns likewise""",
+        fragments=(FRAGMENT,),
+    )
     division = Ability(lambda layer: divided(layer, ("channels",)))
     streaming = Ability(Streaming)  # none, as a frame of the output needs frames that come later
 

@@ -36,10 +36,10 @@ class CumSum(Staged):
     """y[o, k, i] = x[o, 0, i] + ... + x[o, k, i]; `reverse` adds from the last one on."""
 
     ONNX = (("", "CumSum"),)
-    roles = ("x", "axis")
+    text = Staged.text.but(
+        **described("CumSum", definition((2, 2, 2), exclusive=False, reverse=False), FLAGS), roles=("x", "axis")
+    )
     errors = Ability(lambda layer: replace(errors_of(layer), rising=True))
-    formula, FRAGMENT = described("CumSum", definition((2, 2, 2), exclusive=False, reverse=False), FLAGS)
-    fragments = (FRAGMENT,)
 
     axis: int
     exclusive: bool

@@ -28,7 +28,7 @@ from harness.operators.onnx_function import DOMAIN
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, UINT8
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 FRAGMENT = Fragment(
     "delay_frames",
@@ -54,9 +54,18 @@ class Delay(Layer):
     """The only layer whose output depends on the vectors before: those of its stream."""
 
     ONNX = ((DOMAIN, "Delay"),)
-    formula = "y = the last `history` frames of the vectors before, then the frames of x; `value` before the stream"
-    roles = ("x",)
-    fragments = (FRAGMENT,)
+    text = Text(
+        "y = the last `history` frames of the vectors before, then the frames of x; `value` before the stream",
+        ("x",),
+        (FRAGMENT,),
+        facts_of=lambda layer: {
+            "axis": layer.axis,
+            "history": layer.history,
+            "start": layer.start,
+            "steps": layer.steps,
+        },
+        summary_of=lambda layer: (f"history {layer.history}", f"padding {layer.value}"),
+    )
     elementwise = False
     errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds, linear=layer.linear))
     streaming = Ability(lambda delay: Streaming(delay, delay.steps, copies=2))
@@ -112,14 +121,6 @@ class Delay(Layer):
         outer, new, inner = self.sizes
         sizes = {"outer": outer, "new": new, "inner": inner, "history": self.history}
         return {**sizes, "start": self.start, "steps": self.steps, "value": np.float32(self.value)}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the same as JSON, without the sizes that the shapes tell."""
-        return {"axis": self.axis, "history": self.history, "start": self.start, "steps": self.steps}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the history."""
-        return (f"history {self.history}", f"padding {self.value}")
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return those of the new frames, behind those of any frame or the constant."""

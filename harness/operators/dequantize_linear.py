@@ -83,8 +83,9 @@ class DequantizeLinear(Conversion):
     """y = float32(q - zero_point) * scale."""
 
     ONNX = (("", "DequantizeLinear"),)
-    formula = "y = float32(x - zero_point) * scale                            in float32"
-    fragments = (FRAGMENT,)
+    text = Conversion.text.but(
+        "y = float32(x - zero_point) * scale                            in float32", fragments=(FRAGMENT,)
+    )
     stimuli = Ability(lambda layer: Stimuli(lambda _: _Counter(layer.input)))
 
     @cached_property

@@ -32,6 +32,7 @@ from harness.operators.obligations import Extent, Obligation
 from harness.operators.region import WAYS, Division
 from harness.operators.rules import Rules
 from harness.operators.tensor import LARGEST, Tensor
+from harness.operators.text import Text
 
 LEAST_NORMAL = np.finfo(np.float32).tiny
 ORDER = "each operation is rounded to float32, half to even, in the order of the definition"
@@ -77,6 +78,11 @@ def divided(layer: Elements) -> Division:
     return Division(layer, WAYS if alike else (), uniform=True)
 
 
+def _flat(values: Array | None) -> Array | None:
+    """Return an operand that can be constant, flat; None for an activation."""
+    return None if values is None else values.reshape(-1)
+
+
 def errors_of(layer: Elements) -> Errors:
     """Return the errors of a definition; the bounds of codes are those of their type."""
     bounds = layer.output_bounds if layer.dtype == FLOAT32 else None
@@ -94,6 +100,12 @@ class Elements(Layer):
     """
 
     errors = Ability[Errors](errors_of)
+    text = Text(
+        facts_of=lambda layer: {role: _flat(getattr(layer, role)) for role in layer.constant_roles},
+        summary_of=lambda layer: tuple(
+            f"{role} {text.floats(values)}" for role, values in layer.text.facts().items() if values is not None
+        ),
+    )
     value: ClassVar[Callable[..., Expression]]
     """The definition: a static method from the expressions of the operands to that of the output."""
     names: ClassVar[tuple[str, ...]]
@@ -105,11 +117,11 @@ class Elements(Layer):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if hasattr(cls, "value") and hasattr(cls, "names") and not cls.formula:
+        if hasattr(cls, "value") and hasattr(cls, "names") and not cls.text.formula:
             names = {id(x): f"{x.name}[n]" for x in ordered(cls.defined()) if x.operation == "argument"}
             lines = [f"{name} = {line}" for name, line in printing.statements(cls.defined(), "y[n]", names)]
             lines[-1] = f"{lines[-1]:62} in float32; a constant serves every vector"
-            cls.formula = "\n".join(lines)
+            cls.text = cls.text.but("\n".join(lines))
 
     @classmethod
     @functools.cache
@@ -153,18 +165,9 @@ class Elements(Layer):
 
     def constants(self) -> Constants:
         """Return the constants, flat, then the sizes of all operands if the fragment has them."""
-        constants = {role: values for role, values in self.facts().items() if values is not None}
-        has_axes = "    axes: tensor<integer>," in self.fragment.text
+        constants = {role: values for role, values in self.text.facts().items() if values is not None}
+        has_axes = "    axes: tensor<integer>," in self.text.fragment.text
         return constants | ({"axes": np.array(self.shapes, np.int32)} if has_axes else {})
-
-    def facts(self) -> dict[str, Any]:
-        """Return the operands that can be constant, flat; None for an activation."""
-        constants = {role: getattr(self, role) for role in self.constant_roles}
-        return {role: None if values is None else values.reshape(-1) for role, values in constants.items()}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the constants."""
-        return tuple(f"{role} {text.floats(values)}" for role, values in self.facts().items() if values is not None)
 
     def arguments(self, values: Sequence[Array], fixed: Sequence[Array | None] | None = None) -> dict[str, Array]:
         """Return the values of all operands by name, (n or 1, *shape); other constants than those of the layer."""

@@ -49,6 +49,13 @@ class FloatContraction(Linear):
 
     # its roundings are those of `radius`, and those of constants that ONNX Runtime folds into the weights
     runtime = Ability[Runtime](lambda layer: Runtime(layer, begins=len(layer.weights) + 3 + FOLDED))
+    text = Linear.text.but(
+        facts_of=lambda layer: {"terms": len(layer.weights), "order": ORDER},
+        summary_of=lambda layer: (
+            f"weights {text.floats(layer.weights.reshape(-1))}",
+            f"bias {text.floats(layer.bias)}",
+        ),
+    )
     errors = Ability[Errors](
         lambda layer: Errors(
             layer, specified=layer.specified, bounds=layer.output_bounds, linear=layer.linear, change=layer.change,
@@ -83,14 +90,6 @@ class FloatContraction(Linear):
     def of_channels(self, taken: slice) -> dict[str, Any]:
         """Return weights and bias of these channels."""
         return super().of_channels(taken) | {"bias": self.bias[taken]}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the size of the sums; weights are no facts for people."""
-        return {"terms": len(self.weights), "order": ORDER}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return weights and bias."""
-        return (f"weights {text.floats(self.weights.reshape(-1))}", f"bias {text.floats(self.bias)}")
 
     def bound_of_output(self) -> float:
         """Return the largest |y| for inputs within their bound; infinite if a sum can overflow."""

@@ -14,7 +14,7 @@ import onnx
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
 from harness.operators.base import Ability, fields
-from harness.operators.elements import Elements, Operand, Terms, bounds_of, errors_of
+from harness.operators.elements import Elements, Operand, Terms, bounds_of, errors_of, tables
 from harness.operators.exact import onnx_functions, printing
 from harness.operators.exact.expression import ARITHMETIC, Expression, argument, calls, named, required_float
 from harness.operators.node import Node
@@ -33,16 +33,17 @@ class Listed(Elements):
     The second of its fragments is that of constants.
     """
 
-    side_by_side = True
+    text = Elements.text.but(
+        side_by_side=True,
+        role_of=lambda position: f"operand {position + 1}",
+        facts_of=lambda layer: tables(layer.operands),
+        chosen=lambda layer: any(term is not None for term in layer.terms),
+        summary_of=lambda layer: tuple(text.floats(term) for term in layer.terms if term is not None),
+    )
     elementwise = False
     verb: ClassVar[str]
 
     terms: Terms
-
-    @classmethod
-    def role(cls, position: int) -> str:
-        """Return the name of an operand by its position."""
-        return f"operand {position + 1}"
 
     @classmethod
     def read_operands(cls, node: Node, dtypes: Sequence[np.dtype[Any]]) -> tuple[list[Tensor], Terms, tuple[int, ...]]:
@@ -51,7 +52,7 @@ class Listed(Elements):
         node.attributes({})
         sources = broadcast.activations(node, cls.verb, (), dtypes)
         terms = tuple(
-            broadcast.constant(node, position, sources, cls.role(position)) if name in node.constants else None
+            broadcast.constant(node, position, sources, cls.text.role(position)) if name in node.constants else None
             for position, name in enumerate(node.inputs)
         )
         return sources, terms, broadcast.output_shape(broadcast.shapes(sources, terms))
@@ -71,20 +72,6 @@ class Listed(Elements):
             begin += 0 if values is None else values.size
         return tuple(operands)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the constant operands, one after the other, if there are any."""
-        constants = [term.reshape(-1) for term in self.terms if term is not None]
-        return {"terms": np.concatenate(constants)} if constants else {}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the constant operands."""
-        return tuple(text.floats(term) for term in self.terms if term is not None)
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation of activations, or also of constants."""
-        return self.fragments[any(term is not None for term in self.terms)]
-
 
 @dataclass(frozen=True, eq=False)
 class Joint(Listed):
@@ -97,9 +84,10 @@ class Joint(Listed):
     verb = "computes with"
 
     def __init_subclass__(cls, **options: Any) -> None:
-        cls.names = cls.roles = tuple(inspect.signature(cls.value).parameters)
+        cls.names = tuple(inspect.signature(cls.value).parameters)
         title = f"{cls.__name__}: IEEE float32 operations in this order."
-        cls.fragments = fragments(f"{cls.__name__.lower()}_float32", JOINT_ORDER, title)
+        own = fragments(f"{cls.__name__.lower()}_float32", JOINT_ORDER, title)
+        cls.text = cls.text.but(roles=cls.names, fragments=own)
         super().__init_subclass__(**options)
         required_float(cls.defined(), cls.__name__)
 
@@ -150,8 +138,9 @@ class Fold(Listed):
         step, last = cls.combine(y, x), printing.inline(cls.finish(y, count))
         end = f", then y = {last}" if last != "y" else ""
         line = f"y = A, then y = {printing.inline(step)} for each further operand x{end}"
-        cls.formula = f"{line:71} in float32{', each operation rounded' if step.operation in ARITHMETIC else ''}"
-        cls.fragments = fragments(f"{cls.__name__.lower()}_float32", cls.order, cls.comment)
+        formula = f"{line:71} in float32{', each operation rounded' if step.operation in ARITHMETIC else ''}"
+        own = fragments(f"{cls.__name__.lower()}_float32", cls.order, cls.comment)
+        cls.text = cls.text.but(formula, fragments=own)
         super().__init_subclass__(**options)
 
     @staticmethod

@@ -56,7 +56,7 @@ class Streaming:
         if all(of_input == shape for of_input in shapes) and layer.elementwise:
             return Frames(axis)
         of_all = (of_input for of_input in shapes if len(of_input) == len(shape))
-        if layer.side_by_side and all(of_input[axis] == shape[axis] for of_input in of_all):
+        if layer.text.side_by_side and all(of_input[axis] == shape[axis] for of_input in of_all):
             return Frames(axis)
         return f"{layer.operator} has no streaming form along axis {axis + 1}"
 

@@ -38,6 +38,7 @@ from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.sweeps import NEGATIVE, Sweep
 from harness.operators.tensor import FLOAT32, LARGEST, Tensor
+from harness.operators.text import Text
 
 LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 ORDER = "every operation is rounded to float32, in the order of the specification"
@@ -54,7 +55,10 @@ class Range(NamedTuple):
 class Function(Layer):
     """A layer with a function of one float32 value; the fields of a subclass are its attributes in ONNX."""
 
-    roles = ("x",)
+    text = Text(
+        roles=("x",),
+        summary_of=lambda layer: tuple(f"{name} {text.floats(number)}" for name, number in layer.constants().items()),
+    )
     division = Ability(UNIFORM)
     stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries, representable=lambda: layer.interval))
     defaults: ClassVar[Mapping[str, float]] = {}
@@ -104,10 +108,6 @@ class Function(Layer):
     def constants(self) -> Mapping[str, np.float32]:
         """Return the attributes."""
         return {name: getattr(self, name) for name in self.defaults}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the attributes."""
-        return tuple(f"{name} {text.floats(number)}" for name, number in self.constants().items())
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return 0 and the places at which the formula changes, with their neighbours; nothing is quantised."""

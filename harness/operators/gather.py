@@ -25,10 +25,12 @@ class Gather(Move):
     """The values at constant indices; all vectors."""
 
     ONNX = (("", "Gather"),)
-    formula = "y = x[indices] along an axis"
-    roles = ("x", "indices")
+    text = Move.text.but(
+        "y = x[indices] along an axis",
+        ("x", "indices"),
+        moving("gather_axes", 103, "ONNX Gather: values at constant indices of an axis."),
+    )
     counts: ClassVar = {"Gather": (2, 2)}
-    fragments = moving("gather_axes", 103, "ONNX Gather: values at constant indices of an axis.")
 
     @classmethod
     def rules(cls, node: Rules) -> None:

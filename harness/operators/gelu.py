@@ -58,4 +58,4 @@ class TanhGelu(Approximated):
         return (0.5 * x) * (1 + hyperbolic_tangent((v + CUBIC * (v * v * v)) * ROOT_OF_2_BY_PI))
 
 
-Gelu.fragments = (*Gelu.fragments, *TanhGelu.fragments)
+Gelu.text = Gelu.text.but(fragments=(*Gelu.text.fragments, *TanhGelu.text.fragments))

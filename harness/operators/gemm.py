@@ -9,7 +9,7 @@ y[n]    = acc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -47,14 +47,16 @@ class Gemm(FloatContraction, Staged):
     """The dense sum; every output has weights for all inputs."""
 
     ONNX = (("", "Gemm"),)
-    formula = """\
+    text = FloatContraction.text.but(
+        """\
 A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1; C is 0 where it is not read.
 acc = beta * C[n]                                        in float32, and -0 counts as 0
 acc = acc + A[k] * (alpha * B[k, n])                     for k = 0 to K - 1, each operation rounded to float32
-y[n] = acc"""
-    roles: ClassVar[tuple[str, ...]] = ("A", "B", "C")
-    parameters: ClassVar[tuple[int, ...]] = (1, 2)
-    fragments: ClassVar[tuple[Fragment, ...]] = (FRAGMENT,)
+y[n] = acc""",
+        ("A", "B", "C"),
+        (FRAGMENT,),
+        parameters=(1, 2),
+    )
 
     def definition(self) -> Stage:
         """Return the sum of products of each row."""

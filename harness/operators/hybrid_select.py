@@ -21,7 +21,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT64
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 NOT_FINITE, OUTSIDE, UNSAFE, STALE = CHECKS = (1, 2, 4, 8)
 """The bits of the checks: NaN or an infinity; outside the domain; in a box that is not safe; too old."""
@@ -58,12 +58,14 @@ class HybridSelect(onnx_function.Hybrid):
     """The selected advisory, and the checks that fail."""
 
     ONNX = ((onnx_function.DOMAIN, "HybridSelect"),)
-    side_by_side = True
-    formula = """\
+    text = Text(
+        """\
 y[1] = failed + unsafe
-y[0] = network if y[1] is 0, else the number of the lowest bit of advisories"""
-    roles = ROLES
-    fragments = (FRAGMENT,)
+y[0] = network if y[1] is 0, else the number of the lowest bit of advisories""",
+        ROLES,
+        (FRAGMENT,),
+        side_by_side=True,
+    )
     stimuli = Ability(lambda _: Stimuli(lambda _: _Counter()))
     body = BODY
 

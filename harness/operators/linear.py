@@ -11,9 +11,16 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Layer
 from harness.operators.region import Division, Region
+from harness.operators.text import Text
 
 SINGLE_THREADED_TERMS = 1 << 18
 """numpy's OpenBLAS starts its threads above this number of multiplications."""
+
+
+def _operations(layer: Linear) -> int:
+    """Return two for each product, and one for each value that a bias is added to."""
+    bias = layer.constants().get("bias")
+    return 2 * layer.weights.size * layer.positions + (0 if bias is None or not np.any(bias) else layer.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +31,13 @@ class Linear(Layer):
     A dense layer has one patch, the whole input, and one position, so that a channel is a value of the output.
     """
 
+    text = Text(operations_of=_operations)
     elementwise = False
     division = Ability[Division](
         lambda sums: Division(sums, ("channels",), False, sums.groups, sums.size // sums.positions, sums.of_region)
     )
 
     weights: Array
-
-    @property
-    def operations(self) -> int:
-        """Two for each product, and one for each value that a bias is added to."""
-        bias = self.constants().get("bias")
-        return 2 * self.weights.size * self.positions + (0 if bias is None or not np.any(bias) else self.size)
 
     @property
     def groups(self) -> int:

@@ -29,9 +29,7 @@ class LogSoftmax(Rows):
     """y = (x - m) - log(s), where m is the largest value of a row and s the sum of exp(x - m)."""
 
     ONNX = (("", "LogSoftmax"),)
-    roles = ("x",)
-    formula, FRAGMENT = described("LogSoftmax", definition(*EXAMPLE), {})
-    fragments = (FRAGMENT,)
+    text = Rows.text.but(**described("LogSoftmax", definition(*EXAMPLE), {}), roles=("x",))
 
     @classmethod
     def rules(cls, node: Rules) -> None:

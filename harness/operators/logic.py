@@ -33,7 +33,6 @@ from harness.operators.rename import Rename
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import side_by_side
 from harness.operators.tensor import BOOL, FLOAT32
-from harness.operators.text import Fragment
 
 Definition = Callable[..., Expression]
 OF_BOOLS: Mapping[str, Definition] = {
@@ -78,14 +77,32 @@ def definition_of(operator: str, dtype: np.dtype[Any]) -> Expression:
     return DEFINITIONS[dtype][operator](*(argument(name, dtype) for name in operands_of(operator)))
 
 
+def types_of(operator: str) -> list[np.dtype[Any]]:
+    """Return the types of operands that an operator reads."""
+    return [kind for kind in DEFINITIONS if operator in DEFINITIONS[kind]]
+
+
+def _summary(layer: Logic) -> tuple[str, ...]:
+    """Return the constant operands; of bools how many are true."""
+    if layer.input.dtype == FLOAT32:
+        return Listed.text.summary_of(layer)
+    return tuple(f"{term.sum()} of {term.size} true" for term in layer.terms if term is not None)
+
+
 @dataclass(frozen=True, eq=False)
 class Logic(Listed):
     """A value of `DEFINITIONS` for the operands at each place."""
 
     ONNX = tuple(("", name) for name in FRAGMENTS if name not in {"Cast", "Where"})
-    formula = "y[n] = value(a[n], b[n], ...)"
-    roles = ("a", "b", "c")
-    fragments = tuple(fragment for pair in FRAGMENTS.values() for fragment in pair)
+    text = Listed.text.but(
+        lambda operator: "; ".join(
+            f"y = {printing.inline(definition_of(operator, kind))}, of {kind}" for kind in types_of(operator)
+        ),
+        ("a", "b", "c"),
+        tuple(fragment for pair in FRAGMENTS.values() for fragment in pair),
+        chosen=lambda layer: 2 * [*FRAGMENTS].index(layer.operator) + any(term is not None for term in layer.terms),
+        summary_of=_summary,
+    )
     verb = "compares"
 
     @classmethod
@@ -95,22 +112,11 @@ class Logic(Listed):
         node.same_type(*node.given_inputs).is_type(node.y, np.bool_)
 
     @classmethod
-    def explain(cls, operator: str) -> str:
-        """Return the expressions of an operator."""
-        kinds = cls.types(operator)
-        return "; ".join(f"y = {printing.inline(definition_of(operator, kind))}, of {kind}" for kind in kinds)
-
-    @classmethod
-    def types(cls, operator: str) -> list[np.dtype[Any]]:
-        """Return the types of operands that it reads."""
-        return [kind for kind in DEFINITIONS if operator in DEFINITIONS[kind]]
-
-    @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node of operands of one type whose shapes fit, one of them an activation."""
         names = operands_of(node.operator)
         node.require_inputs(len(names), len(names))
-        sources, terms, shape = cls.read_operands(node, cls.types(node.operator))
+        sources, terms, shape = cls.read_operands(node, types_of(node.operator))
         if len(kinds := {str(source.dtype) for source in sources}) > 1:
             raise node.refusal(f"reads {' and '.join(sorted(kinds))}", "operands of one type; import the network")
         definition = definition_of(node.operator, sources[0].dtype)
@@ -124,17 +130,6 @@ class Logic(Listed):
     def definition(self) -> Expression:
         """The definition for the operator and the type of its operands."""
         return definition_of(self.operator, self.input.dtype)
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation of activations, or also of constants."""
-        return FRAGMENTS[self.operator][bool(self.facts())]
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the constant operands; of bools how many are true."""
-        if self.input.dtype == FLOAT32:
-            return super().summary()
-        return tuple(f"{term.sum()} of {term.size} true" for term in self.terms if term is not None)
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
         """Yield samples, and values that reach both results of every condition in every column."""

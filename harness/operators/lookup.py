@@ -21,7 +21,7 @@ from harness.operators.obligations import Extent, Obligation, every_code
 from harness.operators.region import UNIFORM
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 LARGEST_DIFFERENCE = 255
 DIVISION = "division by y_scale, in float32"
@@ -82,7 +82,14 @@ def reading(node: Node, position: int, of: str, dtype: np.dtype[Any]) -> Affine:
 class Lookup(DefinedCodes):
     """A layer with a function of one real number between two quantisations."""
 
-    roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
+    text = Text(
+        roles=("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point"),
+        summary_of=lambda layer: (
+            f"{text.floats(layer.x.scale)} to {text.floats(layer.y.scale)}",
+            f"{layer.x.zero_point} to {layer.y.zero_point}",
+            *(f"{name} {text.floats(getattr(layer, name))}" for name in layer.attributes),
+        ),
+    )
     errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds))
     division = Ability(UNIFORM)
     operand_names = ("x",)
@@ -133,14 +140,6 @@ class Lookup(DefinedCodes):
             **{name: getattr(self, name) for name in self.attributes},
             **limits(self.dtype),
         }
-
-    def summary(self) -> tuple[str, ...]:
-        """Return both quantisations and the attributes."""
-        return (
-            f"{text.floats(self.x.scale)} to {text.floats(self.y.scale)}",
-            f"{self.x.zero_point} to {self.y.zero_point}",
-            *(f"{name} {text.floats(getattr(self, name))}" for name in self.attributes),
-        )
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all codes at every place."""

@@ -74,9 +74,18 @@ class Lrn(Staged):
     """y = x / (bias + factor * (sum of squares))^(quarters / 4)."""
 
     ONNX = (("", "LRN"),)
-    formula = "\n".join(formula(program(definition((3, 2), 3, lambda d: power(d, 3, square_root)))))
-    roles = ("X",)
-    fragments = (FRAGMENT,)
+    text = Staged.text.but(
+        "\n".join(formula(program(definition((3, 2), 3, lambda d: power(d, 3, square_root))))),
+        ("X",),
+        (FRAGMENT,),
+        facts_of=lambda layer: {
+            "factor": layer.factor,
+            "bias": layer.bias,
+            "quarters": layer.quarters,
+            "size": layer.length,
+        },
+        summary_of=lambda layer: (f"{layer.length} channels, beta {layer.quarters / 4}",),
+    )
 
     factor: np.float32
     bias: np.float32
@@ -111,11 +120,7 @@ class Lrn(Staged):
 
     def constants(self) -> Constants:
         """Return the numbers of the formula, and the channels."""
-        return {**self.facts(), "channels": self.input.shape[0]}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the numbers of the formula."""
-        return {"factor": self.factor, "bias": self.bias, "quarters": self.quarters, "size": self.length}
+        return {**self.text.facts(), "channels": self.input.shape[0]}
 
     def numbers(self) -> dict[str, Array]:
         """Return the numbers of the definition."""
@@ -133,10 +138,6 @@ class Lrn(Staged):
         """Yield the power of a library."""
         other = self._raised(lambda d: nearest(lambda values: values ** (self.quarters / len(POWERS)), d))
         yield "the power is the float32 nearest to it", Program(program(other), self.numbers())
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the size and the power."""
-        return (f"{self.length} channels, beta {self.quarters / 4}",)
 
     def _channels(self, x: Array) -> Array:
         return x.reshape(len(x), self.input.shape[0], -1)

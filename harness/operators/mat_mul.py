@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -49,13 +49,17 @@ class MatMul(Gemm):
     # the columns of several rows are not adjacent
     division = Ability[Division](lambda layer: Division(layer) if layer.positions > 1 else Linear.division.func(layer))
     ONNX = (("", "MatMul"),)
-    formula = """\
+    text = Gemm.text.but(
+        """\
 acc = 0
 acc = acc + A[r, k] * B[k, n]                            for k = 0 to K - 1, each operation rounded to float32
-y[r, n] = acc                                            for each row r of the last axis"""
-    roles = ("A", "B")
-    parameters = (1,)
-    fragments = (FRAGMENT, OF_ROWS)
+y[r, n] = acc                                            for each row r of the last axis""",
+        ("A", "B"),
+        (FRAGMENT, OF_ROWS),
+        parameters=(1,),
+        chosen=lambda layer: layer.positions > 1,
+        facts_of=lambda layer: Gemm.text.facts_of(layer) | ({"rows": layer.positions} if layer.positions > 1 else {}),
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -73,11 +77,6 @@ y[r, n] = acc                                            for each row r of the l
         written = fields(node, [source], (*source.shape[:-1], weights.shape[1]), FLOAT32)
         layer = cls(**written, weights=weights, bias=np.zeros(weights.shape[1], np.float32))
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation of one row, or of several."""
-        return self.fragments[self.positions > 1]
 
     def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - none is padded
         """Yield all channels and the rows, (n * rows, K)."""
@@ -102,10 +101,6 @@ y[r, n] = acc                                            for each row r of the l
             right = self.prepare()(*inputs).reshape(len(inputs[0]), self.positions, -1)
             exchanged = np.ascontiguousarray(right.swapaxes(1, 2)).reshape(len(right), -1)
             yield FaultModel("the columns are stored one after the other", "the rows are", exchanged)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the sums, and the number of rows if there are several."""
-        return super().facts() | ({"rows": self.positions} if self.positions > 1 else {})
 
 
 def product(node: Rules, a: Variable, b: Variable) -> None:

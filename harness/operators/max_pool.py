@@ -79,9 +79,14 @@ class MaxPool(Windowed, Staged):
 
     ONNX = (("", "MaxPool"), ("", "GlobalMaxPool"))
     errors = Ability(lambda layer: replace(errors_of(layer), rising=True, exact=layer.of_codes))
-    formula = "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen"
-    roles = ("x",)
-    fragments = (FRAGMENT, OF_FLOATS)
+    text = Staged.text.but(
+        "y = the largest value of each window of a channel, of equal ones the first; padding is never chosen",
+        ("x",),
+        (FRAGMENT, OF_FLOATS),
+        chosen=lambda layer: not layer.of_codes,
+        facts_of=lambda layer: layer.window.facts(),
+        operations_of=lambda layer: layer.size * layer.window.size,
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -128,23 +133,9 @@ class MaxPool(Windowed, Staged):
         """True if it reads codes."""
         return self.dtype != FLOAT32
 
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for codes or float32."""
-        return FRAGMENT if self.of_codes else OF_FLOATS
-
-    @property
-    def operations(self) -> int:
-        """One for each value of each window."""
-        return self.size * self.window.size
-
     def constants(self) -> dict[str, Array]:
         """Return the window."""
         return {"window": self.window.table()}
-
-    def facts(self) -> dict[str, list[int]]:
-        """Return the facts of the window."""
-        return self.window.facts()
 
     def numbers(self) -> dict[str, Array]:
         """Return no constants."""
@@ -172,7 +163,7 @@ class MaxPool(Windowed, Staged):
             other = replace(self, inputs=(replace(tensor, dtype=misread.dtype),),
                             output=replace(self.output, dtype=misread.dtype))  # fmt: skip
             largest = other.prepare()(misread).view(self.dtype)
-            yield FaultModel(f"the codes are compared as {misread.dtype}", self.formula, largest)
+            yield FaultModel(f"the codes are compared as {misread.dtype}", self.text.explain(self.operator), largest)
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield single values of a window above the others, and vectors in which any two values are in any order."""

@@ -21,7 +21,7 @@ from harness.operators.obligations import Extent, Obligation, Outputs, computed,
 from harness.operators.order import Copy, Order, Places, numbered
 from harness.operators.product import Runtime
 from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
-from harness.operators.text import Fragment
+from harness.operators.text import Text
 
 QUANTISERS_STAY = ("Concat", "Pad", "Resize")
 """Operators across which ONNX Runtime does not move quantisers before it fuses layers."""
@@ -34,7 +34,7 @@ class Move(Layer):
     elementwise = False
     errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
-    roles: ClassVar[tuple[str, ...]] = ("x",)
+    text = Text(roles=("x",), chosen=lambda layer: layer.dtype == INT64, facts_of=lambda _: {})
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
     types: ClassVar[tuple[np.dtype[Any], ...]] = EVERY_TYPE
@@ -85,10 +85,6 @@ class Move(Layer):
         constant = {} if self.order.filler is None else {"value": np.float32(self.order.filler)}
         return {"places": self.places, **constant}
 
-    def facts(self) -> dict[str, Any]:
-        """Return no facts; the shapes are those of the tensors."""
-        return {}
-
     def prepare(self) -> Evaluate:
         """Return the function that takes values from their places."""
         return lambda *inputs: self._moved(inputs, self.order.filler)
@@ -110,11 +106,6 @@ class Move(Layer):
                 lambda values: evaluate(*np.split(values, ends, axis=1)),
             ),
         )
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for codes and float32, or for indices."""
-        return self.fragments[self.dtype == INT64]
 
     def _moved(self, inputs: Sequence[Array], filler: Any) -> Array:
         if self.is_unchanged:

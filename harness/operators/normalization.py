@@ -53,7 +53,16 @@ def definition(x: Source, kept: Axes, over: Axes, scaled: Axes) -> Stage:
 class Normalization(Rows):
     """A layer whose rows get the mean 0 and the variance 1, then a scale and a bias."""
 
-    fragments: ClassVar[Any]
+    text = Rows.text.but(
+        roles=("x", "scale", "bias"),
+        parameters=(1, 2),
+        facts_of=lambda layer: {
+            "scale": layer.scale,
+            "bias": layer.bias,
+            "epsilon": np.array([layer.epsilon]),
+            "count": np.array([layer.count], np.float32),
+        },
+    )
     least_epsilon: ClassVar[float] = 2.0**-100
 
     scale: Single
@@ -79,21 +88,13 @@ class Normalization(Rows):
         written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=True)
         return cls(**written, axes=tuple(axes), epsilon=epsilon, **numbers)
 
-    def facts(self) -> dict[str, Any]:
-        """Return scale, bias, epsilon and the number of values of a row."""
-        numbers = {"epsilon": np.array([self.epsilon]), "count": np.array([self.count], np.float32)}
-        return {"scale": self.scale, "bias": self.bias, **numbers}
-
 
 @dataclass(frozen=True, eq=False)
 class LayerNormalization(Normalization):
     """The last axes of a vector are a row; there is a scale and a bias for each of its values."""
 
     ONNX = (("", "LayerNormalization"),)
-    roles = ("x", "scale", "bias")
-    parameters = (1, 2)
-    formula, FRAGMENT = described("LayerNormalization", definition(*EXAMPLE, EXAMPLE[2]), CONSTANTS)
-    fragments = (FRAGMENT,)
+    text = Normalization.text.but(**described("LayerNormalization", definition(*EXAMPLE, EXAMPLE[2]), CONSTANTS))
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -130,10 +131,7 @@ class InstanceNormalization(Normalization):
     """Each channel is a row; there is a scale and a bias for each channel."""
 
     ONNX = (("", "InstanceNormalization"),)
-    roles = ("x", "scale", "bias")
-    parameters = (1, 2)
-    formula, FRAGMENT = described("InstanceNormalization", definition(*EXAMPLE, EXAMPLE[1]), CONSTANTS)
-    fragments = (FRAGMENT,)
+    text = Normalization.text.but(**described("InstanceNormalization", definition(*EXAMPLE, EXAMPLE[1]), CONSTANTS))
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -53,4 +53,4 @@ class Hybrid(Layer):
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
         [(_, name)] = cls.ONNX
-        return function(name, [*cls.roles], cls.body, opset)
+        return function(name, [*cls.text.roles], cls.body, opset)

@@ -41,11 +41,10 @@ class PRelu(Elements):
     """y = slope * x if x < 0, else x; `slope` is finite and has at most the axes of the input."""
 
     ONNX = (("", "PRelu"),)
-    roles = names = ("x", "slope")
+    names = ("x", "slope")
+    text = Elements.text.but(roles=("x", "slope"), fragments=(FRAGMENT,), parameters=(1,))
     constant_roles = ("slope",)
     errors = Ability(lambda layer: replace(errors_of(layer), piecewise_monotone=True, slopes=layer.slopes_within))
-    parameters = (1,)
-    fragments = (FRAGMENT,)
     alternatives = {  # noqa: RUF012
         "negative numbers are kept": lambda x, slope: x,  # noqa: ARG005
         "all numbers are multiplied": lambda x, slope: slope * x,

@@ -22,7 +22,7 @@ from harness.operators.order import Order, Places, of_steps
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
-from harness.operators.text import Fragment, moving
+from harness.operators.text import moving
 
 COMMENT = "ONNX Pad: `value` before and after the axes of a vector, where places is -1."
 MODES = ("constant", "reflect", "edge", "wrap")
@@ -33,14 +33,20 @@ class Pad(Move):
     """The input between constants, or between more of its own values."""
 
     ONNX = (("", "Pad"),)
-    formula = "y = x, with the constant or values of x (reflect, edge, wrap) before and after the axes"
-    roles = ("x", "pads", "constant_value", "axes")
+    text = Move.text.but(
+        "y = x, with the constant or values of x (reflect, edge, wrap) before and after the axes",
+        ("x", "pads", "constant_value", "axes"),
+        (
+            *moving("pad_axes", 96, COMMENT, "    value: scalar,\n")[:1],
+            *moving("pad_axes_with_values", 101, "ONNX Pad: values of the input before and after the axes.")[:1],
+        ),
+        chosen=lambda layer: layer.order.filler is None,
+        summary_of=lambda layer: (
+            "values of the input" if layer.order.filler is None else f"constant {layer.order.filler}",
+        ),
+    )
     counts: ClassVar = {"Pad": (2, 4)}
     types = (UINT8, INT8, FLOAT32)
-    fragments = (
-        *moving("pad_axes", 96, COMMENT, "    value: scalar,\n")[:1],
-        *moving("pad_axes_with_values", 101, "ONNX Pad: values of the input before and after the axes.")[:1],
-    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -87,12 +93,3 @@ class Pad(Move):
         if mode != "edge" and (widths[1:] > most).any():
             raise node.refusal(f"pads is {pads}, the mode {mode}", f"at most {most.ravel().tolist()} on the axes")
         return of_steps(np.pad(x, widths[1:].tolist(), mode=mode))
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation with a constant, or without."""
-        return self.fragments[self.order.filler is None]
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the constant."""
-        return ("values of the input" if self.order.filler is None else f"constant {self.order.filler}",)

@@ -87,8 +87,8 @@ class Pointwise(Function):
             f"{name} = {text}" for name, text in printing.statements(cls.definition, "y[n]", {id(x): "x[n]"})
         )
         standard = "".join(f"; {name} is {value:g} if not given" for name, value in cls.defaults.items())
-        cls.formula = "\n".join([*before, f"{last:62} in float32{standard}"])
-        cls.fragments = (cls._fragment(),)
+        formula = "\n".join([*before, f"{last:62} in float32{standard}"])
+        cls.text = cls.text.but(formula, fragments=(cls._fragment(),))
 
     @classmethod
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto | None:  # noqa: ARG003 - of the interface

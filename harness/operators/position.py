@@ -25,7 +25,7 @@ from harness.operators.obligations import MIXED, VECTORS, Extent, Obligation, Ou
 from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, LARGEST, UINT8
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 NOT_FINITE = 255
 MOST_CUTS = 127
@@ -79,9 +79,13 @@ class Position(onnx_function.Hybrid):
             boundaries=layer.boundaries, representable=layer.representable, checks_input=True, takes_every_input=True
         )
     )
-    formula = FORMULA
-    roles = ("x", "cuts")
-    fragments = (FRAGMENT,)
+    text = Text(
+        FORMULA,
+        ("x", "cuts"),
+        (FRAGMENT,),
+        facts_of=lambda layer: {"cuts": np.isfinite(layer.cuts).sum(axis=1).tolist()},
+        summary_of=lambda layer: (f"{np.count_nonzero(np.isfinite(layer.cuts)):,} cuts",),
+    )
     body = BODY
 
     cuts: npt.NDArray[np.float32]
@@ -115,14 +119,6 @@ class Position(onnx_function.Hybrid):
     def constants(self) -> Constants:
         """Return the cuts."""
         return {"table": self.cuts}
-
-    def facts(self) -> dict[str, list[int]]:
-        """Return the number of cuts of each input."""
-        return {"cuts": np.isfinite(self.cuts).sum(axis=1).tolist()}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the number of cuts."""
-        return (f"{np.count_nonzero(np.isfinite(self.cuts)):,} cuts",)
 
     def prepare(self) -> Evaluate:
         """Return the function that counts comparisons, which round nothing."""

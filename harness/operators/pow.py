@@ -30,7 +30,7 @@ class Pow(Pointwise):
     """The square x[n] * x[n]; classes below have the other exponents."""
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]] = (("", "Pow"),)
-    roles = ("x", "exponent")  # type: ignore[assignment]
+    text = Function.text.but(roles=("x", "exponent"))
 
     @staticmethod
     def value(x: Expression) -> Expression:
@@ -127,4 +127,4 @@ class InverseRoot(Approximated):
 POWERS: Mapping[float, type[Pointwise]] = {2: Pow, 3: Cube, -1: Inverse, 0.5: Root, -0.5: InverseRoot}
 """The definitions by exponent."""
 
-Pow.fragments = tuple(fragment for power in POWERS.values() for fragment in power.fragments)
+Pow.text = Pow.text.but(fragments=tuple(fragment for power in POWERS.values() for fragment in power.text.fragments))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -119,13 +119,13 @@ class QGemm(Contraction):
     """The dense contraction; every output has weights for all inputs."""
 
     ONNX = (("com.microsoft", "QGemm"),)
-    formula = FORMULA
-    roles: ClassVar[tuple[str, ...]] = (
-        *("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point"),
-        *("C", "y_scale", "y_zero_point"),
+    text = Contraction.text.but(
+        FORMULA,
+        ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "C", "y_scale", "y_zero_point"),
+        (QGEMM, QGEMM_FLOAT32),
+        parameters=(3, 6),
+        chosen=lambda layer: layer.scales.y is None,
     )
-    parameters: ClassVar[tuple[int, ...]] = (3, 6)
-    fragments = (QGEMM, QGEMM_FLOAT32)
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -192,11 +192,6 @@ class QGemm(Contraction):
         weights = self.weights.astype(np.int64) - self.weights_zero_point
         offset = self.bias - self.a_zero_point * weights.sum(axis=0)
         return CodeSums(weights, offset, self.multiplier, self.y_zero_point)
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation with or without a rounding to quantised values."""
-        return QGEMM_FLOAT32 if self.scales.y is None else QGEMM
 
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
         """Feed the node with its input zero point, so that all products are 0, and accumulators as its bias."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePo
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.tensor import INT8, UINT8
-from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
 from harness.operators.window import DEFAULTS, Window
 from harness.operators.windowed import Windowed, pooled
 
@@ -86,12 +85,22 @@ class QLinearAveragePool(Windowed):
     errors = Ability(partial(Errors, rising=True))
     sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     ONNX = (("com.microsoft", "QLinearAveragePool"),)
-    formula = """\
+    text = Text(
+        """\
 s = sum of (X - x_zero_point) * x_scale over a window, row by row       in float32, each operation rounded
 v = s / count / y_scale + y_zero_point                         in float32; count: values in the image, or of the kernel
-y = round_half_even(v)                                         clamped to uint8 or int8"""
-    roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
-    fragments = (FRAGMENT,)
+y = round_half_even(v)                                         clamped to uint8 or int8""",
+        ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"),
+        (FRAGMENT,),
+        facts_of=lambda layer: (
+            layer.window.facts() | {name: value for name, value in layer.constants().items() if name != "window"}
+        ),
+        summary_of=lambda layer: (
+            f"{text.floats(layer.x.scale)} to {text.floats(layer.y.scale)}",
+            f"{layer.x.zero_point} to {layer.y.zero_point}",
+            f"kernel {'x'.join(map(str, layer.window.kernel))}",
+        ),
+    )
     stimuli = Ability(lambda layer: Stimuli(find_ties=layer.find_ties))
     rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding, check=layer.check_table))
 
@@ -136,17 +145,6 @@ y = round_half_even(v)                                         clamped to uint8 
             "y_zero_point": self.y.zero_point,
             **limits(self.dtype),
         }
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the window, and the numbers."""
-        numbers = {name: value for name, value in self.constants().items() if name != "window"}
-        return self.window.facts() | numbers
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the scales, the zero points, and the window."""
-        scales = f"{text.floats(self.x.scale)} to {text.floats(self.y.scale)}"
-        kernel = "x".join(map(str, self.window.kernel))
-        return scales, f"{self.x.zero_point} to {self.y.zero_point}", f"kernel {kernel}"
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Return the divisor of each position, int64 (positions,)."""

@@ -28,7 +28,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, all_codes, every_code
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
-from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
 
 INPUTS_BEFORE, INPUTS_OF_EACH = 2, 3
 ORDER = "the inputs in the order of the node"
@@ -57,6 +57,21 @@ fragment qlinear_concat(
 )
 
 
+def _role(position: int) -> str:
+    """Return the name of an ONNX input by its position."""
+    if position < INPUTS_BEFORE:
+        return ("y_scale", "y_zero_point")[position]
+    number, part = divmod(position - INPUTS_BEFORE, INPUTS_OF_EACH)
+    return f"input {number + 1}{('', ' scale', ' zero point')[part]}"
+
+
+def _summary(layer: QLinearConcat) -> tuple[str, ...]:
+    """Return the quantisations."""
+    scales = np.array([each.scale for each in layer.x])
+    zero_points = text.span(np.array([each.zero_point for each in layer.x], np.int32))
+    return f"{text.floats(scales)} to {text.floats(layer.y.scale)}", f"{zero_points} to {layer.y.zero_point}"
+
+
 @dataclass(frozen=True, eq=False)
 class QLinearConcat(CodeFunction):
     """The values of all inputs along their first axis, from the quantisations `x` to the quantisation `y`.
@@ -67,11 +82,15 @@ class QLinearConcat(CodeFunction):
 
     errors = Ability(partial(Errors, rising=True))
     ONNX = (("com.microsoft", "QLinearConcat"),)
-    formula = """\
+    text = Text(
+        """\
 v = (x_scale * (x - x_zero_point)) / y_scale                   in float32, with the scale and zero point of x
-y = round_half_even(v) + y_zero_point                          of the first input, then of the second, and so on"""
-    fragments = (FRAGMENT,)
-    side_by_side = True
+y = round_half_even(v) + y_zero_point                          of the first input, then of the second, and so on""",
+        fragments=(FRAGMENT,),
+        side_by_side=True,
+        role_of=_role,
+        summary_of=_summary,
+    )
     elementwise = False
 
     x: tuple[Affine, ...]
@@ -103,14 +122,6 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         x = tuple(reading(node, at + 1, f"input {number}", first.dtype) for number, at in enumerate(positions, 1))
         y = Affine.read(node, 0, "y", first.dtype)
         return cls(**fields(node, sources, shape, first.dtype), x=x, y=y)
-
-    @classmethod
-    def role(cls, position: int) -> str:
-        """Return the name of an ONNX input by its position."""
-        if position < INPUTS_BEFORE:
-            return ("y_scale", "y_zero_point")[position]
-        number, part = divmod(position - INPUTS_BEFORE, INPUTS_OF_EACH)
-        return f"input {number + 1}{('', ' scale', ' zero point')[part]}"
 
     @property
     def added_zero_point(self) -> int:
@@ -148,12 +159,6 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
             "y_zero_point": self.y.zero_point,
             **limits(self.dtype),
         }
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the quantisations."""
-        scales = np.array([each.scale for each in self.x])
-        zero_points = text.span(np.array([each.zero_point for each in self.x], np.int32))
-        return f"{text.floats(scales)} to {text.floats(self.y.scale)}", f"{zero_points} to {self.y.zero_point}"
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield all codes at every place."""

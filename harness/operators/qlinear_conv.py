@@ -82,10 +82,14 @@ class QLinearConv(Convolution, Contraction):
     """The contraction over windows; a channel has weights for the inputs of its group."""
 
     ONNX = (("", "QLinearConv"),)
-    formula = FORMULA
-    roles = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
-    parameters = (3, 8)
-    fragments = (FRAGMENT,)
+    text = Contraction.text.but(
+        FORMULA,
+        ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B"),
+        (FRAGMENT,),
+        parameters=(3, 8),
+        facts_of=lambda layer: Contraction.text.facts_of(layer) | layer.window.facts() | {"groups": layer.groups},
+        summary_of=lambda layer: (*Contraction.text.summary_of(layer), layer.summary_of_window()),
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -144,14 +148,6 @@ class QLinearConv(Convolution, Contraction):
         found = dict(super().constants())
         tables = {name: found.pop(name) for name in ("weights", "weights_zero_point", "bias", "multiplier", "b_scale")}
         return tables | {"window": self.window.table(), "groups": self.groups} | found
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of a contraction, and the window."""
-        return super().facts() | self.window.facts() | {"groups": self.groups}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return multipliers, zero points, and the window."""
-        return (*super().summary(), self.summary_of_window())
 
     def terms(self) -> npt.NDArray[np.intp]:
         """Return the number of the term of each input: its channel in the group, and its place in a window."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -108,14 +108,22 @@ class QLinearGlobalAveragePool(Contraction):
     """
 
     ONNX = (("com.microsoft", "QLinearGlobalAveragePool"),)
-    formula = """\
+    text = Contraction.text.but(
+        """\
 acc[c] = sum over the P positions of (X[c, p] - x_zero_point)  in int32
 m = x_scale / (y_scale * P)                                    in float32, in this order
 v[c] = float32(acc[c]) * m                                     in float32, the conversion rounded half to even
-y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 or int8"""
-    roles = ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
-    parameters = ()
-    fragments = (FRAGMENT,)
+y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 or int8""",
+        ("X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"),
+        (FRAGMENT,),
+        parameters=(),
+        facts_of=lambda layer: ({**layer.constants(), "accumulator": Contraction.text.facts_of(layer)["accumulator"]}),
+        summary_of=lambda layer: (
+            Contraction.text.summary_of(layer)[0],
+            f"{layer.a_zero_point} to {layer.y_zero_point}",
+            f"mean of {layer.image}",
+        ),
+    )
     runtime = Ability(Runtime)  # no product of matrices
     streaming = Ability(  # one mean of all rows, or columns, ends the stream
         lambda layer: Streaming(layer, form=lambda axis: Frames(None, layer.input.shape[axis]) if axis else None)
@@ -182,15 +190,6 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
         names = ("a_scale", "a_zero_point", "y_scale", "y_zero_point")
         numbers = {name: found[name] for name in names}
         return {"positions": self.image, "multiplier": self.multiplier[0]} | numbers | limits(self.dtype)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the constants and the bounds of the accumulators."""
-        return dict(self.constants()) | {"accumulator": super().facts()["accumulator"]}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the multiplier, the zero points, and the number of values of a mean."""
-        multiplier, _ = super().summary()
-        return multiplier, f"{self.a_zero_point} to {self.y_zero_point}", f"mean of {self.image}"
 
     def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - nothing is outside
         """Yield each channel and its values, (n, K)."""

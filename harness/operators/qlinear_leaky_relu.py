@@ -34,7 +34,7 @@ class QLinearLeakyRelu(Lookup):
 
     ONNX = (("com.microsoft", "QLinearLeakyRelu"),)
     attributes = ("alpha",)
-    fragments = (FRAGMENT,)
+    text = Lookup.text.but(fragments=(FRAGMENT,))
     alternatives = {  # noqa: RUF012
         "negative numbers are kept": lambda x, y, _: x.dequantised / y.scale,
         "negative numbers become 0": lambda x, y, _: QLinearLeakyRelu.value(x, y, literal(0)),

@@ -36,15 +36,17 @@ class QLinearMatMul(QGemm):
     """The dense contraction without bias."""
 
     ONNX = (("", "QLinearMatMul"),)
-    formula = """\
+    text = QGemm.text.but(
+        """\
 A (vectors, K) and B (K, N) are codes.
 acc[n] = sum over k of (A[k] - a_zero_point) * (B[k, n] - b_zero_point[n])     in int32
 m[n] = (a_scale * b_scale[n]) / y_scale                        in float32, in this order
 v[n] = float32(acc[n]) * m[n]                                  in float32, the conversion rounded half to even
 y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 or int8
-A b_scale or b_zero_point of one value serves every n."""
-    roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
-    parameters = (3,)
+A b_scale or b_zero_point of one value serves every n.""",
+        ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point"),
+        parameters=(3,),
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -59,7 +59,7 @@ class QLinearSigmoid(Lookup):
     """
 
     ONNX = (("com.microsoft", "QLinearSigmoid"),)
-    fragments = (FRAGMENT,)
+    text = Lookup.text.but(fragments=(FRAGMENT,))
     alternatives = {  # noqa: RUF012
         "the multiply-adds of the polynomial are not fused": lambda x, y: (
             _rational(x.dequantised, lambda a, b, c: a * b + c) / y.scale

@@ -43,7 +43,7 @@ from harness.operators.obligations import (
 from harness.operators.rules import Rules
 from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.tensor import INT8, LARGEST, UINT8
-from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
 
 RESERVED = 5.0
 """The natural logarithm of the room that is left above the largest sum."""
@@ -86,12 +86,18 @@ class QLinearSoftmax(Layer):
     sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding))
     elementwise = False
-    formula = """\
+    text = Text(
+        """\
 e[n] = exp((x[n] - max(x)) * x_scale), times a constant        a table of float32
 v[n] = (e[n] * floor(1 / y_scale)) / (e[0] + e[1] + ...)       in float32; the sum in the order of the columns
-y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 or int8"""
-    roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
-    fragments = (FRAGMENT,)
+y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 or int8""",
+        ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point"),
+        (FRAGMENT,),
+        summary_of=lambda layer: (
+            f"{text.floats(layer.x_scale)} to {text.floats(layer.y.scale)}",
+            str(layer.y.zero_point),
+        ),
+    )
 
     x_scale: np.float32
     y: Affine
@@ -167,10 +173,6 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
             "y_zero_point": self.y.zero_point,
             **limits(self.dtype),
         }
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the scales, then the zero point of the output."""
-        return f"{text.floats(self.x_scale)} to {text.floats(self.y.scale)}", str(self.y.zero_point)
 
     def before_rounding(self, *inputs: Array) -> Single:
         """Return the float32 that each output is rounded from, clamped."""

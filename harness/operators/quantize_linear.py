@@ -136,8 +136,7 @@ class QuantizeLinear(Conversion):
             Swept(layer, lambda: sweeps.float_sweep(1), lambda: [layer.step_function()], layer.isolate),
         )
     )  # fmt: skip
-    formula = FORMULA
-    fragments = (FRAGMENT,)
+    text = Conversion.text.but(FORMULA, fragments=(FRAGMENT,))
 
     @cached_property
     def definition(self) -> Expression:
@@ -174,7 +173,7 @@ class QuantizeLinear(Conversion):
 
     def constants(self) -> Constants:
         """Return scale, zero point and the codes at which the result saturates."""
-        return self.facts() | limits(self.dtype)
+        return self.text.facts() | limits(self.dtype)
 
     def prepare(self) -> Evaluate:
         """Return q = QMIN + the number of thresholds <= x."""

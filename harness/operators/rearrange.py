@@ -28,10 +28,12 @@ class Rearrange(Move):
     """The values in an order of `ORDERS`."""
 
     ONNX = (("", "Tile"), ("", "Expand"), ("", "DepthToSpace"), ("", "SpaceToDepth"))
-    formula = "y = x, repeated along axes (Tile, Expand), or with blocks of rows and columns as channels"
-    roles = ("x", "sizes")
+    text = Move.text.but(
+        "y = x, repeated along axes (Tile, Expand), or with blocks of rows and columns as channels",
+        ("x", "sizes"),
+        moving("rearrange_axes", 104, "ONNX Tile, Expand, DepthToSpace, SpaceToDepth: repeats, or blocks."),
+    )
     counts: ClassVar = {"Tile": (2, 2), "Expand": (2, 2)}
-    fragments = moving("rearrange_axes", 104, "ONNX Tile, Expand, DepthToSpace, SpaceToDepth: repeats, or blocks.")
 
     @classmethod
     def rules(cls, node: Rules) -> None:

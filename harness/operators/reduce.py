@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from harness.operators.rows import EXAMPLE, Axes, Rows
 from harness.operators.rules import Rules
 from harness.operators.staged import described, errors_of
 from harness.operators.tensor import FLOAT32, INT64, LARGEST
-from harness.operators.text import Fragment
 
 COUNT = "float32 (1, 1): the number of values"
 Definition: TypeAlias = Callable[[Source, Axes, Axes], Stage]
@@ -110,6 +109,10 @@ KINDS = {
     "ReduceSumSquare": Kind(total(square), _sum_of_squares),
     "ReduceLogSumExp": Kind(_log_sum_exp, lambda count, bound: bound + math.log(count), has_negative_zero=True),
 }
+DESCRIBED = {
+    name: described(name, kind.definition(*EXAMPLE), {"count": COUNT} if name == "ReduceMean" else {})
+    for name, kind in KINDS.items()
+}
 CHOOSING = ("ReduceMax", "ReduceMin")
 """The operators that round nothing, so that their bound is that of the input."""
 LINEAR = ("ReduceSum", "ReduceMean")
@@ -123,12 +126,13 @@ class Reduce(Rows):
     errors = Ability(
         lambda layer: replace(errors_of(layer), rising=KINDS[layer.operator].is_rising, linear=layer.linear)
     )
-    roles = ("x", "axes")
-    described_by: ClassVar[Mapping[str, tuple[str, Fragment]]] = {
-        name: described(name, kind.definition(*EXAMPLE), {"count": COUNT} if name == "ReduceMean" else {})
-        for name, kind in KINDS.items()
-    }
-    fragments = tuple(fragment for _, fragment in described_by.values())
+    text = Rows.text.but(
+        lambda operator: DESCRIBED[operator]["formula"],
+        ("x", "axes"),
+        tuple(fragment for each in DESCRIBED.values() for fragment in each["fragments"]),
+        chosen=lambda layer: [*KINDS].index(layer.operator),
+        facts_of=lambda layer: {"count": np.array([layer.count], np.float32)} if layer.operator == "ReduceMean" else {},
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -159,23 +163,9 @@ class Reduce(Rows):
         written = fields(node, [source], shape, FLOAT32, bound, negative_zero=negative_zero)
         return cls(**written, axes=tuple(axis - 1 for axis in axes))
 
-    @classmethod
-    def explain(cls, operator: str) -> str:
-        """Return the formula of one of the operators."""
-        return cls.described_by[operator][0]
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation of the operator."""
-        return self.described_by[self.operator][1]
-
     def folded(self, x: Source, kept: Axes, over: Axes) -> Stage:
         """Return the definition of the operator."""
         return KINDS[self.operator].definition(x, kept, over)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the divisor of ReduceMean."""
-        return {"count": np.array([self.count], np.float32)} if self.operator == "ReduceMean" else {}
 
     def linear(self, rows: Sequence[Array]) -> Array | None:
         """Return sums or means of the changes; None for other operators."""

@@ -57,6 +57,7 @@ class Comparison(Elements):
     """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
 
     division = Ability(divided)
+    text = Elements.text.but(chosen=lambda layer: layer.of_codes)
     stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries))
     errors = Ability(lambda layer: replace(errors_of(layer), piecewise_monotone=True, slopes=layer.slopes_within))
 
@@ -74,11 +75,6 @@ class Comparison(Elements):
     def of_codes(self) -> bool:
         """True if it reads codes."""
         return self.dtype.kind != "f"
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for float32 or for codes."""
-        return self.fragments[self.of_codes]
 
     def slopes_within(self, at: Perturbed) -> Array:
         """Return 1 between the bounds; NaN where a value is beyond one, or may cross it."""
@@ -120,9 +116,8 @@ class Relu(Comparison):
     """y[n] = 0 if x[n] < 0, else x[n]; -0 and NaN stay."""
 
     ONNX = (("", "Relu"),)
-    formula = "y[n] = 0 if x[n] < 0, else x[n], so that -0 stays -0"
-    roles = names = ("x",)
-    fragments = (FRAGMENT, CODES)
+    names = ("x",)
+    text = Comparison.text.but("y[n] = 0 if x[n] < 0, else x[n], so that -0 stays -0", ("x",), (FRAGMENT, CODES))
     alternatives = {  # noqa: RUF012
         "negative numbers are kept": lambda x: x,
         "-0 becomes 0": lambda x: select(x <= 0, 0, x),

@@ -33,10 +33,12 @@ class Rename(Move):
     """The same values in the same order; the number of vectors, the first axis, stays."""
 
     ONNX = tuple(("", name) for name in ("Reshape", "Flatten", "Identity", "Dropout"))
-    formula = "y = x, with the same values in the same order for every vector"
-    roles = ("x", "shape")
+    text = Move.text.but(
+        "y = x, with the same values in the same order for every vector",
+        ("x", "shape"),
+        moving("rename", 90, COMMENT, copies=True),
+    )
     counts: ClassVar = {"Reshape": (2, 2), "Dropout": (1, 3)}
-    fragments = moving("rename", 90, COMMENT, copies=True)
     elementwise = True
     streaming = Ability(lambda layer: Streaming(layer, form=layer.frames))
 

@@ -34,11 +34,13 @@ class Resize(Move):
 
     ONNX = (("", "Resize"),)
     errors = Ability(lambda layer: Errors(layer, rising=True, exact=True, linear=layer.linear))
-    formula = f"y = x at the nearest place, or linear: {ResizeLinear.formula}"
-    roles = ResizeLinear.roles
-    fragments = (
-        *moving("resize_nearest", 105, "ONNX Resize, nearest: values of the input, repeated or left out."),
-        LINEAR,
+    text = Move.text.but(
+        f"y = x at the nearest place, or linear: {ResizeLinear.text.formula}",
+        ResizeLinear.text.roles,
+        (
+            *moving("resize_nearest", 105, "ONNX Resize, nearest: values of the input, repeated or left out."),
+            LINEAR,
+        ),
     )
 
     @classmethod

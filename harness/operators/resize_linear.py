@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +53,13 @@ class ResizeLinear(Elements):
     ONNX = ()  # Resize reads its nodes
     errors = Ability(lambda layer: replace(errors_of(layer), bounds=None, rounding=None))
     elementwise = False
-    formula = "between columns, then between rows, in float32, each operation rounded"
-    roles = ("X", "roi", "scales", "sizes")
-    fragments = (LINEAR,)
+    text = Elements.text.but(
+        "between columns, then between rows, in float32, each operation rounded",
+        ("X", "roi", "scales", "sizes"),
+        (LINEAR,),
+        facts_of=lambda layer: dict(layer.constants()),
+        summary_of=lambda _: (),
+    )
     names = ("top_left", "top_right", "bottom_left", "bottom_right", "left", "right", "top", "bottom")
 
     alternatives: ClassVar = {
@@ -125,14 +129,6 @@ class ResizeLinear(Elements):
     def constants(self) -> Constants:
         """Return places and factors, (2, size of the output) each."""
         return {"rows": self.rows, "columns_of_x": self.columns, "down": self.down, "right": self.right}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the same."""
-        return dict(self.constants())
-
-    def summary(self) -> tuple[str, ...]:
-        """Return none."""
-        return ()
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> npt.NDArray[np.float64]:
         """Return the error bounds of two orders of the four products, whose factors are products of two others."""

@@ -21,6 +21,8 @@ Axes = tuple[Axis, ...]
 class Rows(Staged):
     """A layer that folds along `axes`, the numbers of axes of a vector from 0 on, in their order."""
 
+    text = Staged.text.but(summary_of=lambda layer: (f"{layer.count} values",))
+
     axes: tuple[int, ...]
 
     @abstractmethod
@@ -39,11 +41,7 @@ class Rows(Staged):
     def constants(self) -> Constants:
         """Return the facts, and the axes."""
         sizes = [1 if axis in self.axes else size for axis, size in enumerate(self.input.shape)]
-        return {**self.facts(), "axes": np.array([self.input.shape, sizes], np.int32)}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the number of values of a fold."""
-        return (f"{self.count} values",)
+        return {**self.text.facts(), "axes": np.array([self.input.shape, sizes], np.int32)}
 
 
 def views(shape: tuple[int, ...], folded: tuple[int, ...]) -> tuple[Source, Axes, Axes]:

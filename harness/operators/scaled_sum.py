@@ -112,6 +112,33 @@ class Accumulator:
         return max(-self.low, self.high) <= 1 << 24
 
 
+def _facts(layer: ScaledSum) -> dict[str, Any]:
+    """Return the constants without weights and bias, and the bounds of the accumulators."""
+    bounds = layer.accumulator()
+    return {
+        "weights_type": str(layer.weights.dtype),
+        "per_column": layer.per_column,
+        "a_zero_point": layer.a_zero_point,
+        "weights_zero_point": layer.weights_zero_point,
+        "y_zero_point": layer.y_zero_point,
+        "multiplier": layer.multiplier,
+        "accumulator": {
+            "low": bounds.low,
+            "high": bounds.high,
+            "int32_overflow": "excluded",
+            "headroom_bits": bounds.headroom_bits,
+            "float32_exact": bounds.float32_exact,
+        },
+    }
+
+
+def _summary(layer: ScaledSum) -> tuple[str, ...]:
+    """Return multipliers and zero points."""
+    y_zero_point = "" if layer.dtype == np.float32 else f" y {layer.y_zero_point}"
+    zero_points = f"A {layer.a_zero_point} B {text.span(layer.weights_zero_point)}{y_zero_point}"
+    return text.floats(layer.multiplier), zero_points
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledSum(Linear):
     """A layer of sums of products of codes, each multiplied by a scale.
@@ -120,6 +147,7 @@ class ScaledSum(Linear):
     made of `scales`.  `y_zero_point` is 0 for a float32 output.
     """
 
+    text = Linear.text.but(facts_of=_facts, summary_of=_summary)
     runtime = Ability(lambda layer: Runtime(layer, product=layer.product, saturating=layer.saturating))
     stimuli = Ability(lambda layer: Stimuli(layer.counter, None if layer.dtype == np.float32 else layer.find_ties))
 
@@ -215,31 +243,6 @@ class ScaledSum(Linear):
         """Return the bounds over all columns."""
         low, high = self.accumulator_bounds()
         return Accumulator(int(low.min()), int(high.max()))
-
-    def facts(self) -> dict[str, Any]:
-        """Return the constants without weights and bias, and the bounds of the accumulators."""
-        bounds = self.accumulator()
-        return {
-            "weights_type": str(self.weights.dtype),
-            "per_column": self.per_column,
-            "a_zero_point": self.a_zero_point,
-            "weights_zero_point": self.weights_zero_point,
-            "y_zero_point": self.y_zero_point,
-            "multiplier": self.multiplier,
-            "accumulator": {
-                "low": bounds.low,
-                "high": bounds.high,
-                "int32_overflow": "excluded",
-                "headroom_bits": bounds.headroom_bits,
-                "float32_exact": bounds.float32_exact,
-            },
-        }
-
-    def summary(self) -> tuple[str, ...]:
-        """Return multipliers and zero points."""
-        y_zero_point = "" if self.dtype == np.float32 else f" y {self.y_zero_point}"
-        zero_points = f"A {self.a_zero_point} B {text.span(self.weights_zero_point)}{y_zero_point}"
-        return text.floats(self.multiplier), zero_points
 
     def constants(self) -> Constants:
         """Return the tables, then the numbers; y_scale, y_zero_point and the limits for a quantised output."""

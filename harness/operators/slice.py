@@ -30,10 +30,12 @@ class Slice(Move):
     """The values from `starts` up to `ends` of some axes; all vectors."""
 
     ONNX = (("", "Slice"),)
-    formula = "y = x[starts:ends:steps] on each of the axes"
-    roles = ("x", "starts", "ends", "axes", "steps")
+    text = Move.text.but(
+        "y = x[starts:ends:steps] on each of the axes",
+        ("x", "starts", "ends", "axes", "steps"),
+        moving("slice_axes", 94, "ONNX Slice: some values of the axes of a vector."),
+    )
     counts: ClassVar = {"Slice": (3, 5)}
-    fragments = moving("slice_axes", 94, "ONNX Slice: some values of the axes of a vector.")
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -82,10 +82,15 @@ class Softmax(Rows):
     ONNX = (("", "Softmax"),)
     errors = Ability(lambda layer: replace(errors_of(layer), least=layer.least_output))
     least_output = 0.0
-    operations_of_value = 5
-    roles = ("x",)
-    formula = "\n".join(formula(program(definition(*EXAMPLE))))
-    fragments = (FRAGMENT, OF_AXIS)
+    text = Rows.text.but(
+        "\n".join(formula(program(definition(*EXAMPLE)))),
+        ("x",),
+        (FRAGMENT, OF_AXIS),
+        chosen=lambda layer: layer.inner > 1,
+        facts_of=lambda layer: dict(layer.constants()),
+        summary_of=lambda layer: (f"{layer.size // layer.count} x {layer.count}",),
+        operations_of=lambda layer: 5 * layer.size,
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -103,26 +108,13 @@ class Softmax(Rows):
         """The distance of the values of a row."""
         return math.prod(self.input.shape[self.axes[-1] + 1 :])
 
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for adjacent values, or for those of an axis."""
-        return self.fragments[self.inner > 1]
-
     def constants(self) -> Constants:
         """Return the number of values of a row, and their distance if they are not adjacent."""
         return {"length": self.count} | ({"inner": self.inner} if self.inner > 1 else {})
 
-    def facts(self) -> dict[str, Any]:
-        """Return the same."""
-        return dict(self.constants())
-
     def numbers(self) -> dict[str, Any]:
         """Return no constants of the definition."""
         return {}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the rows."""
-        return (f"{self.size // self.count} x {self.count}",)
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array:  # noqa: ARG002 - as in the base class
         """Return the bound of another order of the sum and another exp, float64 (vectors, size).

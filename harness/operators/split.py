@@ -24,10 +24,12 @@ class Split(Move):
 
     ONNX = (("", "Split"),)
     any_outputs = True
-    formula = "y = x[start:start + size] on one axis, for each output"
-    roles = ("x", "split")
+    text = Move.text.but(
+        "y = x[start:start + size] on one axis, for each output",
+        ("x", "split"),
+        moving("split_axes", 109, "ONNX Split: one of the consecutive parts of an axis of a vector."),
+    )
     counts: ClassVar = {"Split": (1, 2)}
-    fragments = moving("split_axes", 109, "ONNX Split: one of the consecutive parts of an axis of a vector.")
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -39,7 +39,7 @@ from harness.operators.float_errors import Errors, Perturbed
 from harness.operators.float_samples import of_samples
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.sum_orders import OrderedSum, SumOrder
-from harness.operators.text import Fragment
+from harness.operators.text import Fragment, Text
 
 FRAGMENT_ORDER = 130
 MOST_STEPS = 1 << 18
@@ -60,6 +60,7 @@ class Staged(Layer):
     """
 
     elementwise = False
+    text = Text(facts_of=lambda _: {})
     errors = Ability[Errors](errors_of)
     sum_order = Ability[SumOrder](lambda layer: SumOrder(layer, layer.ordered_sum))
 
@@ -90,11 +91,7 @@ class Staged(Layer):
 
     def numbers(self) -> Mapping[str, Any]:
         """Return the constants of the definition, float32 arrays."""
-        return self.facts()
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return no constants."""
-        return {}
+        return self.text.facts()
 
     def prepare(self) -> Evaluate:
         """Return the function of the program, whose float32 operations are numpy's."""
@@ -227,8 +224,8 @@ def _wrong_guards(stage: Stage) -> Iterator[tuple[str, Stage]]:
             yield cause, replace(stage, root=substituted(stage.root, {id(node): loaded(load)}))
 
 
-def described(operator: str, example: Stage, constants: Mapping[str, str]) -> tuple[str, Fragment]:
-    """Return the formula and the fragment of an operator by a definition of any sizes.
+def described(operator: str, example: Stage, constants: Mapping[str, str]) -> dict[str, Any]:
+    """Return the formula and the fragments of `Text` for an operator by a definition of any sizes.
 
     `constants` has the roles of the constants with the comments of the fragment.
     """
@@ -246,4 +243,4 @@ def described(operator: str, example: Stage, constants: Mapping[str, str]) -> tu
     type: string)
 -> (y: tensor<scalar>);
 """
-    return "\n".join(lines), Fragment(name, FRAGMENT_ORDER, text)
+    return {"formula": "\n".join(lines), "fragments": (Fragment(name, FRAGMENT_ORDER, text),)}

@@ -46,15 +46,27 @@ def includes(values: Array | None, zero: float) -> bool:
     return values is not None and bool(((values == 0) & (np.signbit(values) == np.signbit(zero))).any())
 
 
+def _summary(layer: BinaryLayer) -> tuple[str, ...]:
+    """Return the terms."""
+    pairs = zip(layer.definition.operands, layer.fixed, strict=True)
+    names = {id(x): text.floats(values.reshape(-1)) for x, values in pairs if values is not None}
+    return (printing.inline(layer.definition, names),)
+
+
 @dataclass(frozen=True, eq=False)
 class BinaryLayer(Elements):
     """A layer of one IEEE float32 operation per value; a constant of one number is repeated for each value."""
 
-    roles = names = ("A", "B")
-    parameters = (0, 1)
+    names = ("A", "B")
+    text = Elements.text.but(
+        roles=("A", "B"),
+        parameters=(0, 1),
+        chosen=lambda layer: -1 if layer.broadcasts else layer.fixed[0] is not None,
+        summary_of=_summary,
+        operations_of=lambda layer: layer.size,
+    )
     division = Ability(divided)
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.is_neutral, joins=True))
-    operations_of_value = 1
     verb: ClassVar[str]
     orders: ClassVar[tuple[int, ...]]
     """The places of the fragments in a file: of terms of one size, of a constant first, and with broadcasting."""
@@ -68,7 +80,7 @@ class BinaryLayer(Elements):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "orders" in cls.__dict__:
-            cls.fragments = tuple(_fragments(cls))
+            cls.text = cls.text.but(fragments=tuple(_fragments(cls)))
 
     @property
     def is_neutral(self) -> bool:
@@ -114,18 +126,6 @@ class BinaryLayer(Elements):
     def bounds(cls, node: Node, sources: Sequence[Tensor], fixed: Sequence[Array | None]) -> Bounds:  # noqa: ARG003 - operators override it
         """Return the bounds of the results."""
         return bounds_of(cls.defined(), cls.names, sources, tuple(fixed))
-
-    @property
-    def fragment(self) -> Fragment:
-        """The operation for terms of one size, for a constant that is the first of these, or with broadcasting."""
-        return self.fragments[-1 if self.broadcasts else self.fixed[0] is not None]
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the terms."""
-        definition = self.definition
-        pairs = zip(definition.operands, self.fixed, strict=True)
-        names = {id(x): text.floats(values.reshape(-1)) for x, values in pairs if values is not None}
-        return (printing.inline(definition, names),)
 
     def constant_in_sum(self) -> Array | None:
         """Return the constant term, (N,), with the sign that it has in a sum; None if no term is constant."""

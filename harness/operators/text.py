@@ -7,10 +7,15 @@ activations wherever an accumulator stays below 2^24, up to which float32 holds 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,71 @@ class Fragment:
         read.
         """
         return "    columns: integer[]," in self.text
+
+
+@dataclass(frozen=True)
+class Text:
+    """The texts about the nodes that a class reads: in the text form of a model, in NNEF and in reports.
+
+    `formula` is the arithmetic for one vector, or the function from an ONNX operator to that.  `roles` are the names of
+    the ONNX inputs in it, by position, unless `role_of` returns them; those of `parameters` are weights or bias if they
+    are constant.  `fragments` are the same arithmetic in NNEF; the one of a layer, at the place that `chosen` returns,
+    computes it from its activations, which it reads as one tensor if they are `side_by_side`, then from the tables and
+    the numbers of `constants`.  `facts_of`, `summary_of` and `operations_of` are functions of a layer, see below.
+    """
+
+    formula: str | Callable[[str], str] = ""
+    roles: tuple[str, ...] = ()
+    fragments: tuple[Fragment, ...] = ()
+    parameters: tuple[int, ...] = ()
+    side_by_side: bool = False
+    role_of: Callable[[int], str] | None = None
+    chosen: Callable[[Any], int] = lambda _: 0
+    facts_of: Callable[[Any], dict[str, Any]] = lambda layer: dict(layer.constants())
+    summary_of: Callable[[Any], tuple[str, ...]] = lambda _: ()
+    operations_of: Callable[[Any], int] = lambda _: 0
+    layer: Any = None
+
+    def __get__(self, layer: Layer | None, owner: type[Layer]) -> Text:
+        """Return the texts of a class, or the same of one layer."""
+        return self if layer is None else replace(self, layer=layer)
+
+    def but(self, *ordered: Any, **others: Any) -> Text:
+        """Return the texts with other fields: formula, roles and fragments, in this order or by name."""
+        names = ("formula", "roles", "fragments")[: len(ordered)]
+        return replace(self, **dict(zip(names, ordered, strict=True)), **others)
+
+    def explain(self, operator: str) -> str:
+        """Return the formula of one of the ONNX operators that the class reads."""
+        return self.formula if isinstance(self.formula, str) else self.formula(operator)
+
+    def role(self, position: int) -> str:
+        """Return the name of an ONNX input."""
+        if self.role_of is not None:
+            return self.role_of(position)
+        return self.roles[position] if position < len(self.roles) else f"input {position}"
+
+    @property
+    def fragment(self) -> Fragment:
+        """The NNEF operation of the layer."""
+        return self.fragments[self.chosen(self.layer)]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the layer for programs: JSON types, and numpy arrays and numbers."""
+        return self.facts_of(self.layer)
+
+    def summary(self) -> tuple[str, ...]:
+        """Return the facts of the layer for people, for one line: scales or other numbers, then zero points."""
+        return self.summary_of(self.layer)
+
+    @property
+    def operations(self) -> int:
+        """The arithmetic operations of one vector, as TensorFlow's profiler counts them and the ACETONE paper does.
+
+        Two for each product of a sum, one for each addition of a bias and for each value of a pooling window; nothing
+        for operators that the profiler does not know, such as Relu and Tanh.  It says how large a network is.
+        """
+        return self.operations_of(self.layer)
 
 
 ROUND_HALF_EVEN = Fragment(

@@ -19,8 +19,10 @@ class Transpose(Move):
     """The same values; the number of vectors stays the first axis."""
 
     ONNX = (("", "Transpose"),)
-    formula = "y = x with its axes in the order perm"
-    fragments = moving("transpose_axes", 92, "ONNX Transpose: the axes of a vector in another order.")
+    text = Move.text.but(
+        "y = x with its axes in the order perm",
+        fragments=moving("transpose_axes", 92, "ONNX Transpose: the axes of a vector in another order."),
+    )
 
     @classmethod
     def rules(cls, node: Rules) -> None:

@@ -104,7 +104,7 @@ class StreamEntry(Entries):
 
     `whole` is the SHA-256 of the whole network, which takes `window` of the `steps` of a stream, in each of `windows`
     places.  `history_bytes` are those of the frames that are kept from step to step.  The operations are those of
-    `Layer.operations`, of one step and of the whole network.
+    `Text.operations`, of one step and of the whole network.
     """
 
     axis: int

@@ -199,8 +199,8 @@ def _node(
     amount = float(part.summary.median_ns if timed else part.min)
     seconds = amount / 1e9 if timed and amount else None
     moved = moved_bytes(layer)
-    attained = layer.operations / seconds if seconds and layer.operations else None
-    roof = min(peak.operations_per_s, layer.operations / moved * peak.bytes_per_s) if peak and attained else None
+    attained = layer.text.operations / seconds if seconds and layer.text.operations else None
+    roof = min(peak.operations_per_s, layer.text.operations / moved * peak.bytes_per_s) if peak and attained else None
     return NodeEntry(
         name=part.name,
         node=layer.node,
@@ -211,7 +211,7 @@ def _node(
         share=amount / total if total else 0.0,
         **processor_times(cpu, column, part.tasks),
         outliers=_outliers(part, readings, run.measured.segment) if timed else None,
-        operations=layer.operations,
+        operations=layer.text.operations,
         bytes=moved,
         operations_per_s=attained,
         bytes_per_s=moved / seconds if seconds else None,

@@ -61,7 +61,7 @@ def _section(
     lines = [
         f"## {layer.operator}{'' if _is_usual(layer) else f' ({type(layer).__name__})'}\n",
         f"`{module_of(type(layer))}`, `{lowering}`\n",
-        f"```\n{type(layer).explain(layer.operator)}\n```\n",
+        f"```\n{layer.text.explain(layer.operator)}\n```\n",
         "Loops:\n",
         *(line for stage in code.stages for line in _loops(layer, stage.name, sources, text)),
         "\nConstants:\n",

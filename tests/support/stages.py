@@ -20,7 +20,7 @@ class Example(Staged):
     def definition(self) -> Stage:
         return STAGES[self.name]()
 
-    def facts(self) -> Mapping[str, Any]:
+    def numbers(self) -> Mapping[str, Any]:
         return CONSTANTS
 
     @classmethod

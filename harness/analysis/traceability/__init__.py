@@ -131,7 +131,7 @@ class Traced:
                 writes=layer.output.name,
                 shape=list(layer.output.shape),
                 dtype=layer.dtype.name,
-                formula=type(layer).explain(layer.operator),
+                formula=layer.text.explain(layer.operator),
                 specification=module_of(type(layer)),
                 tasks=[task.name for task in plan.tasks_of(index)],
             )

@@ -130,7 +130,7 @@ def _node(part: Layer, task: TaskEntry) -> StepEntry:
 def _formula(part: Layer) -> StepEntry:
     return StepEntry(
         step="layer to formula",
-        statement=type(part).explain(part.operator),
+        statement=part.text.explain(part.operator),
         shown_by=[
             "the specification computes this formula in integers, and decides every rounding",
             "ONNX Runtime agrees with it: on every bit for quantised values, for float sums within a bound",

@@ -153,7 +153,7 @@ def _arithmetic(network: Network) -> Table:
 
 def _numbers(layer: Layer) -> Iterator[str]:
     """Yield the constants of a layer; for an accumulator its bounds, its spare bits of int32, and its conversion."""
-    yield from layer.summary()
+    yield from layer.text.summary()
     if bounds := layer.sums and layer.sums.accumulator():
         yield f"{bounds.low} to {bounds.high}"
         yield f"{bounds.headroom_bits} bits"

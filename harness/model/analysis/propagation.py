@@ -203,7 +203,7 @@ def _rules_of(found: Propagation, name: str, node: onnx.NodeProto, opset: int) -
         full = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         found.unanalysed.append(Unanalysed(name, f"{full} has no rules"))
         return None
-    rules = Rules(found.facts, node, name, opset, operator.roles if operator and schema is None else ())
+    rules = Rules(found.facts, node, name, opset, operator.text.roles if operator and schema is None else ())
     try:
         if schema is not None:
             _types_of_schema(rules, schema)

@@ -54,7 +54,7 @@ def _layer(layer: Layer) -> dict[str, Any]:
         "input_type": str(layer.input.dtype),
         "width": layer.size,
         "type": str(layer.dtype),
-    } | {key: _json(value) for key, value in layer.facts().items()}
+    } | {key: _json(value) for key, value in layer.text.facts().items()}
 
 
 def _json(value: Any) -> Any:

@@ -24,7 +24,7 @@ def parameter_count(network: Network) -> int:
 
 def _parameters(node: onnx.NodeProto) -> tuple[int, ...]:
     operator = operators.of_node(node)
-    return operator.parameters if operator else ()
+    return operator.text.parameters if operator else ()
 
 
 def in_widths(operator: type[Layer]) -> bool:

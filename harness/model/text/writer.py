@@ -80,7 +80,7 @@ def _semantics(model: onnx.ModelProto) -> Lines:
     yield from _comments(GENERAL, "#   ")
     for name, operator in {node.op_type: operators.of_node(node) for node in model.graph.node}.items():
         yield f"# {name}"
-        yield from _comments(operator.explain(name) if operator else CONSTANT, "#   ")
+        yield from _comments(operator.text.explain(name) if operator else CONSTANT, "#   ")
 
 
 def _comments(text: str, mark: str) -> Lines:
@@ -168,7 +168,7 @@ def _readers(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 def _role(node: onnx.NodeProto, position: int) -> str:
     operator = operators.of_node(node)
-    return operator.role(position) if operator else f"input {position}"
+    return operator.text.role(position) if operator else f"input {position}"
 
 
 def _node(node: onnx.NodeProto) -> Lines:

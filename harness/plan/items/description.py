@@ -161,10 +161,10 @@ def _operand(source: Source, network_input: str) -> Operand:
 def step(layer: Layer, output: str, sources: Sequence[Operand], columns: Region) -> Step:
     """Return the operation that gives the tensor `output` from its `sources`, these columns of a layer."""
     tables = {f"{output}__{role}": table for role, table in _tables(layer).items()}
-    if layer.side_by_side:
+    if layer.text.side_by_side:
         sources = [_side_by_side(sources)]
     inputs = (*sources, *tables)
-    return Step(Operation(output, layer.fragment.name, inputs, tuple(_attributes(layer, columns).items())), tables)
+    return Step(Operation(output, layer.text.fragment.name, inputs, tuple(_attributes(layer, columns).items())), tables)
 
 
 def _side_by_side(sources: Sequence[Operand]) -> Operand:
@@ -186,7 +186,7 @@ def _attributes(layer: Layer, columns: Region) -> dict[str, Value]:
         if not isinstance(value, np.ndarray)
     }
     stated = (columns.start, columns.stop, *([columns.runs] if columns.runs > 1 else []))
-    return numbers | ({COLUMNS: stated} if layer.fragment.states_columns else {}) | {"type": layer.dtype.name}
+    return numbers | ({COLUMNS: stated} if layer.text.fragment.states_columns else {}) | {"type": layer.dtype.name}
 
 
 def _label(variable: str) -> str:

@@ -49,7 +49,7 @@ fragment part(x: tensor<scalar>, runs: integer, begin: integer, end: integer) ->
 
 def known() -> dict[str, Fragment]:
     """Return the fragments of all operators by name, each after those that it uses."""
-    found = _with_used(each for operator in operators.by_onnx_name().values() for each in operator.fragments)
+    found = _with_used(each for operator in operators.by_onnx_name().values() for each in operator.text.fragments)
     return {fragment.name: fragment for fragment in sorted(found, key=lambda each: (each.order, each.name))}
 
 

@@ -143,17 +143,17 @@ def of_network(network: Network) -> dict[str, NodeFacts]:
 
 
 def _formula(layer: Layer) -> str:
-    return type(layer).explain(layer.operator)
+    return layer.text.explain(layer.operator)
 
 
 def _node_rows(layer: Layer) -> Iterator[tuple[str, str]]:
     yield "Layer", layer.name
     if sum(np.size(value) for value in layer.constants().values()) <= MOST_SUMMARISED:
-        yield from zip(("Scale or m (distinct)", "Zero points"), filter(None, layer.summary()), strict=False)
+        yield from zip(("Scale or m (distinct)", "Zero points"), filter(None, layer.text.summary()), strict=False)
     if bounds := layer.sums and layer.sums.accumulator():
         yield "Accumulator", f"{bounds.low:,} to {bounds.high:,}; {bounds.headroom_bits} bits of int32 to spare"
         yield "As float32", "exact" if bounds.float32_exact else "rounded"
-    yield "Operations", f"{layer.operations:,} of one vector"
+    yield "Operations", f"{layer.text.operations:,} of one vector"
     yield "Specification", module_of(type(layer))
 
 

@@ -127,7 +127,7 @@ def _main_text(layers: Sequence[Layer], inputs: Sequence[Tensor], outputs: Seque
 def comment(layer: Layer) -> Iterator[str]:
     """Yield the node, the activations and the formula of a layer."""
     yield f"{layer.operator} {quoted(layer.node)}: {_listed(layer.sources)} -> {quoted(layer.output.name)}"
-    for line in layer.explain(layer.operator).splitlines():
+    for line in layer.text.explain(layer.operator).splitlines():
         yield f"  {line}"
 
 

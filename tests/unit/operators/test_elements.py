@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.operators.base import Layer
 from harness.operators.batch_normalization import BatchNormalization
 from harness.operators.exact.errors import Inexact, inexact, linear
 from harness.operators.exact.expression import DefinitionError, argument, larger, select
@@ -75,3 +76,8 @@ def test_codes_are_compared_and_selected_only() -> None:
         x + 1
     with pytest.raises(DefinitionError, match="and of int8"):
         x & 1
+
+
+def test_a_layer_has_at_most_30_members() -> None:
+    members = {*vars(Layer), *vars(Layer)["__annotations__"]}
+    assert len([name for name in members if not name.startswith("_")]) <= 30

@@ -125,8 +125,8 @@ def test_all_operators_of_an_expression_are_functions_of_one_value() -> None:
     for operator in OPERATORS:
         kind = by_onnx_name()["", operator]
         assert issubclass(kind, Function)
-        assert "y[n] = " in kind.formula.splitlines()[-1]
-        assert kind.fragments[0].text.startswith(f"# ONNX {operator}: ")
+        assert "y[n] = " in kind.text.formula.splitlines()[-1]
+        assert kind.text.fragments[0].text.startswith(f"# ONNX {operator}: ")
 
 
 def test_an_evaluation_does_not_depend_on_the_blocks() -> None:

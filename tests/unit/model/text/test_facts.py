@@ -135,13 +135,13 @@ def test_facts_of_float_operators(node: onnx.NodeProto, facts: dict[str, object]
     net = parse(make_model([node], constants, {"y": ("float32", 1)}, width=1).SerializeToString(), "net")
     (layer,) = document(net)["layers"]
     assert {key: layer[key] for key in facts} == facts
-    assert " ".join(net.layers[0].summary()) == summary
+    assert " ".join(net.layers[0].text.summary()) == summary
     assert parameter_count(net) == (1 if "c" in node.input and node.op_type != "Clip" else 0)
 
 
 def test_facts_of_operators_on_codes() -> None:
     net = every_operator("uint8", 3, (0.5, 0.25, 1.0))
-    summaries = {layer.name: " ".join(layer.summary()) for layer in net.layers}
+    summaries = {layer.name: " ".join(layer.text.summary()) for layer in net.layers}
     assert summaries["leaky"] == "0.5 0x3f000000 to 0.25 0x3e800000 100 to 141 alpha 0.3 0x3e99999a"
     assert summaries["sum"] == "0.5 0x3f000000 and 0.25 0x3e800000 100 and 141 to 100"
     assert summaries["row_sum"] == "0.25 0x3e800000 and 0.5 0x3f000000 141 and 100 to 100"

@@ -193,9 +193,9 @@ def test_edited_texts_give_a_new_model() -> None:
 
 def test_every_supported_operator_is_explained() -> None:
     for (_, name), operator in operators.by_onnx_name().items():
-        assert "=" in operator.explain(name)
-        assert operator.role(0)
-        assert operator.fragments
+        assert "=" in operator.text.explain(name)
+        assert operator.text.role(0)
+        assert operator.text.fragments
 
 
 def reject(model: onnx.ModelProto | bytes) -> RequestError:
