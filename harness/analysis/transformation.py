@@ -22,7 +22,7 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session
 from harness.model.transforms.edit import Fold
 from harness.operators.float_errors import within_range
-from harness.operators.function import ulp_of
+from harness.operators.pointwise import ulp_of
 from harness.operators.tensor import FLOAT32
 from harness.reference.runtime import with_free_batch
 from harness.reference.specification import SpecificationReference

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.operators.exact.expression import Expression, Operand, named, select
-from harness.operators.function import Range
 from harness.operators.node import Node
-from harness.operators.pointwise import Pointwise, refuse_zero_times_infinity
+from harness.operators.pointwise import Pointwise, Range, refuse_zero_times_infinity
 from harness.operators.tensor import Tensor
 
 

@@ -11,9 +11,8 @@ from harness.core.arrays import Array
 from harness.operators.base import Ability
 from harness.operators.exact.expression import Expression, select
 from harness.operators.float_errors import Perturbed
-from harness.operators.function import LEAST_NORMAL, Range
 from harness.operators.node import Node
-from harness.operators.pointwise import Pointwise, errors_of, refuse_zero_times_infinity
+from harness.operators.pointwise import LEAST_NORMAL, Pointwise, Range, errors_of, refuse_zero_times_infinity
 from harness.operators.tensor import Tensor
 
 

@@ -5,20 +5,24 @@ y[n] = value(x[n])                         by the operations of the expression, 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import onnx
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability
+from harness.operators import text
+from harness.operators.base import Ability, Evaluate, Layer, fields
+from harness.operators.contracted import CONTRACTED, contracted
+from harness.operators.counters import Stimuli
 from harness.operators.elements import Operand, evaluation, real_evaluation
-from harness.operators.exact import mutations, onnx_functions, printing
+from harness.operators.exact import floats, mutations, onnx_functions, printing
 from harness.operators.exact.evaluation import is_integral
 from harness.operators.exact.expression import (
     ARITHMETIC,
@@ -33,16 +37,40 @@ from harness.operators.exact.expression import (
 from harness.operators.exact.fragments import FUNCTIONS
 from harness.operators.exact.integers import IntegerEvaluation
 from harness.operators.exact.ranges import Interval, interval
-from harness.operators.fault_models import FaultModel, Real, Single, toward_zero
+from harness.operators.fault_models import FaultModel, Real, Single, through_float16, toward_zero
 from harness.operators.float_errors import Errors, Perturbed
-from harness.operators.function import ORDER, Function, Range, ulp_of
 from harness.operators.node import Node
-from harness.operators.tensor import LARGEST, Tensor
-from harness.operators.text import Fragment
+from harness.operators.obligations import (
+    MIXED,
+    SPREAD_VALUES,
+    VECTORS,
+    Extent,
+    Numbers,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    mixed,
+)
+from harness.operators.region import UNIFORM
+from harness.operators.rules import Rules
+from harness.operators.softfloat import INFINITY_BITS
+from harness.operators.sweeps import NEGATIVE, Sweep
+from harness.operators.tensor import FLOAT32, LARGEST, Tensor
+from harness.operators.text import Fragment, Text
 
+LEAST_NORMAL = float(np.finfo(np.float32).tiny)
+ORDER = "every operation is rounded to float32, in the order of the specification"
 ROUNDED = (*ARITHMETIC, "square_root", "call")
 FRAGMENT_ORDER = 120
 """Behind those of the functions that definitions call."""
+
+
+class Range(NamedTuple):
+    """The largest |value| of an output, and whether a value can be -0."""
+
+    bound: float
+    negative_zero: bool
 
 
 def errors_of(layer: Pointwise) -> Errors:
@@ -53,18 +81,30 @@ def errors_of(layer: Pointwise) -> Errors:
 
 
 @dataclass(frozen=True, eq=False)
-class Pointwise(Function):
+class Pointwise(Layer):
     """A layer with a value of one float32; an operator states `value`, and `defaults` if it has attributes.
 
     ONNX Runtime gives the same bits, unless `largest_ulp` or `largest_difference` state how far it may be away: a
     distance that was measured, with a margin (tests/campaigns/functions/test_definitions.py).
     """
 
+    text = Text(
+        roles=("x",),
+        summary_of=lambda layer: tuple(f"{name} {text.floats(number)}" for name, number in layer.constants().items()),
+    )
+    division = Ability(UNIFORM)
+    stimuli = Ability(lambda layer: Stimuli(boundaries=layer.boundaries, representable=lambda: layer.interval))
+    defaults: ClassVar[Mapping[str, float]] = {}
+    """The attributes, which must be finite, with the values that ONNX gives them."""
+    least: ClassVar[float] = -math.inf
+    """The least number for which the function is defined; nodes that can read a lower one are refused."""
     errors = Ability[Errors](errors_of)
     least_output: ClassVar[float] = -math.inf
     """A number that no value is below, in every rounding, where the interval of the definition loses it."""
-    interval = (-10.0, 10.0)
+    interval: ClassVar[tuple[float, float]] = (-10.0, 10.0)
+    """Inputs that reach all outputs but those in the limit."""
     places: ClassVar[tuple[float, ...]] = ()
+    """Inputs at which the formula changes, besides 0."""
     value: ClassVar[Callable[..., Expression]]
     """The definition: a static method from the expressions of x and of the attributes to that of the output."""
     definition: ClassVar[Expression]
@@ -98,7 +138,8 @@ class Pointwise(Function):
     @classmethod
     def incomplete(cls) -> str:
         """Return whether an attribute has no default, or no field."""
-        own = {field.name for field in fields(cls)} - {field.name for field in fields(Pointwise)}
+        of_class, of_base = ({field.name for field in dataclasses.fields(kind)} for kind in (cls, Pointwise))
+        own = of_class - of_base
         if own != {*cls.defaults}:
             return f"has the fields {sorted(own)} and defaults of {sorted(cls.defaults)}: give each attribute both"
         return onnx_functions.missing(cls.as_function, 1)
@@ -146,6 +187,100 @@ class Pointwise(Function):
             for name, number in attributes.items()
         }
         return interval(cls.definition, {"x": Interval.between(low, high)} | arguments)
+
+    @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State that type and shape stay."""
+        node.same(node.x, node.y)
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node of float32 values of any shape."""
+        node.require_inputs(1, 1)
+        numbers: dict[str, Any] = {name: np.float32(value) for name, value in node.attributes(cls.defaults).items()}
+        source = node.activation(0, [FLOAT32])
+        for name, number in numbers.items():
+            if not np.isfinite(number):
+                raise node.refusal(f"{name} is {number}", "a finite number")
+        bound, negative_zero = cls.range_of(node, source, numbers)
+        written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero)
+        return cls(**written, **numbers)
+
+    def prepare(self) -> Evaluate:
+        """Return the function, whose float32 operations are numpy's."""
+        return self.function
+
+    def constants(self) -> Mapping[str, np.float32]:
+        """Return the attributes."""
+        return {name: getattr(self, name) for name in self.defaults}
+
+    def boundaries(self) -> tuple[Array, Array]:
+        """Return 0 and the places at which the formula changes, with their neighbours; nothing is quantised."""
+        keys = floats.ordered(np.array([0, *self.places], np.float32))
+        return floats.from_ordered(np.unique(keys[:, None] + np.arange(-1, 2))), np.empty(0, np.float32)
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
+        """Return where input and output are no NaN."""
+        return ~(np.isnan(inputs[0]) | np.isnan(expected))
+
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:
+        """Yield all floats or numbers of all magnitudes, and the independence of columns."""
+        numbers = self._numbers()
+        if extent.all_floats:
+            infinite = np.array([np.inf, -np.inf], np.float32)
+            count = INFINITY_BITS + (not np.isnan(self.function(infinite)).any())
+            signs = {"positive": 0} if self.least >= 0 else {"positive": 0, "negative": NEGATIVE}
+            for sign, start in signs.items():
+                sweep = _shared_sweep(start, count, self.size)
+                yield Obligation(
+                    ProofStep.OTHERS,
+                    StageKind.COMPUTE,
+                    f"every {sign} float32 becomes the number of the specification",
+                    f"all {count:,} bit patterns pass through the deployed code; all outputs are compared",
+                    sweep.cases,
+                    Numbers(sweep, lambda bits: self.function(bits.astype(np.uint32).view(np.float32))),
+                )
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "numbers become those of the specification, in every column",
+            f"{len(numbers):,} numbers of all magnitudes, among them those where the formula changes, pass through "
+            f"every column; {MIXED}{'' if extent.all_floats else '; not complete'}",
+            (len(numbers) + VECTORS) * self.size,
+            Outputs(
+                lambda: [np.repeat(numbers[:, None], self.size, axis=1), mixed(numbers, self.size)], self.prepare()
+            ),
+            complete=extent.all_floats,
+        )
+
+    def _numbers(self) -> Single:
+        """Return inputs whose outputs are no NaN: around the places, of all magnitudes, and special ones."""
+        patterns = np.linspace(0, (1 << 32) - 1, max(SPREAD_VALUES // self.size, 1024)).astype(np.uint32)
+        within = np.linspace(*self.interval, max(SPREAD_VALUES // self.size, 1024), dtype=np.float32)
+        special = np.array([0, -0.0, LARGEST, -LARGEST, np.inf, -np.inf], np.float32)
+        numbers: Single = np.concatenate([self.boundaries()[0], within, patterns.view(np.float32), special])
+        specified: Single = numbers[~np.isnan(numbers) & ~np.isnan(self.function(numbers))]
+        return specified
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield the assumption that operations are rounded as IEEE 754 requires."""
+        yield (
+            f"{type(self).__name__} rounds each operation of its formula to float32, as IEEE 754 requires, in the "
+            "order of the formula: unless all floats were asked for, numbers of all magnitudes were tried."
+        )
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield other functions, contracted operations, and results in other formats."""
+        [x] = inputs
+        with np.errstate(all="ignore"):
+            yield from self.wrong_functions(x)
+            y = self.function(x)
+            yield FaultModel(CONTRACTED, ORDER, contracted(self.function, x))
+            flushed = np.where(np.abs(y) < np.float32(LEAST_NORMAL), y * np.float32(0), y)
+            yield FaultModel("a subnormal result is flushed to zero", "it is kept", flushed)
+            small = np.where(np.abs(x) < np.float32(LEAST_NORMAL), x * np.float32(0), x)
+            yield FaultModel("a subnormal input is read as zero", "it is kept", self.function(small))
+            yield FaultModel("the result is rounded to float16", "to float32", through_float16(y))
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -277,3 +412,16 @@ def _places(root: Expression) -> Iterator[float]:
             yield float(second.value)
             if first.operation == "absolute":
                 yield -float(second.value)
+
+
+def ulp_of(y: Single) -> Real:
+    """Return the distance from each float32 to the next one away from 0, float64; that of infinity is 0."""
+    magnitude = np.maximum(np.abs(y.astype(np.float64)), LEAST_NORMAL)
+    return np.where(np.isinf(y), 0, 2.0 ** (np.frexp(magnitude)[1] - 24.0))
+
+
+def _shared_sweep(start: int, count: int, columns: int) -> Sweep:
+    """Return `count` integers from `start` on, shared among the columns; none continues past the last integer."""
+    each = -(-count // columns)
+    starts = start + np.minimum(np.arange(columns, dtype=np.int64) * each, count - each)
+    return Sweep(starts, np.full(columns, each, np.int64))

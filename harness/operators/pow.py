@@ -16,7 +16,6 @@ from harness.core.arrays import Array
 from harness.operators.base import Layer, fields
 from harness.operators.exact.expression import Expression, square_root
 from harness.operators.exact.ranges import Interval
-from harness.operators.function import Function
 from harness.operators.node import Node
 from harness.operators.order import unmoved
 from harness.operators.pointwise import Approximated, Pointwise
@@ -30,7 +29,7 @@ class Pow(Pointwise):
     """The square x[n] * x[n]; classes below have the other exponents."""
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]] = (("", "Pow"),)
-    text = Function.text.but(roles=("x", "exponent"))
+    text = Pointwise.text.but(roles=("x", "exponent"))
 
     @staticmethod
     def value(x: Expression) -> Expression:
@@ -60,7 +59,7 @@ class Pow(Pointwise):
         proto.CopyFrom(node.proto)
         del proto.input[1:]
         # Of the function of one value that all definitions have.
-        return Function.read.__func__(POWERS[exponent], replace(node, proto=proto))  # type: ignore[attr-defined,no-any-return]
+        return Pointwise.read.__func__(POWERS[exponent], replace(node, proto=proto))  # type: ignore[attr-defined,no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from harness.operators.lookup import Lookup
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
-from harness.targets.c.function import FunctionLowering
+from harness.targets.c.pointwise import FunctionLowering
 from harness.targets.generated import LayerCode, Table
 
 

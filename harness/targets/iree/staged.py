@@ -30,8 +30,8 @@ from harness.operators.staged import Staged
 from harness.targets.c.stage_loops import flat
 from harness.targets.iree import float_contraction
 from harness.targets.iree.builder import Block, Function, Scalar, Value
-from harness.targets.iree.function import has_products, operations
 from harness.targets.iree.lowering import IreeLowering
+from harness.targets.iree.pointwise import has_products, operations
 
 
 class StagedLowering(IreeLowering[Staged]):

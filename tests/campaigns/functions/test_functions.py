@@ -18,7 +18,7 @@ import pytest
 from harness.operators.exact import functions
 from harness.operators.exact.evaluation import numpy_function
 from harness.operators.fault_models import Single
-from harness.operators.function import LEAST_NORMAL, Function
+from harness.operators.pointwise import LEAST_NORMAL, Pointwise
 from tests.support.functions import CROSS, NATIVE, PLAIN, Compiled, compiled, layer_of
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(7200)]
@@ -128,7 +128,7 @@ def test_distances_of_onnx_runtime_are_those_of_the_page(operator: str) -> None:
     assert_on_the_page(f"| {operator} | {differing:,} | {ulp:.0f} | {small:.3g} |")
 
 
-def tolerance(layer: Function, x: Single, y: Single) -> Any:
+def tolerance(layer: Pointwise, x: Single, y: Single) -> Any:
     allowed = layer.tolerance([x], y)
     return 0 if allowed is None else allowed
 

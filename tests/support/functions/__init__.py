@@ -19,7 +19,6 @@ from harness.model.network import Network
 from harness.operators import by_onnx_name
 from harness.operators.exact import functions
 from harness.operators.exact.expression import Function as Definition
-from harness.operators.function import Function
 from harness.operators.pointwise import Pointwise
 from harness.operators.pow import POWERS
 from harness.operators.tensor import LARGEST
@@ -104,12 +103,12 @@ def nodes_of(operator: str, source: str = "x", name: str = "y", **attributes: An
     return [*nodes, helper.make_node(operator, read, [name], name=name, **attributes)], constants
 
 
-def layer_of(operator: str, width: int = 1, **attributes: Any) -> tuple[Function, bytes]:
+def layer_of(operator: str, width: int = 1, **attributes: Any) -> tuple[Pointwise, bytes]:
     """Return the layer of a network of one node, see `nodes_of`, and its model for any number of vectors."""
     nodes, constants = nodes_of(operator, **attributes)
     content = make_model(nodes, constants, {"y": ("float32", width)}, width=width).SerializeToString()
     layer = parse(content, "one").layers[-1]
-    assert isinstance(layer, Function)
+    assert isinstance(layer, Pointwise)
     return layer, content
 
 

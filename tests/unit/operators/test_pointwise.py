@@ -11,7 +11,6 @@ from harness.operators import by_onnx_name
 from harness.operators.base import Layer
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.float_errors import Perturbed
-from harness.operators.function import Function
 from harness.operators.pointwise import Approximated, Pointwise
 from harness.operators.pow import POWERS
 from tests.unit.operators.test_functions import by_runtime, evaluated, layer_of, numbers, outside
@@ -31,7 +30,7 @@ CASES = [(name, attributes) for name in OPERATORS for attributes in ({}, *ATTRIB
 
 def specified(layer: Layer, x: Any) -> Any:
     """Return the numbers for which a function is defined: magnitudes, if negative ones are refused."""
-    assert isinstance(layer, Function)
+    assert isinstance(layer, Pointwise)
     return np.abs(x) if layer.least == 0 else x
 
 
@@ -124,7 +123,7 @@ def test_all_operators_of_an_expression_are_functions_of_one_value() -> None:
     assert len(OPERATORS) >= 15
     for operator in OPERATORS:
         kind = by_onnx_name()["", operator]
-        assert issubclass(kind, Function)
+        assert issubclass(kind, Pointwise)
         assert "y[n] = " in kind.text.formula.splitlines()[-1]
         assert kind.text.fragments[0].text.startswith(f"# ONNX {operator}: ")
 

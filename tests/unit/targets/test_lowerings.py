@@ -22,7 +22,7 @@ from tests.support.programs.board_program import parse
 
 AGAIN = """
 from harness.operators.add import Add
-from harness.targets.c.function import FunctionLowering
+from harness.targets.c.pointwise import FunctionLowering
 
 class Again(FunctionLowering):
     operator = Add
@@ -54,7 +54,7 @@ def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators_or_famili
     for operator, lowering in target.lowerings.items():
         files = {base.__module__.rpartition(".")[2] for base in operator.__mro__ if issubclass(base, Layer)}
         files |= {"move"} if operator is QLinearConcat else set()  # it moves codes that it looks up
-        files |= {"function"}  # of all definitions of values at one place
+        files |= {"pointwise"}  # of all definitions of values at one place
         assert type(lowering).__module__ in {f"harness.targets.{target.name}.{file}" for file in files}
         assert isinstance(lowering, target.lowering)
 
@@ -75,7 +75,7 @@ def test_the_processor_computes_every_operator() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.function and again_c"),
+        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.pointwise and again_c"),
         (
             "c:add = again_c:Other",
             "lowering c:add: again_c:Other is not a subclass of harness.targets.c.code.C",

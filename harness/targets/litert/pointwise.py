@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.operators.elu import Elu
-from harness.operators.function import Function
 from harness.operators.hard_sigmoid import HardSigmoid
 from harness.operators.hard_swish import ALPHA, BETA, HardSwish
+from harness.operators.pointwise import Pointwise
 from harness.operators.sigmoid import Sigmoid
 from harness.operators.tanh import Tanh
 from harness.targets.base import Claim
@@ -21,19 +21,19 @@ NAMES = {"Elu": "ELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH"}
 """The operators of TFLite by those of ONNX."""
 
 
-class ApproximationLowering(LiteRtLowering[Function]):
+class ApproximationLowering(LiteRtLowering[Pointwise]):
     """LiteRT's own approximation."""
 
     operator = (Elu, Sigmoid, Tanh)
     claim = Claim.BOUNDED
 
-    def unsupported(self, layer: Function, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
+    def unsupported(self, layer: Pointwise, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
         """Refuse a factor that TFLite does not have."""
         if isinstance(layer, Elu) and layer.alpha != 1:
             return f"alpha is {layer.alpha}, and ELU has alpha 1"
         return None
 
-    def emit(self, layer: Function, graph: Graph, inputs: Sequence[Value]) -> Value:
+    def emit(self, layer: Pointwise, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator."""
         [x] = inputs
         return graph.call(NAMES[layer.operator], [x.tensor], layer.output.name, x)

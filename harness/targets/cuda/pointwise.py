@@ -9,7 +9,7 @@ from harness.operators.elements import Elements, tables
 from harness.operators.pointwise import Pointwise
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import expression
-from harness.targets.c.function import reads
+from harness.targets.c.pointwise import reads
 from harness.targets.cuda import broadcast
 from harness.targets.cuda.code import VectorLowering, tables_of
 from harness.targets.generated import Table
