@@ -221,6 +221,7 @@ def _source(
         f"enum {{ BLOCK = {plan.block} }};",
         f"static float input[BLOCK][{network.input.size}]; /* tensor {_printable(network.input.name)} */",
         *_arena_text(plan),
+        *dict.fromkeys(text for code in codes for text in code.shared.values()),
         *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, served, strict=True)),
         _task_table(plan),
         _layer_table(plan),

@@ -86,6 +86,7 @@ class LayerCode:
     names the functions by which `forward` makes another device compute; without any, the stages are functions of the
     program.  codegen sets `target` to the name of the item's target.  Of an `indirect` layer the functions that stages
     call get pointers in memory, to the stage's own frame and to tables, and read and write what these point to.
+    `shared` has functions that other layers may have, too, by their names: `network.c` has each once.
     """
 
     definitions: str
@@ -96,6 +97,7 @@ class LayerCode:
     target: str = ""
     initialise: str = ""
     indirect: bool = False
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,17 +93,6 @@ void copy_padded(void *to, const void *from, size_t bytes, size_t padded);
             NAME(&in[v * (size_t)(INPUT_WIDTH)], &out[v * (size_t)(OUTPUT_WIDTH)]);                    \
     }
 
-/* As above, of a layer with two sources: a vector of the stage is one of the first, then one of the second. */
-#define DEFINE_STAGE_OF_TWO(NAME, INPUT, INPUT_WIDTH, OUTPUT, OUTPUT_WIDTH)                            \
-    static void NAME##_stage(size_t vectors, const void *inputs, void *outputs)                        \
-    {                                                                                                  \
-        const INPUT *in = inputs;                                                                      \
-        OUTPUT *out = outputs;                                                                         \
-        for (size_t v = 0; v < vectors; ++v)                                                           \
-            NAME(&in[2u * v * (size_t)(INPUT_WIDTH)], &in[((2u * v) + 1u) * (size_t)(INPUT_WIDTH)],    \
-                 &out[v * (size_t)(OUTPUT_WIDTH)]);                                                    \
-    }
-
 struct step {
     enum { STEP_TASK, STEP_RAISE, STEP_WAIT, STEP_MEET } kind;
     size_t index; /* into network.tasks or network.hand_overs */

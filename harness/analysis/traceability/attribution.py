@@ -201,14 +201,15 @@ class Attribution:
         of_library = self._of_library(function)
         if of_library:
             return "compiled", of_library
+        is_shared = function.file == NETWORK and function.name.partition(".")[0].removesuffix("_value") in self._shared
+        if is_shared or (defined and defined.place.file != NETWORK and defined.unit in {NETWORK, CALLS}):
+            return "kernel", NOBODY
         if defined is None and function.file == NETWORK and function.name in self._defined:
             return self._kind_in_network(function.name), self._in_network(self._defined[function.name])
         if defined is None:
             return self._without_source(function)
         if defined.place.file == NETWORK:
             return self._kind_in_network(defined.name), self._in_network(defined.place.line)
-        if defined.unit in {NETWORK, CALLS}:
-            return "kernel", NOBODY
         return "support", self._support(defined.unit)
 
     def _kind_in_network(self, name: str) -> str:
@@ -218,6 +219,10 @@ class Attribution:
             return "probe"
         last = name.rpartition("_")[2]
         return last if last in {"forward", "init", "close"} else "function"
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        return frozenset(name for code in self.generated.tasks for name in code.shared)
 
     @cached_property
     def _stages(self) -> frozenset[str]:

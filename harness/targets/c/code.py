@@ -59,21 +59,12 @@ def too_long(terms: int, variant: str, noun: str = "products") -> str | None:
 
 
 def elementwise(layer: Layer, sources: Sequence[str], tables: tuple[Table, ...], body: str) -> LayerCode:
-    """Return a layer of one stage; `body` computes the vector `out` from `in`, and `other` if there are two sources."""
+    """Return a layer of one stage; `body` computes the vector `out` from `in`, or from `in_0`, `in_1` and so on."""
+    if len(sources) > 1:
+        return of_inputs(layer, sources, body, tables)
     compute = compute_stage(layer)
-    if len(sources) == 1:
-        text = function(compute, body)
-    else:
-        c_type, size = C_TYPES[layer.dtype.name], layer.size
-        text = (
-            f"\nstatic ONE_CODE void {compute.name}(const {c_type} *in, const {c_type} *other, "
-            f"{c_type} *restrict out)\n{{\n"
-            f"    {body}\n}}\n"
-            f"DEFINE_STAGE_OF_TWO({compute.name}, {c_type}, {size}, {c_type}, {size})"
-        )
-    arguments = ", ".join(f"{source}[v]" for source in sources)
-    forward = each_vector(f"{compute.name}({arguments}, {layer.name}_output[v]);")
-    return LayerCode(definitions(tables, text), forward, tables, (compute,))
+    forward = each_vector(f"{compute.name}({sources[0]}[v], {layer.name}_output[v]);")
+    return LayerCode(definitions(tables, function(compute, body)), forward, tables, (compute,))
 
 
 def of_inputs(layer: Layer, sources: Sequence[str], body: str, tables: tuple[Table, ...] = ()) -> LayerCode:

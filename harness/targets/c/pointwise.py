@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,33 +17,33 @@ from harness.operators.exact.expression import limit_of
 from harness.operators.pointwise import Pointwise
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import broadcast, code, expression
-from harness.targets.c.code import CLowering
+from harness.targets.c.loops import Body, LoopsLowering, Sizes, of_body
 from harness.targets.generated import C_TYPES, LayerCode, Table, literal
 
 Defined: TypeAlias = Elements | Pointwise | CodePairs | Conversion
 
 
-class FunctionLowering(CLowering[Defined]):
+class FunctionLowering(LoopsLowering[Defined]):
     """One value at a time: out[n] = <layer>_value(in[n], constants, limits), in loops over the axes of operands."""
 
     operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (Elements, Pointwise)
     excluded = (ResizeLinear,)
     headers: ClassVar[tuple[str, ...]] = ("elementary.h",)
 
-    def plain(self, layer: Defined, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - see below
-        """Loop over the values; the generic code is the same, as compilers vectorise no calls."""
+    def body(self, layer: Defined, sizes: Sizes) -> Body:
+        """Loop over the values."""
         constants = tuple(Table(f"{layer.name}_{role}", values) for role, values in tables(layer.operands).items())
         numbers = _numbers(layer)
-        arrays = [(array, operand.shape) for array, operand in zip(_arrays(layer), layer.operands, strict=True)
+        arrays = [(array, operand.shape) for array, operand in zip(_arrays(layer, sizes), layer.operands, strict=True)
                   if operand.name not in numbers]  # fmt: skip
-        loops = broadcast.loops(layer.output.shape, arrays, _call(layer))
+        loops = broadcast.loops(layer.output.shape, arrays, _call(layer), sizes)
         known = [(number.kind, name, number.element) for name, number in numbers.items()]
-        return _with_function(layer, sources, constants, loops, known)
+        return _body(layer, constants, loops, known)
 
     def unrolled(self, layer: Defined, sources: Sequence[str]) -> LayerCode:
         """Write every call, with the constants as literals."""
         operands, numbers = [], _numbers(layer)
-        for array, operand in zip(_arrays(layer), layer.operands, strict=True):
+        for array, operand in zip(_arrays(layer, Sizes()), layer.operands, strict=True):
             if operand.name in numbers:
                 continue
             constants = operand.values
@@ -52,7 +51,7 @@ class FunctionLowering(CLowering[Defined]):
             operands.append((list(texts), operand.shape))
         values = broadcast.elements(layer.output.shape, operands, _call(layer))
         known = [(number.kind, name, literal(number.value)) for name, number in numbers.items()]
-        return _with_function(layer, sources, (), code.assigned(values), known)
+        return of_body(layer, sources, _body(layer, (), code.assigned(values), known))
 
 
 class _Number(NamedTuple):
@@ -77,7 +76,7 @@ def _numbers(layer: Defined) -> dict[str, _Number]:
     return numbers
 
 
-def _arrays(layer: Defined) -> Iterator[str]:
+def _arrays(layer: Defined, sizes: Sizes) -> Iterator[str]:
     """Yield the text of the array of each operand; that of a constant begins within a table."""
     activations = iter(["in"] if len(layer.inputs) == 1 else [f"in_{number}" for number in range(len(layer.inputs))])
     for operand in layer.operands:
@@ -85,7 +84,7 @@ def _arrays(layer: Defined) -> Iterator[str]:
         if operand.values is None:
             yield next(activations)
         else:
-            yield f"({table} + {operand.begin})" if operand.begin else table
+            yield f"({table} + {sizes.text('begin', operand.begin)})" if operand.begin else table
 
 
 def _places(array: str, shape: Sequence[int]) -> Iterator[str]:
@@ -111,36 +110,29 @@ def _is_limit(layer: Defined) -> bool:
     return bool(limit_of(layer.definition)) and all(not x.operands for x in layer.definition.operands[1:])
 
 
-def _with_function(
-    layer: Defined,
-    sources: Sequence[str],
-    constants: tuple[Table, ...],
-    body: str,
-    known: Sequence[tuple[str, str, str]] = (),
-) -> LayerCode:
+def _body(layer: Defined, constants: tuple[Table, ...], loops: str, known: Sequence[tuple[str, str, str]] = ()) -> Body:
     arguments = {operand.name: layer.input.dtype if operand.values is None else operand.values.dtype
                  for operand in layer.operands}  # fmt: skip
     function = expression.function(f"{layer.name}_value", layer.definition, arguments)
     limits = [(expression.kind_of(text), name, text) for text, name in expression.limits(layer.definition).items()]
-    text = "\n    ".join([*(code.not_known(*number) for number in [*known, *limits]), body])
-    stage = code.elementwise(layer, sources, constants, text) if len(sources) == 1 else code.of_inputs(
-        layer, sources, text, constants)  # fmt: skip
-    return stage if _is_limit(layer) else dataclasses.replace(stage, definitions=f"\n{function}\n{stage.definitions}")
+    text = "\n    ".join([*(code.not_known(*number) for number in [*known, *limits]), loops])
+    return Body(text, constants, "" if _is_limit(layer) else f"\n{function}\n")
 
 
-class ResizeLinearLowering(CLowering[ResizeLinear]):
+class ResizeLinearLowering(LoopsLowering[ResizeLinear]):
     """The definition in loops over images, rows and columns."""
 
     operator = ResizeLinear
 
-    def plain(self, layer: ResizeLinear, sources: Sequence[str], prefix: str = "") -> LayerCode:  # noqa: ARG002 - no function
+    def body(self, layer: ResizeLinear, sizes: Sizes) -> Body:
         """Loop over the values."""
         tables = tuple(Table(f"{layer.name}_{role}", np.asarray(values)) for role, values in layer.constants().items())
-        sizes = layer.output.shape
-        loops = [f"{'    ' * n}for (size_t i{n} = 0; i{n} < {size}u; ++i{n})" for n, size in enumerate(sizes)]
-        place = f"out[(i0 * {sizes[1]} + i1) * {sizes[2]} + i2]"
-        value = f"            {place} = {_call(layer)(reads(layer, 'in', 'size_t'))};"
-        return _with_function(layer, sources, tables, "\n    ".join([*loops, value]))
+        ends = (sizes.text(f"size{n}", size, "u") for n, size in enumerate(layer.output.shape))
+        loops = [f"{'    ' * n}for (size_t i{n} = 0; i{n} < {end}; ++i{n})" for n, end in enumerate(ends)]
+        rows, columns = (sizes.text(f"size{n}", layer.output.shape[n]) for n in (1, 2))
+        place = f"out[(i0 * {rows} + i1) * {columns} + i2]"
+        value = f"            {place} = {_call(layer)(reads(layer, 'in', 'size_t', sizes))};"
+        return _body(layer, tables, "\n    ".join([*loops, value]))
 
     def unrolled(self, layer: ResizeLinear, sources: Sequence[str]) -> LayerCode:
         """Write every call, with the factors as literals."""
@@ -148,13 +140,21 @@ class ResizeLinearLowering(CLowering[ResizeLinear]):
         factors = itertools.cycle([*map(literal, (*right, *down))] for down in layer.down.T for right in layer.right.T)
         pairs = zip(places, factors, strict=False)
         calls = (value([*(f"in[{at}]" for at in four), *numbers]) for four, numbers in pairs)
-        return _with_function(layer, sources, (), code.assigned(calls))
+        return of_body(layer, sources, _body(layer, (), code.assigned(calls)))
 
 
-def reads(layer: ResizeLinear, x: str, kind: str) -> list[str]:
+def reads(layer: ResizeLinear, x: str, kind: str, sizes: Sizes) -> list[str]:
     """Return the operands of value (i0, i1, i2) of the output as C text, of an input `x`; `kind` is that of indices."""
-    (_, height, width), name = layer.input.shape, layer.name
-    rows = [f"(i0 * {height} + ({kind}){name}_rows[{number}][i1]) * {width}" for number in range(2)]
-    values = [f"{x}[{row} + ({kind}){name}_columns_of_x[{number}][i2]]" for row in rows for number in range(2)]
-    factors = [(role, number, index) for role, index in (("right", "i2"), ("down", "i1")) for number in range(2)]
-    return [*values, *(f"{name}_{role}[{number}][{index}]" for role, number, index in factors)]
+    _, rows, columns = layer.input.shape
+    height, width = sizes.text("height", rows), sizes.text("width", columns)
+
+    def entry(role: str, number: int, index: str) -> str:
+        row = f"[{number}][{index}]"
+        if sizes.are_parameters:
+            row = f"[{number} * {sizes.text(f'size{index[1:]}', layer.output.shape[int(index[1:])])} + {index}]"
+        return f"{layer.name}_{role}{row}"
+
+    starts = [f"(i0 * {height} + ({kind}){entry('rows', number, 'i1')}) * {width}" for number in range(2)]
+    values = [f"{x}[{row} + ({kind}){entry('columns_of_x', number, 'i2')}]" for row in starts for number in range(2)]
+    return [*values, *(entry(role, number, index) for role, index in (("right", "i2"), ("down", "i1"))
+                       for number in range(2))]  # fmt: skip

@@ -4,6 +4,9 @@ Axes that all stages have in common are loops around all stages, wherever they a
 are few.  A fold whose values lie side by side in memory adds a step to all of them before the next step: that is
 vectorised without a change of the order.  Their axis is then the innermost loop, in blocks if values between stages
 would be many.  A place that may be outside is a limit of a loop, never a branch.
+
+Where sizes are parameters (c:generic), each fold is one loop nest with a value at a time, and arrays between stages are
+those of the caller: nothing but the order of the loops depends on the sizes.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from harness.operators.exact.stages import (
 )
 from harness.operators.staged import Staged
 from harness.targets.c import expression
+from harness.targets.c.loops import Sizes
 from harness.targets.c.stage_writer import Step, Writer
 from harness.targets.generated import C_TYPES
 
@@ -45,11 +49,16 @@ UNROLLED = 8
 """The most steps of a fold that are written one after the other."""
 
 
+def _name(axis: Axis) -> str:
+    return axis.name
+
+
 class Loops(Writer):
     """The loops of a layer: those of `outer` axes around all stages, that of the `inner` axis innermost in each."""
 
-    def __init__(self, layer: Staged) -> None:
+    def __init__(self, layer: Staged, sizes: Sizes) -> None:
         super().__init__(layer)
+        self.sizes = sizes
         shared, last, folds = _shared(self.stages), self.stages[-1], [stage for stage in self.stages if stage.over]
         is_inner = last.axes and last.axes[-1] in shared and all(_is_side_by_side(f, last.axes[-1]) for f in folds)
         inner = last.axes[-1] if is_inner else None
@@ -59,7 +68,8 @@ class Loops(Writer):
         self.block = inner if inner is not None and is_stored and is_free and inner.size > BLOCK else None
         self.size = BLOCK
         self.first: Axis | None = None
-        if inner is None and (chained := self._chained(folds)):
+        self.has_rest = self.block is not None and (sizes.are_parameters or self.block.size % BLOCK > 0)
+        if inner is None and not sizes.are_parameters and (chained := self._chained(folds)):
             self.block, self.size = chained, _divisor(chained.size)
             self.first = Axis(f"{chained.name}_first", chained.size)
             self.outer.remove(chained)
@@ -75,21 +85,27 @@ class Loops(Writer):
 
     def statements(self) -> list[str]:
         """Return the statements of the function."""
-        lines = self.declared_arrays(lambda axis: 1 if axis in self.outer else self._length(axis))
+        lines = [] if self.sizes.are_parameters else self.between()
         for item in self.items:
             lines += self._item(item)
         if self.block is not None:
-            name, size = self.block.name, self.block.size
-            end = f"{name}_first + {self.size}u"
-            if size % self.size:
-                of_last = f"{size}u - {name}_first < {self.size}u ? {size}u : {end}"
+            name, size = self.block.name, self._size(self.block)
+            if self.has_rest:
+                of_last = f"{size} - {name}_first < {self.size}u ? {size} : {name}_first + {self.size}u"
                 lines.insert(0, f"const size_t {name}_end = {of_last};")
-            head = f"for (size_t {name}_first = 0; {name}_first < {size}u; {name}_first += {self.size}u) {{"
+            head = f"for (size_t {name}_first = 0; {name}_first < {size}; {name}_first += {self.size}u) {{"
             lines = [head, *indented(lines), "}"]
         return [*self.declared(), *self._around(self.outer, lines)]
 
+    def between(self) -> list[str]:
+        """Return the definitions of the arrays between stages."""
+        return self.declared_arrays(lambda axis: 1 if axis in self.outer else self._length(axis))
+
     def _length(self, axis: Axis) -> int:
         return self.size if axis is self.block else axis.size
+
+    def _size(self, axis: Axis) -> str:
+        return self.sizes.text(f"{axis.name}_size", axis.size, "u")
 
     def _item(self, item: Item) -> list[str]:
         """Return the loops of a stage, or of starts and then of steps."""
@@ -97,7 +113,7 @@ class Loops(Writer):
             return self._stage(item)
         starts, steps = ([line for stage in stages for line in self._stage(stage)]
                          for stages in (item.starts, item.stages))  # fmt: skip
-        return [*starts, *_loop(item.time.name, 0, f"{item.time.size}u", steps)]
+        return [*starts, *_loop(item.time.name, 0, self._size(item.time), steps)]
 
     def _stage(self, stage: Stage) -> list[str]:
         """Return the loop nest of a stage along axes of its own."""
@@ -107,7 +123,8 @@ class Loops(Writer):
             return self._around(axes, self._assigned(stage.root, target))
         if axes and _is_side_by_side(stage, axes[-1]):
             return self._around(axes[:-1], self._side_by_side(stage, axes[-1], target))
-        if stage.over[-1].size >= 2 * LANES and not guards(stage.root) and is_free_of_order(stage, self.stages):
+        is_wide = stage.over[-1].size >= 2 * LANES and not self.sizes.are_parameters
+        if is_wide and not guards(stage.root) and is_free_of_order(stage, self.stages):
             return self._around(axes, self._in_lanes(stage, target))
         if self.block is not None and self.first is not None and self._is_sequence(stage):
             others = [axis for axis in axes if axis is not self.block]
@@ -163,7 +180,7 @@ class Loops(Writer):
         own = [limit for limit in limits if inner in limit.place.axes]
         others = [limit for limit in limits if limit not in own]
         is_fixed = all({inner, along}.issuperset(limit.place.axes) for limit in own)
-        is_few = along.size <= UNROLLED and inner is not self.block
+        is_few = along.size <= UNROLLED and inner is not self.block and not self.sizes.are_parameters
         if not is_few or not is_fixed or any(along in limit.place.axes for limit in others):
             return [*start, *self._around([*stage.over, inner], step, limits)]
         so_far = f"{stage.name}_so_far"
@@ -183,12 +200,12 @@ class Loops(Writer):
             axis, inner = axes[number], set(axes[number + 1 :])
             own = [limit for limit in limits if axis in limit.place.axes and not inner.intersection(limit.place.axes)]
             if own:
-                lines = _limited(axis, own, lines)
+                lines = self._limited(axis, own, lines)
             elif axis is self.block:
-                end = f"{axis.name}_end" if axis.size % self.size else f"{axis.name}_first + {self.size}u"
+                end = f"{axis.name}_end" if self.has_rest else f"{axis.name}_first + {self.size}u"
                 lines = _loop(axis.name, f"{axis.name}_first", end, lines)
-            elif axis.size > 1:
-                lines = _loop(axis.name, 0, f"{axis.size}u", lines)
+            elif axis.size > 1 or self.sizes.are_parameters:
+                lines = _loop(axis.name, 0, self._size(axis), lines)
             else:
                 lines = as_one(lines)
         return as_one(lines)
@@ -201,7 +218,7 @@ class Loops(Writer):
             text = self._at(source, [after(at, step or {}) for at in places])
             if isinstance(node.load.outside, np.generic):
                 inside = [(after(at, step or {}), size) for _, at, size in node.load.guards]
-                conditions = (f"({at.text(_name)} < {size}u)" for at, size in inside)
+                conditions = (f"({self._place(at)} < {self._limit(at, size, 'u')})" for at, size in inside)
                 text = f"({' & '.join(conditions)} ? {text} : {expression.literal(node.load.outside)})"
             texts[node.name] = text
         return self.assigned(root, target, texts)
@@ -210,15 +227,62 @@ class Loops(Writer):
         """Return the C expression of a value."""
         source, places = self.places(source, places)
         if isinstance(source, Source):
-            return f"{self.source(source)}[{flat(source.shape, places)}]"
+            return f"{self.source(source)}[{self._flat(source.name, source.shape, places)}]"
         array = self.arrays[id(source)]
         if array == "out":
-            return f"out[{flat(source.shape, places)}]"
+            return f"out[{self._flat(array, source.shape, places)}]"
         own = [(axis, at) for axis, at in zip(source.axes, places, strict=True) if axis not in self.outer]
         sizes = [self._length(axis) for axis, _ in own]
         inside = {} if self.first is None else {self.first: 0}
-        text = flat(sizes, [after(at, inside) for _, at in own], lambda axis: _ofblock(axis, self.block))
+        at_own = [after(at, inside) for _, at in own]
+        text = self._flat(array, sizes, at_own, lambda axis: _ofblock(axis, self.block))
         return f"{array}[{text}]"
+
+    def _flat(
+        self, array: str, sizes: Sequence[int], places: Sequence[Place], names: Callable[[Axis], str] = _name
+    ) -> str:
+        """Return the place in the flat array of values along axes of these sizes."""
+        if not self.sizes.are_parameters:
+            return flat(sizes, places, names)
+        terms = []
+        for number, at in enumerate(places):
+            text = self._place(at, names)
+            if number < len(places) - 1 and text != "0":
+                step = self.sizes.text(f"{array}_{number}_step", math.prod(sizes[number + 1 :]))
+                text = f"({text}) * {step}" if " " in text else f"{text} * {step}"
+            terms.append(text)
+        return " + ".join(text for text in terms if text != "0") or "0"
+
+    def _place(self, at: Place, names: Callable[[Axis], str] = _name) -> str:
+        """Return a place; its numbers are parameters if sizes are, but of an axis alone there are none."""
+        if not self.sizes.are_parameters:
+            return at.text(names)
+        if not at.axes:
+            return self.sizes.text("place", at.constant) if at.constant else "0"
+        if len(at.axes) == 1 and at == place(at.axes[0]):
+            return names(at.axes[0])
+        return self.sizes.sum(_terms(at.steps, names), at.constant, _offset(at))
+
+    def _limit(self, at: Place, size: int, suffix: str = "") -> str:
+        return self.sizes.text(f"{at.axes[-1].name}_limit", size, suffix)
+
+    def _limited(self, axis: Axis, limits: Sequence[Guard], lines: list[str]) -> list[str]:
+        """Return a loop over the places of an axis for which others are inside."""
+        spans, names = [], []
+        for number, (_, at, size) in enumerate(limits):
+            names.append(f"inside_{axis.name}{number or ''}")
+            others = tuple((other, step) for other, step in at.steps if other is not axis)
+            step, begin = str(dict(at.steps)[axis]), max(at.constant, 0)
+            before, offset, count = str(begin - at.constant), Place(others, begin).text(_name), str(axis.size)
+            if self.sizes.are_parameters:
+                before = "0" if begin else self.sizes.text(_offset(at), -at.constant)
+                offset = self.sizes.sum(_terms(others), begin, _offset(at) if begin else "")
+                step, count = self.sizes.text(f"{axis.name}_factor", int(step)), self._size(axis)
+            call = f"window_span({self._limit(at, size)}, {before}, {offset}, {step}, {count})"
+            spans.append(f"const struct span {names[-1]} = {call};")
+        first = reduce("({0} > {1} ? {0} : {1})".format, (f"{name}.first" for name in names))
+        end = reduce("({0} < {1} ? {0} : {1})".format, (f"{name}.end" for name in names))
+        return ["{", *indented([*spans, *_loop(axis.name, first, end, lines)]), "}"]
 
 
 def _shared(stages: Sequence[Stage]) -> list[Axis]:
@@ -245,21 +309,6 @@ def _whole(limits: Sequence[Guard], inner: Axis, along: Axis) -> tuple[int, int]
     return first, max(first, end)
 
 
-def _limited(axis: Axis, limits: Sequence[Guard], lines: list[str]) -> list[str]:
-    """Return a loop over the places of an axis for which others are inside."""
-    spans, names = [], []
-    for number, (_, at, size) in enumerate(limits):
-        names.append(f"inside_{axis.name}{number or ''}")
-        before = max(-at.constant, 0)
-        others = tuple((other, step) for other, step in at.steps if other is not axis)
-        offset = Place(others, at.constant + before).text(_name)
-        call = f"window_span({size}, {before}, {offset}, {dict(at.steps)[axis]}, {axis.size})"
-        spans.append(f"const struct span {names[-1]} = {call};")
-    first = reduce("({0} > {1} ? {0} : {1})".format, (f"{name}.first" for name in names))
-    end = reduce("({0} < {1} ? {0} : {1})".format, (f"{name}.end" for name in names))
-    return ["{", *indented([*spans, *_loop(axis.name, first, end, lines)]), "}"]
-
-
 def _loop(name: str, first: int | str, end: str, lines: Sequence[str]) -> list[str]:
     return [f"for (size_t {name} = {first}; {name} < {end}; ++{name}) {{", *indented(lines), "}"]
 
@@ -275,8 +324,12 @@ def indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _name(axis: Axis) -> str:
-    return axis.name
+def _terms(steps: Sequence[tuple[Axis, int]], names: Callable[[Axis], str] = _name) -> list[tuple[str, int, str]]:
+    return [(names(axis), step, f"{axis.name}_factor") for axis, step in steps]
+
+
+def _offset(at: Place) -> str:
+    return "_".join((*(axis.name for axis in at.axes), "offset"))
 
 
 def _divisor(size: int) -> int:

@@ -9,6 +9,7 @@ from harness.operators.elements import Elements, tables
 from harness.operators.pointwise import Pointwise
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import expression
+from harness.targets.c.loops import Sizes
 from harness.targets.c.pointwise import reads
 from harness.targets.cuda import broadcast
 from harness.targets.cuda.code import VectorLowering, tables_of
@@ -64,4 +65,4 @@ class ResizeLinearLowering(VectorLowering[ResizeLinear]):
         """Return the statements."""
         _, height, width = layer.output.shape
         places = f"const unsigned i0 = n / {height * width}, i1 = n / {width} % {height}, i2 = n % {width};"
-        return f"{places}\n{_statements(layer, reads(layer, 'x_0', 'unsigned'))}"
+        return f"{places}\n{_statements(layer, reads(layer, 'x_0', 'unsigned', Sizes()))}"

@@ -137,9 +137,7 @@ def _functions(layer: Layer, sources: Sequence[str], stages: Sequence[Stage], bo
     if len(stages) == 2:
         first, second = stages
         return code.two_stages(layer, sources, (first, second), (), *bodies)
-    if len(sources) == 1:
-        return code.elementwise(layer, sources, (), bodies[0])
-    return code.of_inputs(layer, sources, bodies[0])
+    return code.elementwise(layer, sources, (), bodies[0])
 
 
 def _body(stage: Stage, inputs: Sequence[tuple[int, np.dtype[Any]]], tables: Sequence[str], *, has_zero: bool) -> str:

@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from harness import targets
+from harness import model, targets
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.exact.expression import argument, larger, select
 from harness.operators.qgemm import QGemm
@@ -118,10 +119,18 @@ def test_the_shapes_are_what_their_names_say(net: Network, host: Profile) -> Non
     bodies = {name: stage_bodies(source(net, host, name)) for name in VARIANTS}
     assert not re.search(r"\bfor\b|\bwhile\b|\[[a-z]\]", "".join(bodies["c:unrolled"].values()))
     assert "_weights[" not in source(net, host, "c:unrolled")
-    generic = [body for stage, body in bodies["c:generic"].items() if "quantize" not in stage]
+    generic = [body for stage, body in bodies["c:generic"].items() if not stage.startswith("generic_")]
     assert all(re.fullmatch(r"\s*(out\[0\] = )?generic_\w+\(.*\);\s*", body) for body in generic)
     assert "for (size_t k = 0; k < 6u; ++k)" in bodies["c:inlined"]["layer_0_accumulate"]
     assert bodies["c:unrolled"]["layer_0_accumulate"].count("in[5]") == 19
+
+
+def test_layers_of_one_operator_share_a_function_without_their_sizes(host: Profile) -> None:
+    bodies = stage_bodies(source(model.load(ROOT / "models" / "lenet5.onnx"), host, "c:generic"))
+    shared = {name: body for name, body in bodies.items() if name.startswith("generic_")}
+    operators = sorted(name.split("_")[1] for name in shared)
+    assert operators == ["averagepool", "conv", "gemm", "softmax", "tanh"]
+    assert not re.search(r"; \w+ < \d|\[[^]]*\* \d", "".join(shared.values()))
 
 
 def stage_bodies(text: str) -> dict[str, str]:

@@ -117,7 +117,8 @@ def test_the_loops_have_the_bits_of_numpy(name: str, variant: str, tmp_path: Pat
     layer = Program("y", "y", "Program", (Tensor("x", x.shape, FLOAT32),), output, stage, constants)
     values = np.random.default_rng(0).normal(size=(3, x.size)).astype(np.float32)
     values[1] = np.random.default_rng(1).choice(np.float32([0, -0.0, 1, -1]), x.size)
-    compute = compiled(getattr(StagedLowering(), variant)(layer, ("in",)).definitions, tmp_path)
+    code = getattr(StagedLowering(), variant)(layer, ("in",))
+    compute = compiled("\n".join([*code.shared.values(), code.definitions]), tmp_path)
     for vector, expected in zip(values, layer.prepare()(values), strict=True):
         result = np.empty(stage.size, np.float32)
         compute(vector.ctypes.data_as(ctypes.c_void_p), result.ctypes.data_as(ctypes.c_void_p))
