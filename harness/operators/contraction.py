@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
 from harness.operators.base import Ability
 from harness.operators.code_sums import Rounded
+from harness.operators.exact.expression import INT32, code, number
+from harness.operators.exact.stages import Indexed, Source, Stage, array, constant
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, ProofStep
@@ -44,6 +47,31 @@ class Contraction(ScaledSum):
     def sums(self) -> Self:
         """The layer itself."""
         return self
+
+    @abstractmethod
+    def summed(self) -> Stage:
+        """Return the definition of the sums in int32, of codes less their zero points; its first axes are channels."""
+
+    def requantized(self, sums: Indexed) -> Stage:
+        """Return the definition of the output from the sums."""
+        of_channels, size = 0, np.size(self.numbers()["multiplier"])
+        while math.prod(sums.shape[:of_channels]) < size:
+            of_channels += 1
+        channels = sums.axes[:of_channels]
+        v = number(sums[sums.axes]) * Source("multiplier", channels, is_constant=True)[channels]
+        y = v if self.dtype == FLOAT32 else code(v, constant("output_zero_point", INT32), self.dtype)
+        return array("y", sums.axes, y)
+
+    def numbers(self) -> Mapping[str, Any]:
+        """Return the constants of the definition."""
+        return {
+            "weights": self.weights.T,
+            "weights_zero_point": self.weights_zero_point,
+            "bias": self.bias,
+            "input_zero_point": np.int32(self.a_zero_point),
+            "multiplier": self.multiplier,
+            "output_zero_point": np.int32(self.y_zero_point),
+        }
 
     @abstractmethod
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:

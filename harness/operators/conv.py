@@ -17,7 +17,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Constants, fields
 from harness.operators.convolution import WINDOWS, Convolution, convolved, read_weights
-from harness.operators.exact.stages import Axis, Source, Stage, fold
+from harness.operators.exact.stages import Stage
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import ORDER, FloatContraction, in_order, read_finite
 from harness.operators.node import Node
@@ -91,14 +91,8 @@ y[m, p] = acc""",
     )
 
     def definition(self) -> Stage:
-        """Return the sum of each window; a step without a value in the image is left out."""
-        width, inputs = self.weights.shape[1] // self.groups, self.input.shape[0] // self.groups
-        g, m, c = Axis("g", self.groups), Axis("m", width), Axis("c", inputs)
-        positions, kernel, x = self.windows(g, c)
-        weights = Source("weights", (g, m, c, *kernel), is_constant=True)
-        bias = Source("bias", (g, m), is_constant=True)
-        return fold("y", (g, m, *positions), (c, *kernel), bias[g, m] + 0,
-                    lambda y: y + x * weights[g, m, c, *kernel])  # fmt: skip
+        """Return the sum of each window."""
+        return self.sum_of_windows("y", lambda bias: bias + 0, lambda x, weight: x * weight)
 
     @classmethod
     def rules(cls, node: Rules) -> None:

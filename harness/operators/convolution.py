@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.exact.expression import FLOAT32, INT32, Expression
+from harness.operators.exact.stages import Axis, Source, Stage, fold
 from harness.operators.linear import Linear
 from harness.operators.node import Node
 from harness.operators.region import Region, span
@@ -49,6 +51,21 @@ class Convolution(Windowed, Linear):
         stride = f" stride {window.stride[0]}x{window.stride[1]}" if window.stride != (1, 1) else ""
         groups = f" groups {self.groups}" if self.groups > 1 else ""
         return f"kernel {kernel}{stride}{groups}"
+
+    def sum_of_windows(
+        self, name: str, start: Callable[[Expression], Expression], term: Callable[[Expression, Expression], Expression]
+    ) -> Stage:
+        """Return the fold over each window from `start` of the bias on, of the `term` of each value and its weight.
+
+        A step without a value in the image is left out.
+        """
+        width, inputs = self.weights.shape[1] // self.groups, self.input.shape[0] // self.groups
+        g, m, c = Axis("g", self.groups), Axis("m", width), Axis("c", inputs)
+        positions, kernel, x = self.windows(g, c)
+        weights = Source("weights", (g, m, c, *kernel), self.weights.dtype, is_constant=True)
+        bias = Source("bias", (g, m), INT32 if self.weights.dtype.kind in "iu" else FLOAT32, is_constant=True)
+        return fold(name, (g, m, *positions), (c, *kernel), start(bias[g, m]),
+                    lambda s: s + term(x, weights[g, m, c, *kernel]))  # fmt: skip
 
     def views(self, images: Array, padding: float) -> Array:
         """Return the values of each window, (n, channels, *positions, *kernel), of images (n, channels, size)."""

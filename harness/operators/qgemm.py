@@ -21,6 +21,8 @@ from harness.core.arrays import Array
 from harness.operators.base import ALONE, fields
 from harness.operators.code_sums import CodeSums
 from harness.operators.contraction import Contraction, output_quantisation, weight_quantisation
+from harness.operators.exact.expression import INT32, integer
+from harness.operators.exact.stages import Axis, Source, Stage, constant, fold
 from harness.operators.gemm import product_of_matrices
 from harness.operators.node import Node
 from harness.operators.rules import Rules
@@ -186,6 +188,15 @@ class QGemm(Contraction):
         )
         layer.require_int32(node)
         return layer if scales.y is not None else replace(layer, output=replace(layer.output, bound=layer._bound()))
+
+    def summed(self) -> Stage:
+        """Return the sum of each column."""
+        n, k = Axis("n", self.size), Axis("k", self.input.size)
+        weight = Source("weights", (n, k), self.weights.dtype, is_constant=True)[n, k]
+        zero_point = Source("weights_zero_point", (n,), INT32, is_constant=True)[n]
+        a = integer(Source("x", (k,), self.input.dtype)[k]) - constant("input_zero_point", INT32)
+        bias = Source("bias", (n,), INT32, is_constant=True)[n]
+        return fold("acc", (n,), (k,), bias, lambda acc: acc + a * (integer(weight) - zero_point))
 
     def code_sums(self) -> CodeSums:
         """Return the layer with its zero points folded into weights and offset."""

@@ -9,22 +9,25 @@ y = saturate(round_half_even(v))                                                
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators import softfloat, text
-from harness.operators.base import Ability, Constants, Evaluate, Layer, fields, limits
+from harness.operators.base import Ability, Constants, Layer, fields, limits
 from harness.operators.code_sums import Rounded
 from harness.operators.codes import Affine, thresholds_of
-from harness.operators.counters import FindTies, Stimuli
-from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised, saturate
-from harness.operators.exact.expression import argument, code
-from harness.operators.fault_models import HALF_TO_EVEN, Codes, FaultModel, Single, as_other_type, half_away
+from harness.operators.exact import CACHED_LAYERS, bits_of, from_ordered, quantised
+from harness.operators.exact.evaluation import Evaluation
+from harness.operators.exact.expression import INT32, Expression, code, integer, literal, number
+from harness.operators.exact.stage_values import Program
+from harness.operators.exact.stages import Source, Stage, array, constant, fold, loads, program
+from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -41,7 +44,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.operators.rules import Rules
-from harness.operators.sum_orders import OrderedSum, SumOrder
+from harness.operators.staged_codes import StagedCodes
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
 from harness.operators.window import DEFAULTS, Window
@@ -69,12 +72,19 @@ fragment qlinear_average_pool(
     (ROUND_HALF_EVEN,),
 )
 CODES = 256
-RIGHT = "s / count / y_scale + y_zero_point, three roundings, then rounded to an integer"
-ORDER = "float32((x - x_zero_point) * x_scale) are added row by row, each sum rounded to float32"
+Quotient = Callable[[Expression, Expression, Expression, Expression], Expression]
+OF_INTEGERS: dict[str, Quotient] = {
+    "the sum is one of integers, then dequantised": lambda s, count, x, y: s * x / count / y,
+    "the sum is one of integers, multiplied by x_scale / (y_scale * count)": (
+        lambda s, count, x, y: s * (x / (y * count))
+    ),
+    "the mean of integers is multiplied by x_scale / y_scale": lambda s, count, x, y: s / count * (x / y),
+}
+"""Wrong quotients of sums of integers."""
 
 
 @dataclass(frozen=True, eq=False)
-class QLinearAveragePool(Windowed):
+class QLinearAveragePool(Windowed, StagedCodes):
     """The float32 mean of each window, quantised.
 
     A node whose only window is the whole image is read as QLinearGlobalAveragePool, as ONNX Runtime computes it.
@@ -83,7 +93,6 @@ class QLinearAveragePool(Windowed):
     """
 
     errors = Ability(partial(Errors, rising=True))
-    sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     ONNX = (("com.microsoft", "QLinearAveragePool"),)
     text = Text(
         """\
@@ -101,7 +110,6 @@ y = round_half_even(v)                                         clamped to uint8 
             f"kernel {'x'.join(map(str, layer.window.kernel))}",
         ),
     )
-    stimuli = Ability(lambda layer: Stimuli(find_ties=layer.find_ties))
     rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding, check=layer.check_table))
 
     count_include_pad: bool
@@ -164,22 +172,60 @@ y = round_half_even(v)                                         clamped to uint8 
         values = magnitude.significand << np.maximum(magnitude.exponent - exponent, 0)
         return np.where(bits & softfloat.SIGN_BIT, -values, values), exponent
 
+    def numbers(self) -> Mapping[str, Any]:
+        """Return the divisors, the scales and the zero points."""
+        return self._numbers | {"count": self.counts().astype(np.float32)}
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """The scales and the zero points."""
+        return {
+            "input_step": self.x.scale,
+            "input_zero_point": np.int32(self.x.zero_point),
+            "output_step": self.y.scale,
+            "output_zero_point": np.int32(self.y.zero_point),
+        }
+
+    def definition(self) -> Stage:
+        """Return the rounded quotient of the sum of each window."""
+        return self._quotient(lambda s, count, _, y_scale: s / count / y_scale)
+
+    def _quotient(self, quotient: Quotient, *, is_of_integers: bool = False, is_late: bool = False) -> Stage:
+        """Return the definition with another quotient of sum, count and both scales.
+
+        Sums of integers are not dequantised; a late zero point is added after the rounding.
+        """
+        out, over, value = self.loads()
+        scales = constant("input_step"), constant("output_step")
+        input_zero_point, zero_point = (constant(f"{place}_zero_point", INT32) for place in ("input", "output"))
+        difference = integer(value) - input_zero_point
+        if is_of_integers:
+            s = fold("s", out, over, literal(0, INT32), lambda s: s + difference)
+        else:
+            s = fold("s", out, over, 0, lambda s: s + number(difference) * scales[0])
+        total = number(s[out]) if is_of_integers else s[out]
+        v = quotient(total, Source("count", out[1:], is_constant=True)[out[1:]], *scales)
+        y = code(v, zero_point, self.dtype) if is_late else code(v + number(zero_point), 0, self.dtype)
+        return array("y", out, y)
+
     @lru_cache(maxsize=CACHED_LAYERS)  # noqa: B019 - layers live as long as their network
     def thresholds(self) -> npt.NDArray[np.int64]:
         """Return the least sum that reaches each code above QMIN, as `ordered` int64 (counts, 255).
 
         The counts are the different ones of `counts`, in their order.
         """
-        count = np.unique(self.counts()).astype(np.float32)[:, None]
-        y_scale, y_zero_point = np.array([self.y.scale]), np.array([self.y.zero_point], np.float32)
-        definition = code(
-            argument("s") / argument("count") / argument("y_scale") + argument("y_zero_point"), 0, self.dtype
-        )
-        return thresholds_of(definition, "s", {"count": count, "y_scale": y_scale, "y_zero_point": y_zero_point})
+        root, names = self._rounding()
+        numbers = self._numbers | {"count": np.unique(self.counts()).astype(np.float32)[:, None]}
+        return thresholds_of(root, names.pop("s"), {name: np.atleast_1d(numbers[role]) for role, name in names.items()})
+
+    def _rounding(self) -> tuple[Expression, dict[str, str]]:
+        """Return the last expression of the definition, and the names of its values by those of the arrays."""
+        root = self.program.result.root
+        return root, {source.name: node.name for node, source, _ in loads(root)}
 
     def check_table(self, table: Array) -> tuple[int, str]:
         """Compare both sides of every threshold; division, addition and rounding are monotone between them."""
-        counts = np.unique(self.counts())
+        counts, (root, names) = np.unique(self.counts()), self._rounding()
         if len(table) != len(counts):
             return 0, f"there are thresholds for {len(table)} counts, not {len(counts)}"
         cases = 0
@@ -187,9 +233,8 @@ y = round_half_even(v)                                         clamped to uint8 
             ends = softfloat.INFINITY_BITS
             keys = np.unique(np.clip([thresholds, thresholds - 1], 1 - ends, ends - 1))
             sums = from_ordered(keys)
-            with np.errstate(over="ignore"):
-                v = sums / np.float32(count) / self.y.scale + np.float32(self.y.zero_point)
-            expected = saturate(v, self.dtype, 0)
+            numbers = self._numbers | {"count": np.float32(count), "s": sums}
+            expected = Evaluation(root).at_once({name: numbers[role] for role, name in names.items()})
             found = quantised(np.searchsorted(thresholds, keys, side="right"), self.dtype)
             cases += len(keys)
             for at in np.flatnonzero(expected != found):
@@ -197,127 +242,27 @@ y = round_half_even(v)                                         clamped to uint8 
                 return cases, f"{where} becomes {found[at]} by its thresholds, {expected[at]} by the formula"
         return cases, ""
 
-    def prepare(self) -> Evaluate:
-        """Return the function that computes each operation as one of NumPy's in float32, which IEEE 754 determines."""
-        return lambda x: self.codes.nearest(self._unrounded(x))
-
-    def _unrounded(self, x: Array) -> Single:
-        """Return v, (n, size); infinity saturates."""
-        with np.errstate(over="ignore"):
-            v = self._means(x) / self.y.scale + np.float32(self.y.zero_point)
-        return v.reshape(len(x), -1)
-
-    @property
-    def codes(self) -> Codes:
-        """The codes; the zero point is part of the float32 that are rounded."""
-        return Codes(0, self.dtype)
-
-    def before_rounding(self, *inputs: Array) -> Single:
-        """Return the number that each value is rounded from, clamped."""
-        return self.codes.clamp(self._unrounded(*inputs))
-
-    def find_ties(self) -> FindTies:
-        """Find means half way between two codes."""
-
-        def find(x: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-            v = self._unrounded(x)
-            with np.errstate(invalid="ignore"):  # infinity is no tie
-                ties = (v - np.floor(v) == 0.5) & (v > self.codes.low) & (v < self.codes.high)
-            return self.codes.nearest(v), ties
-
-        return find
-
-    def ordered_sum(self, *inputs: Array) -> OrderedSum:
-        """Return the sums of windows."""
-        differences = self._differences(inputs[0])
-        terms = np.moveaxis(differences.reshape(*differences.shape[:4], -1), 4, 0).astype(np.float32) * self.x.scale
-        divisors, zero_point = self._divisors(), np.float32(self.y.zero_point)
-
-        def finish(sums: Array) -> Array:
-            return self.codes.nearest((sums / divisors / self.y.scale + zero_point).reshape(len(sums), -1))
-
-        return OrderedSum(terms, finish)
+    def alternatives(self) -> Iterator[tuple[str, Program]]:
+        """Yield other orders of operations, and other divisors."""
+        late = self._quotient(lambda s, count, _, y: s / count / y, is_late=True)
+        yield "the zero point of y is added after rounding", Program(program(late), self.numbers())
+        joint = self._quotient(lambda s, count, _, y: s / (count * y))
+        yield "the sum is divided by count * y_scale", Program(program(joint), self.numbers())
+        for cause, quotient in OF_INTEGERS.items():
+            other = self._quotient(quotient, is_of_integers=True)
+            yield cause, Program(program(other), self.numbers())
+        inside = self.window.inside()
+        if not inside.all():
+            other_window = replace(self, count_include_pad=not self.count_include_pad)
+            cause = "padding does not count" if self.count_include_pad else "padding counts"
+            yield cause, other_window.program
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield wrong roundings, orders of operations, divisors, windows and types."""
+        """Yield those of the definition, and channels in another layout."""
+        yield from super().fault_models(*inputs)
         [x] = inputs
-        yield from self.sum_order.faults(x)
-        with np.errstate(all="ignore"):
-            for cause, right, v in (*self._wrong_roundings(x), *self._wrong_means(x)):
-                yield FaultModel(cause, right, self.codes.nearest(v.reshape(len(x), -1)))
-            integers = np.clip(np.rint(self._unrounded(x)), -(2.0**31), 2.0**31).astype(np.int64)
-        wrapped = integers.astype(np.uint8).view(self.dtype)
-        yield FaultModel("wrap-around instead of saturation", "saturation to the range of the type", wrapped)
-
-    def _wrong_roundings(self, x: Array) -> Iterator[tuple[str, str, Array]]:
-        """Yield cause, right operation and the number that is rounded half to even in place of v."""
-        v, late = self._unrounded(x).astype(np.float64), self._means(x) / self.y.scale
-        yield "the zero point of y is added after rounding", RIGHT, np.rint(late) + np.float64(self.y.zero_point)
-        yield "the zero point of y is left out", RIGHT, late
-        yield "rounding is half away from zero", HALF_TO_EVEN, half_away(v)
-        yield "rounding is down (floor)", HALF_TO_EVEN, np.floor(v)
-        yield "rounding is up (ceil)", HALF_TO_EVEN, np.ceil(v)
-        yield "rounding is truncation toward zero", HALF_TO_EVEN, np.trunc(v)
-
-    def _wrong_means(self, x: Array) -> Iterator[tuple[str, str, Array]]:
-        """Yield the same for other orders of operations, divisors, windows and types."""
-        sx, sy, count, zero_point = self.x.scale, self.y.scale, self._divisors(), np.float32(self.y.zero_point)
-        differences, sums = self._differences(x), self._sums(self._differences(x))
-        total = differences.sum(axis=(4, 5), dtype=np.int64)
-        whole: Single = total.astype(np.float32)
-        by_columns = differences.swapaxes(4, 5)
-        quotients = {
-            "the sum is multiplied by 1 / count": sums * (1 / count) / sy,
-            "the mean is multiplied by 1 / y_scale": sums / count * (1 / sy),
-            "the sum is divided by count * y_scale": sums / (count * sy),
-            "the sum is one of integers, then dequantised": whole * sx / count / sy,
-            "the sum is one of integers, multiplied by x_scale / (y_scale * count)": whole * (sx / (sy * count)),
-            "the mean of integers is multiplied by x_scale / y_scale": whole / count * (sx / sy),
-            "the mean is in double precision": total * np.float64(sx) / count.astype(np.float64) / np.float64(sy),
-            "the sum goes column by column": self._sums(by_columns) / count / sy,
-        }
-        for cause, quotient in quotients.items():
-            yield cause, ORDER, quotient.astype(np.float32) + zero_point
-        for cause, wrong, divisor in self._wrong_windows(x, differences):
-            yield cause, "the windows of the node", self._sums(wrong) / divisor / sy + zero_point
-        misread = as_other_type(x).astype(np.int16) - x
-        of_other = differences + self.window.views(misread.reshape(len(x), self.input.shape[0], -1), 0)
-        cause = f"the codes are read as {as_other_type(x).dtype}"
-        yield cause, str(self.dtype), self._sums(of_other) / count / sy + zero_point
-
-    def _wrong_windows(self, x: Array, differences: Array) -> Iterator[tuple[str, Array, Single]]:
-        """Yield cause, differences (n, channels, *output, *kernel) and divisors."""
-        count, size, inside = self._divisors(), np.float32(self.window.size), self.window.inside()
-        yield "the zero point of x is left out", differences + self.x.zero_point * inside, count
-        if not inside.all():
-            other = inside.sum(axis=(2, 3)).astype(np.float32) if self.count_include_pad else np.full_like(count, size)
-            cause = "padding does not count" if self.count_include_pad else "padding counts"
-            yield cause, differences, other
-            yield "padding is the code 0", differences - self.x.zero_point * ~inside, count
-        for name, axis in (("row", 4), ("column", 5)):
-            if differences.shape[axis] > 1:
-                part = differences[:, :, :, :, : -1 if axis == 4 else None, : -1 if axis == 5 else None]
-                yield f"the last {name} of the window is left out", part, count
-        images = x.reshape(len(x), *self.window.shape, self.input.shape[0]).transpose(0, 3, 1, 2)
-        yield "the channels are read as the last axis", self._differences(images.reshape(x.shape)), count
-
-    def _differences(self, x: Array) -> Array:
-        """Return x - x_zero_point in all windows, int16 (n, channels, *output, *kernel); 0 outside the image."""
-        images = (x.astype(np.int16) - self.x.zero_point).reshape(len(x), self.input.shape[0], -1)
-        return self.window.views(images, 0)
-
-    def _divisors(self) -> Single:
-        return self.counts().astype(np.float32).reshape(self.window.output)
-
-    def _sums(self, differences: Array) -> Single:
-        """Return the sums of windows, in their order; a value outside the image adds 0, which changes no sum."""
-        sums: Single = np.zeros(differences.shape[:4], np.float32)
-        for place in np.ndindex(differences.shape[4:]):
-            sums += differences[..., *place].astype(np.float32) * self.x.scale
-        return sums
-
-    def _means(self, x: Array) -> Single:
-        return self._sums(self._differences(x)) / self._divisors()
+        last = x.reshape(len(x), -1, self.input.shape[0]).swapaxes(1, 2).reshape(x.shape)
+        yield FaultModel("the channels are read as the last axis", "they are the first", self.prepare()(last))
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
         """Yield each value of a window alone, vectors of a few codes, and random ones."""

@@ -10,7 +10,7 @@ value outside the image contributes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -24,6 +24,8 @@ from harness.operators import contraction_faults
 from harness.operators.base import ALONE, Constants, fields
 from harness.operators.contraction import Contraction
 from harness.operators.convolution import WINDOWS, Convolution, convolved, read_weights
+from harness.operators.exact.expression import INT32, integer
+from harness.operators.exact.stages import Stage, constant
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.rules import Rules
@@ -137,6 +139,17 @@ class QLinearConv(Convolution, Contraction):
         )
         layer.require_int32(node)
         return layer
+
+    def summed(self) -> Stage:
+        """Return the sum of each window."""
+        zero_points = [constant(f"{name}_zero_point", INT32) for name in ("input", "weights")]
+        return self.sum_of_windows(
+            "acc", lambda bias: bias, lambda x, w: (integer(x) - zero_points[0]) * (integer(w) - zero_points[1])
+        )
+
+    def numbers(self) -> Mapping[str, Any]:
+        """Return the constants of the definition; all channels have one zero point."""
+        return {**super().numbers(), "weights_zero_point": self.weights_zero_point[:1]}
 
     @property
     def padding(self) -> int:

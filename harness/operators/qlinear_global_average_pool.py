@@ -8,9 +8,9 @@ y[c]   = saturate(round_half_even(float32(acc[c]) * m) + y_zero_point)        ui
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,11 @@ import onnx
 import onnx.helper
 
 from harness.core.arrays import Array
-from harness.operators import contraction_faults, softfloat
+from harness.operators import contraction_faults
 from harness.operators.base import ALONE, Ability, Constants, fields, limits
 from harness.operators.contraction import Contraction
-from harness.operators.exact import bits_of
+from harness.operators.exact.expression import INT32, integer, literal
+from harness.operators.exact.stages import Axis, Source, Stage, constant, fold
 from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
@@ -79,12 +80,6 @@ class MeanScales(Scales):
         """Return x_scale / (y_scale * count), both operations rounded to float32."""
         with np.errstate(all="ignore"):  # the reader refuses a result out of range
             return np.full_like(self.b, self.a / (self._output * np.float32(self.count)))
-
-    def multiplier_bits(self) -> npt.NDArray[np.uint32]:
-        """Return the bits of the same by integer arithmetic, uint32 (N,)."""
-        x, y, count = (bits_of(np.atleast_1d(np.float32(each))) for each in (self.a, self._output, self.count))
-        bits = softfloat.quotient(x, softfloat.product(y, count).astype(np.int64))
-        return np.broadcast_to(bits, self.b.shape)
 
     def exact(self) -> Real:
         """Return the multiplier in double precision."""
@@ -173,6 +168,18 @@ y[c] = round_half_even(v[c]) + y_zero_point                    clamped to uint8 
         )
         layer.require_int32(node)
         return layer
+
+    def summed(self) -> Stage:
+        """Return the sum of each channel."""
+        c, p = Axis("c", self.groups), Axis("p", self.image)
+        term = integer(Source("x", (c, p), self.input.dtype)[c, p]) - constant("input_zero_point", INT32)
+        return fold("acc", (c,), (p,), literal(0, INT32), lambda acc: acc + term)
+
+    def numbers(self) -> Mapping[str, Any]:
+        """Return the constants of the definition; all channels have one multiplier."""
+        numbers = super().numbers()
+        names = ("input_zero_point", "multiplier", "output_zero_point")
+        return {name: numbers[name] for name in names} | {"multiplier": self.multiplier[:1]}
 
     @property
     def groups(self) -> int:

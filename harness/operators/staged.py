@@ -213,7 +213,8 @@ def _wrong_guards(stage: Stage) -> Iterator[tuple[str, Stage]]:
         if node.load is None or node.load.outside is not SKIP:
             continue
         zero = node.load._replace(outside=source.dtype.type(0))
-        is_neutral = stage.is_sum or stage.start.value == 0  # of sums, and of the largest codes from 0 on
+        # 0 changes no sum of products, and no largest code from 0 on; a zero point may be taken from a code.
+        is_neutral = source.dtype == stage.dtype and (stage.is_sum or stage.start.value == 0)
         others = {} if is_neutral else {f"places outside {source.name} count as 0 in {stage.name}": zero}
         for number, at, _ in node.load.guards:
             for cause, shift in (("early", -1), ("late", 1)):

@@ -7,7 +7,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
 from harness.operators.obligations import StageKind
-from harness.targets.generated import Stage, stage
+from harness.targets.generated import Stage, Table, stage
 
 INT32 = np.dtype(np.int32)
 DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h: 33025 * 255 * 255 < 2^31
@@ -41,6 +41,19 @@ def stages(layer: Contraction) -> tuple[Stage, Stage]:
     return (
         stage(layer, StageKind.ACCUMULATE, layer.input.dtype, layer.input.size, INT32, layer.size),
         stage(layer, StageKind.FINISH, INT32, layer.size, layer.dtype, layer.size),
+    )
+
+
+def tables(layer: Contraction, *, computed: bool = False) -> tuple[Table, ...]:
+    """Return the constants of the definition; of uint8 weights and their zero points both are 128 less."""
+    numbers, comments = dict(layer.numbers()), {"multiplier": layer.scales.formula}
+    if "weights" in numbers:
+        weights, zero_points = signed_weights(layer)
+        numbers |= {"weights": weights.T, "weights_zero_point": zero_points[: numbers["weights_zero_point"].size]}
+        comments["weights"] = f"{origin_of_weights(layer)}: one row a channel"
+    flat = {role: np.asarray(values).reshape(-1) for role, values in numbers.items()}
+    return tuple(
+        Table(f"{layer.name}_{role}", values, comments.get(role, ""), computed) for role, values in flat.items()
     )
 
 

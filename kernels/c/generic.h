@@ -11,9 +11,6 @@
 #include "lookup.h"
 #include "network.h"
 #include "qgemm.h"
-#include "qlinear_average_pool.h"
-#include "qlinear_conv.h"
-#include "qlinear_global_average_pool.h"
 #include "qlinear_softmax.h"
 
 /* A network need not have every operator. */
@@ -28,33 +25,6 @@
     GENERIC void generic_requantize_##TYPE(size_t width, const int32_t *acc, const float *m, int32_t zy, TYPE##_t *y) \
     {                                                                                                  \
         requantize_##TYPE(width, acc, m, zy, y);                                                       \
-    }                                                                                                  \
-    GENERIC void generic_qlinear_conv_accumulate_##TYPE(const struct window *w, size_t groups, size_t inputs, \
-                                                        size_t width, const TYPE##_t *a, int32_t za, const int8_t *b, \
-                                                        int32_t zb, const int32_t *bias, int32_t *acc) \
-    {                                                                                                  \
-        qlinear_conv_accumulate_##TYPE(w, groups, inputs, width, a, za, b, zb, bias, acc);             \
-    }                                                                                                  \
-    GENERIC void generic_requantize_channels_##TYPE(size_t width, size_t positions, const int32_t *acc, \
-                                                    const float *m, int32_t zy, TYPE##_t *y)           \
-    {                                                                                                  \
-        requantize_channels_##TYPE(width, positions, acc, m, zy, y);                                   \
-    }                                                                                                  \
-    GENERIC void generic_qlinear_global_average_pool_sum_##TYPE(size_t channels, size_t positions, const TYPE##_t *x, \
-                                                                int32_t zx, int32_t *acc)              \
-    {                                                                                                  \
-        qlinear_global_average_pool_sum_##TYPE(channels, positions, x, zx, acc);                       \
-    }                                                                                                  \
-    GENERIC void generic_qlinear_global_average_pool_finish_##TYPE(size_t channels, const int32_t *acc, float m, \
-                                                                   int32_t zy, TYPE##_t *y)            \
-    {                                                                                                  \
-        qlinear_global_average_pool_finish_##TYPE(channels, acc, m, zy, y);                            \
-    }                                                                                                  \
-    GENERIC void generic_qlinear_average_pool_##TYPE(const struct window *w, bool include_pad, size_t channels, \
-                                                     const TYPE##_t *x, float sx, int32_t zx, float sy, int32_t zy, \
-                                                     TYPE##_t *y)                                      \
-    {                                                                                                  \
-        qlinear_average_pool_##TYPE(w, include_pad, channels, x, sx, zx, sy, zy, y);                   \
     }                                                                                                  \
     GENERIC void generic_lookup_##TYPE(size_t width, const TYPE##_t *x, const TYPE##_t *table, TYPE##_t *y) \
     {                                                                                                  \

@@ -1,4 +1,4 @@
-/* QLinearConv as in qlinear_conv.h, sixteen positions at once (lanes.h).
+/* QLinearConv, sixteen positions at once (lanes.h).
  *
  *     acc[m][p] = offset[flipped][m] + sum_k flipped(a[p][k]) * b[m][k] - zb * sum_k a[p][k]
  *

@@ -35,15 +35,4 @@ static inline struct span window_span(size_t size, size_t before, size_t offset,
     return span;
 }
 
-/* The values, of `size`, in a window without dilation that begins at `begin`, counted from the begin of the padding. */
-static inline struct span window_places(size_t size, size_t before, size_t begin, size_t kernel)
-{
-    const size_t first = begin < before ? before : begin;
-    const size_t end = begin + kernel < before + size ? begin + kernel : before + size;
-    struct span span;
-    span.first = first - before;
-    span.end = end - before;
-    return span;
-}
-
 #endif

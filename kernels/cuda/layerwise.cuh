@@ -3,7 +3,6 @@
  *     acc[n] = bias[n] + sum_k (a[k] - za) * (b[k][n] - zb[n])                  int32
  *
  * b lies as in the model, (DEPTH, WIDTH).  The host refuses a network whose acc, or any part of its sum, can leave int32.
- * A convolution has such a sum at each position of a channel, of the values of a window that lie in the image.
  * What becomes of acc stands in rounding.cuh; the functions and kernels of every layer are generated, with its sizes.
  */
 #ifndef LAYERWISE_CUH
@@ -17,31 +16,6 @@ __device__ inline int32_t sum_of_products(const A *a, const B *b, int32_t zb, in
     int32_t acc = bias;
     for (unsigned k = 0; k < DEPTH; ++k)
         acc += (a[k] - za) * (b[k * WIDTH + n] - zb);
-    return acc;
-}
-
-/* acc of output n of QLinearConv: OUTPUTS channels of a group read INPUTS channels; b has a row for each channel. */
-template <typename W, unsigned OUTPUTS, unsigned INPUTS, typename A, typename B>
-__device__ inline int32_t sum_of_window(const A *a, const B *b, int32_t zb, const int32_t *bias, int32_t za, unsigned n)
-{
-    const unsigned channel = n / W::POSITIONS;
-    int32_t acc = bias[channel];
-    for (unsigned c = 0; c < INPUTS; ++c) {
-        const A *const image = &a[(channel / OUTPUTS * INPUTS + c) * W::IMAGE];
-        const B *const kernel = &b[(channel * INPUTS + c) * W::SIZE];
-        each_inside<W>(n % W::POSITIONS, [&](unsigned k, unsigned place) {
-            acc += (image[place] - za) * (kernel[k] - zb);
-        });
-    }
-    return acc;
-}
-
-/* acc of channel n of QLinearGlobalAveragePool: the sum of a[p] - za over its positions. */
-template <unsigned POSITIONS, typename A> __device__ inline int32_t sum_of_image(const A *a, int32_t za, unsigned n)
-{
-    int32_t acc = 0;
-    for (unsigned p = 0; p < POSITIONS; ++p)
-        acc += a[n * POSITIONS + p] - za;
     return acc;
 }
 

@@ -23,26 +23,6 @@ __device__ inline int32_t arg_extremum(const Values &x)
     return best;
 }
 
-/* QLinearAveragePool (com.microsoft), output n:
- *
- *     s = sum of float32((x - zx) * sx) over the values of the window in the image, row by row     float32
- *     y = saturate(round_half_even(s / count / sy + zy))
- *
- * count is the number of these values, where PADDING counts that of the kernel.
- */
-template <typename Code, typename W, bool PADDING, typename Values>
-__device__ inline Code average_pool(const Values &x, float sx, int32_t zx, float sy, int32_t zy, unsigned n)
-{
-    const unsigned image = n / W::POSITIONS * W::IMAGE;
-    int32_t count = 0;
-    float sum = 0;
-    each_inside<W>(n % W::POSITIONS, [&](unsigned, unsigned place) {
-        sum = add(sum, dequantize((Code)x[image + place], sx, zx));
-        ++count;
-    });
-    return mean<Code>(sum, PADDING ? (int32_t)W::SIZE : count, sy, zy);
-}
-
 /* QLinearSoftmax (com.microsoft), output n:
  *
  *     e[k] = table[255 + x[k] - max(x)]            exponentials

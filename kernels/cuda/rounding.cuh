@@ -8,7 +8,6 @@
  *     dequantize         float32(q - zero_point) * scale                                 float32
  *     add                a + b                                                           float32
  *     multiply_add       a * b + c, rounded once                                         float32
- *     mean               saturate(round_half_even(s / count / scale + zy))               uint8, int8
  *     share              saturate(round_half_even(e * inverse / sum) + zy)               uint8, int8
  */
 #ifndef ROUNDING_CUH
@@ -60,12 +59,6 @@ __device__ inline float add(float a, float b)
 __device__ inline float multiply_add(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
-}
-
-template <typename Code> __device__ inline Code mean(float sum, int32_t count, float scale, int32_t zy)
-{
-    const float quotient = __fdiv_rn(__fdiv_rn(sum, __int2float_rn(count)), scale);
-    return round_saturated<Code>(__fadd_rn(quotient, __int2float_rn(zy)), 0);
 }
 
 template <typename Code> __device__ inline Code share(float e, float inverse, float sum, int32_t zy)

@@ -45,15 +45,4 @@ struct Window {
     }
 };
 
-/* Calls action(k, place) for each value k of a window that lies in the image, row by row, with its place there. */
-template <typename W, typename Action> __device__ inline void each_inside(unsigned position, const Action &action)
-{
-    for (unsigned i = 0; i < W::KERNEL_HEIGHT; ++i)
-        for (unsigned j = 0; j < W::KERNEL_WIDTH; ++j) {
-            const unsigned row = W::row(position, i), column = W::column(position, j);
-            if (row < W::HEIGHT && column < W::WIDTH)
-                action(i * W::KERNEL_WIDTH + j, row * W::WIDTH + column);
-        }
-}
-
 #endif

@@ -20,6 +20,9 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import Defect, check_host
 from harness.operators.base import Layer
+from harness.operators.exact.integers import of_stages
+from harness.operators.exact.stage_values import Program
+from harness.operators.exact.stages import program
 from harness.operators.node import Node
 from harness.operators.product import are_small
 from harness.operators.tensor import Tensor
@@ -145,6 +148,11 @@ def assert_agree(proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Ma
     found = specified(layer, inputs)
     assert found.dtype == layer.dtype
     [first, *_] = inputs.values()
+    if layer.sums is not None:
+        sums, x = layer.sums, first.reshape(len(first), -1)
+        definition = Program(program(sums.requantized(sums.summed())), sums.numbers())
+        assert definition(x).tobytes() == found.tobytes()
+        assert of_stages(definition, [x[:2]]).tobytes() == found[:2].tobytes()
     precise = layer.sums is not None and first.dtype == np.uint8 and products_saturate()
     is_signed = precise and layer.weights.dtype == np.int8
     if is_signed and proto.op_type == "QLinearMatMul" and not are_small(layer.weights):

@@ -246,9 +246,7 @@ def _means(node: Node) -> tuple[Array, Array, Array, int]:
     """Return thresholds of QLinearAveragePool, terms by their codes, rows, and the exponent of the terms' unit."""
     constants = node.constants
     step, y_scale, y_zero_point = (constants[name] for name in ("input_step", "output_step", "output_zero_point"))
-    divisors = counts(node.attributes, node.image, node.shape).astype(np.int64)
-    if node.attributes.get("count_include_pad"):
-        divisors = np.full_like(divisors, math.prod(node.attributes["kernel_shape"]))
+    divisors = _divisors(node)
     different = np.unique(divisors)
     codes = np.arange(CODES + 1) + np.iinfo(node.dtype).min - constants["input_zero_point"]
     exponent = max(int(np.frexp(step[0])[1]) - 24, -149)
@@ -263,6 +261,13 @@ def _means(node: Node) -> tuple[Array, Array, Array, int]:
     shape = (len(different), CODES)
     least = _least(reached, np.full(shape, 1 - INFINITY), np.full(shape, INFINITY))
     return least.astype(np.int32), terms, np.searchsorted(different, divisors), exponent
+
+
+def _divisors(node: Node) -> Array:
+    """Return the divisors of QLinearAveragePool, int64: padding counts as far as a kernel reads."""
+    divisors = counts(node.attributes, node.image, node.shape).astype(np.int64)
+    include = node.attributes.get("count_include_pad")
+    return np.full_like(divisors, math.prod(node.attributes["kernel_shape"])) if include else divisors
 
 
 def _global_mean_parts(node: Node, flip: int) -> dict[str, Array]:
@@ -364,8 +369,8 @@ RULES: dict[str, Rule] = {
 
 
 def _of_convolution(node: Node) -> dict[str, Array]:
-    """Return the tables of a QLinearConv, its weights in one row a channel (kernels/c/qlinear_conv.h)."""
-    tables = {"weights": node.signed.T, "weights_zero_point": _signed_zero_points(node)[:1]}
+    """Return the tables of a QLinearConv, its weights in one row a channel, one row after the other."""
+    tables = {"weights": node.signed.T.reshape(-1), "weights_zero_point": _signed_zero_points(node)[:1]}
     return tables | {
         name: node.constants[name] for name in ("bias", "input_zero_point", "multiplier", "output_zero_point")
     }
@@ -457,7 +462,8 @@ def _of_elements(node: Node) -> dict[str, Array]:
         weights = node.constants["weights"]
         by_rows = weights.T if node.operator in FLOAT_CONVOLUTIONS else weights
         return {"weights": by_rows.reshape(-1), "bias": node.constants["bias"]}
-    return {names.get(name, name): values for name, values in node.constants.items() if name not in ("last", "groups")}
+    tables = {names.get(name, name): value for name, value in node.constants.items() if name not in ("last", "groups")}
+    return tables | ({"count": _divisors(node).astype(np.float32)} if "input_step" in tables else {})
 
 
 def _of_columns(node: Node, zero_points: Array) -> dict[str, Array]:

@@ -197,7 +197,7 @@ def of_stages(program: Program, inputs: Sequence[Array]) -> Array:
     def value(stage: Stage, fixed: Fixed = NONE_FIXED) -> Array:
         first = stage.root if stage.accumulator is None else stage.start
         begun = IntegerEvaluation(first)(arguments(first, values, stage, (), vectors, fixed))
-        result = np.array(np.broadcast_to(begun, (vectors, *stage.shape)))
+        result = np.array(np.broadcast_to(begun, (vectors, *stage.shape)), order="C")
         if stage.accumulator is not None:
             step = IntegerEvaluation(stage.root)
             for _, box, [read] in each_step(stage, [values], vectors, fixed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -144,11 +144,11 @@ def _renamed(at: Place, begins: Mapping[Axis, int], parts: Mapping[Axis, Axis]) 
 
 
 class Program:
-    """Stages that are prepared for inputs."""
+    """Stages that are prepared for inputs; one that `is_real`, without recurrences, computes in double precision."""
 
-    def __init__(self, stages: Sequence[Item], constants: Mapping[str, Array]) -> None:
+    def __init__(self, stages: Sequence[Item], constants: Mapping[str, Array], *, is_real: bool = False) -> None:
         self.stages = tuple(stages)
-        self._steps = [Step(stage) if isinstance(stage, Stage) else Advance(stage) for stage in stages]
+        self._steps = [Step(stage, is_real=is_real) if isinstance(stage, Stage) else Advance(stage) for stage in stages]
         self._inputs = [source for source in sources(stages) if not source.is_constant]
         self._constants = {
             id(source): np.ascontiguousarray(constants[source.name]).reshape(1, *source.shape)
@@ -209,15 +209,16 @@ def number_of(source: Indexed) -> int:
 class Step:
     """A stage and its prepared expressions."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self._start = Evaluation(stage.start)
+    def __init__(self, stage: Stage, *, is_real: bool = False) -> None:
+        self.stage, self._is_real = stage, is_real
+        prepared = partial(Evaluation, is_real=is_real)
+        self._start = prepared(stage.start)
         subterms = _without(stage.root, stage.accumulator) if stage.accumulator is not None else [stage.root]
-        self._terms = [Evaluation(term) for term in subterms]
+        self._terms = [prepared(term) for term in subterms]
         self._roots = subterms
         renamed = {id(term): argument(f"term {number}", term.dtype) for number, term in enumerate(subterms)}
-        self._combine = Evaluation(substituted(stage.root, renamed))
-        self._root = Evaluation(stage.root.operands[1] if stage.is_sum else stage.root)
+        self._combine = prepared(substituted(stage.root, renamed))
+        self._root = prepared(stage.root.operands[1] if stage.is_sum else stage.root)
         self._is_guarded = any(skipping(stage.root))
 
     @property
@@ -299,7 +300,7 @@ class Step:
         self, evaluation: Evaluation, root: Expression, values: Values, over: Sequence[Axis], vectors: int, fixed: Fixed
     ) -> Array:
         if root.value is not None:
-            return np.asarray(root.value)
+            return np.asarray(root.value, np.float64 if self._is_real else None)
         read = arguments(root, values, self.stage, over, vectors, fixed)
         return read[root.name] if root.load is not None else evaluation(read)
 

@@ -212,6 +212,11 @@ class Source(Indexed):
     is_constant: bool = False
 
 
+def constant(name: str, dtype: np.dtype[Any] = FLOAT32) -> Expression:
+    """Return a constant of the layer that is one number."""
+    return Source(name, (), dtype, is_constant=True)[()]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State(Indexed):
     """The values of an array before a step of a recurrence along the axis `time`; its steps alone read them."""

@@ -12,7 +12,11 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from harness.operators.base import Layer
 from harness.targets.c import code
 from harness.targets.c.code import CLowering, L
 from harness.targets.generated import C_TYPES, LayerCode, Table
@@ -77,26 +81,33 @@ class LoopsLowering(CLowering[L]):
         """Return a call of the function with the loops, which layers share."""
         sizes = Sizes(are_parameters=True)
         body = self.body(layer, sizes)
-        read, names = C_TYPES[layer.input.dtype.name], {f"{layer.name}_value": f"{NAME}_value"}
-        inputs = ["in"] if len(sources) == 1 else [f"in_{number}" for number in range(len(sources))]
-        arguments = {f"const {read} *{name}": name for name in inputs}
-        arguments[f"{C_TYPES[layer.dtype.name]} *restrict out"] = "out"
-        for table in body.tables:
-            names[table.name] = f"layer{table.name.removeprefix(layer.name)}"
-            pointer = table.name if table.values.ndim == 1 else f"{table.name}[0]"
-            arguments[f"const {C_TYPES[table.values.dtype.name]} *restrict {names[table.name]}"] = pointer
-        for array in body.between:
-            c_type, name, _ = re.split(r"[ \[]", array, maxsplit=2)
-            arguments[f"{c_type} *restrict {name}"] = name
-        # 32 bits: the proof sees that the sizes are no addresses.
-        arguments |= {f"uint32_t {name}": str(value) for name, value in sizes.parameters.items()}
-        text = f"{body.function}\nstatic ONE_CODE void {NAME}({', '.join(arguments)})\n{{\n    {body.statements}\n}}"
-        text = re.sub(r"\b(" + "|".join(map(re.escape, names)) + r")\b", lambda match: names[match[0]], text)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        name = f"generic_{re.sub(r'[^a-z0-9]', '_', layer.operator.lower())}_{digest}"
-        call = "\n    ".join([*body.between, f"{name}({', '.join(arguments.values())});"])
-        layer_code = of_body(layer, sources, Body(call, body.tables))
-        return replace(layer_code, shared={name: text.replace(NAME, name)})
+        call, shared = called(layer, body, sizes, (layer.input.dtype, layer.dtype), len(sources))
+        return replace(of_body(layer, sources, Body(call, body.tables)), shared=shared)
+
+
+def called(
+    layer: Layer, body: Body, sizes: Sizes, types: tuple[np.dtype[Any], np.dtype[Any]], inputs: int = 1
+) -> tuple[str, dict[str, str]]:
+    """Return the call of a function with these loops, and its text by its name; `types` are of inputs and output."""
+    names = {f"{layer.name}_value": f"{NAME}_value"}
+    read, written = (C_TYPES[dtype.name] for dtype in types)
+    sources = ["in"] if inputs == 1 else [f"in_{number}" for number in range(inputs)]
+    arguments = {f"const {read} *{name}": name for name in sources} | {f"{written} *restrict out": "out"}
+    for table in body.tables:
+        names[table.name] = f"layer{table.name.removeprefix(layer.name)}"
+        pointer = table.name if table.values.ndim == 1 else f"{table.name}[0]"
+        arguments[f"const {C_TYPES[table.values.dtype.name]} *restrict {names[table.name]}"] = pointer
+    for array in body.between:
+        c_type, name, _ = re.split(r"[ \[]", array, maxsplit=2)
+        arguments[f"{c_type} *restrict {name}"] = name
+    # 32 bits: the proof sees that the sizes are no addresses.
+    arguments |= {f"uint32_t {name}": str(value) for name, value in sizes.parameters.items()}
+    text = f"{body.function}\nstatic ONE_CODE void {NAME}({', '.join(arguments)})\n{{\n    {body.statements}\n}}"
+    text = re.sub(r"\b(" + "|".join(map(re.escape, names)) + r")\b", lambda match: names[match[0]], text)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    name = f"generic_{re.sub(r'[^a-z0-9]', '_', layer.operator.lower())}_{digest}"
+    call = "\n    ".join([*body.between, f"{name}({', '.join(arguments.values())});"])
+    return call, {name: text.replace(NAME, name)}
 
 
 def of_body(layer: L, sources: Sequence[str], body: Body) -> LayerCode:

@@ -36,7 +36,7 @@ from harness.operators.exact.stages import (
 from harness.operators.staged import Staged
 from harness.targets.c import expression
 from harness.targets.c.loops import Sizes
-from harness.targets.c.stage_writer import Step, Writer
+from harness.targets.c.stage_writer import Part, Step, Writer
 from harness.targets.generated import C_TYPES
 
 BLOCK = 64
@@ -56,7 +56,7 @@ def _name(axis: Axis) -> str:
 class Loops(Writer):
     """The loops of a layer: those of `outer` axes around all stages, that of the `inner` axis innermost in each."""
 
-    def __init__(self, layer: Staged, sizes: Sizes) -> None:
+    def __init__(self, layer: Staged | Part, sizes: Sizes) -> None:
         super().__init__(layer)
         self.sizes = sizes
         shared, last, folds = _shared(self.stages), self.stages[-1], [stage for stage in self.stages if stage.over]
@@ -81,7 +81,7 @@ class Loops(Writer):
         return axes[-1] if axes and is_free and any(self._is_sequence(stage) for stage in folds) else None
 
     def _is_sequence(self, stage: Stage) -> bool:
-        return not is_free_of_order(stage, self.stages) and stage.steps > UNROLLED
+        return stage.dtype.kind == "f" and not is_free_of_order(stage, self.stages) and stage.steps > UNROLLED
 
     def statements(self) -> list[str]:
         """Return the statements of the function."""
@@ -215,7 +215,8 @@ class Loops(Writer):
         texts = {stage.name: so_far for stage in self.stages if stage.accumulator is not None}
         for node, source, places in loads(root):
             assert node.load is not None  # noqa: S101 - it is one
-            text = self._at(source, [after(at, step or {}) for at in places])
+            text = "zero_point" if node.name in self.zero_points else self._at(
+                source, [after(at, step or {}) for at in places])  # fmt: skip
             if isinstance(node.load.outside, np.generic):
                 inside = [(after(at, step or {}), size) for _, at, size in node.load.guards]
                 conditions = (f"({self._place(at)} < {self._limit(at, size, 'u')})" for at, size in inside)

@@ -12,13 +12,13 @@ from harness.operators.exact.stages import Indexed, Place, Recurrence, Source, S
 from harness.operators.staged import Staged
 from harness.targets.c import expression
 from harness.targets.c.stage_loops import as_one
-from harness.targets.c.stage_writer import Step, Writer
+from harness.targets.c.stage_writer import Part, Step, Writer
 
 
 class Operations(Writer):
     """The operations of a layer: a function of each expression, and a call for each value and step."""
 
-    def __init__(self, layer: Staged) -> None:
+    def __init__(self, layer: Staged | Part) -> None:
         super().__init__(layer)
         self._constants = {role: np.asarray(values).reshape(-1) for role, values in layer.numbers().items()}
 
@@ -84,9 +84,16 @@ class Operations(Writer):
         return expression.OPERATIONS[root.operation].format(*(self._text(operand, step) for operand in root.operands))
 
     def _call(self, stage: Stage, step: Step, so_far: str) -> str:
-        values = [so_far if node is None else self._load(node, step) for node in self._parameters(stage).values()]
+        values = [so_far if node is None else self._argument(node, step) for node in self._parameters(stage).values()]
         values += [self.limits[number] for number in expression.limits(stage.root)]
         return f"{self._function(stage)}({', '.join(values)})"
+
+    def constant(self, node: Expression) -> str:
+        """Return the number."""
+        return self._load(node, {})
+
+    def _argument(self, node: Expression, step: Step) -> str:
+        return "zero_point" if node.name in self.zero_points else self._load(node, step)
 
     def _load(self, node: Expression, step: Step) -> str:
         assert node.load is not None  # noqa: S101 - by the caller

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from harness.operators.exact.expression import Expression
-from harness.operators.exact.stage_values import number_of
+from harness.operators.exact.expression import Expression, ordered
+from harness.operators.exact.stage_values import Program, number_of
 from harness.operators.exact.stages import (
     Axis,
     History,
@@ -22,6 +24,7 @@ from harness.operators.exact.stages import (
     place,
 )
 from harness.operators.staged import Staged
+from harness.operators.tensor import Tensor
 from harness.targets.c import code, expression
 from harness.targets.generated import C_TYPES
 
@@ -29,10 +32,24 @@ Step = Mapping[Axis, int]
 Texts = Mapping[str, str]
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some stages of a layer, as those of another one."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    program: Program
+    constants: Mapping[str, Any]
+
+    def numbers(self) -> Mapping[str, Any]:
+        """Return the constants of the layer."""
+        return self.constants
+
+
 class Writer:
     """The stages of a layer, and the name of the array that has the values of each."""
 
-    def __init__(self, layer: Staged) -> None:
+    def __init__(self, layer: Staged | Part) -> None:
         self.layer, self.items, last = layer, layer.program.stages, layer.program.result
         self.stages = [stage for item in self.items for stage in computed(item)]
         recurrences = [item for item in self.items if isinstance(item, Recurrence)]
@@ -48,11 +65,19 @@ class Writer:
         numbers += [expression.literal(stage.start.value) for stage in self.stages
                     if stage.root.operation == "select" and isinstance(stage.start.value, np.float32)]  # fmt: skip
         self.limits = {number: f"limit_{count}" for count, number in enumerate(dict.fromkeys(numbers))}
+        codes = (place for stage in self.stages for place in ordered(stage.root) if place.operation == "code")
+        self.zero_points = {place.operands[1].name: place.operands[1] for place in codes if place.operands[1].load}
 
     def declared(self) -> list[str]:
-        """Return the definitions of the variables of limits."""
-        texts = (code.not_known("float", name, number) for number, name in self.limits.items())
-        return [line.strip() for text in texts for line in text.splitlines()]
+        """Return the definitions of the variables of limits and of zero points, which decide about limits."""
+        variables = [(expression.kind_of(number), name, number) for number, name in self.limits.items()]
+        variables += [("int32_t", "zero_point", self.constant(node)) for node in self.zero_points.values()]
+        return [line.strip() for variable in variables for line in code.not_known(*variable).splitlines()]
+
+    def constant(self, node: Expression) -> str:
+        """Return the text of a constant that is one number."""
+        assert node.load is not None  # noqa: S101 - by the caller
+        return f"{self.layer.name}_{node.load.source.name}[0]"
 
     def assigned(self, root: Expression, target: str, texts: Texts) -> list[str]:
         """Return statements that assign an expression; of a number that begins an extremum compilers know too much."""

@@ -11,14 +11,23 @@ from harness.operators.contraction import Contraction
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.targets import contraction
 from harness.targets.cuda.code import CudaLowering, FusedTask, c_type, output, tile
+from harness.targets.cuda.staged import statements
 from harness.targets.generated import Stage, Table, TaskView
 
 K = TypeVar("K", bound=Contraction)
-ORIGIN = "float32 bits of x_scale / (y_scale * positions)"
 
 
 class ContractionLowering(CudaLowering[K]):
     """A function `<layer>_accumulate` and a function `<layer>_finish`."""
+
+    def tables(self, layer: K) -> tuple[Table, ...]:
+        """Return the constants of the definition."""
+        return contraction.tables(layer, computed=True)
+
+    def function(self, layer: K) -> str:
+        """Accumulate one output as defined, and finish it."""
+        multiplier = "0" if np.size(layer.numbers()["multiplier"]) == 1 else f"n / {layer.positions}"
+        return one_output(layer, statements(layer.name, layer.summed()), multiplier)
 
     def stages(self, layer: K) -> tuple[Stage, ...]:
         """Return the stages from quantised values to sums, and from sums to the output."""
@@ -56,7 +65,7 @@ def contracting(task: TaskView, contract: str) -> list[str]:
 
 
 def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
-    """Return the functions of output n; `scale` is the place of its multiplier."""
+    """Return the functions of output n, by statements for its sum; `scale` is the place of its multiplier."""
     name, a, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
     multiplier, of = f"{name}_multiplier[{scale}]", " n" if "n" in scale else ""
     finish = (
@@ -65,7 +74,7 @@ def one_output(layer: Contraction, accumulate: str, scale: str = "n") -> str:
         else f"requantize<{y}>(acc, {multiplier}, {name}_output_zero_point[0])"
     )
     return (
-        f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n    return {accumulate};\n}}\n\n"
+        f"ONE_CODE int32_t {name}_accumulate(const {a} *x_0, unsigned n)\n{{\n{accumulate}\n}}\n\n"
         f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned{of})\n{{\n    return {finish};\n}}"
     )
 
@@ -103,15 +112,6 @@ class QLinearGlobalAveragePoolLowering(ContractionLowering[QLinearGlobalAverageP
     """One multiplier serves all channels."""
 
     operator = QLinearGlobalAveragePool
-
-    def tables(self, layer: QLinearGlobalAveragePool) -> tuple[Table, ...]:
-        """Return multiplier and zero points."""
-        multiplier = Table(f"{layer.name}_multiplier", layer.multiplier[:1], ORIGIN, computed=True)
-        return (multiplier, *zero_points(layer, "input", "output"))
-
-    def function(self, layer: QLinearGlobalAveragePool) -> str:
-        """Accumulate and finish one channel."""
-        return one_output(layer, f"sum_of_image<{layer.image}>(a, {layer.name}_input_zero_point[0], n)", scale="0")
 
     def fused_function(self, layer: QLinearGlobalAveragePool) -> str:
         """Accumulate and finish four channels."""

@@ -48,7 +48,7 @@ class QGemmLowering(ContractionLowering[QGemm]):
         """Accumulate and finish one output."""
         name = layer.name
         weights = f"&{name}_weights[0][0], {name}_weights_zero_point[n], {name}_bias[n], {name}_input_zero_point[0]"
-        return one_output(layer, f"sum_of_products<{layer.input.size}, {layer.size}>(a, {weights}, n)")
+        return one_output(layer, f"return sum_of_products<{layer.input.size}, {layer.size}>(x_0, {weights}, n);")
 
     def tensor_kernel(self, task: TaskView) -> LayerKernel:
         """Compute tiles of vectors and outputs."""

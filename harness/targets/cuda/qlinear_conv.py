@@ -14,7 +14,7 @@ from harness.operators.qlinear_conv import QLinearConv
 from harness.targets.contraction import offset, origin_of_multiplier, origin_of_weights, signed_weights
 from harness.targets.cuda import tensor
 from harness.targets.cuda.code import FUSED_THREADS, LayerKernel, c_type, window
-from harness.targets.cuda.contraction import ContractionLowering, finish_four, one_output, padded, zero_points
+from harness.targets.cuda.contraction import ContractionLowering, finish_four, padded, zero_points
 from harness.targets.generated import Table, TaskView
 
 TILINGS = ((2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
@@ -25,24 +25,6 @@ class QLinearConvLowering(ContractionLowering[QLinearConv]):
     """The weights have one row for each channel, or for each group of four."""
 
     operator = QLinearConv
-
-    def tables(self, layer: QLinearConv) -> tuple[Table, ...]:
-        """Return the constants."""
-        name, (weights, weights_zero_points) = layer.name, signed_weights(layer)
-        return (
-            Table(f"{name}_weights", weights.T, f"{origin_of_weights(layer)}: one row a channel", computed=True),
-            Table(f"{name}_weights_zero_point", weights_zero_points[:1].astype(np.int32), computed=True),
-            Table(f"{name}_bias", layer.bias, computed=True),
-            Table(f"{name}_multiplier", layer.multiplier, origin_of_multiplier(layer), computed=True),
-            *zero_points(layer, "input", "output"),
-        )
-
-    def function(self, layer: QLinearConv) -> str:
-        """Accumulate and finish one output."""
-        name, (inputs, outputs) = layer.name, _group(layer)
-        constants = f"&{name}_weights[0][0], {name}_weights_zero_point[0], {name}_bias, {name}_input_zero_point[0]"
-        sums = f"sum_of_window<{window(layer.window)}, {outputs}, {inputs}>(a, {constants}, n)"
-        return one_output(layer, sums, f"n / {layer.positions}")
 
     def tensor_kernel(self, task: TaskView) -> LayerKernel:
         """Compute tiles of positions and channels, unless channels are in groups."""

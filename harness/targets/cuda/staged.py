@@ -26,6 +26,7 @@ from harness.operators.staged import Staged
 from harness.targets.c import expression
 from harness.targets.c.stage_loops import flat
 from harness.targets.cuda.code import VectorLowering, c_type, tables_of
+from harness.targets.cuda.codes import OPERATIONS
 from harness.targets.generated import Table
 
 Point = Mapping[Axis, str]
@@ -47,16 +48,20 @@ class StagedLowering(VectorLowering[Staged]):
 
     def value(self, layer: Staged) -> str:
         """Return the statements."""
-        result = layer.program.result
-        lines, point = [], dict[Axis, str]()
-        for axis, text in zip(result.axes, _places(result), strict=True):
-            if axis.size > 1:
-                lines.append(f"const unsigned {axis.name} = {text};")
-            point[axis] = axis.name if axis.size > 1 else "0"
-        scope = _Scope(layer.name, lines, {}, itertools.count())
-        value = scope.stage(result, point)
-        unused = [] if any(axis.size > 1 for axis in result.axes) else ["(void)n;"]
-        return "\n".join([*unused, *lines, f"return {value};"])
+        return statements(layer.name, layer.program.result)
+
+
+def statements(layer: str, result: Stage) -> str:
+    """Return the statements that return value n of a stage."""
+    lines, point = [], dict[Axis, str]()
+    for axis, text in zip(result.axes, _places(result), strict=True):
+        if axis.size > 1:
+            lines.append(f"const unsigned {axis.name} = {text};")
+        point[axis] = axis.name if axis.size > 1 else "0"
+    scope = _Scope(layer, lines, {}, itertools.count())
+    value = scope.stage(result, point)
+    unused = [] if any(axis.size > 1 for axis in result.axes) else ["(void)n;"]
+    return "\n".join([*unused, *lines, f"return {value};"])
 
 
 def _places(stage: Stage) -> Iterator[str]:
@@ -89,7 +94,7 @@ class _Scope:
         for node, _, _ in loads(root):
             assert node.load is not None  # noqa: S101 - it is one
             texts[node.name] = self._guarded(node.load, point)
-        lines, result = expression.statements(root, texts)
+        lines, result = expression.statements(root, texts, operations=OPERATIONS)
         number = next(self._numbers)
         name = f"value_{number}"
         self._lines += [

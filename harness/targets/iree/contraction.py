@@ -10,9 +10,11 @@ from harness.operators.contraction import Contraction
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.qlinear_conv import QLinearConv
+from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from harness.operators.qlinear_mat_mul import QLinearMatMul
 from harness.targets.iree.builder import Block, Body, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, Part, centred, quantised
+from harness.targets.iree.staged import computed
 from harness.targets.iree.windows import convolved, dense, padded
 
 C = TypeVar("C", bound=Contraction)
@@ -21,7 +23,12 @@ C = TypeVar("C", bound=Contraction)
 class ContractionLowering(IreeLowering[C]):
     """Weights, zero points, bias and multipliers are those of the layer; the image is padded with the zero point."""
 
-    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (QGemm, QLinearConv, QLinearMatMul)
+    operator: ClassVar[type[Layer] | tuple[type[Layer], ...]] = (
+        QGemm,
+        QLinearConv,
+        QLinearGlobalAveragePool,
+        QLinearMatMul,
+    )
 
     def emit(self, layer: C, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the sums and their rounding."""
@@ -61,6 +68,8 @@ class ContractionLowering(IreeLowering[C]):
 
     def sums(self, layer: C, function: Function, x: Value, bias: Value) -> Value:
         """Add the accumulators, int32, whose second axis is that of the channels; terms are the innermost loops."""
+        if isinstance(layer, QLinearGlobalAveragePool):  # no bias
+            return computed(function, [layer.summed()], [x], layer.numbers())
         others, body = product(layer, function, x)
         if isinstance(layer, QLinearConv):
             images = padded(function, x, layer.window, layer.a_zero_point)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
+from harness.operators.codes import Conversion
 from harness.operators.elements import Elements
-from harness.operators.exact.expression import BOOL, COMPARISONS, FLOAT32, LEAVES, Expression, expanded, ordered
+from harness.operators.exact.expression import (
+    BOOL,
+    COMPARISONS,
+    FLOAT32,
+    LEAVES,
+    Expression,
+    expanded,
+    literal,
+    ordered,
+    substituted,
+)
 from harness.operators.pointwise import Pointwise
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.iree.builder import ELEMENTS, Block, Function, Scalar, Value
-from harness.targets.iree.lowering import IreeLowering, order
+from harness.targets.iree.lowering import IreeLowering, order, quantised
 
 KINDS = {**ELEMENTS, "uint32": "i32", "bool": "i1"}
 PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
@@ -25,6 +34,7 @@ INTEGERS = {
     "xor": "arith.xori", "shift_left": "arith.shli", "shift_right": "arith.shrui",
 }  # fmt: skip
 MADE_BY_BLOCK: Mapping[str, Callable[..., Scalar]] = {
+    "number": lambda block, x: block("arith.sitofp", x, to="f32", name="number"),
     "select": Block.select,
     "multiply": Block.product,
     "divide": Block.quotient,
@@ -32,35 +42,35 @@ MADE_BY_BLOCK: Mapping[str, Callable[..., Scalar]] = {
 }
 
 
-class FunctionLowering(IreeLowering[Elements | Pointwise]):
+class FunctionLowering(IreeLowering[Elements | Pointwise | Conversion]):
     """One value at a time, with broadcasting."""
 
-    operator = (Elements, Pointwise)
+    operator = (Elements, Pointwise, Conversion)
     excluded = (ResizeLinear,)
 
-    def emit(self, layer: Elements | Pointwise, function: Function, inputs: Sequence[Value]) -> Value:
+    def emit(self, layer: Elements | Pointwise | Conversion, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the operations of the definition; a constant of one number is part of them."""
         activations, values = iter(inputs), {}
-        numbers: dict[str, np.generic] = {}
+        numbers: dict[str, Expression] = {}
         for operand in layer.operands:
             if operand.values is None:
                 values[operand.name] = next(activations)
             elif operand.values.size > 1:
                 values[operand.name] = function.constant(operand.name, operand.values)
             else:
-                numbers[operand.name] = operand.values.reshape(-1)[0]
+                numbers[operand.name] = literal(operand.values.reshape(-1)[0], operand.values.dtype)
+        places = {id(node): numbers[node.name] for node in ordered(layer.definition) if node.name in numbers}
+        definition = substituted(layer.definition, places)
 
         def body(block: Block, *elements: Scalar) -> Scalar:
             dtype = layer.input.dtype
-            constants = {name: block.number(number, KINDS[dtype.name], name=name) for name, number in numbers.items()}
             if dtype == BOOL:
                 elements = tuple(block("arith.trunci", element, to="i1", name="bit") for element in elements)
-            arguments = {**dict(zip(values, elements, strict=True)), **constants}
-            result = operations(block, layer.definition, arguments)
+            result = operations(block, definition, dict(zip(values, elements, strict=True)))
             return block("arith.extui", result, to="i8", name="byte") if layer.dtype == BOOL else result
 
         shape = (function.vectors, *layer.output.shape)
-        products = has_products(layer.definition)
+        products = has_products(definition)
         return function.elementwise(layer.dtype, shape, list(values.values()), body, products=products)
 
 
@@ -92,6 +102,12 @@ def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar
         return block.compare(predicate + PREDICATES[operation], *operands)
     if operation == "bits":
         return block("arith.bitcast", operands[0], to="i32", name="bits")
+    if operation == "integer":
+        return block.wide(operands[0], node.operands[0].dtype)
+    if operation == "code":
+        zero_point = node.operands[1].value
+        assert zero_point is not None  # noqa: S101 - definitions of stages add others before the rounding
+        return quantised(block, operands[0], int(zero_point), node.dtype)
     if operation in MADE_BY_BLOCK and (node.dtype == FLOAT32 or operation == "select"):
         return MADE_BY_BLOCK[operation](block, *operands)
     return block((FLOATS if node.dtype == FLOAT32 else INTEGERS)[operation], *operands, name=name)

@@ -14,6 +14,7 @@ from harness.operators.exact.stage_values import number_of
 from harness.operators.exact.stages import (
     Axis,
     Guard,
+    Item,
     Load,
     Outside,
     Place,
@@ -47,17 +48,22 @@ class StagedLowering(IreeLowering[Staged]):
         """Add the loops."""
         if isinstance(layer, FloatContraction):
             return float_contraction.sums(layer, function, inputs[0])
-        values: dict[int, Value] = {}
-        facts = layer.numbers()
-        for item in layer.program.stages:
-            for _, source, _ in all_loads(item):
-                if isinstance(source, Source) and id(source) not in values:
-                    values[id(source)] = _source(function, source, inputs, facts)
-            if isinstance(item, Stage):
-                values[id(item)] = _stage(function, item, values)
-            else:
-                values[id(item.histories[0])] = _history(function, item, values)
-        return function.reshape(values[id(layer.program.stages[-1])], (function.vectors, *layer.output.shape))
+        result = computed(function, layer.program.stages, inputs, layer.numbers())
+        return function.reshape(result, (function.vectors, *layer.output.shape))
+
+
+def computed(function: Function, items: Sequence[Item], inputs: Sequence[Value], facts: Mapping[str, object]) -> Value:
+    """Add the loops of stages and return the values of the last one, (vectors, *shape)."""
+    values: dict[int, Value] = {}
+    for item in items:
+        for _, source, _ in all_loads(item):
+            if isinstance(source, Source) and id(source) not in values:
+                values[id(source)] = _source(function, source, inputs, facts)
+        if isinstance(item, Stage):
+            values[id(item)] = _stage(function, item, values)
+        else:
+            values[id(item.histories[0])] = _history(function, item, values)
+    return values[id(items[-1])]
 
 
 def _source(function: Function, source: Source, inputs: Sequence[Value], facts: Mapping[str, object]) -> Value:

@@ -23,16 +23,6 @@ def padded(function: Function, x: Value, window: Window, number: float) -> Value
     return function.pad(images, (0, 0, *window.before), (0, 0, *ends), number)
 
 
-def pooled(function: Function, images: Value, window: Window, init: Value, body: Body) -> Value:
-    """Return `init` (vectors, channels, height, width) after loops over the windows of padded images, row by row.
-
-    The body gets a value, then the result so far.
-    """
-    sizes = function.empty(window.kernel, images.dtype)  # only a shape: MLIR takes the lengths of loops from operands
-    inputs = [(images, f"d0, d1, {_places(window, 2, 4)}"), (sizes, "d4, d5")]
-    return function.loops(init, inputs, lambda block, value, _, found: body(block, value, found), 2)
-
-
 def dense(
     layer: Linear,
     function: Function,

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators import softfloat
-from harness.operators.codes import rounded
-from harness.operators.exact import bits_of
 from harness.operators.qlinear_average_pool import QLinearAveragePool
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
 from tests.support.codes import (
@@ -26,7 +21,6 @@ from tests.support.codes import (
     random_dtype,
     random_scales,
     random_zero_points,
-    runtime,
     specified,
 )
 from tests.support.images import random_windows
@@ -81,80 +75,6 @@ PADDED = KERNEL | {"pads": [1, 1, 0, 2], "count_include_pad": 1}
 CONFIGURATIONS = [(given, attributes) for given in SCALES for attributes in (KERNEL, PADDED)]
 
 
-def average(**changed: Any) -> Callable[..., Array]:
-    """The formula in float32, windows written as loops, with some steps replaced."""
-
-    def steps(x: Array, given: dict[str, Any], attributes: dict[str, Any]) -> Array:
-        sx, sy, zx, zy = (F32(given[name]) for name in ("sx", "sy", "zx", "zy"))
-        top, left, bottom, right = attributes.get("pads", [0] * 4)
-        height, width = attributes["kernel_shape"]
-        outside = ((0, 0), (0, 0), (top, bottom), (left, right))
-        padded = np.pad(x.astype(F32) - changed.get("zx", zx), outside, constant_values=changed.get("padding", 0))
-        within = np.pad(np.ones(x.shape[2:], F32), outside[2:])
-        values = padded * sx
-        rows, columns = (range(0, values.shape[2] - height + 1, attributes["strides"][0]),
-                         range(0, values.shape[3] - width + 1, attributes["strides"][1]))  # fmt: skip
-        places = [(i, j) for i in range(height) for j in range(width)]
-        if "places" in changed:
-            places = changed["places"](places)
-        counted = attributes.get("count_include_pad", 0) != changed.get("other_count", 0)
-        found = np.zeros((*x.shape[:2], len(rows), len(columns)), np.float64)
-        for y, row in enumerate(rows):
-            for z, column in enumerate(columns):
-                window, s = values[:, :, row : row + height, column : column + width], np.zeros(x.shape[:2], F32)
-                for i, j in places:
-                    s = s + window[:, :, i, j]
-                count = F32(len(places) if counted else within[row : row + height, column : column + width].sum())
-                found[:, :, y, z] = changed.get("finish", finish)(s, count, sx, sy, zy)
-        return np.clip(np.rint(found), 0, 255).astype(np.uint8)
-
-    return steps
-
-
-def finish(s: Array, count: F32, sx: F32, sy: F32, zy: F32) -> Array:  # noqa: ARG001 - others need it
-    return s / count / sy + zy
-
-
-WRONG: dict[str, Callable[..., Array]] = {
-    "the zero point of y is added after the rounding": average(
-        finish=lambda s, count, _, sy, zy: np.rint((s / count / sy).astype(np.float64)) + zy
-    ),
-    "half away from zero": average(
-        finish=lambda s, count, sx, sy, zy: np.trunc(finish(s, count, sx, sy, zy).astype(np.float64) + 0.5)
-    ),
-    "divided by count * y_scale": average(finish=lambda s, count, _, sy, zy: s / (count * sy) + zy),
-    "multiplied by 1 / count": average(finish=lambda s, count, _, sy, zy: s * (F32(1) / count) / sy + zy),
-    "multiplied by 1 / y_scale": average(finish=lambda s, count, _, sy, zy: s / count * (F32(1) / sy) + zy),
-    "integers, scaled at the end": average(
-        finish=lambda s, count, sx, sy, zy: np.rint(s / sx) * (sx / (sy * count)) + zy
-    ),
-    "integers, dequantised": average(finish=lambda s, count, sx, sy, zy: np.rint(s / sx) * sx / count / sy + zy),
-    "column by column": average(places=lambda places: sorted(places, key=lambda place: place[::-1])),
-    "from the last value": average(places=lambda places: places[::-1]),
-    "padding counts or not": average(other_count=1),
-    "padding is the code 0": average(padding=-100),
-    "the zero point of x is left out": average(zx=F32(0)),
-}
-
-
-def differing(function: Callable[..., Array]) -> int:
-    """The number of values that differ from ONNX Runtime's."""
-    count = 0
-    for given, attributes in CONFIGURATIONS:
-        right = runtime(node("QLinearAveragePool", *INPUTS, **attributes), given, {"x": X})
-        count += int((function(X, given, attributes) != right).sum())
-    return count
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
-    assert differing(WRONG[name]) > 0
-
-
-def test_the_right_order_differs_nowhere() -> None:
-    assert differing(average()) == 0
-
-
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "channels last": ({"channels_last": 1}, {}, "'y' .*channels_last is 1", "channels_last 0"),
     "padding": ({"pads": [0, 3, 0, 0]}, {}, r"pads is \[0, 3, 0, 0\], the kernel \(2, 3\)", "smaller than the kernel"),
@@ -183,9 +103,16 @@ def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
 def test_ties_and_faults_are_found() -> None:
     changed: dict[str, int] = {}
     for given, attributes in CONFIGURATIONS:
-        layer, x = layer_of(node("QLinearAveragePool", *INPUTS, **attributes), given, {"x": X}), X.reshape(len(X), -1)
+        layer, x = (
+            assert_agree(node("QLinearAveragePool", *INPUTS, **attributes), given, {"x": X}),
+            X.reshape(len(X), -1),
+        )
+        assert layer is not None
         right, ties = layer.stimuli.find_ties()(x)
         assert (right == layer.prepare()(x)).all()
+        few = layer.in_integers([x])
+        assert few is not None
+        np.testing.assert_array_equal(few, right[: len(few)])
         v = layer.before_rounding(x)
         assert v is not None
         assert ((v - np.floor(v) == 0.5) == ties).all()
@@ -196,20 +123,3 @@ def test_ties_and_faults_are_found() -> None:
             changed[model.cause] = changed.get(model.cause, 0) + int((model.output != right).sum())
     assert {cause for cause, count in changed.items() if not count} == set()
     assert len(changed) > 22
-
-
-def test_integers_give_the_bits_of_every_operation() -> None:
-    """NumPy's float32 operations against softfloat, for the sums of all windows."""
-    for given, attributes in CONFIGURATIONS:
-        layer, x = layer_of(node("QLinearAveragePool", *INPUTS, **attributes), given, {"x": X}), X.reshape(len(X), -1)
-        assert isinstance(layer, QLinearAveragePool)
-        lowest = int(np.iinfo(layer.dtype).min)
-        views = layer.window.views(x.reshape(len(x), 2, -1).astype(np.int64), layer.x.zero_point) - lowest
-        table, sums = bits_of(layer.x.dequantised(layer.dtype)), np.zeros(views.shape[:4], np.int64)
-        for i, j in np.ndindex(views.shape[4:]):
-            sums = softfloat.add(sums, table[views[..., i, j]]).astype(np.int64)
-        divisors = bits_of(layer.counts().astype(np.float32)).reshape(layer.window.output)
-        means = softfloat.quotient(sums, divisors).astype(np.int64)
-        quotients = softfloat.quotient(means, bits_of(np.atleast_1d(layer.y.scale))).astype(np.int64)
-        v = softfloat.add(quotients, bits_of(np.array([layer.y.zero_point], np.float32))).view(np.float32)
-        assert (rounded(v.reshape(len(x), -1), 0, layer.dtype) == layer.prepare()(x)).all()

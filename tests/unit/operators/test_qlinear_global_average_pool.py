@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.operators import contraction_proof
 from harness.operators.qlinear_global_average_pool import QLinearGlobalAveragePool
@@ -42,10 +40,7 @@ def agree_at_random(rng: np.random.Generator) -> None:
     shape = [int(rng.integers(1, 6)), *rng.integers(1, 13, axes).tolist()]
     given = constants(random_scales(rng, 2), random_zero_points(rng, 2, dtype), dtype)
     x = random_codes(rng, dtype, 40, *shape)
-    layer = assert_agree(NODE, given, {"x": x})
-    if layer is not None:
-        assert isinstance(layer, QLinearGlobalAveragePool)
-        assert (layer.scales.multiplier_bits() == layer.multiplier.view(np.uint32)).all()
+    assert_agree(NODE, given, {"x": x})
 
 
 @pytest.mark.slow
@@ -64,78 +59,6 @@ CONFIGURATIONS = [
     constants([19 / 47, 15 / 47], [131, 99]),
     constants([38 / 55, 46 / 55], [120, 7]),
 ]
-
-
-def numbers(given: dict[str, Any]) -> tuple[Any, ...]:
-    return F32(given["sx"]), F32(given["sy"]), int(given["zx"]), int(given["zy"])
-
-
-def codes(v: Array) -> Array:
-    return np.clip(v, 0, 255).astype(np.uint8)
-
-
-def scaled(acc: Array, m: Array, zy: int) -> Array:
-    return codes(np.rint((acc.astype(m.dtype) * m).astype(np.float64)) + zy)
-
-
-def with_multiplier(multiplier: Callable[..., Any]) -> Callable[..., Array]:
-    def compute(x: Array, given: dict[str, Any]) -> Array:
-        sx, sy, zx, zy = numbers(given)
-        values = x.reshape(*x.shape[:2], -1).astype(np.int64)
-        return scaled((values - zx).sum(axis=-1), multiplier(sx, sy, F32(values.shape[-1])), zy)
-
-    return compute
-
-
-def dequantised(x: Array, given: dict[str, Any]) -> Array:
-    """A float32 mean of dequantised codes, quantised."""
-    sx, sy, zx, zy = numbers(given)
-    real = (x.reshape(*x.shape[:2], -1).astype(F32) - F32(zx)) * sx
-    return codes(np.rint((real.mean(axis=-1, dtype=F32) / sy).astype(np.float64)) + zy)
-
-
-def early(x: Array, given: dict[str, Any]) -> Array:
-    """The zero point of y is added before the rounding."""
-    sx, sy, zx, zy = numbers(given)
-    values = x.reshape(*x.shape[:2], -1).astype(np.int64)
-    v = (values - zx).sum(axis=-1).astype(F32) * (sx / (sy * F32(values.shape[-1])))
-    return codes(np.rint((v + F32(zy)).astype(np.float64)))
-
-
-def rounded_mean(x: Array, given: dict[str, Any]) -> Array:
-    """The mean is a code before it is scaled."""
-    sx, sy, zx, zy = numbers(given)
-    mean = np.rint((x.reshape(*x.shape[:2], -1).astype(np.int64) - zx).mean(axis=-1))
-    return scaled(mean, sx / sy, zy)
-
-
-RIGHT = with_multiplier(lambda sx, sy, count: sx / (sy * count))
-WRONG = {
-    "(x_scale / P) / y_scale": with_multiplier(lambda sx, sy, count: sx / count / sy),
-    "(x_scale / y_scale) / P": with_multiplier(lambda sx, sy, count: sx / sy / count),
-    "(x_scale * (1 / P)) / y_scale": with_multiplier(lambda sx, sy, count: sx * (F32(1) / count) / sy),
-    "double precision": with_multiplier(lambda sx, sy, count: np.float64(sx) / (np.float64(sy) * count)),
-    "the mean of floats": dequantised,
-    "the zero point of y before the rounding": early,
-    "the mean is rounded to a code": rounded_mean,
-    "the zero point of x is left out": lambda x, given: RIGHT(x, given | {"zx": 0}),
-    "channels last": lambda x, given: RIGHT(x.reshape(len(x), -1, 2).swapaxes(1, 2).reshape(x.shape), given),
-}
-
-
-def differing(function: Callable[..., Array]) -> int:
-    """The number of values that differ from ONNX Runtime's."""
-    right = (runtime(NODE, given, {"x": X})[..., 0, 0] for given in CONFIGURATIONS)
-    return sum(int((function(X, given) != each).sum()) for given, each in zip(CONFIGURATIONS, right, strict=True))
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
-    assert differing(WRONG[name]) > 0
-
-
-def test_the_right_order_differs_nowhere() -> None:
-    assert differing(RIGHT) == 0
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[int, ...], str, str]] = {
@@ -171,7 +94,8 @@ def test_onnx_runtime_refuses_the_multipliers_that_are_refused() -> None:
 def test_every_fault_model_changes_some_values() -> None:
     changed: dict[str, int] = {}
     for given in CONFIGURATIONS:
-        layer, right = layer_of(NODE, given, {"x": X}), specified(layer_of(NODE, given, {"x": X}), {"x": X})
+        layer, right = assert_agree(NODE, given, {"x": X}), specified(layer_of(NODE, given, {"x": X}), {"x": X})
+        assert layer is not None
         for model in layer.fault_models(X.reshape(len(X), -1)):
             assert model.output.shape == right.shape
             changed[model.cause] = changed.get(model.cause, 0) + int((model.output != right).sum())
