@@ -59,7 +59,7 @@ def test_errors_are_those_of_the_page(name: str, tmp_path: Path) -> None:
     )
     assert other_infinity == 0
     rises = "no" if any(found["falling"] for found in of_signs) else "yes"
-    formula = FUNCTIONS[name].text.formula
+    formula = FUNCTIONS[name].formula
     row = f"| {formula} | {worst['worst_ulp']:.4f} | {worst['at']} | {not_nearest:,} of {compared:,} "
     assert_on_the_page(f"{row}| {rises} |")
 

@@ -212,10 +212,11 @@ def diagnosed_by_the_proof(trial: Trial) -> list[Diagnosis]:
     pairs = zip(trial.made.network.layers, codegen.generate(trial.made).tasks, strict=True)
     stages = ((layer, stage) for layer, code in pairs for stage in code.stages if stage.part is StageKind.FINISH)
     diagnoses = (
-        answers.diagnose(obligation.causes, layer, stage, trial.probe)
+        answers.diagnose(obligation.notable(), layer.sums, stage, trial.probe)
         for layer, stage in stages
+        if layer.sums is not None
         for obligation in layer.obligations(Extent(all_floats=False, random_vectors=0))
-        if obligation.causes
+        if obligation.notable is not None
     )
     return [diagnosis for diagnosis in diagnoses if diagnosis.differing]
 
