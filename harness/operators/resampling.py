@@ -5,6 +5,9 @@ The coordinate of output i in the input, float32, each operation rounded (scale 
     asymmetric          i / scale
     half_pixel          (i + 0.5) / scale - 0.5               pytorch_half_pixel: the same, 0 if y has one value
     align_corners       i * (size of x - 1) / (size of y - 1), 0 if y has one value
+
+The specification has scale * size of x in the place of size of y, which ONNX Runtime 1.31 rounds down: where this
+changes a coordinate, a node is refused.
 """
 
 from __future__ import annotations
@@ -64,6 +67,9 @@ class Resampling:
                 f"the scales {[float(scale) for scale in scales]} leave the shape {shape}, so ONNX Runtime copies",
                 "scales of 1, or another size",
             )
+        if not node.has(3):
+            for size, count, scale in zip(source.shape, shape, scales, strict=True):
+                _require_specified(node, size, count, scale, coordinate)
         found = tuple(_coordinates(*each, coordinate) for each in zip(source.shape, shape, scales, strict=True))
         return cls(source, mode == "linear", nearest, shape, scales, found)
 
@@ -98,6 +104,17 @@ def _scales(node: Node, source: Tensor, axes: list[int]) -> tuple[tuple[int, ...
     if scales[0] != 1:
         raise node.refusal("it resizes the first axis, the vectors", "a scale of 1 there, or axes without it")
     return tuple(shape), tuple(scales[1:])
+
+
+def _require_specified(node: Node, size: int, count: int, scale: np.float32, mode: str) -> None:
+    """Refuse a scale that gives no whole size, if a coordinate depends on that size."""
+    depends = {"align_corners": count > 1, "pytorch_half_pixel": count == 1}
+    if depends.get(mode) and size * float(scale) != count:
+        raise node.refusal(
+            f"{mode} of {size} values by the scale {scale}: ONNX Runtime takes {count} values for the size, the "
+            f"specification {size * float(scale):g}",
+            "sizes in place of scales, or scales with whole sizes",
+        )
 
 
 def _coordinates(size: int, count: int, scale: np.float32, mode: str) -> Single:

@@ -44,7 +44,19 @@ def resized(rng: np.random.Generator, mode: str) -> None:
         for kind in (np.float32, float)
     )
     copied = after == shape and bool((given["scales"] != 1).any())
-    assert (layer is None) == (0 in after or copied or after != exact)
+    assert (layer is None) == (0 in after or copied or after != exact or unspecified(shape[1:], given, attributes))
+
+
+def unspecified(shape: list[int], given: dict[str, Array], attributes: dict[str, Any]) -> bool:
+    """Return whether a coordinate depends on a size that is not whole."""
+    mode, sizes = attributes["coordinate_transformation_mode"], shape
+    if "scales" not in given:
+        return False
+    exact = [size * float(scale) for size, scale in zip(sizes, given["scales"][2:], strict=True)]
+    one = mode == "pytorch_half_pixel"
+    return mode in ("align_corners", "pytorch_half_pixel") and any(
+        size != int(size) and (int(size) == 1) == one for size in exact
+    )
 
 
 @pytest.mark.slow
@@ -132,6 +144,20 @@ REFUSED: dict[str, tuple[list[str], dict[str, Any], dict[str, Any], str, str]] =
     "a copy": (["scales"], {"scales": np.float32([1, 1, 1.1, 1])}, {}, "so ONNX Runtime copies", "another size"),
     "number of vectors": (["", "sizes"], {"sizes": np.array([30, 2, 8, 9])}, {}, "number of vectors", "axes without"),
     "rounded size": (["scales"], {"scales": np.float32([1, 1, 1, 2.6])}, {}, r"5 \* 2.59.* is 13 only if", "sizes"),
+    "no whole size": (
+        ["scales"],
+        {"scales": np.float32([1, 1, 1, 0.5])},
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        r"align_corners of 5 values by the scale 0.5: ONNX Runtime takes 2 .* specification 2.5",
+        "sizes in place of scales",
+    ),
+    "no whole size, one value": (
+        ["scales"],
+        {"scales": np.float32([1, 1, 0.375, 1])},
+        {"coordinate_transformation_mode": "pytorch_half_pixel"},
+        "pytorch_half_pixel of 4 values by the scale 0.375: ONNX Runtime takes 1",
+        "whole sizes",
+    ),
     "few": (["scales"], {"scales": np.float32([1, 2])}, {}, "it has 2 scales", "one for each of 4 axes"),
     "computed": (["x"], {}, {}, "scales, 'x', is not constant", "initializer"),
 }
