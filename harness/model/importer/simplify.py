@@ -28,7 +28,6 @@ import onnx
 import onnx.checker
 import onnx.external_data_helper
 import onnx.helper
-import onnx.inliner
 import onnx.numpy_helper
 import onnx.version_converter
 
@@ -43,7 +42,7 @@ from harness.model.importer.graph import Constants, require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
-from harness.model.transforms.edit import add_constant, bypass, declare_functions, tidy, writer
+from harness.model.transforms.edit import add_constant, bypass, declare_functions, inlined, tidy, writer
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
 
 OPSET = 13
@@ -199,9 +198,7 @@ def _inline(simplified: Simplified) -> Iterator[str]:
     if not unknown:
         return
     try:
-        simplified.model = _without_weights(
-            simplified.model, lambda model: onnx.inliner.inline_selected_functions(model, unknown)
-        )
+        simplified.model = _without_weights(simplified.model, lambda model: inlined(model, unknown))
     except Exception as error:  # it has no class of its own
         reason = f"its local functions cannot be inlined: {error}"
         raise RequestError(f"model {simplified.name!r}: {reason}", "export it again") from error

@@ -3,6 +3,7 @@
     QGemm, QLinearMatMul     MatMulInteger  Add (bias, int32)  Cast  Mul (the bits of m)  QuantizeLinear of scale 1
     QLinearConv              ConvInteger    Add (bias, int32)  Cast  Mul (the bits of m)  QuantizeLinear of scale 1
     QuantizeLinear           Div  Clip  QuantizeLinear of scale 1: some engines multiply by 1 / scale
+    other packages      the ONNX function in the file
     others of codes          their formula (harness/operators), or the table of their results where it has no such form
 
 Every activation keeps its name, type and shape.  Each operator that changes has a file here with the operator's name
@@ -21,8 +22,10 @@ import onnx.shape_inference
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.model.standard.form import Form
+from harness.model.transforms.edit import inlined
 from harness.operators.base import Layer
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
+from harness.operators.onnx_function import DOMAIN
 
 OLDEST_OPSET = 13
 """The first opset with int32 and 8-bit integers in all operators of the forms."""
@@ -36,7 +39,7 @@ def standard_form(network: Network) -> onnx.ModelProto:
 
     Raises RequestError, with node and reason, for a network that has none.
     """
-    model = onnx.load_model_from_string(network.onnx_bytes)
+    model = _without_functions(onnx.load_model_from_string(network.onnx_bytes))
     opset = _opset(model, network.name)
     layers = {layer.output.name: layer for layer in network.layers}
     nodes, taken = list(model.graph.node), {each.name for each in (*model.graph.node, *model.graph.initializer)}
@@ -87,6 +90,12 @@ def _form_of(layer: Layer, node: onnx.NodeProto) -> str | None:
         f"node {layer.node!r} ({layer.operator}) has no standard form: it is of another domain than ONNX's own",
         f"operators with one: those of ONNX's own domain, and {', '.join(sorted(names()))}",
     )
+
+
+def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with the bodies of functions in the place of operators of other packages."""
+    others = [(function.domain, function.name) for function in model.functions if function.domain != DOMAIN]
+    return inlined(model, others) if others else model
 
 
 def _opset(model: onnx.ModelProto, name: str) -> int:

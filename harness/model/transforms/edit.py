@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
 import onnx
+import onnx.inliner
 from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
@@ -124,6 +126,20 @@ def declare_functions(model: onnx.ModelProto) -> list[str]:
     if added:
         model.ir_version = max(model.ir_version, FUNCTIONS_IN_MODELS)
     return added
+
+
+def inlined(model: onnx.ModelProto, functions: Sequence[tuple[str, str]]) -> onnx.ModelProto:
+    """Return the model with the bodies of functions, (domain, name) each, in the place of their nodes.
+
+    The inliner of ONNX 1.23 leaves the defaults of attributes out: they are set in the nodes first, in place.
+    """
+    defaults = {(function.domain, function.name): function.attribute_proto for function in model.functions}
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in nodes:
+            stated = {attribute.name for attribute in node.attribute}
+            missing = defaults.get((node.domain, node.op_type), ())
+            node.attribute.extend(attribute for attribute in missing if attribute.name not in stated)
+    return onnx.inliner.inline_selected_functions(model, list(functions))
 
 
 def name_nodes(graph: onnx.GraphProto) -> None:

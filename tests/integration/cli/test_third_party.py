@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
@@ -126,6 +127,10 @@ def test_the_documented_operator_runs_from_its_page_alone(user: User, documented
     assert (code, document["verdict"]) == (0, "identical")
     evidence = json.loads((Path(str(document["run"])) / "run.json").read_text())
     assert "the functions that the file defines for GatedSum, HardTanh" in evidence["reference"]["agreement"]
+    standard = documented / "standard.onnx"
+    convert = ["models", "convert", str(documented / "two.onnx"), "--to", "onnx-standard", "-o", str(standard)]
+    assert user.harness(*convert, PYTHONPATH=str(documented)).code == 0
+    assert {node.domain for node in onnx.load(standard).graph.node} == {""}
     code, document = asked(user, documented / "two.onnx", *options)
     assert (code, "HardTanh" in str(document["error"])) == (2, True)
 

@@ -122,6 +122,24 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     assert [layer.operator for layer in network.layers] == ["MatMul", "Sigmoid", "Tanh"]
 
 
+def test_inlined_functions_have_the_defaults_of_their_attributes(tmp_path: Path) -> None:
+    made = onnx.load_model_from_string(model([node("MatMul", "x w", "p")], {"w": np.eye(3, dtype=F)}, shape=["n", 3]))
+    leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    inner = helper.make_node("Inner", ["a"], ["b"], domain="local")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    slope = [helper.make_attribute("slope", 0.25)]
+    for name, body, defaults in (("Inner", leaky, slope), ("Outer", inner, [])):
+        function = helper.make_function("local", name, ["a"], ["b"], [body], opsets, attribute_protos=defaults)
+        made.functions.append(function)
+    made.opset_import.append(opsets[1])
+    made.graph.node.append(helper.make_node("Outer", ["p"], ["y"], domain="local"))
+    made.graph.output[0].name = "y"
+    made.ir_version = 9
+    layers = load(saved(tmp_path, made.SerializeToString())).layers
+    assert layers[1].text.facts()["alpha"] == F(0.25)
+
+
 def test_another_value_of_a_rewritten_file_is_refused() -> None:
     before, after = (
         onnx.load_model_from_string(model([node("Mul", "x w", "y")], {"w": F([1, value])}, shape=["n", 2]))
