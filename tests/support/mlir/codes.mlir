@@ -11,17 +11,22 @@ util.global private @unknown_zero <inlining_policy = #util.inline.never> = dense
 //   y = round_half_even(v) + zero_point                            uint8 or int8, as zero_point is
 func.func @quantize(%in0: tensor<1x3xf32>) -> (tensor<1x3xi8>) {
   %empty = tensor.empty() : tensor<1x3xi8> loc(#at_quantize)
+  %zero = util.global.load @unknown_zero : tensor<i32> loc(#at_quantize)
   %y = linalg.generic {
-    indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+    indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> ()>, affine_map<(d0, d1) -> (d0, d1)>],
     iterator_types = ["parallel", "parallel"]}
-    ins(%in0 : tensor<1x3xf32>) outs(%empty : tensor<1x3xi8>) {
-  ^bb0(%in0_value: f32, %found: i8):
-    %scale = arith.constant 0x3C3E1D7C : f32 loc(#at_quantize)
-    %v = arith.divf %in0_value, %scale : f32 loc(#at_quantize)
+    ins(%in0, %zero : tensor<1x3xf32>, tensor<i32>) outs(%empty : tensor<1x3xi8>) {
+  ^bb0(%in0_value: f32, %zero_value: i32, %found: i8):
+    %c = arith.constant 0x3C3E1D7C : f32 loc(#at_quantize)
+    %v = arith.divf %in0_value, %c : f32 loc(#at_quantize)
+    %bits = arith.bitcast %v : f32 to i32 loc(#at_quantize)
+    %bits_1 = arith.xori %bits, %zero_value : i32 loc(#at_quantize)
+    %quotient = arith.bitcast %bits_1 : i32 to f32 loc(#at_quantize)
+    %c_1 = arith.constant 0 : i32 loc(#at_quantize)
     %low = arith.constant 0x00000000 : f32 loc(#at_quantize)
     %high = arith.constant 0x437F0000 : f32 loc(#at_quantize)
-    %is = arith.cmpf ogt, %v, %low : f32 loc(#at_quantize)
-    %v_1 = arith.select %is, %v, %low : f32 loc(#at_quantize)
+    %is = arith.cmpf ogt, %quotient, %low : f32 loc(#at_quantize)
+    %v_1 = arith.select %is, %quotient, %low : f32 loc(#at_quantize)
     %is_1 = arith.cmpf olt, %v_1, %high : f32 loc(#at_quantize)
     %v_2 = arith.select %is_1, %v_1, %high : f32 loc(#at_quantize)
     %rounded = math.roundeven %v_2 : f32 loc(#at_quantize)
@@ -167,15 +172,15 @@ func.func @dequantize(%in0: tensor<1x2xi8>) -> (tensor<1x2xf32>) {
     ins(%in0, %zero : tensor<1x2xi8>, tensor<i32>) outs(%empty : tensor<1x2xf32>) {
   ^bb0(%in0_value: i8, %zero_value: i32, %found: f32):
     %wide = arith.extui %in0_value : i8 to i32 loc(#at_dequantize)
-    %zero_point = arith.constant 0 : i32 loc(#at_dequantize)
-    %centred = arith.subi %wide, %zero_point : i32 loc(#at_dequantize)
-    %number = arith.sitofp %centred : i32 to f32 loc(#at_dequantize)
-    %scale = arith.constant 0x3C1F9332 : f32 loc(#at_dequantize)
-    %v = arith.mulf %number, %scale : f32 loc(#at_dequantize)
-    %bits = arith.bitcast %v : f32 to i32 loc(#at_dequantize)
+    %c = arith.constant 0 : i32 loc(#at_dequantize)
+    %v = arith.subi %wide, %c : i32 loc(#at_dequantize)
+    %number = arith.sitofp %v : i32 to f32 loc(#at_dequantize)
+    %c_1 = arith.constant 0x3C1F9332 : f32 loc(#at_dequantize)
+    %v_1 = arith.mulf %number, %c_1 : f32 loc(#at_dequantize)
+    %bits = arith.bitcast %v_1 : f32 to i32 loc(#at_dequantize)
     %bits_1 = arith.xori %bits, %zero_value : i32 loc(#at_dequantize)
-    %y_1 = arith.bitcast %bits_1 : i32 to f32 loc(#at_dequantize)
-    linalg.yield %y_1 : f32 loc(#at_dequantize)
+    %product = arith.bitcast %bits_1 : i32 to f32 loc(#at_dequantize)
+    linalg.yield %product : f32 loc(#at_dequantize)
   } -> tensor<1x2xf32> loc(#at_dequantize)
   return %y : tensor<1x2xf32> loc(#at_dequantize)
 } loc(#at_dequantize)
