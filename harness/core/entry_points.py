@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import inspect
 import traceback
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -19,21 +19,21 @@ def load(point: EntryPoint, kind: str) -> Any:
     try:
         return point.load()
     except Exception as error:  # a third party's module may raise anything
+        reason = f"{_place(error, point)}{type(error).__name__}: {error}"
         raise RequestError(
-            f"{kind} {point.name} cannot be loaded: {point.value}: {_place(error)}{type(error).__name__}: {error}",
+            f"{kind} {point.name} cannot be loaded: {point.value}: {reason}",
             "repair the package that provides it, or remove it",
         ) from error
 
 
-def _place(error: Exception) -> str:
-    """Return file, line and text of the last statement of other packages that ran into the error."""
+def _place(error: Exception, point: EntryPoint) -> str:
+    """Return file, line and text of the last statement of other packages that ran into the error.
+
+    The class of `point` is that of the package importlib_metadata where another package has imported it.
+    """
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: "
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    own = [Path(__file__).parents[1], *(Path(inspect.getfile(kind)).parent for kind in (EntryPoint, type(point)))]
+    files = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    frames = [frame for frame in files if not any(Path(frame.filename).is_relative_to(folder) for folder in own)]
     return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line!r}: " if frames else ""
-
-
-def _is_ours(file: str) -> bool:
-    """Return whether a file belongs to this package or to Python's import system."""
-    is_import = file.startswith("<frozen") or Path(file).is_relative_to(Path(importlib.metadata.__file__).parent)
-    return is_import or Path(file).is_relative_to(Path(__file__).parents[1])

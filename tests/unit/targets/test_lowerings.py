@@ -83,7 +83,10 @@ def test_the_processor_computes_every_operator() -> None:
         ("c:add = again_c:Nothing", "lowering c:add cannot be loaded: again_c:Nothing: AttributeError"),
     ],
 )
-def test_a_wrong_lowering_of_a_third_party_is_named(installed: Path, entry: str, message: str) -> None:
+@pytest.mark.parametrize("package", ["importlib.metadata", "importlib_metadata"])
+def test_a_wrong_lowering_of_a_third_party_is_named(installed: Path, entry: str, message: str, package: str) -> None:
+    """A package such as dask imports importlib_metadata, which then finds the entry points, for the whole process."""
+    pytest.importorskip(package)
     (installed / "entry_points.txt").write_text(f"[{base.LOWERINGS}]\n{entry}\n")
     with pytest.raises(RequestError) as caught:
         targets.find("c").lowerings  # noqa: B018 - they are loaded when they are used
