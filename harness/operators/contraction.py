@@ -14,7 +14,7 @@ import onnx
 from harness.core.arrays import Array
 from harness.operators import contraction_faults, contraction_proof
 from harness.operators.base import Ability
-from harness.operators.code_sums import Rounded
+from harness.operators.code_sums import CodeSums, Rounded
 from harness.operators.exact.expression import INT32, code, number
 from harness.operators.exact.stages import Indexed, Source, Stage, array, constant
 from harness.operators.fault_models import FaultModel, PlacedFault, Single
@@ -72,6 +72,10 @@ class Contraction(ScaledSum):
             "multiplier": self.multiplier,
             "output_zero_point": np.int32(self.y_zero_point),
         }
+
+    def code_sums(self) -> CodeSums | None:
+        """Return the layer with its zero points folded into weights and offset; None if it is not dense."""
+        return None
 
     @abstractmethod
     def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:

@@ -31,7 +31,6 @@ from harness.analysis.decide.partition import AnySets
 from harness.analysis.decide.property import Rule, type_of_sets
 from harness.core.errors import RequestError
 from harness.model.network import Network
-from harness.operators.qgemm import QGemm
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -158,7 +157,7 @@ def accumulators(network: Network) -> dict[str, tuple[Floats, Floats]]:
         return {}
     low, high = found.codes(network.box[:1]), found.codes(network.box[1:])
     bounds = ((least, most) for _, _, least, most in _sums_of_zonotope(found, low, high))
-    names = (layer.name for layer in network.layers if isinstance(layer, QGemm))
+    names = (layer.name for layer in network.layers if layer.sums and layer.sums.code_sums())
     return dict(zip(names, bounds, strict=True))
 
 

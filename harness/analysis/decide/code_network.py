@@ -15,7 +15,6 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
-from harness.operators.qgemm import QGemm
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 CODES = 256
@@ -88,8 +87,7 @@ def of(network: Network) -> CodeNetwork:
     for layer in others:
         if layer.sources != (source.output.name,) or choice is not None:
             raise _refusal(network, layer, "the network is no chain of layers that ends with ArgMax or ArgMin")
-        if isinstance(layer, QGemm):
-            sums = layer.code_sums()
+        if layer.sums and (sums := layer.sums.code_sums()):
             moved = 128 if layer.input.dtype == np.int8 else 0
             zero_point = sums.zero_point + (128 if layer.dtype == np.int8 else 0)
             offset = sums.offset - moved * sums.weights.sum(axis=0)
