@@ -31,7 +31,7 @@ class CodeSums:
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """How a layer rounds numbers to codes; by default it does not.
+    """Rounding of numbers to codes by a layer; by default there is none.
 
     `zero` is the code of the number 0 in its output, `noun` the term of a diagnosis for the values that are rounded,
     `step` that of a proof which shows constants in instructions.  `before` returns the numbers that the output is

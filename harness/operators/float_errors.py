@@ -73,7 +73,7 @@ class Perturbed:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """How far the values of a layer can be, and other right results from them, for bounds of its inputs.
+    """Bounds of the values of a layer, and of the distance of other right results, for bounds of its inputs.
 
     It is `rising` if no value falls when values that it reads rise, and `piecewise_monotone` if each value is a
     function of one value, which rises or falls on either side of 0; in every rounding both.  No float32 value is below

@@ -1,4 +1,4 @@
-"""How ONNX Runtime computes layers: products of 8-bit matrices as its kernels distinguish them, and a known defect.
+"""Computation of layers by ONNX Runtime: products of 8-bit matrices as its kernels differ, and a known defect.
 
 On x86-64 without VNNI, the kernels for uint8 inputs and int8 weights saturate sums of two products to int16.
 """
@@ -38,7 +38,7 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Runtime:
-    """How ONNX Runtime computes a layer.
+    """Computation of a layer by ONNX Runtime.
 
     It is `transparent` if ONNX Runtime removes it, or moves quantisers across it, before it fuses layers, and `joins` a
     sum before if ONNX Runtime may add its operands to that.  A sum that begins here has at most `begins` roundings of a

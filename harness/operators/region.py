@@ -135,8 +135,8 @@ class Division:
 
     def divisible(self, region: Region) -> bool:
         """Return whether an item can compute this region of the output: all of it, or whole pieces."""
-        found = (self.pieces(way) for way in WAYS)
-        return region == Region(0, self.layer.size) or any(each.compose(region) for each in found if each)
+        divisions = (self.pieces(way) for way in WAYS)
+        return region == Region(0, self.layer.size) or any(pieces.compose(region) for pieces in divisions if pieces)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         """Return the values of each input that a `divisible` region of the output is computed from."""

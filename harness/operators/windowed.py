@@ -53,8 +53,8 @@ class WindowedStreaming(Streaming):
         window, axes = self.layer.window, len(self.layer.input.shape) - 1
         ends = [max(reach - before - size, 0)
                 for reach, before, size in zip(window.reach, window.before, window.shape, strict=True)]  # fmt: skip
-        pads = [[0 if at == self._axis_of_window(axis) else each[at] for at in range(2 - axes, 2)]
-                for each in (window.before, ends)]  # fmt: skip
+        pads = [[0 if at == self._axis_of_window(axis) else sizes[at] for at in range(2 - axes, 2)]
+                for sizes in (window.before, ends)]  # fmt: skip
         changed = onnx.NodeProto()
         changed.CopyFrom(node)
         del changed.attribute[:]

@@ -69,9 +69,9 @@ def _confirm_part(
 
 def _first_float_difference(layer: Layer, values: Array, outputs: Array, part: Sweep) -> tuple[int, int] | None:
     assert layer.sums is not None  # noqa: S101 - no other sweep has a float32 output
-    wanted = layer.sums.finish()(values.view(np.int32).astype(np.int64))
+    specified = layer.sums.finish()(values.view(np.int32).astype(np.int64))
     swept = np.arange(part.vectors)[:, None] < part.count
-    vectors, columns = np.nonzero((wanted.view(np.uint32) != outputs.view(np.uint32)) & swept)
+    vectors, columns = np.nonzero((specified.view(np.uint32) != outputs.view(np.uint32)) & swept)
     return (int(columns[0]), int(vectors[0])) if len(vectors) else None
 
 

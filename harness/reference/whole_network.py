@@ -199,16 +199,16 @@ def _has_symbols(layer: Layer, symbols: int, more: int) -> bool:
 
 def _form(layer: Layer, at: Perturbed, inputs: Sequence[Form], symbols: int) -> Form:
     """Return the differences of the output; without affine arithmetic there are no rows."""
-    found = None
+    affine = None
     if any(np.isinf(form.errors).all() for form in inputs):
         return Form.unbounded(at.output.shape)
     if symbols and symbols * max(layer.size, *(form.rest.shape[1] for form in inputs)) <= MOST_ROWS:
         with np.errstate(all="ignore"):
-            found = layer.errors.affine(at, [form.padded(symbols) for form in inputs], [form.rest for form in inputs])
-    if found is None:
+            affine = layer.errors.affine(at, [form.padded(symbols) for form in inputs], [form.rest for form in inputs])
+    if affine is None:
         errors = layer.errors.propagated(at)
         return Form(np.zeros((0, *errors.shape)), errors, errors).within(at.output)
-    rows, rest = found[0], np.where(np.isnan(found[1]), np.inf, found[1])
+    rows, rest = affine[0], np.where(np.isnan(affine[1]), np.inf, affine[1])
     return Form(rows, rest, np.abs(rows).sum(axis=0) + rest).within(at.output)
 
 

@@ -167,11 +167,11 @@ def _sums_of_another_item(case: Case) -> Array:
             width = min(len(own), len(other))
             taken = acc.copy()
             taken[:, own[:width]] = acc[:, other[:width]]
-            given = finish(taken)[:, own[:width]]
+            outputs = finish(taken)[:, own[:width]]
             for v in wrong:
                 columns = np.flatnonzero(case.differing[v, own[:width]])
                 first = v // case.block * case.block
-                block = given[first : first + case.block, columns] == case.actual[v, own[columns]]
+                block = outputs[first : first + case.block, columns] == case.actual[v, own[columns]]
                 near = block.copy()
                 near[1:] |= block[:-1]
                 near[:-1] |= block[1:]

@@ -164,9 +164,9 @@ class _Whole:
         name, region = work.columns.layer, work.columns.region
         layer = self.layers[name]
         sources = [str(source) for source in self.operations[name].inputs[: len(layer.inputs)]]
-        made = step(layer.division.slice(region, work.tensor), name, sources, region)
+        part = step(layer.division.slice(region, work.tensor), name, sources, region)
         read = [self.columns(source, need) for source, need in zip(sources, layer.division.needs(region), strict=True)]
-        return made.operation, made.tables, read
+        return part.operation, part.tables, read
 
 
 def _width(operation: Operation, widths: Mapping[str, int]) -> int:

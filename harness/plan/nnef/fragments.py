@@ -49,8 +49,9 @@ fragment part(x: tensor<scalar>, runs: integer, begin: integer, end: integer) ->
 
 def known() -> dict[str, Fragment]:
     """Return the fragments of all operators by name, each after those that it uses."""
-    found = _with_used(each for operator in operators.by_onnx_name().values() for each in operator.text.fragments)
-    return {fragment.name: fragment for fragment in sorted(found, key=lambda each: (each.order, each.name))}
+    classes = operators.by_onnx_name().values()
+    fragments = _with_used(fragment for operator in classes for fragment in operator.text.fragments)
+    return {fragment.name: fragment for fragment in sorted(fragments, key=lambda part: (part.order, part.name))}
 
 
 def needed(operations: Iterable[str]) -> list[Fragment]:

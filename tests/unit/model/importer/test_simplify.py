@@ -123,7 +123,7 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
 
 
 def test_inlined_functions_have_the_defaults_of_their_attributes(tmp_path: Path) -> None:
-    made = onnx.load_model_from_string(model([node("MatMul", "x w", "p")], {"w": np.eye(3, dtype=F)}, shape=["n", 3]))
+    outer = onnx.load_model_from_string(model([node("MatMul", "x w", "p")], {"w": np.eye(3, dtype=F)}, shape=["n", 3]))
     leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
     leaky.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
     inner = helper.make_node("Inner", ["a"], ["b"], domain="local")
@@ -131,12 +131,12 @@ def test_inlined_functions_have_the_defaults_of_their_attributes(tmp_path: Path)
     slope = [helper.make_attribute("slope", 0.25)]
     for name, body, defaults in (("Inner", leaky, slope), ("Outer", inner, [])):
         function = helper.make_function("local", name, ["a"], ["b"], [body], opsets, attribute_protos=defaults)
-        made.functions.append(function)
-    made.opset_import.append(opsets[1])
-    made.graph.node.append(helper.make_node("Outer", ["p"], ["y"], domain="local"))
-    made.graph.output[0].name = "y"
-    made.ir_version = 9
-    layers = load(saved(tmp_path, made.SerializeToString())).layers
+        outer.functions.append(function)
+    outer.opset_import.append(opsets[1])
+    outer.graph.node.append(helper.make_node("Outer", ["p"], ["y"], domain="local"))
+    outer.graph.output[0].name = "y"
+    outer.ir_version = 9
+    layers = load(saved(tmp_path, outer.SerializeToString())).layers
     assert layers[1].text.facts()["alpha"] == F(0.25)
 
 
