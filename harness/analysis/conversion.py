@@ -19,9 +19,10 @@ from harness.model.network import Network
 from harness.model.tflite.file import Scales, TfliteFile, encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.operators.base import Layer
+from harness.operators.tensor import FLOAT32
 from harness.reference import ratios_to
 from harness.reference.runtime import GivenModel
-from harness.reference.stimuli import random_stream
+from harness.reference.stimuli import random_stream, uniform
 from harness.targets import Claim
 from harness.targets.litert.convert import Converted, convert_network
 from harness.targets.litert.graph import Value
@@ -80,7 +81,7 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
 
     `file` has the outputs of the network, a second file all activations.
     """
-    layers = network.layers
+    layers, source = network.layers, network.float_input("the comparison with LiteRT").name
     every = convert_network(network, [layer.output.name for layer in layers])
     full, plain = Interpreter(encode(every.file)), Interpreter(encode(file.file))
     found = ConversionCheck(
@@ -91,10 +92,10 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     )
     evaluate = [layer.prepare() for layer in layers]
     for part in _parts(network, count, seed):
-        stored = [encoded(vector, every.inputs[network.input.name]) for vector in part]
-        outputs = full.run_all(every.inputs[network.input.name].tensor, stored)
-        last = plain.run_all(file.inputs[network.input.name].tensor, stored)
-        values = {network.input.name: part}
+        stored = [encoded(vector, every.inputs[source]) for vector in part]
+        outputs = full.run_all(every.inputs[source].tensor, stored)
+        last = plain.run_all(file.inputs[source].tensor, stored)
+        values = network.values(part)
         for each, function in zip(found.layers, evaluate, strict=True):
             layer = each.layer
             values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
@@ -119,7 +120,7 @@ def check_standard(
     found = ConversionCheck(checks, count, len(model.graph.node))
     evaluate = [layer.prepare() for layer in layers]
     for part in _parts(network, count, seed):
-        values = {network.input.name: part, **every.outputs(part)}
+        values = network.values(part) | every.outputs(part)
         for each, function in zip(found.layers, evaluate, strict=True):
             _compare(each, function, [values[name] for name in each.layer.sources], values[each.layer.output.name])
         for name, output in plain.outputs(part).items():
@@ -129,11 +130,13 @@ def check_standard(
 
 
 def uniform_vectors(network: Network, count: int, seed: int) -> Array:
-    """Return `count` seeded uniform vectors of the input box, float32 (count, size)."""
-    low, high = network.box
-    values = random_stream(seed, 0).random((count, network.input.size), dtype=np.float32)
+    """Return `count` seeded uniform vectors of the input box, (count, size of a vector)."""
+    if any(tensor.dtype != FLOAT32 for tensor in network.inputs):
+        return uniform(network, seed, count)
+    low, high = network.box.view(np.float32)
+    values = random_stream(seed, 0).random((count, len(low)), dtype=np.float32)
     vectors: Array = low + values * (high - low)
-    return vectors
+    return vectors.view(network.vector.dtype)
 
 
 def _parts(network: Network, count: int, seed: int) -> Iterator[Array]:
@@ -197,7 +200,7 @@ def check_import(
     found = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
     [given] = file.inputs
     for part in _parts(network, count, seed):
-        known = {network.input.name: part}
+        known = network.values(part)
         start = _computed(imported.activations[given], known, layers, evaluate)
         stored = [_as_stored(vector, file.tensors[given].shape, image=given in imported.images) for vector in start]
         outputs = engine.run_all(given, stored)

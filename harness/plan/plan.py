@@ -327,7 +327,7 @@ def buffer_bytes(network: Network, tasks: Sequence[Task]) -> int:
     outputs = own + arena_bytes(network, tasks)
     read = (source for of_task in sources(network.layers, tasks) for source in of_task if source.is_joined)
     merged = sum(source.region.size * source.tensor.dtype.itemsize for source in read)
-    return network.input.size * network.input.dtype.itemsize + outputs + merged
+    return network.record.itemsize + outputs + merged
 
 
 def compose(board: str, network: Network, block: int, sync: Sync, items: Sequence[Item], tasks: Sequence[Task]) -> Plan:

@@ -229,7 +229,7 @@ def _drop_first(model: onnx.ModelProto, name: str) -> str:
         raise RequestError(f"model {name!r}: the nodes {_shown([link.node.proto for link in links])} multiply by 0",
                            "factors other than 0")  # fmt: skip
     stated = stated_box(found.metadata, width, name)
-    box = np.array(DEFAULT_BOX, np.float64)[:, None] * span + mean if stated is None else stated.astype(np.float64)
+    box = np.array(DEFAULT_BOX, np.float64)[:, None] * span + mean if stated is None else stated
     before, bound = _rounding(found, taken, links[-1].output, box, (mean, span))
     metadata = {"input_names": [f"x{number}" for number in range(width)], "input_units": [""] * width}
     metadata |= {"input_mean": mean.tolist(), "input_range": span.tolist()}

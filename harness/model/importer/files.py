@@ -197,7 +197,7 @@ def _kept(found: Graph, file: Stored, source: dict[str, str]) -> NetworkImport:
     del model
     network = networks.parse(onnx_bytes, found.name)
     del onnx_bytes
-    if network.input.size != math.prod(found.input_shape):
+    if network.vector.size != math.prod(found.input_shape):
         raise RequestError(
             f"model {found.name!r} computes more than one vector at a time", "a first size of 1 or a free one"
         )
@@ -324,12 +324,13 @@ def _from_float(found: Graph, file: Stored, source: dict[str, str]) -> FloatImpo
         raise RequestError(
             f"model {found.name!r} has no layer that computes", "a chain of MatMul or Gemm, Add and Relu"
         )
+    box = stated_box(found.metadata, width, found.name)
     network = DenseNetwork(
         name=found.name,
         layers=layers,
         input_name=found.input_name,
         output_name=found.outputs[0],
-        box=stated_box(found.metadata, width, found.name),
+        box=None if box is None else box.astype(np.float32),
         normalisation=normalisation_of(found.metadata, width, found.name),
         metadata=found.metadata | source,
     )
@@ -380,7 +381,7 @@ def _as_it_is(found: Graph) -> Canonical | None:
         network = networks.parse(model.SerializeToString(), found.name)
     except RequestError:
         return None
-    if network.input.size != math.prod(found.input_shape):  # more than one vector at a time
+    if network.vector.size != math.prod(found.input_shape):  # more than one vector at a time
         return None
     return Canonical(model, _codes(network), from_qdq=False, notes=())
 
