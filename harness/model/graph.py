@@ -322,7 +322,7 @@ def _of_value(value: onnx.ValueInfoProto, name: str) -> Tensor:
         raise RequestError(
             f"model {name!r}: input {value.name!r} is {element_type(kind.elem_type)} of shape {_shape(kind)}",
             f"give it vectors, (vectors, width), or images, (vectors, channels, height, width), of fixed sizes and a "
-            f"type of {', '.join(map(str, EVERY_TYPE))}",
+            f"type of {', '.join(map(str, EVERY_TYPE))}; scales, zero points, weights and bias are initializers",
         )
     bound = LARGEST if dtype == FLOAT32 else math.inf
     return Tensor(value.name, tuple(sizes[1:]), dtype, bound, negative_zero=dtype.kind == "f")

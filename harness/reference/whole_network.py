@@ -19,7 +19,6 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import HostCheck
 from harness.operators.base import Layer
 from harness.operators.float_errors import Perturbed
-from harness.operators.tensor import Tensor
 from harness.reference.runtime import GivenModel
 
 MOST_VECTORS = 1024
@@ -96,7 +95,7 @@ class WholeNetwork:
     """The comparison of the model of the file, with all optimisations of ONNX Runtime, and the specification."""
 
     def __init__(self, network: Network, threads: int, *, x64_quant_precision: bool) -> None:
-        self._layers, self._network = network.layers, network
+        self._network = network
         observed = [True] if len(network.onnx_bytes) <= OBSERVED_BYTES else []
         self._models = [
             GivenModel(network, threads, x64_quant_precision=x64_quant_precision, all_activations=each)
@@ -122,24 +121,23 @@ class WholeNetwork:
             part = slice(start, min(start + self._at_once, count))
             written = {
                 **self._network.values(vectors[part]),
-                **{layer.output.name: y[part] for layer, y in zip(self._layers, activations, strict=True)},
+                **{layer.output.name: y[part] for layer, y in zip(self._network.layers, activations, strict=True)},
             }
             outputs = [model.outputs(vectors[part]) for model in self._models]
-            found += require_within_bounds(self._layers, self._network.inputs, written, outputs, host, start)
+            found += require_within_bounds(self._network, written, outputs, host, start)
         return found
 
 
-def bounds(
-    layers: Sequence[Layer], inputs: Sequence[Tensor], written: Mapping[str, Array]
-) -> Iterator[tuple[Layer, npt.NDArray[np.float64]]]:
+def bounds(network: Network, written: Mapping[str, Array]) -> Iterator[tuple[Layer, npt.NDArray[np.float64]]]:
     """Yield for each layer how far a right engine can be from its activations, float64 (vectors, size).
 
     `written` has the inputs of the network and all specified activations by their names.  Behind an activation whose
     errors exceed its values there are no bounds: they would show nothing, and take the time of two references.
     """
+    layers = network.layers
     last_reader = {name: layer for layer in layers for name in layer.sources}
-    forms = {tensor.name: Form.exact(written[tensor.name].shape) for tensor in inputs}
-    roundings = {tensor.name: 0 for tensor in inputs}
+    forms = {tensor.name: Form.exact(written[tensor.name].shape) for tensor in network.inputs}
+    roundings = {tensor.name: 0 for tensor in network.inputs}
     symbols = 0
     for layer in layers:
         name, sources = layer.output.name, layer.sources
@@ -219,8 +217,7 @@ def _form(layer: Layer, at: Perturbed, inputs: Sequence[Form], symbols: int) -> 
 
 
 def require_within_bounds(
-    layers: Sequence[Layer],
-    inputs: Sequence[Tensor],
+    network: Network,
     written: Mapping[str, Array],
     found: Sequence[Mapping[str, Array]],
     host: HostCheck,
@@ -232,7 +229,7 @@ def require_within_bounds(
     Raises ReferenceFailed at a value beyond its bound.
     """
     outputs, ratios = [], []
-    for layer, bound in bounds(layers, inputs, written):
+    for layer, bound in bounds(network, written):
         name, largest = layer.output.name, float(bound.max(initial=0, where=np.isfinite(bound)))
         compared = int(np.count_nonzero(np.isfinite(bound)))
         for number, each in enumerate(found):

@@ -25,6 +25,7 @@ from harness.model.importer import (
     floating,
     fused,
     graph,
+    inputs,
     lowering,
     nnet,
     quantised,
@@ -139,14 +140,30 @@ def _from_onnx(
 ) -> FloatImport | NetworkImport:
     """Return the network of a simplified model, which is released."""
     with simplified.explained():
-        graph_read, notes = _read_graph(simplified, name, asked, dense=dense)
-        simplified.release()
-        imported = _imported(graph_read, source, dense=dense)
+        model, notes = _changed(simplified, name, asked, dense=dense)
+        if inputs.has_one_float(model.graph) or dense:
+            graph_read = graph.read(model, name)  # refuses constants that no memory has
+            del model
+            simplified.check()
+            simplified.release()
+            imported = _imported(graph_read, source, dense=dense)
+        else:
+            simplified.check()
+            imported = _of_other_inputs(model, name, source)
     return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
 
 
-def _read_graph(simplified: Simplified, name: str, asked: Changes, *, dense: bool) -> tuple[Graph, tuple[str, ...]]:
-    """Return the graph of a simplified model with these changes, and their notes."""
+def _of_other_inputs(model: onnx.ModelProto, name: str, source: dict[str, str]) -> NetworkImport:
+    network, count = inputs.bring_in(model, name, source)
+    sizes = {layer.output.name: layer.size for layer in network.layers}
+    outputs = tuple(value.name for value in model.graph.output)
+    return NetworkImport(network, (), Identity(count, outputs, count * sum(sizes[name] for name in outputs)))
+
+
+def _changed(
+    simplified: Simplified, name: str, asked: Changes, *, dense: bool
+) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """Return a simplified model with these changes, and their notes; raise RequestError for unsupported nodes."""
     model = simplified.model
     if simplified.notes and asked != NO_CHANGES:  # the model is compared without them
         model = onnx.ModelProto()
@@ -155,9 +172,7 @@ def _read_graph(simplified: Simplified, name: str, asked: Changes, *, dense: boo
     notes = changes.apply(model, name, asked)
     graph.remove_unread(model.graph)
     unsupported.require_supported(model, name, dense=dense)
-    graph_read = graph.read(model, name)  # refuses constants that no memory has
-    simplified.check()
-    return graph_read, notes
+    return model, notes
 
 
 def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteImport:

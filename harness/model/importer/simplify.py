@@ -37,7 +37,7 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import changes, logic
+from harness.model.importer import changes, inputs, logic
 from harness.model.importer.graph import Constants, require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
@@ -138,9 +138,7 @@ def load(path: Path, refused: RequestError) -> Network:
     if not simplified.notes and "source_data_sha256" not in metadata:
         raise refused
     model = simplified.model
-    for value in (*model.graph.input, *model.graph.output):
-        for size in value.type.tensor_type.shape.dim[:1]:
-            size.dim_param = BATCH
+    inputs.free_batch(model)
     known = {entry.key: entry.value for entry in model.metadata_props}
     onnx.helper.set_model_props(model, metadata | known)
     changes.state(model, simplified.notes)

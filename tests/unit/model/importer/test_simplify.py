@@ -64,7 +64,7 @@ def test_a_network_of_the_form_of_mnist_is_imported_and_runs_as_it_is(tmp_path: 
     vectors = RANDOM.normal(size=(8, 1, 4, 4)).astype(F)
     theirs = outputs(onnx_bytes, vectors, batch)
     for ours in (found.network, network):
-        assert ours.input.shape == (1, 4, 4)
+        assert ours.vector.shape == (1, 4, 4)
         np.testing.assert_allclose(outputs(ours.onnx_bytes, vectors, 8), theirs, rtol=1e-5, atol=1e-5)
 
 
