@@ -81,7 +81,7 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
 
     `file` has the outputs of the network, a second file all activations.
     """
-    layers, source = network.layers, network.float_input("the comparison with LiteRT").name
+    layers = network.layers
     every = convert_network(network, [layer.output.name for layer in layers])
     full, plain = Interpreter(encode(every.file)), Interpreter(encode(file.file))
     found = ConversionCheck(
@@ -92,10 +92,8 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     )
     evaluate = [layer.prepare() for layer in layers]
     for part in _parts(network, count, seed):
-        stored = [encoded(vector, every.inputs[source]) for vector in part]
-        outputs = full.run_all(every.inputs[source].tensor, stored)
-        last = plain.run_all(file.inputs[source].tensor, stored)
         values = network.values(part)
+        outputs, last = full.run_all(_stored(every, values)), plain.run_all(_stored(file, values))
         for each, function in zip(found.layers, evaluate, strict=True):
             layer = each.layer
             values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
@@ -106,6 +104,13 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
                 found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
         advance(len(part))
     return found
+
+
+def _stored(file: Converted, values: Mapping[str, Array]) -> Iterator[dict[int, Array]]:
+    """Yield the inputs of each vector, in the file's layout, by the numbers of their tensors."""
+    for rows in zip(*values.values(), strict=True):
+        named = zip(values, rows, strict=True)
+        yield {file.inputs[name].tensor: encoded(row, file.inputs[name]) for name, row in named}
 
 
 def check_standard(
@@ -203,7 +208,7 @@ def check_import(
         known = network.values(part)
         start = _computed(imported.activations[given], known, layers, evaluate)
         stored = [_as_stored(vector, file.tensors[given].shape, image=given in imported.images) for vector in start]
-        outputs = engine.run_all(given, stored)
+        outputs = engine.run_all({given: vector} for vector in stored)
         values = {given: start} | {
             number: _as_onnx(outputs[number], image=number in imported.images) for number in found
         }
