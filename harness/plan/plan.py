@@ -255,8 +255,8 @@ def _require_first_stage(network: Network, tasks: Sequence[Task]) -> None:
         read = sorted(names.intersection(network.layers[task.layer].sources))
         if task.stage > 0 and read:
             raise RequestError(
-                f"split pipeline: layer {network.layers[task.layer].name} reads the input {read[0]!r} of the network in "
-                f"stage {task.stage}, when the input has the vectors of a later execution",
+                f"split pipeline: layer {network.layers[task.layer].name} reads the input {read[0]!r} in stage "
+                f"{task.stage}, when the input has the vectors of a later execution",
                 "compute the layer in the first stage, with the layers before it, or omit the pipeline",
             )
 

@@ -49,6 +49,11 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
     return _FromFile(arrays, network, origin or str(path))
 
 
+def file_name(name: str) -> str:
+    """Return the name of the file with the values of an input, in a folder of vectors."""
+    return f"{name.replace('/', '_')}.npy"
+
+
 def how_to_save(network: Network) -> str:
     """Return the hint that says how vectors of a network are saved."""
     [first, *others] = network.inputs
@@ -65,7 +70,7 @@ def _arrays(path: Path, network: Network) -> dict[str, Array]:
     """Return the array of each input by its name, as the file has it."""
     names = [tensor.name for tensor in network.inputs]
     if path.is_dir():
-        return {name: load_array(path / f"{name.replace('/', '_')}.npy") for name in names}
+        return {name: load_array(path / file_name(name)) for name in names}
     if path.suffix == ".npz":
         return dict(zip(names, load_arrays(path, *names), strict=True))
     array = load_array(path)

@@ -442,7 +442,7 @@ def model_document(network: Network) -> dict[str, Any]:
         name=network.name,
         sha256=network.sha256,
         input=entries.InputEntry(
-            names=normalisation.names if normalisation else [],
+            names=normalisation.names if normalisation else _names_of_values(network),
             units=normalisation.units if normalisation else [],
             box_low=box[0].tolist(),
             box_high=box[1].tolist(),
@@ -452,6 +452,11 @@ def model_document(network: Network) -> dict[str, Any]:
         },
         **_stream_entry(network),
     ).to_json()
+
+
+def _names_of_values(network: Network) -> list[str]:
+    """Return the input that each value of a vector belongs to; none if there is one input."""
+    return [name for name, _ in network.places] if len(network.inputs) > 1 else []
 
 
 def _stream_entry(network: Network) -> dict[str, Any]:

@@ -289,7 +289,7 @@ def positions_of(tensor: Tensor) -> int:
 
 
 def words(tensor: Tensor) -> int:
-    """Return the words of a vector in shared memory: one for codes of four channels, two for an int64, or one a value."""
+    """Return the words of a vector in shared memory: one for four codes, two for an int64, or one a value."""
     positions = positions_of(tensor)
     if tensor.dtype.itemsize == 1:
         return -(-tensor.size // positions // 4) * positions
