@@ -40,7 +40,7 @@ def test_every_target_reads_each_input(user: User, model: Path, items: str) -> N
     assert ended.document["verdict"] == "identical"
     assert {layer["differing"] for layer in ended.document["layers"]} == {0}
     claims = user.harness("verify", str(folder), "--json").document["claims"]
-    assert "not ok" not in {claim["result"] for claim in claims}
+    assert "not ok" not in {claim["state"] for claim in claims}
 
 
 def test_the_inputs_of_a_run_are_arrays_by_name(tmp_path: Path, model: Path) -> None:
