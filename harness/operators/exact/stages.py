@@ -439,13 +439,12 @@ def sources(items: Sequence[Item]) -> tuple[Source, ...]:
 def replaced(items: Sequence[Item], old: Stage, new: Stage) -> tuple[Item, ...]:
     """Return the program with another stage in the place of one; later stages read the new one."""
     first = next(number for number, item in enumerate(items) if old in computed(item))
-    copies: dict[int, Indexed] = {id(old): new}
+    copies: dict[int, Indexed] = {}
     changed = [*items[:first]]
 
     def copied(stage: Stage) -> Stage:
-        if stage is old:
-            return new
-        copy = replace(stage, root=_reading(stage.root, copies), start=_reading(stage.start, copies))
+        source = new if stage is old else stage
+        copy = replace(source, root=_reading(source.root, copies), start=_reading(source.start, copies))
         copies[id(stage)] = copy
         return copy
 

@@ -41,6 +41,8 @@ KNOWN_SHAPES = {
 GROUP = "harness.readers"
 ONNX_DOMAINS = ("", "ai.onnx", "com.microsoft", "harness")
 """The domains of the operators that this package reads; `READERS` has those of others as `domain.operator`."""
+RECURRENT = ("GRU", "LSTM", "RNN")
+"""The operators of domain `harness` that write a state after each step."""
 NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}
 """The operators of domain `harness` that give integers, and how many."""
 
@@ -123,7 +125,7 @@ def _written(proto: onnx.NodeProto) -> list[str]:
     return list(proto.output if proto.op_type == "Split" else proto.output[:1])
 
 
-def _shape(
+def _shape(  # noqa: PLR0911 - one for each form
     proto: onnx.NodeProto,
     output: str,
     values: Mapping[str, Array],
@@ -150,6 +152,8 @@ def _shape(
         if operator == "Where":
             own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]
             return np.broadcast_shapes(*(tensors[name].shape for name in sources), *own_shapes)
+        if operator in RECURRENT:
+            return (shape[0], next(entry.i for entry in proto.attribute if entry.name == "hidden_size"))
         if operator == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
             shape[attributes["axis"] - 1] += attributes["history"]

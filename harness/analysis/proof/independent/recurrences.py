@@ -1,0 +1,29 @@
+"""Recurrent operators of domain harness, with the vectors in front."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.analysis.proof.independent.node import Constants, Node, Reader
+
+
+def _of_gates(states: str) -> Reader:
+    """Read X, W, R, B and the initial states: the biases of W and R are added, initial states of 0 are no constants."""
+
+    def read(node: Node) -> Constants:
+        w, r, b = (np.asarray(value) for value in node.inputs[1:4])
+        of_input, of_state = b.reshape(2, -1, r.shape[1])
+        if node.attributes.get("linear_before_reset"):  # the last gate has both biases
+            biases = np.concatenate([(of_input + of_state)[:-1], of_input[-1:], of_state[-1:]])
+        else:
+            biases = of_input + of_state
+        starts = {f"{state}0": value for state, value in zip(states, node.inputs[4:], strict=False)}
+        constants = {"w": w, "r": r, "b": biases} | {
+            name: value for name, value in starts.items() if value is not None and value.any()
+        }
+        return {name: values.reshape(-1) for name, values in constants.items()}
+
+    return read
+
+
+READERS: dict[str, Reader] = {"GRU": _of_gates("h"), "LSTM": _of_gates("hc"), "RNN": _of_gates("h")}
