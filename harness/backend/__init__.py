@@ -1,0 +1,130 @@
+"""ONNX's backend interface (onnx.backend.base) on the specification: numpy computes each operator as it is defined.
+
+    import harness.backend
+    outputs = harness.backend.prepare(model).run([values])
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+from onnx.backend.base import Backend, BackendRep
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.graph import load
+from harness.model.network import Network
+from harness.operators.tensor import CODES, FLOAT32
+from harness.reference.specification import SpecificationReference
+
+__all__ = ["HarnessBackend", "Prepared", "prepare", "run_model", "supports_device"]
+
+DEVICE = "CPU"
+STATED_TYPES = (FLOAT32, *CODES)
+"""The types of an input that stays one where there are several."""
+
+
+class Prepared(BackendRep):
+    """A model that is ready to be computed.
+
+    Raises RequestError where the model cannot be imported.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model = model
+        self._network = _network_of(model) if len(_inputs(model)) == 1 else None
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:  # noqa: ARG002 - as in the base class
+        """Return the outputs of the model for its inputs, arrays in the order of the model or by name.
+
+        Raises RequestError where the model cannot be imported, and where an input has another type or shape.
+        """
+        names = _inputs(self._model)
+        values = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
+        if self._network is not None:
+            return _computed(self._model, self._network, np.asarray(values[names[0]]))
+        model, name = _with_constants(self._model, values)
+        return _computed(self._model, _network_of(model), np.asarray(values[name]))
+
+
+class HarnessBackend(Backend):
+    """The backend of the specification."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = DEVICE, **kwargs: Any) -> Prepared:
+        """Return the model, ready to be computed; raise RequestError where it cannot be imported."""
+        super().prepare(model, device, **kwargs)
+        return Prepared(model)
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = DEVICE, **kwargs: Any) -> tuple[Any, ...]:
+        """Return the outputs of the model for its inputs; raise RequestError as `prepare` and `Prepared.run` do."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Return whether the specification is computed on this device."""
+        return device == DEVICE
+
+
+prepare = HarnessBackend.prepare
+run_model = HarnessBackend.run_model
+supports_device = HarnessBackend.supports_device
+
+
+def _inputs(model: onnx.ModelProto) -> list[str]:
+    """Return the names of the inputs that are no initializers."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in constants]
+
+
+def _network_of(model: onnx.ModelProto) -> Network:
+    """Return the network, as it is loaded from a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return load(path)
+
+
+def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array]) -> tuple[onnx.ModelProto, str]:
+    """Return the model with one input, the first of float32 or 8-bit values, and its name; the others are constants.
+
+    It stands for networks of several inputs, which cannot be imported yet.
+    """
+    names = [name for name in _inputs(model) if np.asarray(values[name]).dtype in STATED_TYPES]
+    if not names:
+        raise RequestError("the model has no float32 or 8-bit input", "an input of one of these types")
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    for value in [value for value in copy.graph.input if value.name in values and value.name != names[0]]:
+        copy.graph.input.remove(value)
+        copy.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values[value.name]), value.name))
+    return copy, names[0]
+
+
+def _computed(model: onnx.ModelProto, network: Network, value: Array) -> tuple[Array, ...]:
+    """Return the outputs of the model, of the network that was imported from it, for one value of its input."""
+    shape = network.input.shape
+    if value.dtype != network.input.dtype or value.size % network.input.size:
+        raise RequestError(
+            f"the input {network.input.name!r} is {value.dtype} of shape {value.shape}",
+            f"{network.input.dtype} of shape (vectors, {', '.join(map(str, shape))})",
+        )
+    vectors = np.ascontiguousarray(value).reshape(-1, network.input.size)
+    activations = SpecificationReference(network).activations(vectors)
+    layers = {layer.output.name: place for place, layer in enumerate(network.layers)}
+    outputs = []
+    for output in model.graph.output:
+        place = layers[output.name]
+        sizes = tuple(size.dim_value for size in output.type.tensor_type.shape.dim)
+        is_stated = output.type.tensor_type.HasField("shape") and math.prod(sizes) == activations[place].size
+        outputs.append(
+            activations[place].reshape(sizes if is_stated else (len(vectors), *network.layers[place].output.shape))
+        )
+    return tuple(outputs)
