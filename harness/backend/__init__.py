@@ -1,14 +1,14 @@
 """ONNX's backend interface (onnx.backend.base) on the specification: numpy computes each operator as it is defined.
 
-    import harness.backend
-    outputs = harness.backend.prepare(model).run([values])
+import harness.backend
+outputs = harness.backend.prepare(model).run([values])
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.graph import load
 from harness.model.network import Network
+from harness.model.transforms.edit import free_initializers
 from harness.operators.tensor import CODES, FLOAT32
 from harness.reference.specification import SpecificationReference
 
@@ -105,6 +106,7 @@ def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array]) -> tupl
     for value in [value for value in copy.graph.input if value.name in values and value.name != names[0]]:
         copy.graph.input.remove(value)
         copy.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values[value.name]), value.name))
+    free_initializers(copy)
     return copy, names[0]
 
 

@@ -50,7 +50,7 @@ class Case:
 
     name: str
     model: onnx.ModelProto
-    data: Sequence[tuple[list[Any], list[Any]]]
+    data: Sequence[tuple[Sequence[Any], Sequence[Any]]]
     relative: float
     absolute: float
 
@@ -70,8 +70,9 @@ def cases(name: str, pattern: str = "*") -> Iterator[Case]:
         tests = loader.load_model_tests(kind=name)
     for test in sorted(tests, key=lambda test: str(test.name)):
         if fnmatch(test.name, pattern):
-            model = test.model or onnx.load(Path(test.model_dir) / "model.onnx")
-            data = test.data_sets if test.data_sets is not None else _stored(Path(test.model_dir), model)
+            folder = Path(test.model_dir or "")
+            model = test.model or onnx.load(folder / "model.onnx")
+            data: Sequence[Any] = test.data_sets if test.data_sets is not None else _stored(folder, model)
             yield Case(test.name, model, data, test.rtol, test.atol)
 
 

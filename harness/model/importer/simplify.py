@@ -11,6 +11,8 @@ then computes file and result for random inputs (`Simplified.check`).
     casts       a Cast to the same type, or to a wider one and back, is removed
     logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
+
+A model that is refused in this form gets a new axis of vectors (vector_axis.py).
 """
 
 from __future__ import annotations
@@ -37,17 +39,23 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import changes, logic
+from harness.model.importer import changes, logic, vector_axis
 from harness.model.importer.graph import Constants, require_valid
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
-from harness.model.transforms.edit import add_constant, bypass, declare_functions, inlined, tidy, writer
+from harness.model.transforms.edit import (
+    add_constant,
+    bypass,
+    declare_functions,
+    free_initializers,
+    inlined,
+    tidy,
+    writer,
+)
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
 
 OPSET = 13
-INPUTS_ARE_NO_DEFAULTS = 4
-"""The first IR version in which an initializer need not be an input."""
 BATCH = "vectors"
 LARGEST_DATA = 1 << 30  # bytes of other files; a serialised model is smaller than 2 GiB
 SHOWN = 6  # names in a note
@@ -110,6 +118,7 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += logic.convert(simplified.model)
     if notes:
         tidy(simplified.model.graph)
+        free_initializers(simplified.model)
     simplified.notes = tuple(notes)
 
 
@@ -132,20 +141,35 @@ def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]
 def load(path: Path, refused: RequestError) -> Network:
     """Return the network of a file that `parse` has refused, with the steps in the metadata.
 
-    Raises `refused` if no step changes the file, and otherwise the RequestError for the simplified model.
+    If the simplified model is refused, too, a new axis of vectors comes in front.  Raises `refused` if no step changes
+    the file, and otherwise the RequestError for the simplified model.
     """
     simplified, metadata = read(path)
-    if not simplified.notes and "source_data_sha256" not in metadata:
-        raise refused
+    shapes = vector_axis.input_shapes(simplified.model, simplified.batch)
+    known = {entry.key: entry.value for entry in simplified.model.metadata_props}
+    onnx.helper.set_model_props(simplified.model, metadata | known)
+    changes.state(simplified.model, simplified.notes)
+    if simplified.notes or "source_data_sha256" in metadata:
+        try:
+            return _with_free_batch(simplified)
+        except RequestError as error:
+            refused = error
+    try:
+        model, note = vector_axis.add_axis(simplified.model, simplified.source, path.stem, shapes)
+        changes.state(model, [note])
+        return parse(model.SerializeToString(), path.stem)
+    except RequestError:
+        raise refused from None
+
+
+def _with_free_batch(simplified: Simplified) -> Network:
+    """Return the network of a simplified model, the first axis of which becomes that of vectors."""
     model = simplified.model
     for value in (*model.graph.input, *model.graph.output):
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = BATCH
-    known = {entry.key: entry.value for entry in model.metadata_props}
-    onnx.helper.set_model_props(model, metadata | known)
-    changes.state(model, simplified.notes)
     with simplified.explained():
-        network = parse(model.SerializeToString(), path.stem)
+        network = parse(model.SerializeToString(), simplified.name)
         simplified.check()
     return network
 
@@ -213,7 +237,7 @@ def _remove_listed(simplified: Simplified) -> Iterator[str]:
         return
     for value in listed:
         model.graph.input.remove(value)
-    model.ir_version = max(model.ir_version, INPUTS_ARE_NO_DEFAULTS)
+    free_initializers(model)
     yield f"{len(listed)} initializers that were also inputs are constants now"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
     sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}
     loaded = _loaded(before, name)
     for number in range(VECTORS):
-        inputs.append(_random_inputs(loaded, sizes, batch, number))
+        inputs.append(random_inputs(loaded, sizes, batch, number))
         outputs.append(_run(loaded, inputs[-1], name))
     names = [value.name for value in loaded.get_outputs()]
     del loaded  # it holds the weights
@@ -51,18 +51,46 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
                 )
 
 
+def require_same_vectors(
+    before: Stored, after: onnx.ModelProto, name: str, sizes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Compare the outputs of a model with those of another one that has an axis of vectors in front, for one vector.
+
+    `sizes` are the shapes of the inputs of `before`.  Values may differ by a share, because both models can sum in
+    another order.  Raises RequestError as `require_same` does.
+    """
+    loaded, with_axis = _loaded(before, name), _loaded(Stored(after), name)
+    one_vector = {value.name: [1, *value.shape[1:]] for value in with_axis.get_inputs()}
+    for number in range(VECTORS):
+        feed = random_inputs(loaded, sizes, 1, number)
+        expected = _run(loaded, feed, name)
+        results = _run(with_axis, {key: feed[key].reshape(shape) for key, shape in one_vector.items()}, name)
+        for output, values, result in zip(loaded.get_outputs(), expected, results, strict=True):
+            if values.dtype != result.dtype or not _near(values, result.reshape(values.shape)):
+                raise RequestError(
+                    f"model {name!r}: output {output.name!r} has other values with an axis of vectors in front, "
+                    "according to ONNX Runtime without optimisations",
+                    "export it with a first axis that is the number of vectors; and report the file",
+                )
+
+
 def _same(values: Any, parts: list[Any]) -> bool:
     if not isinstance(values, np.ndarray):  # a sequence of maps, or of tensors
         return len(parts) == 1 and repr(values) == repr(parts[0])
     if len(parts) == 1:
         return values.dtype == parts[0].dtype and values.shape == parts[0].shape and same_bits(values, parts[0])
-    joined = np.concatenate(parts) if all(np.ndim(part) for part in parts) else np.array(parts)
-    if joined.shape != values.shape:
+    if len({np.shape(part)[1:] for part in parts}) > 1:  # a shape that depends on the data
         return False
+    joined = np.concatenate(parts) if all(np.ndim(part) for part in parts) else np.array(parts)
+    return joined.shape == values.shape and _near(values, joined)
+
+
+def _near(values: Array, others: Array) -> bool:
+    """Return whether the values of arrays of one shape differ by a share of the greatest finite one at most."""
     with np.errstate(all="ignore"):
-        difference = np.abs(joined.astype(np.float64) - values)
-        near = difference <= BATCH_SHARE * np.abs(values).max(initial=0)
-    return bool((near | (joined == values) | (np.isnan(joined) & np.isnan(values))).all())
+        greatest = np.abs(values[np.isfinite(values)]).max(initial=0)
+        near = np.abs(others.astype(np.float64) - values) <= BATCH_SHARE * greatest
+    return bool((near | (others == values) | (np.isnan(others) & np.isnan(values))).all())
 
 
 def same_bits(first: Array, second: Array) -> bool:
@@ -70,8 +98,8 @@ def same_bits(first: Array, second: Array) -> bool:
     return np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
 
 
-def _random_inputs(
-    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, list[int]], batch: int, seed: int
+def random_inputs(
+    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, Sequence[int]], batch: int, seed: int
 ) -> dict[str, Array]:
     """Return a value of each input; a size that the session leaves free is that of `sizes`, else `batch` or 1."""
     random, inputs = np.random.default_rng(seed), {}
