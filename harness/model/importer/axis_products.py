@@ -7,52 +7,44 @@ import onnx
 from onnx import helper
 
 from harness.core.arrays import Array
-from harness.model.importer.rewriting import Rewriting, attribute, stated
+from harness.model.importer.rewriting import Rewriting, Shape, attribute, stated
 
+MATRIX = 2
+"""The axes of a matrix."""
 MOST_COPIES = 16
 """Places of an operator's own batch axis, each of which gets a node."""
 
 
 def mat_mul(to: Rewriting, node: onnx.NodeProto) -> None:
     """Write a product of matrices; a constant left factor becomes a right one."""
-    left, right = node.input
-    if to.is_activation(left):
-        _multiplied(to, node, left, None if to.is_activation(right) else to.required_values(node, 1))
-    else:
-        _multiplied_from_left(to, node, to.required_values(node, 0), right)
+    constant = None if to.is_activation(node.input[0]) else to.required_values(node, 0)
+    if constant is not None and constant.ndim <= MATRIX:
+        _multiplied_from_left(to, node, constant, node.input[1])
+        return
+    left, right = (to.shape_of(tensor) for tensor in node.input)
+    left, right = left if len(left) > 1 else (1, *left), right if len(right) > 1 else (*right, 1)
+    rank = max(len(left), len(right))
+    if rank == MATRIX and left[0] == 1 and not to.is_activation(node.input[1]):
+        left = left[1:]  # one row is a vector
+    rows = (*np.broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1])
+    factors = [_factor(to, node, position, shape, rank) for position, shape in enumerate((left, right))]
+    to.write(node, factors, (*rows, right[-1]))
 
 
-def _multiplied(to: Rewriting, node: onnx.NodeProto, left: str, constant: Array | None) -> None:
-    """Write the product of an activation and a constant, or of two activations."""
-    own = to.shapes[left] if len(to.shapes[left]) > 1 else (1, *to.shapes[left])
-    if constant is None:
-        other = to.shapes[node.input[1]] if len(to.shapes[node.input[1]]) > 1 else (*to.shapes[node.input[1]], 1)
-    else:
-        other = constant.shape if constant.ndim > 1 else (*constant.shape, 1)
-    rank = max(len(own), len(other))
-    own = (1,) * (rank - len(own)) + own
-    if constant is None:
-        second = to.form(node.input[1], (1,) * (rank - len(other)) + other)
-    elif constant.ndim > 1:
-        second = node.input[1]
-    else:
-        second = to.constant(constant.reshape(other), f"{node.name}/weights", constant.dtype)
-    if rank == 2 and constant is not None and own[0] == 1:
-        own = own[1:]  # one row is a vector
-    rows = (*np.broadcast_shapes(own[:-2], other[:-2]), *own[-2:-1])
-    to.write(node, [to.form(left, own), second], (*rows, other[-1]))
+def _factor(to: Rewriting, node: onnx.NodeProto, position: int, shape: Shape, rank: int) -> str:
+    """Return a factor of this shape: an activation with `rank` axes, but for one row, or a constant."""
+    tensor = str(node.input[position])
+    if to.is_activation(tensor):
+        return to.form(tensor, (1,) * (rank - len(shape)) * (len(shape) > 1) + shape)
+    if to.shape_of(tensor) == shape:
+        return tensor
+    values = to.required_values(node, position)
+    return to.constant(values.reshape(shape), f"{node.name}/weights", values.dtype)
 
 
 def _multiplied_from_left(to: Rewriting, node: onnx.NodeProto, constant: Array, right: str) -> None:
-    """Write the product of a constant matrix and an activation, A x, as (x^T A^T)^T."""
+    """Write the product of a constant matrix, or of a row, and an activation, A x, as (x^T A^T)^T."""
     own = to.shapes[right]
-    if constant.ndim > 2:
-        own = (*own, 1) if len(own) == 1 else own
-        rank = max(len(own), constant.ndim)
-        own = (1,) * (rank - len(own)) + own
-        rows = np.broadcast_shapes(own[:-2], constant.shape[:-2])
-        to.write(node, [node.input[0], to.form(right, own)], (*rows, constant.shape[-2], own[-1]))
-        return
     weights = to.constant(np.atleast_2d(constant).T, f"{node.name}/weights", constant.dtype)
     if len(own) == 1:
         to.write(node, [to.form(right), weights], (constant.size // own[0],))
@@ -64,8 +56,7 @@ def _multiplied_from_left(to: Rewriting, node: onnx.NodeProto, constant: Array, 
         to.write(node, [source, weights], (*own[:-2], own[-1], 1))
         return
     product = to.add("MatMul", [source, weights], f"{node.name}/product")
-    transposed = onnx.helper.make_node("Transpose", [product], node.output, node.name, perm=perm)
-    to.write(transposed, [product])
+    to.write(helper.make_node("Transpose", [product], node.output, node.name, perm=perm), [product])
 
 
 def gemm(to: Rewriting, node: onnx.NodeProto) -> None:
@@ -87,11 +78,11 @@ def gemm(to: Rewriting, node: onnx.NodeProto) -> None:
     weights = weights.T if flags[1] else weights
     factor = to.constant(weights if alpha == 1 else alpha * weights, f"{node.name}/weights", weights.dtype)
     if bias is None:
-        to.write(helper.make_node("MatMul", ["", ""], node.output, node.name), [source, factor])
+        to.write(helper.make_node("MatMul", [], node.output, node.name), [source, factor])
         return
     product = to.add("MatMul", [source, factor], f"{node.name}/product")
     offset = to.constant(bias if beta == 1 else beta * bias, f"{node.name}/bias", bias.dtype)
-    to.write(helper.make_node("Add", ["", ""], node.output, node.name), [product, offset])
+    to.write(helper.make_node("Add", [], node.output, node.name), [product, offset])
 
 
 def _gemm_of_activations(
@@ -106,10 +97,9 @@ def _gemm_of_activations(
             source = to.add("Transpose", [source], f"{node.name}/transposed", perm=perm)
         sources.append(source)
     terms = [to.add("MatMul", sources, f"{node.name}/product")]
-    if len(node.input) > 2 and node.input[2]:
-        bias = node.input[2]
-        own = stated(to.shapes[bias]) if to.is_activation(bias) else ()
-        terms.append(to.form(bias, (1,) * (2 - len(own)) + own) if to.is_activation(bias) else bias)
+    for bias in filter(None, node.input[2:]):
+        own = stated(to.shape_of(bias))
+        terms.append(to.form(bias, (1,) * (MATRIX - len(own)) + own) if to.is_activation(bias) else bias)
     scaled = []
     for term, factor in zip(terms, factors, strict=False):
         number = to.constant(factor, f"{node.name}/factor", np.float32)
@@ -121,10 +111,10 @@ def _gemm_of_activations(
 def rows_of_codes(to: Rewriting, node: onnx.NodeProto) -> None:
     """Write a product of codes with constant weights; one row is a vector."""
     shape = to.one_activation(node)
-    if len(shape) == 2 and shape[0] == 1:
+    if len(shape) == MATRIX and shape[0] == 1:
         width = to.shapes[node.output[0]][1]
         to.write(node, [to.form(node.input[0], shape[1:]), *node.input[1:]], (width,))
-    elif len(shape) == 2 and node.op_type == "QGemm":
+    elif len(shape) == MATRIX and node.op_type == "QGemm":
         images(to, node)
     else:
         to.write(node, to.own_forms(node))

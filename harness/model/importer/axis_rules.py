@@ -34,24 +34,24 @@ Rule = Callable[[Rewriting, onnx.NodeProto], None]
 
 
 def require_known(graph: onnx.GraphProto, name: str) -> None:
-    """Raise RequestError for the first node without a rule."""
+    """Raise RequestError, with the model `name`, for the first node without a rule."""
     for node in graph.node:
-        if rule_of(node) is None:
-            operator = ".".join(filter(None, (domain_of(node), node.op_type)))
-            raise RequestError(
-                f"model {name!r}: node {node.name or node.op_type!r} ({node.op_type}): no rule puts an axis of vectors "
-                f"in front of operator {operator}",
-                "a first axis that is the number of vectors",
-            )
+        rule_of(node, name)
 
 
-def rule_of(node: onnx.NodeProto) -> Rule | None:
-    """Return the rule of an operator, None if there is none."""
-    rule = RULES.get((domain_of(node), node.op_type))
-    operator = operators.of_node(node)
-    if rule is None and operator is not None and issubclass(operator, ELEMENTS):
+def rule_of(node: onnx.NodeProto, name: str) -> Rule:
+    """Return the rule of an operator; raise RequestError, with the model `name`, if there is none."""
+    rule, operator = RULES.get((domain_of(node), node.op_type)), operators.of_node(node)
+    if rule is not None:
+        return rule
+    if operator is not None and issubclass(operator, ELEMENTS):
         return _elements
-    return rule
+    operator_name = ".".join(filter(None, (domain_of(node), node.op_type)))
+    raise RequestError(
+        f"model {name!r}: node {node.name or node.op_type!r} ({node.op_type}): no rule puts an axis of vectors in "
+        f"front of operator {operator_name}",
+        "a first axis that is the number of vectors",
+    )
 
 
 def write(to: Rewriting, node: onnx.NodeProto) -> None:
@@ -65,9 +65,7 @@ def write(to: Rewriting, node: onnx.NodeProto) -> None:
     empty = [tensor for tensor in node.output if tensor and 0 in to.shapes[tensor]]
     if empty:
         raise to.refusal(node, f"its output {empty[0]!r} has no values", "sizes of 1 or more")
-    rule = rule_of(node)
-    assert rule is not None  # noqa: S101 - `require_known` was called
-    rule(to, node)
+    rule_of(node, to.name)(to, node)
 
 
 def _elements(to: Rewriting, node: onnx.NodeProto) -> None:
@@ -147,6 +145,14 @@ def _along(default: int) -> Rule:
     return rule
 
 
+def _joined_codes(to: Rewriting, node: onnx.NodeProto) -> None:
+    """Write a concatenation of codes, each with its scale and zero point, which are constants."""
+    if not all(to.is_activation(tensor) for tensor in node.input[2::3]):
+        raise to.refusal(node, "joins constants", "activations only")
+    axis = int(attribute(node, "axis", 0))
+    to.write(node, to.own_forms(node), attributes={"axis": axis + (axis >= 0)})
+
+
 def _concat(to: Rewriting, node: onnx.NodeProto) -> None:
     """Write constants as paddings of the activations next to them: x and -0.0, plus -0.0 and the constant."""
     axis = int(attribute(node, "axis", 0)) % len(to.shapes[node.output[0]])
@@ -191,7 +197,7 @@ def _gather(to: Rewriting, node: onnx.NodeProto) -> None:
             indices = to.constant(places.reshape(1), f"{node.name}/indices", places.dtype)
         to.write(node, [to.form(data), indices], attributes={"axis": axis + (axis >= 0)})
     elif not to.is_activation(data) and axis == 0:
-        to.write(node, [data, to.form(indices)])
+        to.write(node, [data, to.form(indices)], (*stated(to.shapes[indices]), *to.shape_of(data)[1:]))
     else:
         raise to.refusal(node, "its values and its indices depend on the vector", "constant indices")
 
@@ -287,9 +293,11 @@ ELEMENTS = (Pointwise, Elements, CodeFunction, Conversion)
 FAMILIES: Mapping[Rule, str] = {
     _elements: "Dropout",
     _rename: "Identity Reshape Flatten Squeeze Unsqueeze",
-    _along(-1): "Softmax LogSoftmax Hardmax TopK LayerNormalization LpNormalization RMSNormalization",
+    _along(-1): "Softmax LogSoftmax Hardmax TopK LayerNormalization LpNormalization RMSNormalization "
+    "com.microsoft.QLinearSoftmax",
     _along(0): "ArgMax ArgMin Split",
     _concat: "Concat",
+    _joined_codes: "com.microsoft.QLinearConcat",
     _gather: "Gather",
     _reduce: "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum "
     "ReduceLogSumExp",
@@ -303,7 +311,7 @@ FAMILIES: Mapping[Rule, str] = {
     axis_products.gemm: "Gemm",
     axis_products.rows_of_codes: "QLinearMatMul com.microsoft.QGemm",
     _resize: "Resize",
-    _unchanged: "Trilu Det com.microsoft.QLinearSoftmax",
+    _unchanged: "Trilu Det",
     images: "Conv ConvTranspose ConvInteger QLinearConv AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool "
     "GlobalLpPool BatchNormalization InstanceNormalization GroupNormalization LRN Upsample DepthToSpace "
     "SpaceToDepth com.microsoft.QLinearAveragePool com.microsoft.QLinearGlobalAveragePool",

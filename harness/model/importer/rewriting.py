@@ -61,6 +61,10 @@ class Rewriting:
         """Return whether the tensor depends on an input."""
         return tensor in self.forms
 
+    def shape_of(self, tensor: str) -> Shape:
+        """Return the shape of a tensor, an activation or a constant."""
+        return self.shapes[tensor] if tensor in self.shapes else tuple(self.constants[tensor].dims)
+
     def values(self, node: onnx.NodeProto, position: int) -> Array | None:
         """Return the constant that a node reads, None without one; raise RequestError for an activation."""
         tensor = node.input[position] if position < len(node.input) else ""
@@ -153,10 +157,12 @@ class Rewriting:
         for value in self.graph.output:
             if value.name not in self.forms:
                 raise RequestError(f"model {self.name!r}: output {value.name!r} is constant", "leave it out")
-            written = self.form(value.name)
-            if written != value.name:
-                name = self.free_name(f"{value.name}/Identity")
-                self.nodes.append(helper.make_node("Identity", [written], [value.name], name))
+            forms, shape = self.forms[value.name], stated(self.shapes[value.name])
+            if forms.get(shape) == value.name:
+                continue
+            name = self.free_name(f"{value.name}/Reshape")
+            sizes = self.constant([0, *shape], f"{value.name}/shape")
+            self.nodes.append(helper.make_node("Reshape", [next(iter(forms.values())), sizes], [value.name], name))
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
         for value in (*self.graph.input, *self.graph.output):

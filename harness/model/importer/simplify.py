@@ -41,6 +41,7 @@ from harness.model.analysis.propagation import Propagation, attribute_graphs, pr
 from harness.model.graph import decode, parse, read_file
 from harness.model.importer import changes, logic, vector_axis
 from harness.model.importer.graph import Constants, require_valid
+from harness.model.importer.rewriting import BATCH
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
@@ -56,7 +57,6 @@ from harness.model.transforms.edit import (
 from harness.operators.node import DEFAULT_DOMAIN, domain_of
 
 OPSET = 13
-BATCH = "vectors"
 LARGEST_DATA = 1 << 30  # bytes of other files; a serialised model is smaller than 2 GiB
 SHOWN = 6  # names in a note
 QUANTISERS = ("DequantizeLinear", "QuantizeLinear")

@@ -110,7 +110,7 @@ def random_inputs(
                  for axis, size in enumerate(value.shape)]  # fmt: skip
         drawn = random.standard_normal(shape) * 2
         dtype = TYPES.get(value.type, np.dtype(np.int64))
-        inputs[value.name] = drawn.astype(dtype) if dtype.kind == "f" else (drawn > 0).astype(dtype)
+        inputs[value.name] = np.asarray(drawn if dtype.kind == "f" else drawn > 0, dtype)
     return inputs
 
 
