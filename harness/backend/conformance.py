@@ -19,8 +19,6 @@ from harness.backend import HarnessBackend
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, RequestError
 
-SETS = ("node", "pytorch-converted", "pytorch-operator", "simple")
-"""The sets of tests by their names in `onnx.backend.test.loader`."""
 PASS, REFUSED, WRONG, NOT_STATED = "pass", "refused", "wrong", "not stated"
 RESULTS = (PASS, REFUSED, WRONG, NOT_STATED)
 
@@ -40,7 +38,7 @@ class Outcome:
         text = re.sub(r"\s+", " ", self.reason)
         text = re.sub(r"^.*?after these steps: .*? model '", "model '", text)
         text = re.sub(r"^model '[^']*':? ?(node '[^']*' \((\w+)\): )?", r"\2: ", text)
-        text = re.sub(r"\([^()]*\d[^()]*\)|\[[^\[\]]*\]|'[^']*'", "...", text)
+        text = re.sub(r"\([^()]*\d[^()]*\)|\[[^\[\]]*\]|'[^']*'", "...", text.replace("8-bit", "eight-bit"))
         return re.sub(r"-?\b\d[\w.+-]*", "n", text).removeprefix(": ")[:110]
 
 
@@ -62,7 +60,7 @@ class Case:
 
 
 def cases(name: str, pattern: str = "*") -> Iterator[Case]:
-    """Yield the tests of a set of `SETS` whose names match the pattern, in the order of their names."""
+    """Yield the tests of a set of `onnx.backend.test.loader` whose names match the pattern, in their order."""
     from onnx.backend.test import loader  # here, because it makes all tests
 
     with warnings.catch_warnings():

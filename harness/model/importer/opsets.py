@@ -11,25 +11,32 @@ import onnx.version_converter
 
 from harness.core.errors import RequestError
 from harness.model.analysis.propagation import attribute_graphs
-from harness.model.graph import opsets_of
+from harness.model.graph import NEWEST_IR_VERSION, opsets_of
 from harness.model.importer.graph import Constants
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, domain_of
 
 OPSET = 13
+IR_VERSIONS_OF_TYPES = (14,)
+"""IR versions that add types to NEWEST_IR_VERSION, and nothing else."""
 
 
-def lower(model: onnx.ModelProto) -> str:
-    """State `NEWEST_OPSET` in a model of a later opset if ONNX says the same of all its operators; return a note.
+def lower(model: onnx.ModelProto) -> list[str]:
+    """State the newest opset and IR version that are read, in place, where the model means the same; return notes.
 
     ONNX adds types to operators in most new versions: documentation, attributes, inputs and outputs are the same then.
+    ONNX Runtime refuses a type that it does not know.
     """
+    notes = []
     version = opsets_of(model).get("", NEWEST_OPSET)
-    if version <= NEWEST_OPSET or model.functions or not all(_is_same(node, version) for node in _nodes(model.graph)):
-        return ""
-    for entry in model.opset_import:
-        if entry.domain in DEFAULT_DOMAIN:
-            entry.version = NEWEST_OPSET
-    return f"opset {version} is {NEWEST_OPSET} now, in which ONNX says the same of all its operators"
+    if version > NEWEST_OPSET and not model.functions and all(_is_same(node, version) for node in _nodes(model.graph)):
+        for entry in model.opset_import:
+            if entry.domain in DEFAULT_DOMAIN:
+                entry.version = NEWEST_OPSET
+        notes.append(f"opset {version} is {NEWEST_OPSET} now, in which ONNX says the same of all its operators")
+    if model.ir_version in IR_VERSIONS_OF_TYPES:
+        notes.append(f"IR version {model.ir_version} is {NEWEST_IR_VERSION} now, to which it adds types only")
+        model.ir_version = NEWEST_IR_VERSION
+    return notes
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

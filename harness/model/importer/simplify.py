@@ -247,10 +247,10 @@ def _convert(simplified: Simplified) -> Iterator[str]:
 
 
 def _lower(simplified: Simplified) -> Iterator[str]:
-    note = opsets.lower(simplified.model)
-    if note:
+    notes = opsets.lower(simplified.model)
+    if notes:
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
-        yield note
+    yield from notes
 
 
 STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_lower, _declare, _inline, _remove_listed, _convert)

@@ -176,3 +176,32 @@ def test_folding_the_weights_of_a_product_keeps_all_bits() -> None:
     after, _ = fold(before, found, "sinks")
     assert [each.op_type for each in after.graph.node] == ["MatMul"]
     assert verify(before, after, found, 16, 1).values == 160
+
+
+def test_a_later_opset_that_says_the_same_of_the_operators_is_read(tmp_path: Path) -> None:
+    file = onnx.load_model_from_string(model([node("Celu", "x", "y")], {}, shape=["n", 3], opset=28))
+    file.ir_version = 14
+    network = load(saved(tmp_path, file.SerializeToString()))
+    assert changes_of(network.metadata) == [
+        "opset 28 is 26 now, in which ONNX says the same of all its operators",
+        "IR version 14 is 13 now, to which it adds types only",
+    ]
+
+
+def test_a_later_opset_of_another_operator_is_refused(tmp_path: Path) -> None:
+    onnx_bytes = model([node("Mod", "x a", "y")], {"a": np.ones(3, F)}, shape=["n", 3], opset=28)
+    with pytest.raises(RequestError, match="is of opset 28"):
+        load(saved(tmp_path, onnx_bytes))
+
+
+def test_constants_that_a_step_adds_are_no_inputs(tmp_path: Path) -> None:
+    nodes = [node("Squeeze", "x", "s", axes=[1]), node("Relu", "s", "y")]
+    file = onnx.load_model_from_string(model(nodes, {}, shape=["n", 1, 3], opset=9))
+    file.ir_version = 3
+    assert load(saved(tmp_path, file.SerializeToString())).input.shape == (1, 3)
+
+
+def test_a_shape_that_depends_on_the_data_is_no_number_of_vectors(tmp_path: Path) -> None:
+    nodes = [node("NonZero", "x", "i"), node("Cast", "i", "y", to=TensorProto.FLOAT)]
+    with pytest.raises(RequestError, match="operator NonZero is not supported"):
+        load(saved(tmp_path, model(nodes, {}, shape=[2, 3])))
