@@ -1,4 +1,4 @@
-"""Removal of a Cast to the type that its input has, or had before a Cast to a wider type."""
+"""CastLike as Cast, and removal of a Cast to the type that its input has, or had before a Cast to a wider type."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ import onnx.helper
 from harness.model.analysis.propagation import Propagation
 from harness.model.transforms.edit import bypass, writer
 from harness.operators.node import domain_of
+
+
+def state_types(model: onnx.ModelProto, propagation: Propagation) -> int:
+    """Make each CastLike a Cast to the type of its second input, in place; return their number."""
+    nodes = [node for node in model.graph.node if node.op_type == "CastLike" and not domain_of(node)]
+    types = [propagation.facts.of(node.input[1]).type for node in nodes]
+    for node, number in zip(nodes, types, strict=True):
+        if number:
+            node.op_type = "Cast"
+            del node.input[1:]
+            node.attribute.append(onnx.helper.make_attribute("to", number))
+    return len(list(filter(None, types)))
 
 
 def remove(model: onnx.ModelProto, propagation: Propagation | None) -> list[str]:

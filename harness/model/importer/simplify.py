@@ -9,6 +9,7 @@ then computes file and result for random inputs (`Simplified.check`).
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
     folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
+    types       a CastLike becomes a Cast
     casts       a Cast to the same type, or to a wider one and back, is removed
     logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
@@ -108,6 +109,7 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += step(simplified)
     simplified.batch = _batch_size(simplified.model)
     if folds:
+        notes += _state_types(simplified)
         propagation, fold_notes = _fold(simplified)
         notes += fold_notes
         if removed := casts.remove(simplified.model, propagation):
@@ -264,6 +266,16 @@ def _batch_size(model: onnx.ModelProto) -> int:
                 size.dim_param = f"{BATCH}_{value.name}"
     shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
     return next((shape[0].dim_value or 1 for shape in shapes if len(shape)), 1)
+
+
+def _state_types(simplified: Simplified) -> list[str]:
+    """Make each CastLike a Cast."""
+    if not any(node.op_type == "CastLike" for node in simplified.model.graph.node):
+        return []
+    propagation = _facts(simplified.model)
+    _require_consistent(propagation, simplified.name)
+    count = casts.state_types(simplified.model, propagation)
+    return [f"{count} CastLike are Cast to a type that is known"] if count else []
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:

@@ -205,3 +205,12 @@ def test_a_shape_that_depends_on_the_data_is_no_number_of_vectors(tmp_path: Path
     nodes = [node("NonZero", "x", "i"), node("Cast", "i", "y", to=TensorProto.FLOAT)]
     with pytest.raises(RequestError, match="operator NonZero is not supported"):
         load(saved(tmp_path, model(nodes, {}, shape=[2, 3])))
+
+
+def test_a_cast_like_a_tensor_of_known_type_is_a_cast(tmp_path: Path) -> None:
+    nodes = [node("CastLike", "half x", "h"), node("Greater", "x h", "g"), node("CastLike", "g x", "y")]
+    network = load(saved(tmp_path, model(nodes, {"half": np.array(0.5)}, shape=["n", 3])))
+    assert "2 CastLike are Cast to a type that is known" in changes_of(network.metadata)
+    assert [layer.operator for layer in network.layers] == ["Greater", "Cast"]
+    vectors = np.array([[0, 0.5, 1]], F)
+    assert outputs(network.onnx_bytes, vectors, 1).tolist() == [[0, 0, 1]]
