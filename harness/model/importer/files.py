@@ -115,12 +115,12 @@ def bring_in(
         try:
             return _from_onnx(simplified, path.stem, metadata, asked, dense=dense)
         except RequestError as error:
-            if not with_advice:
-                raise
             message, hint = error.message, error.hint
         del simplified  # it holds the weights, as the traceback of the error does
         if not dense and (imported := _with_axis(path, metadata, asked)):
             return imported
+        if not with_advice:
+            raise RequestError(message, hint)
         helps = advice.command(path, asked, attempt, dense=dense)
         raise RequestError(message, f"{hint}; {helps}")
     try:

@@ -6,19 +6,24 @@ rules of the operators are those of `axis_rules`.  ONNX Runtime computes file an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
-from harness.model.importer import axis_rules
+from harness.model.importer import axis_rules, opsets
 from harness.model.importer.rewriting import Rewriting, Shape
 from harness.model.onnx_runtime.agreement import random_inputs, require_same_vectors
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.model.transforms.edit import free_initializers, name_nodes, tidy
 from harness.operators.node import NEWEST_OPSET
+
+LARGEST = 1 << 26
+"""Values of a tensor for one vector: ONNX Runtime computes all of them."""
 
 
 def input_shapes(model: onnx.ModelProto, batch: int) -> dict[str, Shape]:
@@ -45,6 +50,7 @@ def add_axis(
     copy.CopyFrom(model)
     name_nodes(copy.graph)
     opset = opsets_of(copy).get("", NEWEST_OPSET)
+    _require_moderate(copy, shapes, name)
     rewriting = Rewriting(name, copy.graph, opset, _shapes(copy, shapes, name))
     for node in copy.graph.node:
         axis_rules.write(rewriting, node)
@@ -54,6 +60,23 @@ def add_axis(
     require_same_vectors(source, copy, name, shapes)
     inputs = ", ".join(f"{tensor!r} {shape}" for tensor, shape in shapes.items())
     return copy, f"a new axis of vectors is in front: one vector is all of {inputs}"
+
+
+def _require_moderate(model: onnx.ModelProto, shapes: Mapping[str, Shape], name: str) -> None:
+    """Refuse tensors of which ONNX's inference of shapes says that they have more than `LARGEST` values."""
+    for value in model.graph.input:
+        for size, number in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            size.dim_value = number
+    try:
+        inferred = opsets.without_weights(model, onnx.shape_inference.infer_shapes)
+    except Exception as error:  # it has no class of its own
+        raise RequestError(f"model {name!r}: onnx.shape_inference fails: {error}", "export it again") from error
+    for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
+        count = math.prod(size.dim_value for size in value.type.tensor_type.shape.dim)
+        if count > LARGEST:
+            raise RequestError(
+                f"model {name!r}: {value.name!r} has {count:,} values in one vector", f"at most {LARGEST:,} values"
+            )
 
 
 def _shapes(model: onnx.ModelProto, sizes: Mapping[str, Shape], name: str) -> dict[str, Shape]:

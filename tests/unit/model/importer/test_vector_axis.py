@@ -17,8 +17,9 @@ from harness import operators
 from harness.backend import HarnessBackend
 from harness.core.errors import RequestError
 from harness.model import graph, importer
-from harness.model.importer import NetworkImport, axis_rules, changes
+from harness.model.importer import NetworkImport, axis_rules, changes, vector_axis
 from harness.model.importer.axis_products import MOST_COPIES
+from harness.model.onnx_runtime.sessions import Stored
 from tests.support.importer.graphs import model, node, saved
 
 RANDOM = np.random.default_rng(7)
@@ -204,6 +205,41 @@ def test_too_many_images_are_refused(tmp_path: Path) -> None:
     onnx_bytes = without_shapes(model(nodes, constants, shape=[MOST_COPIES + 1, 2, 4, 4]))
     with pytest.raises(RequestError, match="perm is"):
         graph.load(saved(tmp_path, onnx_bytes))
+
+
+def test_a_large_tensor_is_refused_before_it_is_computed(tmp_path: Path) -> None:
+    nodes = [node("Tile", "x n", "y")]
+    onnx_bytes = model(nodes, {"n": integers(1 << 20, 1 << 20)}, shape=["n", 4])
+    file = onnx.load_model_from_string(onnx_bytes)
+    with pytest.raises(RequestError, match=r"'y' has 4,398,046,511,104 values in one vector"):
+        vector_axis.add_axis(file, Stored(file), "network", {"x": (1, 4)})
+    with pytest.raises(RequestError, match="repeats is"):
+        graph.load(saved(tmp_path, onnx_bytes))
+
+
+QUANTISED = {
+    "a": np.float32(0.05), "z": np.uint8(120), "v": np.int8(0), "b": np.float32(0.01), "y": np.float32(0.07),
+    "s": integers(*IMAGE), "w": RANDOM.integers(-127, 128, (3, 2, 1, 1)).astype(np.int8),
+}  # fmt: skip
+OF_CODES = [
+    node("QuantizeLinear", "x a z", "q"), node("Reshape", "q s", "r"), node("QLinearConv", "r a z w b v y z", "c"),
+    node("Transpose", "c", "t", perm=[2, 3, 1, 0]), node("DequantizeLinear", "t y z", "o"),
+]  # fmt: skip
+OF_GROUPS = [
+    node("QuantizeLinear", "x a z", "q"), node("DequantizeLinear", "q a z", "d"), node("Reshape", "d s", "r"),
+    node("DequantizeLinear", "w b v", "k"), node("Conv", "r k", "c"), node("QuantizeLinear", "c y z", "e"),
+    node("DequantizeLinear", "e y z", "f"), node("Transpose", "f", "o", perm=[2, 3, 1, 0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes", [OF_CODES, OF_GROUPS])
+def test_a_quantised_network_is_imported(tmp_path: Path, nodes: Sequence[onnx.NodeProto]) -> None:
+    onnx_bytes = without_shapes(model(nodes, QUANTISED, shape=[4, 8], outputs={"o": 1}))
+    imported = importer.bring_in(saved(tmp_path, onnx_bytes), with_advice=False)
+    assert isinstance(imported, NetworkImport)
+    assert imported.network.input.shape == (4, 8)
+    found = [layer.operator for layer in imported.network.layers]
+    assert found == ["QuantizeLinear", "Reshape", "QLinearConv", "Reshape", "Transpose", "DequantizeLinear"]
 
 
 def test_a_wrong_rule_is_found_by_onnx_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
