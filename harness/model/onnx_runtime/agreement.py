@@ -39,8 +39,8 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
     loaded = _loaded(Stored(after), name)
     taken = {value.name for value in loaded.get_inputs()}
     for feed, expected in zip(inputs, outputs, strict=True):
-        rows = [{key: value[row : row + 1] if batch > 1 else value for key, value in feed.items() if key in taken}
-                for row in range(batch)]  # fmt: skip
+        read = {key: value for key, value in feed.items() if key in taken}
+        rows = [{key: _row(value, row) if batch > 1 else value for key, value in read.items()} for row in range(batch)]
         results = [_run(loaded, row, name) for row in rows]
         for output, values, *parts in zip(names, expected, *results, strict=True):
             if not _same(values, parts):
@@ -72,6 +72,11 @@ def require_same_vectors(
                     "according to ONNX Runtime without optimisations",
                     "export it with a first axis that is the number of vectors; and report the file",
                 )
+
+
+def _row(value: Array, row: int) -> Array:
+    """Return one vector of an input; an input that is a number is that of all vectors."""
+    return value[row : row + 1] if value.ndim else value
 
 
 def _same(values: Any, parts: list[Any]) -> bool:

@@ -214,3 +214,10 @@ def test_a_cast_like_a_tensor_of_known_type_is_a_cast(tmp_path: Path) -> None:
     assert [layer.operator for layer in network.layers] == ["Greater", "Cast"]
     vectors = np.array([[0, 0.5, 1]], F)
     assert outputs(network.onnx_bytes, vectors, 1).tolist() == [[0, 0, 1]]
+
+
+def test_an_input_that_is_a_number_is_no_error_of_the_product(tmp_path: Path) -> None:
+    file = onnx.load_model_from_string(model([node("Add", "x a", "y")], {}, shape=[4, 3]))
+    file.graph.input.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, []))
+    with pytest.raises(RequestError, match="has 2 inputs"):
+        load(saved(tmp_path, file.SerializeToString()))
