@@ -16,12 +16,14 @@ import onnx.shape_inference
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
 from harness.model.importer import axis_rules, opsets
-from harness.model.importer.rewriting import Rewriting, Shape
-from harness.model.onnx_runtime.agreement import random_inputs, require_same_vectors
+from harness.model.importer.rewriting import BATCH, Rewriting, Shape
+from harness.model.onnx_runtime.agreement import keeps_vectors, random_inputs, require_same_vectors
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.model.transforms.edit import free_initializers, name_nodes, tidy
 from harness.operators.node import NEWEST_OPSET
 
+SHORTEST = 2
+"""Axes of an input of which the first can be that of vectors."""
 LARGEST = 1 << 26
 """Values of a tensor for one vector: ONNX Runtime computes all of them."""
 
@@ -39,8 +41,9 @@ def add_axis(
 ) -> tuple[onnx.ModelProto, str]:
     """Return a copy of the model with an axis of vectors in front, and a note; one vector has inputs of these shapes.
 
-    `source` is the file.  Raises RequestError, with the node, for operators without a rule and where a node cannot be
-    written for any number of vectors, and where ONNX Runtime computes other values than for the file.
+    `source` is the file.  Raises RequestError for a model whose first axes are those of vectors: it is refused for
+    another reason.  Raises it, with the node, for operators without a rule and where a node cannot be written for any
+    number of vectors, and where ONNX Runtime computes other values than for the file.
     """
     for tensor, shape in shapes.items():
         if min(shape, default=1) < 1:
@@ -51,6 +54,7 @@ def add_axis(
     name_nodes(copy.graph)
     opset = opsets_of(copy).get("", NEWEST_OPSET)
     _require_moderate(copy, shapes, name)
+    _require_mixed(copy, shapes, name)
     rewriting = Rewriting(name, copy.graph, opset, _shapes(copy, shapes, name))
     for node in copy.graph.node:
         axis_rules.write(rewriting, node)
@@ -77,6 +81,25 @@ def _require_moderate(model: onnx.ModelProto, shapes: Mapping[str, Shape], name:
             raise RequestError(
                 f"model {name!r}: {value.name!r} has {count:,} values in one vector", f"at most {LARGEST:,} values"
             )
+
+
+def _require_mixed(model: onnx.ModelProto, shapes: Mapping[str, Shape], name: str) -> None:
+    """Refuse a model of which all activations have the vectors of the inputs as first axis, each for itself."""
+    if any(len(shape) < SHORTEST for shape in shapes.values()):
+        return
+    free = onnx.ModelProto()
+    free.CopyFrom(model)
+    del free.graph.output[:], free.graph.value_info[:]
+    activations = dict.fromkeys(shapes)
+    for node in free.graph.node:
+        if not activations.keys().isdisjoint(node.input):
+            activations |= dict.fromkeys(filter(None, node.output))
+    free.graph.output.extend(onnx.ValueInfoProto(name=tensor) for tensor in activations if tensor not in shapes)
+    for value in free.graph.input:
+        for size in value.type.tensor_type.shape.dim[:1]:
+            size.dim_param = BATCH
+    if keeps_vectors(free, name):
+        raise RequestError(f"model {name!r}: the first axis of all activations is that of vectors", "no further axis")
 
 
 def _shapes(model: onnx.ModelProto, sizes: Mapping[str, Shape], name: str) -> dict[str, Shape]:

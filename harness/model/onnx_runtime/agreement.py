@@ -74,6 +74,22 @@ def require_same_vectors(
                 )
 
 
+def keeps_vectors(model: onnx.ModelProto, name: str) -> bool:
+    """Return whether all outputs for two vectors, the free first axis of the inputs, are those for each of them."""
+    stored = Stored(model)
+    try:
+        loaded = _loaded(stored, name)
+        feed = random_inputs(loaded, {}, 2, 0)
+        together = _run(loaded, feed, name)
+        parts = [_run(loaded, {key: _row(value, row) for key, value in feed.items()}, name) for row in range(2)]
+    except RequestError:
+        return False
+    return all(
+        np.shape(values)[:1] == (2,) and _same(values, list(of_output))
+        for values, *of_output in zip(together, *parts, strict=True)
+    )
+
+
 def _row(value: Array, row: int) -> Array:
     """Return one vector of an input; an input that is a number is that of all vectors."""
     return value[row : row + 1] if value.ndim else value

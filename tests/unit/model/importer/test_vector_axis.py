@@ -242,6 +242,24 @@ def test_a_quantised_network_is_imported(tmp_path: Path, nodes: Sequence[onnx.No
     assert found == ["QuantizeLinear", "Reshape", "QLinearConv", "Reshape", "Transpose", "DequantizeLinear"]
 
 
+def test_a_bias_that_onnx_runtime_would_misread_is_refused_behind_a_reshape(tmp_path: Path) -> None:
+    nodes = [onnx.NodeProto.FromString(each.SerializeToString()) for each in OF_GROUPS]
+    nodes[4].input.append("n")
+    onnx_bytes = without_shapes(model(nodes, QUANTISED | {"n": floats(3)}, shape=[4, 8], outputs={"o": 1}))
+    with pytest.raises(RequestError):
+        importer.bring_in(saved(tmp_path, onnx_bytes), with_advice=False)
+
+
+def test_a_network_that_is_refused_for_another_reason_gets_no_axis(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "r"), node("Sqrt", "x", "s"), node("Add", "r s", "y")]
+    onnx_bytes = model(nodes, {}, shape=["n", 3])
+    file = onnx.load_model_from_string(onnx_bytes)
+    with pytest.raises(RequestError, match="the first axis of all activations is that of vectors"):
+        vector_axis.add_axis(file, Stored(file), "network", {"x": (1, 3)})
+    with pytest.raises(RequestError, match="its result can be NaN"):
+        graph.load(saved(tmp_path, onnx_bytes))
+
+
 def test_a_wrong_rule_is_found_by_onnx_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(axis_rules.RULES, ("", "Transpose"), axis_rules.RULES["", "Reshape"])
     with pytest.raises(RequestError, match="perm is"):
