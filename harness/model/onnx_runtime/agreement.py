@@ -74,18 +74,18 @@ def require_same_vectors(
                 )
 
 
-def keeps_vectors(model: onnx.ModelProto, name: str) -> bool:
-    """Return whether all outputs for two vectors, the free first axis of the inputs, are those for each of them."""
+def keeps_vectors(model: onnx.ModelProto, name: str, count: int) -> bool:
+    """Return whether all outputs for `count` vectors, the free first axis of inputs, are those for each vector."""
     stored = Stored(model)
     try:
         loaded = _loaded(stored, name)
-        feed = random_inputs(loaded, {}, 2, 0)
+        feed = random_inputs(loaded, {}, count, 0)
         together = _run(loaded, feed, name)
-        parts = [_run(loaded, {key: _row(value, row) for key, value in feed.items()}, name) for row in range(2)]
+        parts = [_run(loaded, {key: _row(value, row) for key, value in feed.items()}, name) for row in range(count)]
     except RequestError:
         return False
     return all(
-        np.shape(values)[:1] == (2,) and _same(values, list(of_output))
+        np.shape(values)[:1] == (count,) and _same(values, list(of_output))
         for values, *of_output in zip(together, *parts, strict=True)
     )
 

@@ -82,6 +82,11 @@ CASES: dict[str, tuple[Sequence[onnx.NodeProto], Constants, Sequence[int | str]]
     "tile": ([node("Tile", "x n", "y")], {"n": integers(2, 1)}, [3, 4]),
     "expand": ([node("Expand", "x s", "y")], {"s": integers(2, 3, 4)}, [4]),
     "slice": ([node("Slice", "x a b", "y")], {"a": integers(1, 0), "b": integers(3, 2)}, [3, 4]),
+    "slice of the first axis": (
+        [node("Slice", "x a b", "y")],
+        {"a": integers(0), "b": integers(2)},
+        [3, 4],
+    ),
     "slice of axes": (
         [node("Slice", "x a b c", "y")],
         {"a": integers(1), "b": integers(3), "c": integers(-2)},
