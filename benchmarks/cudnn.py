@@ -171,7 +171,7 @@ def measure(net: Network, kind: str, vectors: Array, launches: int, torch: Any) 
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = "TF32" in kind
     floats = Floats(torch, kind)
     found = [(layer, floats.step(layer)) for layer in net.layers]
-    inputs = floats.on_gpu(vectors.reshape(len(vectors), *net.input.shape))
+    inputs = floats.on_gpu(vectors.reshape(len(vectors), *net.vector.shape))
     expected = SpecificationReference(net).activations(vectors[:CHECKED])[-1]
     outputs = np.array(forward(found, inputs[:CHECKED], saturated=True).float().cpu().tolist(), np.float64)
     codes = float(np.abs(outputs.reshape(expected.shape) - expected).max() / net.layers[-1].scale)
@@ -197,7 +197,7 @@ def main(model: Path, vectors: int, launches: int, *, as_json: bool) -> None:
     torch.backends.cudnn.benchmark = True
     net = models.load(model)
     low, high = net.box
-    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input.size)).astype(np.float32)
+    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.vector.size)).astype(np.float32)
     with torch.inference_mode():
         rows = [measure(net, kind, inputs, launches, torch) for kind in KINDS]
     versions = {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}

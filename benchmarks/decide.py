@@ -77,7 +77,7 @@ def main(name: str, boxes: int, as_json: bool) -> None:
         grid = random.integers(20, 241, (RUNTIME_CODES, len(SIDE)))
         state = ((grid - 120) / 240).astype(np.float32)
         for start in range(0, len(state), AT_ONCE):
-            session.run(None, {network.input.name: state[start : start + AT_ONCE]})
+            session.run(None, {network.vector.name: state[start : start + AT_ONCE]})
         return len(state)
 
     with TemporaryDirectory() as folder:

@@ -63,7 +63,7 @@ def changed(layer: QGemm, inputs: Array) -> Changed:
 
 def measure(network: Network, vectors: Array) -> tuple[list[Changed], int]:
     """All layers with codes as output; and for how many vectors the network's last output differs, all shifted."""
-    kept = values = {network.input.name: vectors}
+    kept = values = {network.vector.name: vectors}
     found = []
     for layer in network.layers:
         inputs = [values[source] for source in layer.sources]

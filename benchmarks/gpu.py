@@ -274,7 +274,7 @@ def elapsed_us(driver: Driver, begin: int, end: int) -> float:
 def activations_of(net: Network, vectors: int) -> tuple[Array, ...]:
     """Return what the specification computes for random inputs."""
     low, high = net.box
-    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input.size)).astype(np.float32)
+    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.vector.size)).astype(np.float32)
     return SpecificationReference(net).activations(inputs)
 
 
@@ -359,7 +359,7 @@ def run_program(built: Bundle, net: Network, executions: int, folder: Path) -> A
     """Time of every item in every execution, ns (executions, items)."""
     low, high = net.box
     count = min(VECTORS_OF_ONE, executions)
-    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input.size)).astype(np.float32)
+    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.vector.size)).astype(np.float32)
     np.save(folder / "vectors.npy", vectors)
     command = program.start_command(PurePosixPath(built.folder), stand_ins=(built.folder / STAND_INS).exists())
     arguments = {"vectors": folder / "vectors.npy", "out": folder, "block": 1, "repeat": -(-executions // count)}

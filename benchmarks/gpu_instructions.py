@@ -54,7 +54,7 @@ class Counted:
 def count(net: Network, board: Profile, kernels: str, arch: str, vectors: int) -> list[Counted]:
     """Return the layers with products; those of cuda:fused have only what their own functions execute."""
     low, high = net.box
-    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input.size)).astype(np.float32)
+    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.vector.size)).astype(np.float32)
     code = interpreted.device_code(net, board, f"cuda:{kernels}")
     module = Module(interpreted.compiled(code, arch))
     found = interpreted.run(module, net, code, inputs, carried=code.carried)

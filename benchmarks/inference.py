@@ -142,9 +142,9 @@ def run(program: Path, net: Network, core: int, passes: int, count: int = VECTOR
     folder = program.parent
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     low, high = net.box
-    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input.size))
+    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.vector.size))
     np.save(folder / "vectors.npy", vectors.astype(np.float32))
-    names = (net.input.name, net.layers[-1].output.name)
+    names = (net.vector.name, net.layers[-1].output.name)
     arguments = (runtime_library(), folder / "model.onnx", *names, folder / "vectors.npy", core, passes, folder)
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -134,7 +134,7 @@ def measured(name: str, core: int) -> Result:
         contenders.write_text(inference.list_networks(len(TARGETS)))
         sources = (contenders, inference.HERE / "kernels.c", *inference.COMMON, *objects)
         compiler.build(folder, sources, inference.INCLUDE, (f"TIME_SOURCE={host.time_source}",), program)
-        np.save(folder / "vectors.npy", RANDOM.normal(0, 2, (VECTORS, net.input.size)).astype(np.float32))
+        np.save(folder / "vectors.npy", RANDOM.normal(0, 2, (VECTORS, net.vector.size)).astype(np.float32))
         command = [program, folder / "vectors.npy", str(core)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:

@@ -106,7 +106,7 @@ def make_convolutional(name: str, folder: Path) -> Case:
     vectors = _drawn(net, IMAGES)
     content = convolutional.float_model(net).SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    real = np.concatenate([session.run(["y"], {net.input.name: vector[None]})[0] for vector in vectors])
+    real = np.concatenate([session.run(["y"], {net.vector.name: vector[None]})[0] for vector in vectors])
     np.save(folder / "vectors.npy", vectors)
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     (folder / "float.onnx").write_bytes(content)
@@ -123,8 +123,8 @@ def make_float(name: str, folder: Path) -> Case:
     vectors = _drawn(net, int(np.clip(PRODUCTS // multiply_adds(net), 2, VECTORS)))
     np.save(folder / "vectors.npy", vectors)
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
-    _read_rows(model.graph, net.input.shape)
-    images = np.moveaxis(vectors.reshape(-1, *net.input.shape), 1, -1)
+    _read_rows(model.graph, net.vector.shape)
+    images = np.moveaxis(vectors.reshape(-1, *net.vector.shape), 1, -1)
     np.save(folder / "channels_last.npy", images.reshape(vectors.shape))
     (folder / "float.onnx").write_bytes(model.SerializeToString())
     convolutional.write_tables(net, folder)
@@ -145,7 +145,7 @@ def multiply_adds(net: Network) -> int:
 def _drawn(net: Network, count: int) -> Array:
     """Return vectors within the network's box, float32 (count, K)."""
     low, high = net.box
-    return np.random.default_rng(SEED).uniform(low, high, (count, net.input.size)).astype(np.float32)
+    return np.random.default_rng(SEED).uniform(low, high, (count, net.vector.size)).astype(np.float32)
 
 
 def _rename_ends(graph: onnx.GraphProto) -> None:
@@ -189,7 +189,7 @@ def naive_header(net: Network) -> str:
     assert isinstance(last, DequantizeLinear)  # noqa: S101
     names = "const int width, depth, a_zero_point, y_zero_point; const float multiplier; const int8_t *weights"
     tables = [_naive_tables(index, layer) for index, layer in enumerate(layers) if isinstance(layer, QGemm)]
-    widest = max(net.input.size, *(layer.size for layer in layers))
+    widest = max(net.vector.size, *(layer.size for layer in layers))
     return "\n".join([
         f"enum {{ LAYERS = {len(layers)}, WIDTH_LIMIT = {widest} }};",
         f"static const float input_scale = {_hex(first.scale)}, output_scale = {_hex(last.scale)};",
@@ -245,7 +245,7 @@ def _write(case: Case) -> None:
 def _float_model(net: Network) -> onnx.ModelProto:
     """Gemm and Relu, for one vector at a time; the function is called `network`, its output y."""
     tables = float_constants(net)
-    nodes, constants, tensor = [], {}, net.input.name
+    nodes, constants, tensor = [], {}, net.vector.name
     for index, (weights, bias) in enumerate(tables):
         pair = {f"weights_{index}": weights, f"bias_{index}": bias}
         last = index == len(tables) - 1
@@ -255,4 +255,4 @@ def _float_model(net: Network) -> onnx.ModelProto:
             tensor = f"activation_{index}"
             nodes.append(helper.make_node("Relu", [f"sum_{index}"], [tensor]))
     outputs = {"y": ("float32", net.layers[-1].size)}
-    return builders.make_model(nodes, constants, outputs, width=net.input.size, batch=1)
+    return builders.make_model(nodes, constants, outputs, width=net.vector.size, batch=1)

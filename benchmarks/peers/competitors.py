@@ -133,8 +133,8 @@ def _onnxruntime(kind: str, shop: Workshop) -> list[str]:
     folder = shop.folder(f"onnxruntime-{kind}")
     program = _built(shop.compiler, folder, [BENCHMARKS / "onnxruntime.c", WORKERS / "onnxruntime_worker.c"])
     net = shop.case.network
-    names = (net.input.name, net.layers[-1].output.name) if kind == "model" else ("x", "y")
-    widths = (str(net.input.size), str(net.layers[-1].size))
+    names = (net.vector.name, net.layers[-1].output.name) if kind == "model" else ("x", "y")
+    widths = (str(net.vector.size), str(net.layers[-1].size))
     arguments = [str(runtime_library()), str(shop.case.folder / f"{kind}.onnx"), *names, *widths]
     return _worker(shop, program, f"onnxruntime {version('onnxruntime')}", kind, *arguments)
 
@@ -160,7 +160,7 @@ def _acetone(flags: tuple[str, ...], shop: Workshop) -> list[str]:
     generator = f"acetone-nnet {_acetone_generate(shop.python('acetone'), source, folder)}"
     compiler = dataclasses.replace(shop.compiler, flags=flags)
     sources = [folder / "inference.c", folder / "global_vars.c", WORKERS / "acetone_worker.c"]
-    widths = (str(shop.case.network.input.size), str(shop.case.network.layers[-1].size))
+    widths = (str(shop.case.network.vector.size), str(shop.case.network.layers[-1].size))
     vectors = "channels_last.npy" if is_float else "vectors.npy"
     return _worker(shop, _built(compiler, folder, sources), generator, "float", *widths, vectors=vectors)
 

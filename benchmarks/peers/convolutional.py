@@ -227,7 +227,7 @@ class Step:
 def steps(net: Network) -> list[tuple[Step, Layer]]:
     """Return the layers that compute, in their order; others only change the form of a tensor."""
     found: list[tuple[Step, Layer]] = []
-    number = {net.input.name: -1}
+    number = {net.vector.name: -1}
     for layer in net.layers:
         sources = tuple(number[name] for name in layer.sources)
         step = _step(layer, sources)
@@ -262,7 +262,7 @@ def float_model(net: Network) -> onnx.ModelProto:
     found = steps(net)
     image = _image(net)
     constants: dict[str, Array] = {"image": np.array([1, *image])}
-    nodes = [helper.make_node("Reshape", [net.input.name, "image"], ["-1"])]
+    nodes = [helper.make_node("Reshape", [net.vector.name, "image"], ["-1"])]
     for number, (step, layer) in enumerate(found):
         tables: list[str] = []
         inputs = [str(source) for source in step.inputs]
@@ -289,7 +289,7 @@ def float_model(net: Network) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "network",
-        [helper.make_tensor_value_info(net.input.name, TensorProto.FLOAT, [1, net.input.size])],
+        [helper.make_tensor_value_info(net.vector.name, TensorProto.FLOAT, [1, net.vector.size])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, *found[-1][0].shape])],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )

@@ -32,7 +32,7 @@ from harness.model.network import Network
 from harness.model.onnx_runtime import sessions
 from harness.plan import plan
 from harness.reference import SpecificationReference
-from harness.reference.runtime import with_free_batch
+from harness.reference.runtime import shaped, with_free_batch
 from harness.reference.stimuli import stimuli
 from harness.runs import folder as run_folder
 from harness.targets import bundle, codegen
@@ -144,14 +144,14 @@ def checked(network: Network) -> Checked:
     exact = SpecificationReference(network).activations(vectors)[-1]
     session = sessions.session(with_free_batch(network).SerializeToString(), 1)
     last = network.layers[-1].output.name
-    [other] = session.run([last], {network.input.name: vectors.reshape(count, *network.input.shape)})
+    [other] = session.run([last], shaped(network, vectors))
     return Checked(network, vectors, exact, other.reshape(exact.shape))
 
 
 def unchecked(network: Network) -> Checked:
     """Return a network without vectors, whose programs are not executed."""
     none = np.empty((0, network.layers[-1].size), network.layers[-1].dtype)
-    return Checked(network, np.empty((0, network.input.size), np.float32), none, none)
+    return Checked(network, np.empty((0, network.vector.size), network.vector.dtype), none, none)
 
 
 def with_code(profile: Profile, code: Code) -> Profile:

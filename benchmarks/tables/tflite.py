@@ -119,7 +119,7 @@ def compared(network: Network, seconds: float, advance: Callable[[int], None]) -
     left: list[Array] = []
     right: list[Array] = []
     for vector in vectors:
-        [output] = session.run([outputs[0]], {name: vector.reshape(1, *network.input.shape)})
+        [output] = session.run([outputs[0]], {name: vector.reshape(1, *network.vector.shape)})
         left.append(output.reshape(1, -1))
         given = {each.tensor: conversion.encoded(vector, each) for each in file.inputs.values()}
         found = {number: values[None] for number, values in engine.run(given).items()}
@@ -165,7 +165,7 @@ def _times(
 ) -> dict[tuple[str, int], Latency]:
     """Return the times of one vector by engine and threads, from 1 to the processors of this machine."""
     found = {}
-    given = vector.reshape(1, *network.input.shape)
+    given = vector.reshape(1, *network.vector.shape)
     for threads in range(1, (os.cpu_count() or 1) + 1):
         session = sessions.session(model, threads)
         name = session.get_inputs()[0].name

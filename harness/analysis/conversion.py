@@ -19,9 +19,10 @@ from harness.model.network import Network
 from harness.model.tflite.file import Scales, TfliteFile, encode
 from harness.model.tflite.interpreter import Interpreter
 from harness.operators.base import Layer
+from harness.operators.tensor import FLOAT32
 from harness.reference import ratios_to
 from harness.reference.runtime import GivenModel
-from harness.reference.stimuli import random_stream
+from harness.reference.stimuli import random_stream, uniform
 from harness.targets import Claim
 from harness.targets.litert.convert import Converted, convert_network
 from harness.targets.litert.graph import Value
@@ -91,10 +92,8 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     )
     evaluate = [layer.prepare() for layer in layers]
     for part in _parts(network, count, seed):
-        stored = [encoded(vector, every.inputs[network.input.name]) for vector in part]
-        outputs = full.run_all(every.inputs[network.input.name].tensor, stored)
-        last = plain.run_all(file.inputs[network.input.name].tensor, stored)
-        values = {network.input.name: part}
+        values = network.values(part)
+        outputs, last = full.run_all(_stored(every, values)), plain.run_all(_stored(file, values))
         for each, function in zip(found.layers, evaluate, strict=True):
             layer = each.layer
             values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
@@ -105,6 +104,13 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
                 found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
         advance(len(part))
     return found
+
+
+def _stored(file: Converted, values: Mapping[str, Array]) -> Iterator[dict[int, Array]]:
+    """Yield the inputs of each vector, in the file's layout, by the numbers of their tensors."""
+    for rows in zip(*values.values(), strict=True):
+        named = zip(values, rows, strict=True)
+        yield {file.inputs[name].tensor: encoded(row, file.inputs[name]) for name, row in named}
 
 
 def check_standard(
@@ -119,7 +125,7 @@ def check_standard(
     found = ConversionCheck(checks, count, len(model.graph.node))
     evaluate = [layer.prepare() for layer in layers]
     for part in _parts(network, count, seed):
-        values = {network.input.name: part, **every.outputs(part)}
+        values = network.values(part) | every.outputs(part)
         for each, function in zip(found.layers, evaluate, strict=True):
             _compare(each, function, [values[name] for name in each.layer.sources], values[each.layer.output.name])
         for name, output in plain.outputs(part).items():
@@ -129,11 +135,13 @@ def check_standard(
 
 
 def uniform_vectors(network: Network, count: int, seed: int) -> Array:
-    """Return `count` seeded uniform vectors of the input box, float32 (count, size)."""
-    low, high = network.box
-    values = random_stream(seed, 0).random((count, network.input.size), dtype=np.float32)
+    """Return `count` seeded uniform vectors of the input box, (count, size of a vector)."""
+    if any(tensor.dtype != FLOAT32 for tensor in network.inputs):
+        return uniform(network, seed, count)
+    low, high = network.box.view(np.float32)
+    values = random_stream(seed, 0).random((count, len(low)), dtype=np.float32)
     vectors: Array = low + values * (high - low)
-    return vectors
+    return vectors.view(network.vector.dtype)
 
 
 def _parts(network: Network, count: int, seed: int) -> Iterator[Array]:
@@ -197,10 +205,10 @@ def check_import(
     found = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
     [given] = file.inputs
     for part in _parts(network, count, seed):
-        known = {network.input.name: part}
+        known = network.values(part)
         start = _computed(imported.activations[given], known, layers, evaluate)
         stored = [_as_stored(vector, file.tensors[given].shape, image=given in imported.images) for vector in start]
-        outputs = engine.run_all(given, stored)
+        outputs = engine.run_all({given: vector} for vector in stored)
         values = {given: start} | {
             number: _as_onnx(outputs[number], image=number in imported.images) for number in found
         }

@@ -93,7 +93,7 @@ class LocalComparison:
         layers = self._network.layers
         board = [actual[index] for index in range(len(layers))]
         right = self._specification.activations(vectors, board)
-        written = {self._network.input.name: vectors}
+        written = self._network.values(vectors)
         found: list[Bounded | None] = []
         wrong = False
         for index, (layer, expected, values) in enumerate(zip(layers, right, board, strict=True)):

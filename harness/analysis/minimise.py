@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Vectors = npt.NDArray[np.float32]
+from harness.core.arrays import Array
+
+Vectors = Array
 Fails = Callable[[Vectors], npt.NDArray[np.bool_]]
 
 ALL_SUBSETS = 12  # inputs, of which all subsets are one batch
@@ -21,7 +23,7 @@ QUESTIONS = 60  # at most, so that a slow board is not held for ever
 
 @dataclass(frozen=True, eq=False)
 class Minimal:
-    """A failing vector, float32 (K,), after `questions` batches; `finished` unless they ran out."""
+    """A failing vector, (K,), after `questions` batches; `finished` unless they ran out."""
 
     vector: Vectors
     questions: int
@@ -59,7 +61,7 @@ class _Search:
 
 
 def minimise(vector: Vectors, fails: Fails, questions: int = QUESTIONS) -> Minimal | None:
-    """Shrink `vector`, float32 (K,), while `fails`, (n, K) to bool (n,), is true; None if it is false at the start.
+    """Shrink `vector`, (K,), while `fails`, (n, K) to bool (n,), is true; None if it is false at the start.
 
     With up to 12 inputs that are not zero no failing vector has fewer of them, otherwise none can be left out alone.
     """
@@ -93,8 +95,8 @@ def _subsets(vector: Vectors) -> Vectors:
     used = _used(vector)
     kept = np.arange((1 << len(used)) - 1)[:, None] >> np.arange(len(used)) & 1
     kept = kept[np.argsort(kept.sum(axis=1), kind="stable")]
-    subsets = np.zeros((len(kept), len(vector)), np.float32)
-    subsets[:, used] = np.where(kept == 1, vector[used], np.float32(0))
+    subsets = np.zeros((len(kept), len(vector)), vector.dtype)
+    subsets[:, used] = np.where(kept == 1, vector[used], vector.dtype.type(0))
     return subsets
 
 
@@ -120,8 +122,8 @@ def _keep(vector: Vectors, inputs: npt.NDArray[np.intp]) -> Vectors:
 
 
 def _round_inputs(search: _Search) -> None:
-    """Round each input to as few significant digits as possible, one input after the other."""
-    for position in _used(search.vector):
+    """Round each number that is no integer to as few significant digits as possible, one input after the other."""
+    for position in _used(search.vector) if search.vector.dtype.kind == "f" else ():
         rounded = np.array(list(_rounder(search.vector, position)))
         if len(rounded):
             search.take_first_failing(rounded)
@@ -132,7 +134,7 @@ def _rounder(vector: Vectors, position: np.intp) -> Iterator[Vectors]:
     value = vector[position]
     for digits in range(DIGITS if np.isfinite(value) else 0):
         rounded = vector.copy()
-        rounded[position] = np.float32(f"{value:.{digits}e}")
+        rounded[position] = vector.dtype.type(f"{value:.{digits}e}")
         if rounded[position] == value:
             return
         yield rounded

@@ -24,7 +24,7 @@ from harness.model.transforms.edit import Fold
 from harness.operators.float_errors import within_range
 from harness.operators.pointwise import ulp_of
 from harness.operators.tensor import FLOAT32
-from harness.reference.runtime import with_free_batch
+from harness.reference.runtime import shaped, with_free_batch
 from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import stimuli
 
@@ -133,7 +133,7 @@ def computed(network: Network, onnx_bytes: bytes, vectors: Floats32) -> Outputs:
     try:
         prepared = session(model.SerializeToString(), 1, optimised=False)
         for part in _parts(network, vectors):
-            outputs = prepared.run(names, {network.input.name: part.reshape(len(part), *network.input.shape)})
+            outputs = prepared.run(names, shaped(network, part))
             found.append([output.reshape(len(part), -1) for output in outputs])
     except Exception as error:  # its exceptions have no common base of their own
         raise refused(network.name, error) from error
@@ -177,7 +177,7 @@ def share_of_bound(before: Network, after: Network, folds: Sequence[Fold], vecto
         return None
     activations = SpecificationReference(before).activations(vectors)
     written = {layer.output.name: values for layer, values in zip(before.layers, activations, strict=True)}
-    written[before.input.name] = vectors
+    written |= before.values(vectors)
     shares = []
     for fold in folds:
         first, folded = (next(each for each in network.layers if each.node == fold.node) for network in (before, after))

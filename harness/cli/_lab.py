@@ -11,7 +11,7 @@ The commands call the same functions.  Arguments here are the options of the com
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +27,10 @@ from harness.cli import measure as measure_command
 from harness.cli import prove as prove_command
 from harness.cli import run as run_command
 from harness.cli._options import parameters, usage_error
+from harness.core.arrays import Array
 from harness.core.console import Console
 from harness.core.errors import RequestError, unknown_name
+from harness.reference import vector_files
 from harness.runs.results import Run
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ class Lab:
         """Run a model on a board and compare all activations.
 
         `options` are those of `harness run` with underscores, such as `vectors=5000` or `items=("c", "c")`.  `vectors`
-        may also be an array, float32 (n, ...), where each of n vectors has as many values as the model's input.
+        may also be an array of the type of the model's input, (n, ...), where each of n vectors has as many values as
+        the input; or, of a model with several inputs, arrays by the name of the input.
         """
         with _saved(options) as saved:
             return self._run(_asked(run_command.command, board=board, model=model, **saved))
@@ -95,7 +98,7 @@ class Lab:
     def prove(self, board: str, model: str, **options: Any) -> Run:
         """Prove that a board computes a model correctly for all inputs; `options` are those of `harness prove`.
 
-        `vectors` may be an array, as in `run`.
+        `vectors` may be arrays, as in `run`.
         """
         with _saved(options) as saved:
             asked = _asked(prove_command.command, board=board, model=model, **saved)
@@ -122,19 +125,28 @@ class Lab:
 
 @contextmanager
 def _saved(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the options with the path of a temporary .npy file in place of an array of vectors."""
+    """Yield the options with a temporary file in place of an array of vectors, a folder in place of arrays by input."""
     vectors = options.get("vectors")
-    if not isinstance(vectors, np.ndarray):
+    if not isinstance(vectors, np.ndarray | Mapping):
         yield options
         return
+    with TemporaryDirectory() as folder:
+        if isinstance(vectors, np.ndarray):
+            path = Path(folder) / "array.npy"
+            _save(path, vectors)
+        else:
+            path = Path(folder)
+            for name, values in vectors.items():
+                _save(path / vector_files.file_name(name), np.asarray(values))
+        yield options | {"vectors": path}
+
+
+def _save(path: Path, vectors: Array) -> None:
     if vectors.dtype.hasobject:
         raise RequestError(
             f"vectors: an array of {vectors.dtype}, not float32", "convert it: vectors.astype('float32')"
         )
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "array.npy"
-        np.save(path, vectors, allow_pickle=False)
-        yield options | {"vectors": path}
+    np.save(path, vectors, allow_pickle=False)
 
 
 @contextmanager

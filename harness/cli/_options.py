@@ -65,7 +65,6 @@ def changes(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for name, text in (
         ("--to-float32", "Compute a float16 network in float32: its values change."),
-        ("--join-inputs", "Make one input of several: their values, one after the other."),
         ("--drop-first", "Remove Scaler, Add, Sub, Mul and Div at the start: the inputs are normalised outside."),
         ("--drop-final", "Remove Softmax, ArgMax, ZipMap and other nodes behind the scores at the end."),
     ):

@@ -35,7 +35,6 @@ from harness.runs.job import Job, Request
 Finished = TypeVar("Finished", RunDocument, MeasurementDocument)
 
 STIMULI_AT_ONCE = 100_000
-FLOAT32_BYTES = 4
 
 
 def host_failure(error: OSError) -> InfrastructureError:
@@ -139,10 +138,10 @@ def write_stimuli(job: Job, console: Console) -> None:
     """
     if job.folder.stimuli.exists():
         return
-    count = job.stimuli.count
-    at_once = max(min(STIMULI_AT_ONCE, MEMORY_BUDGET // (job.network.input.size * FLOAT32_BYTES)), 1)
+    count, vector = job.stimuli.count, job.network.vector
+    at_once = max(min(STIMULI_AT_ONCE, MEMORY_BUDGET // job.network.record.itemsize), 1)
     with durable(job.folder.stimuli) as file, console.progress("writing vectors", count) as bar:
-        file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
+        file.write(dumps.header(vector.dtype, count, vector.size))
         for chunk in chunks.cut(count, at_once):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
             bar.advance(chunk.size)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--vectors",
     default="10000",
     show_default=True,
-    help="Number of vectors to compare, as in run, or a .npy file of them.",
+    help="Number of vectors to compare, or a file or folder of them, as in run.",
 )
 @seed
 @click.option(

@@ -1,9 +1,10 @@
-"""The graph around the nodes: bytes -> layers with one input, each after those that it reads."""
+"""The graph around the nodes: bytes -> layers, each after those that it reads."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
 from harness.operators.linear import Linear
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
-from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor, integer_limits
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT8, LARGEST, UINT8, Tensor, integer_limits
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 OLDEST_OPSET = 10  # the first with QuantizeLinear
@@ -77,24 +78,25 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     del model.graph.initializer[:]
     model = onnx.ModelProto.FromString(model.SerializeToString())  # a message keeps the memory of what it contained
     nodes = _nodes(model.graph, constants, name)
-    source = _input(model.graph, constants, name)
-    layers = _layers(name, nodes, constants, source, opset)
+    sources = _inputs(model.graph, constants, name)
+    layers = _layers(name, nodes, constants, sources, opset)
     if any(_is_dequantised(node, constants) for node in model.graph.node):
         _require_unfused(decode(onnx_bytes, name), name)
     _require_outputs(model.graph, layers, name)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     del constants  # they hold the weights, which the checker decodes once more
     _require_checker(onnx_bytes, name)
-    return Network(
+    network = Network(
         name=name,
-        input=source,
+        inputs=sources,
         layers=layers,
-        box=input_box(metadata, [layer for layer in layers if source in layer.inputs], name),
-        normalisation=normalisation_of(metadata, source.size, name),
+        box=np.empty(0),
+        normalisation=normalisation_of(metadata, sum(source.size for source in sources), name),
         metadata=metadata,
         sha256=hashlib.sha256(onnx_bytes).hexdigest(),
         onnx_bytes=onnx_bytes,
     )
+    return replace(network, box=network.vectors(input_box(metadata, sources, layers, name)))
 
 
 def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
@@ -306,24 +308,41 @@ def _require_unique(kind: str, names: Sequence[str], model_name: str) -> None:
             )
 
 
-def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> Tensor:
+def _inputs(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> tuple[Tensor, ...]:
     inputs = [value for value in graph.input if value.name not in constants]
-    if len(inputs) != 1:
-        names = ", ".join(repr(value.name) for value in inputs)
+    if not inputs:
+        raise RequestError(f"model {name!r} has no input", "give it one at least: what it computes is constant")
+    if len(counts := stated_counts(inputs)) > 1:
         raise RequestError(
-            f"model {name!r} has {len(inputs)} inputs ({names})",
-            "give it exactly one, the vectors (harness models import FILE --join-inputs -o NAME); scales, zero points, "
-            "weights and bias are initializers",
+            f"model {name!r}: the first sizes of its inputs are {', '.join(map(str, counts))}",
+            "one number of vectors, or free first sizes",
         )
-    kind = inputs[0].type.tensor_type
-    sizes = [dim.dim_value for dim in kind.shape.dim]
-    if kind.elem_type != onnx.TensorProto.FLOAT or len(sizes) < 2 or min(sizes[1:]) <= 0:
-        element = element_type(kind.elem_type)
+    return tuple(_of_value(value, name) for value in inputs)
+
+
+def stated_counts(inputs: Sequence[onnx.ValueInfoProto]) -> list[int]:
+    """Return the numbers of vectors that the first sizes of inputs state, without those that are free."""
+    sizes = {size.dim_value for value in inputs for size in value.type.tensor_type.shape.dim[:1]}
+    return sorted(sizes - {0})
+
+
+def _of_value(value: onnx.ValueInfoProto, name: str) -> Tensor:
+    kind = value.type.tensor_type
+    sizes, dtype = [dim.dim_value for dim in kind.shape.dim], _input_type(kind.elem_type)
+    if dtype is None or len(sizes) < 2 or min(sizes[1:]) <= 0:
         raise RequestError(
-            f"model {name!r}: input {inputs[0].name!r} is {element} of shape {_shape(kind)}",
-            "give it float32 vectors, (vectors, width), or images, (vectors, channels, height, width), of fixed sizes",
+            f"model {name!r}: input {value.name!r} is {element_type(kind.elem_type)} of shape {_shape(kind)}",
+            f"give it vectors, (vectors, width), or images, (vectors, channels, height, width), of fixed sizes and a "
+            f"type of {', '.join(map(str, EVERY_TYPE))}; scales, zero points, weights and bias are initializers",
         )
-    return Tensor(inputs[0].name, tuple(sizes[1:]), FLOAT32, LARGEST, negative_zero=True)
+    bound = LARGEST if dtype == FLOAT32 else math.inf
+    return Tensor(value.name, tuple(sizes[1:]), dtype, bound, negative_zero=dtype.kind == "f")
+
+
+def _input_type(element: int) -> np.dtype[Any] | None:
+    """Return the type of an input; None for one that no activation has."""
+    types = {onnx.helper.np_dtype_to_tensor_dtype(dtype): dtype for dtype in EVERY_TYPE}
+    return types.get(onnx.TensorProto.DataType.ValueType(element))
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> str:
@@ -331,11 +350,15 @@ def _shape(kind: onnx.TypeProto.Tensor) -> str:
 
 
 def _layers(
-    model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor, opset: int
+    model_name: str,
+    nodes: Mapping[str, onnx.NodeProto],
+    constants: Mapping[str, Array],
+    sources: Sequence[Tensor],
+    opset: int,
 ) -> tuple[Layer, ...]:
-    """Return the nodes' layers; every node reads the network's input `source`, or outputs of earlier nodes."""
+    """Return the nodes' layers; every node reads the network's inputs `sources`, or outputs of earlier nodes."""
     layers: dict[str, Layer] = {}
-    activations, bounds = {source.name: source}, _Bounds(source, layers)
+    activations, bounds = {source.name: source for source in sources}, _Bounds(sources, layers)
     writer = partial(_behind, writers=layers)
     for name, proto in nodes.items():
         node = Node(model_name, proto, name, constants, activations, opset=opset, bounds=bounds, writer=writer)
@@ -356,9 +379,9 @@ class _Bounds:
     Of weighted sums, whose ends have no sign, and of codes and indices they are those of the tensor.
     """
 
-    def __init__(self, source: Tensor, layers: Mapping[str, Layer]) -> None:
+    def __init__(self, sources: Sequence[Tensor], layers: Mapping[str, Layer]) -> None:
         self._layers = layers
-        self._known = {source.name: _of_tensor(source)}
+        self._known = {source.name: _of_tensor(source) for source in sources}
 
     def __call__(self, name: str) -> tuple[float, float]:
         """Return the least and the greatest value of a float32 activation."""

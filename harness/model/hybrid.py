@@ -75,11 +75,11 @@ def with_architecture(network: Network, architecture: Architecture, metadata: di
     model = onnx.load_model_from_string(network.onnx_bytes)
     _require(model, network, architecture)
     graph, decided = model.graph, network.layers[-1].output.name
-    width = network.input.size
+    width = network.float_input("a hybrid architecture").size
     if architecture.freshness:
         width += 1
         _add_age(graph, network)
-    source = network.input.name
+    source = network.vector.name
     next(value for value in graph.input if value.name == source).CopyFrom(value_info(source, FLOAT32, width))
     for name, values in _tables(architecture).items():
         graph.initializer.append(numpy_helper.from_array(values, name))
@@ -161,10 +161,10 @@ AGE, CODES_OF_ALL = "without_age", "codes_with_age"
 
 def _add_age(graph: onnx.GraphProto, network: Network) -> None:
     """Let QuantizeLinear read the age too, and take its code away before the other layers read the codes."""
-    [reader] = [node for node in graph.node if network.input.name in node.input]
+    [reader] = [node for node in graph.node if network.vector.name in node.input]
     codes = reader.output[0]
     reader.output[0] = CODES_OF_ALL
-    bounds = {"first_state": [0], "behind_state": [network.input.size], "state_axis": [1]}
+    bounds = {"first_state": [0], "behind_state": [network.vector.size], "state_axis": [1]}
     for name, values in bounds.items():
         graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
     taken = helper.make_node("Slice", [CODES_OF_ALL, *bounds], [codes], name=AGE)

@@ -10,24 +10,53 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Normalisation
 from harness.operators.base import Layer
+from harness.operators.counters import DEFAULT_BOX
+from harness.operators.tensor import LARGEST, Tensor, integer_limits
 
 SHOWN = 80  # characters of a value, in a message
 
 
-def input_box(metadata: Mapping[str, str], readers: Sequence[Layer], name: str) -> npt.NDArray[np.float32]:
-    """Return input bounds, float32 (2, K): those of the metadata, or those that reach every output of `readers`.
+def input_box(
+    metadata: Mapping[str, str], inputs: Sequence[Tensor], layers: Sequence[Layer], name: str
+) -> dict[str, Array]:
+    """Return the bounds of each input by its name, (2, size): those of the metadata, or else `default_box`.
 
-    `readers` are the layers that read the input.
+    The metadata have the bounds of all values of all inputs, in the order of the inputs.
     """
-    size = readers[0].input.size
-    box = stated_box(metadata, size, name)
-    if box is not None:
-        return box
-    low, high = zip(*(layer.stimuli.representable() for layer in readers), strict=True)
-    return np.repeat(np.array([min(low), max(high)], np.float32)[:, None], size, axis=1)
+    sizes = [tensor.size for tensor in inputs]
+    stated = stated_box(metadata, sum(sizes), name)
+    if stated is None:
+        return {tensor.name: default_box(tensor, [x for x in layers if tensor in x.inputs]) for tensor in inputs}
+    parts = np.split(stated, np.cumsum(sizes)[:-1], axis=1)
+    return {tensor.name: _of_type(part, tensor, name) for tensor, part in zip(inputs, parts, strict=True)}
+
+
+def default_box(tensor: Tensor, readers: Sequence[Layer]) -> Array:
+    """Return bounds, (2, size), for every output of the readers of a float input, all values of another."""
+    if tensor.dtype.kind != "f":
+        ends: tuple[float, float] = integer_limits(tensor.dtype)
+    elif readers:
+        low, high = zip(*(layer.stimuli.representable() for layer in readers), strict=True)
+        ends = min(low), max(high)
+    else:
+        ends = DEFAULT_BOX
+    return np.repeat(np.array(ends, tensor.dtype)[:, None], tensor.size, axis=1)
+
+
+def _of_type(box: npt.NDArray[np.float64], tensor: Tensor, name: str) -> Array:
+    """Return bounds of an input, (2, size), as values of its type."""
+    if tensor.dtype.kind != "f":
+        least, greatest = integer_limits(tensor.dtype)
+        if not ((box == np.rint(box)) & (box >= least) & (box <= greatest)).all():
+            raise RequestError(
+                f"model {name!r}: the input box of {tensor.name!r} is {box[0].tolist()} to {box[1].tolist()}",
+                f"integers from {least} to {greatest}",
+            )
+    return box.astype(tensor.dtype)
 
 
 def states_box(metadata: Mapping[str, str]) -> bool:
@@ -35,15 +64,14 @@ def states_box(metadata: Mapping[str, str]) -> bool:
     return "input_box_low" in metadata or "input_box_high" in metadata
 
 
-def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArray[np.float32] | None:
-    """Return bounds of the inputs, float32 (2, width); None where the model does not say."""
+def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArray[np.float64] | None:
+    """Return bounds of all values of the inputs, float64 (2, width); None where the model does not say."""
     if not states_box(metadata):
         return None
     low = _numbers(metadata, "input_box_low", width, name)
     high = _numbers(metadata, "input_box_high", width, name)
-    with np.errstate(over="ignore"):
-        box = np.array([low, high], np.float32)
-    if not np.isfinite(box).all() or (box[0] > box[1]).any():
+    box = np.array([low, high], np.float64)
+    if not (np.abs(box) <= LARGEST).all() or (box[0] > box[1]).any():
         raise RequestError(f"model {name!r}: the input box is {low} to {high}", "finite bounds, low <= high")
     return box
 

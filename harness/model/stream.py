@@ -85,8 +85,8 @@ class Stream:
 
     def windows_of(self, vectors: Array) -> Array:
         """Return the inputs of the whole network for the steps of streams, float32 (streams * windows, K)."""
-        flow = self.flows[self.network.input.name]
-        return np.concatenate([self._cut(flow, self.whole.input.shape, vectors, at) for at in range(self.windows)])
+        flow = self.flows[self.network.vector.name]
+        return np.concatenate([self._cut(flow, self.whole.vector.shape, vectors, at) for at in range(self.windows)])
 
     def frames_of(self, layer: Layer, values: Array) -> Array:
         """Return the values of the whole network's layer of this name in the dumps of steps, (n, size), n as above."""
@@ -145,7 +145,7 @@ def stream(whole: Network, axis: int, pulse: int | None = None, steps: int | Non
     twice the window, or once if a layer pads the axis.  Raises RequestError, which names the node and the reason, or
     the valid choices.
     """
-    shape = whole.input.shape
+    shape = whole.float_input("--stream").shape
     if not 1 <= axis <= len(shape):
         raise RequestError(
             f"model {whole.name!r}: --stream {axis}: its input has shape (vectors, {', '.join(map(str, shape))})",
@@ -190,7 +190,7 @@ def _streamed(whole: Network, axis: int) -> Iterator[tuple[Layer, int, Frames]]:
 
     Raises RequestError at a layer that has no streaming form, or whose inputs have different axes.
     """
-    axes: dict[str, int | None] = {whole.input.name: axis}
+    axes: dict[str, int | None] = {whole.vector.name: axis}
     for layer in whole.layers:
         read = axes[layer.sources[0]]
         if any(axes[name] != read for name in layer.sources):
@@ -211,7 +211,7 @@ def _refusal(whole: Network, layer: Layer, reason: str, advice: str) -> RequestE
 
 def _least_pulse(whole: Network, axis: int) -> int:
     """Return the number of input frames for which each layer has a whole number of new frames."""
-    strides = {whole.input.name: 1}
+    strides = {whole.vector.name: 1}
     for layer, _, form in _streamed(whole, axis):
         if form.axis is not None:
             strides[layer.output.name] = max(strides[name] for name in layer.sources) * form.stride
@@ -224,7 +224,7 @@ class _Steps:
     def __init__(self, whole: Network, axis: int, pulse: int) -> None:
         self.whole, self.axis, self.pulse = whole, axis, pulse
         self.file = onnx.load_model_from_string(whole.onnx_bytes)
-        self.flows = {whole.input.name: Flow(axis, 0, pulse, whole.input.shape[axis])}
+        self.flows = {whole.vector.name: Flow(axis, 0, pulse, whole.vector.shape[axis])}
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         reading = {layer.output.name: (layer, at, form) for layer, at, form in _streamed(whole, axis)}
@@ -355,7 +355,7 @@ class _Steps:
         """Return the metadata, with the box of the frames of a step."""
         of_values = ("input_box_low", "input_box_high", "input_names", "input_units", "input_mean", "input_range")
         kept = {key: value for key, value in self.whole.metadata.items() if key not in of_values}
-        box = self.whole.box.reshape(2, *self.whole.input.shape)
+        box = self.whole.box.reshape(2, *self.whole.vector.shape)
         first = box.take([0], axis=self.axis + 1)
         if "input_box_low" not in self.whole.metadata and "input_box_high" not in self.whole.metadata:
             return kept

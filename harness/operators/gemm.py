@@ -9,12 +9,11 @@ y[n]    = acc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import fields
+from harness.operators.base import Layer, fields
 from harness.operators.exact.stages import Axis, Source, Stage, fold
 from harness.operators.float_contraction import FloatContraction, read_finite
 from harness.operators.node import Node
@@ -74,7 +73,7 @@ y[n] = acc""",
         product_of_matrices(node, node.x, node.input(1), node.has(2), *flags)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node with constant, finite weights."""
         node.require_inputs(2, 3)
         source = node.vector(0, [FLOAT32])

@@ -1,5 +1,7 @@
 """MatMul (ONNX), float32, with constant weights (K, N): Gemm without bias, of each row of the vectors' last axis.
 
+Of two activations it is a MatrixProduct.
+
 acc  = 0
 acc  = acc + A[r, k] * B[k, n]                         for k = 0 to K - 1: the product is rounded, then the sum
 y[r, n] = acc
@@ -9,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability, fields
+from harness.operators.base import Ability, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
 from harness.operators.linear import Linear
+from harness.operators.matrix_product import FRAGMENTS, MatrixProduct, is_product
 from harness.operators.node import Node
 from harness.operators.region import Division
 from harness.operators.rules import Rules
@@ -55,7 +57,7 @@ acc = 0
 acc = acc + A[r, k] * B[k, n]                            for k = 0 to K - 1, each operation rounded to float32
 y[r, n] = acc                                            for each row r of the last axis""",
         ("A", "B"),
-        (FRAGMENT, OF_ROWS),
+        (FRAGMENT, OF_ROWS, *FRAGMENTS),
         parameters=(1,),
         chosen=lambda layer: layer.positions > 1,
         facts_of=lambda layer: Gemm.text.facts_of(layer) | ({"rows": layer.positions} if layer.positions > 1 else {}),
@@ -68,8 +70,10 @@ y[r, n] = acc                                            for each row r of the l
         product(node, node.x, node.input(1))
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node whose second input is a constant matrix."""
+    def read(cls, node: Node) -> Layer:
+        """Read a node; one whose second input is an activation as MatrixProduct."""
+        if is_product(node):
+            return MatrixProduct.read(node)
         node.require_inputs(2, 2)
         node.attributes({})
         source = node.activation(0, [FLOAT32])

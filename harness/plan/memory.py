@@ -43,7 +43,7 @@ def of(plan: Plan, reuse: Reuse) -> Memory:
 def _tflm(network: Network) -> int:
     """Return the arena for layers in sequence: a tensor lives from its writer to its last reader, or to the end."""
     layers = network.layers
-    tensors = [network.input, *(layer.output for layer in layers)]
+    tensors = [*network.inputs, *(layer.output for layer in layers)]
     lives = []
     for index, tensor in enumerate(tensors):
         readers = [number for number, layer in enumerate(layers) if tensor.name in layer.sources]
@@ -66,7 +66,7 @@ def _acetone(network: Network) -> int | None:
 
     A layer reads one and writes the other, so that both hold the largest tensor.  Its layers are a sequence.
     """
-    tensors = [network.input, *(layer.output for layer in network.layers)]
+    tensors = [*network.inputs, *(layer.output for layer in network.layers)]
     if any(layer.sources != (before.name,) for layer, before in zip(network.layers, tensors, strict=False)):
         return None
     return 2 * max(tensor.size * tensor.dtype.itemsize for tensor in tensors)

@@ -237,6 +237,7 @@ def make(
             f"split pipeline: one item of board {profile.name} computes all of {network.name}",
             "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
         )
+    _require_first_stage(network, tasks)
     made = compose(profile.name, network, 1, sync or profile.sync, items, tasks)
     if any(layer.streaming.copies > 1 for layer in network.layers):
         block = _block_of_stream(network, block, pipeline=wanted.pipeline)
@@ -245,6 +246,19 @@ def make(
         return reusing(made, reuse or (lambda _: False), block)
 
     return of(_largest_block(profile, of, vector_bytes or _buffer_bytes) if block is None else block)
+
+
+def _require_first_stage(network: Network, tasks: Sequence[Task]) -> None:
+    """Raise RequestError if a later stage of a pipeline reads an input, which by then has the next vectors."""
+    names = {tensor.name for tensor in network.inputs}
+    for task in tasks:
+        read = sorted(names.intersection(network.layers[task.layer].sources))
+        if task.stage > 0 and read:
+            raise RequestError(
+                f"split pipeline: layer {network.layers[task.layer].name} reads the input {read[0]!r} in stage "
+                f"{task.stage}, when the input has the vectors of a later execution",
+                "compute the layer in the first stage, with the layers before it, or omit the pipeline",
+            )
 
 
 def _block_of_stream(network: Network, block: int | None, *, pipeline: bool) -> int:
@@ -327,7 +341,7 @@ def buffer_bytes(network: Network, tasks: Sequence[Task]) -> int:
     outputs = own + arena_bytes(network, tasks)
     read = (source for of_task in sources(network.layers, tasks) for source in of_task if source.is_joined)
     merged = sum(source.region.size * source.tensor.dtype.itemsize for source in read)
-    return network.input.size * network.input.dtype.itemsize + outputs + merged
+    return network.record.itemsize + outputs + merged
 
 
 def compose(board: str, network: Network, block: int, sync: Sync, items: Sequence[Item], tasks: Sequence[Task]) -> Plan:

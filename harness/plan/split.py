@@ -190,7 +190,7 @@ def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
 
     Then the layer gets the item with the fewest layers so far, the first of them in the order given.
     """
-    lanes: dict[str, int] = {network.input.name: chosen[0]}
+    lanes: dict[str, int] = {tensor.name: chosen[0] for tensor in network.inputs}
     continued: set[str] = set()
     work = dict.fromkeys(chosen, 0)
     shares: dict[int, tuple[Share, ...]] = {}

@@ -116,7 +116,7 @@ class Reference:
         )
         self.host = self._check(rows=ROWS)
         require_trusted(self.host)
-        self._input_name, self._layers = network.input.name, network.layers
+        self._network, self._layers = network, network.layers
         kind = SeparateLayers if any(layer.errors.has_tolerance for layer in network.layers) else OnnxRuntimeReference
         self._runtime = kind(network, threads, x64_quant_precision=x64_quant_precision)
         separate = isinstance(self._runtime, SeparateLayers)
@@ -126,12 +126,12 @@ class Reference:
         self._further = {name: further.StandardReference(network, name, separate=separate) for name in versions}
         self.versions = {"ort": self.host.onnxruntime, "specification": __version__, **versions}
 
-    def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+    def activations(self, vectors: Array) -> tuple[Array, ...]:
         """Return the activations of `expected`."""
         return self.expected(vectors).activations
 
-    def expected(self, vectors: npt.NDArray[np.float32], first: int = 0) -> Expected:
-        """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
+    def expected(self, vectors: Array, first: int = 0) -> Expected:
+        """Return the layers' outputs for vectors (n, K): (n, width) each, of the model's types, in layer order.
 
         `first` is the number of the first vector.  Raises ReferenceFailed if products of n rows are wrong on this
         machine, if the implementations differ (it names the first differing activation), if ONNX Runtime returns other
@@ -144,21 +144,21 @@ class Reference:
         runtime = self._runtime.activations(vectors)
         right = self._specified(vectors)
         require_numbers(self._layers, right, first)
-        given_vectors = {self._input_name: vectors}
+        given_vectors = self._network.values(vectors)
         others = {name: engine.activations(vectors) for name, engine in self._further.items()}
         self._require_engines(runtime, others, right, given_vectors, first)
         require_agreement(self._layers, runtime, right, self.host, given_vectors, first)
         require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
         return Expected(runtime, (None,) * len(runtime))
 
-    def _specified(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+    def _specified(self, vectors: Array) -> tuple[Array, ...]:
         """Return the specified activations; the first of the first call are checked in integers."""
         right = self._specification.activations(vectors)
         if self._is_checked or not len(vectors):
             return right
         self._is_checked = True
         of_layers = {layer.output.name: values for layer, values in zip(self._layers, right, strict=True)}
-        require_integers(self._layers, {self._input_name: vectors, **of_layers})
+        require_integers(self._layers, self._network.values(vectors) | of_layers)
         return right
 
     def _require_engines(
@@ -173,7 +173,7 @@ class Reference:
         if others:
             require_engines(self._layers, {"ort": runtime, **others}, right, self.versions, given, first)
 
-    def _within_tolerance(self, separate: SeparateLayers, vectors: npt.NDArray[np.float32], first: int) -> Expected:
+    def _within_tolerance(self, separate: SeparateLayers, vectors: Array, first: int) -> Expected:
         """Return the specified activations after a comparison of a few vectors at once, which bounds the memory."""
         require_trusted(self._check(rows=sorted({min(BLOCK, len(vectors)), len(vectors) % BLOCK} - {0})))
         right = self._specified(vectors)
@@ -182,7 +182,7 @@ class Reference:
             part = vectors[start : start + BLOCK]
             expected = tuple(values[start : start + BLOCK] for values in right)
             runtime = separate.activations(part, expected)
-            given, number = {self._input_name: part}, first + start
+            given, number = self._network.values(part), first + start
             others = {name: engine.activations(part, expected) for name, engine in self._further.items()}
             self._require_engines(runtime, others, expected, given, number)
             ratios.append(require_within_tolerance(self._layers, runtime, expected, self.host, given, number))

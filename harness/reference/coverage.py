@@ -35,7 +35,7 @@ class Coverage:
     """
 
     def __init__(self, network: Network) -> None:
-        self._input_name, self._layers = network.input.name, network.layers
+        self._network, self._layers = network, network.layers
         room = LARGEST_MAPS
         self._meters: list[Counter] = []
         for layer in network.layers:
@@ -43,9 +43,9 @@ class Coverage:
             room -= self._meters[-1].bits
 
     def add(self, vectors: Array, activations: Sequence[Array]) -> None:
-        """Count float32 (n, K) vectors with the right activations of all layers, (n, width) each, in layer order."""
+        """Count vectors (n, K) with the right activations of all layers, (n, width) each, in layer order."""
         written = {layer.output.name: values for layer, values in zip(self._layers, activations, strict=True)}
-        written[self._input_name] = vectors
+        written |= self._network.values(vectors)
         for layer, meter in zip(self._layers, self._meters, strict=True):
             values = [written[source] for source in (*layer.sources, layer.output.name)]
             at_once = min(BLOCK, vectors_at_once(layer.size))

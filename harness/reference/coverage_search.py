@@ -78,6 +78,7 @@ class Search:
 
     def __init__(self, network: Network, limit: int, seed: int, share: float) -> None:
         require_codes(network)
+        source = network.float_input("--cover")
         self._network, self._limit, self._seed, self._share = network, limit, seed, share
         self._reference = SpecificationReference(network)
         counters = {index: layer.stimuli.counter(0) for index, layer in enumerate(network.layers)}
@@ -87,14 +88,14 @@ class Search:
         columns = np.cumsum([0, *map(len, tables)])
         self._columns = list(itertools.starmap(np.arange, itertools.pairwise(columns)))
         self._first_vector = np.full(columns[-1] * VALUES, -1)  # that met each code, as an index of `_vectors`
-        self._vectors = np.empty((0, network.input.size), np.float32)
+        self._vectors = np.empty((0, source.size), np.float32)
         self._met = self._in_vain = 0
         self.needed = math.ceil(share * len(self._reachable))
 
     def blocks(self) -> Iterator[int]:
         """Search to the end, block by block: how many codes each block was the first to meet."""
         seeded = stimuli(self._network, min(SEEDED, self._limit), self._seed)
-        size = min(BLOCK, max(INPUTS_AT_ONCE // self._network.input.size, FEWEST_OF_A_BLOCK))
+        size = min(BLOCK, max(INPUTS_AT_ONCE // self._network.vector.size, FEWEST_OF_A_BLOCK))
         for start in range(0, seeded.count, size):
             if self._ending is None:
                 yield self._take(seeded.chunk(start, start + size), everything=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx.helper
 
@@ -16,7 +14,6 @@ from harness.model.graph import fold_weights
 from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session, takes_precision
 from harness.operators.base import Layer
-from harness.operators.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -40,17 +37,17 @@ class SeparateLayers:
         except Exception as error:  # its exceptions have no common base of their own
             raise refused(network.name, error) from error
 
-    def activations(self, vectors: npt.NDArray[np.float32], activations: Sequence[Array]) -> tuple[Array, ...]:
+    def activations(self, vectors: Array, activations: Sequence[Array]) -> tuple[Array, ...]:
         """Return each layer's output, (n, size), for the network's inputs (n, K) and all layers' `activations`.
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
-        layers, source = self._network.layers, self._network.input
+        layers = self._network.layers
         read = {name for layer in layers for name in layer.sources}
-        given = {source.name: (source, vectors)} if source.name in read else {}
+        given = {name: values for name, values in shaped(self._network, vectors).items() if name in read}
         for layer, values in zip(layers, activations, strict=True):
             if layer.output.name in read:
-                given[GIVEN + layer.output.name] = layer.output, values
+                given[GIVEN + layer.output.name] = values.reshape(len(values), *layer.output.shape)
         outputs = _run(self._session, [layer.output.name for layer in layers], given)
         return tuple(output.reshape(len(vectors), -1) for output in outputs)
 
@@ -65,7 +62,7 @@ class GivenModel:
     def __init__(
         self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True, all_activations: bool = False
     ) -> None:
-        self._input = network.input
+        self._network = network
         precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
         model = with_all_activations(network) if all_activations else with_free_batch(network).SerializeToString()
         try:
@@ -73,13 +70,13 @@ class GivenModel:
         except Exception as error:  # its exceptions have no common base of their own
             raise refused(network.name, error) from error
 
-    def outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
-        """Return the outputs by name for float32 (n, K) vectors: (n, width) each.
+    def outputs(self, vectors: Array) -> dict[str, Array]:
+        """Return the outputs by name for vectors (n, K): (n, width) each.
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
         names = [output.name for output in self._session.get_outputs()]
-        outputs = _run(self._session, names, {self._input.name: (self._input, vectors)})
+        outputs = _run(self._session, names, shaped(self._network, vectors))
         return {name: output.reshape(len(vectors), -1) for name, output in zip(names, outputs, strict=True)}
 
 
@@ -100,26 +97,29 @@ class OnnxRuntimeReference:
             for each in (True, False)
         )
 
-    def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
-        """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
+    def activations(self, vectors: Array) -> tuple[Array, ...]:
+        """Return the layers' outputs for vectors (n, K): (n, width) each, of the model's types, in layer order.
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
         outputs = self._observed.outputs(vectors)
         return tuple(outputs[layer.output.name] for layer in self._layers)
 
-    def given_outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
+    def given_outputs(self, vectors: Array) -> dict[str, Array]:
         """Return the outputs of the model as its file has it; see `GivenModel.outputs`."""
         return self._given.outputs(vectors)
 
 
-def _run(
-    prepared: onnxruntime.InferenceSession, names: list[str], given: Mapping[str, tuple[Tensor, Array]]
-) -> list[Array]:
-    """Return outputs by name; `given` has for the name of each input its tensor and values, (n, size)."""
+def shaped(network: Network, vectors: Array) -> dict[str, Array]:
+    """Return the values of each input of the network by its name, (n, *shape)."""
+    values = network.values(vectors)
+    return {tensor.name: values[tensor.name].reshape(len(vectors), *tensor.shape) for tensor in network.inputs}
+
+
+def _run(prepared: onnxruntime.InferenceSession, names: list[str], given: Mapping[str, Array]) -> list[Array]:
+    """Return outputs by name; `given` has the values of each input by its name."""
     try:
-        shaped = {name: values.reshape(len(values), *tensor.shape) for name, (tensor, values) in given.items()}
-        outputs: list[Array] = prepared.run(names, shaped)
+        outputs: list[Array] = prepared.run(names, dict(given))
     except Exception as error:  # its exceptions have no common base of their own
         raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
     return outputs
@@ -158,7 +158,10 @@ def with_free_batch(network: Network) -> onnx.ModelProto:
     """Return the model with a free number of vectors."""
     model = onnx.load_model_from_string(network.onnx_bytes)
     graph = model.graph
-    next(value for value in graph.input if value.name == network.input.name).type.tensor_type.shape.dim[0].Clear()
+    names = {tensor.name for tensor in network.inputs}
+    for value in graph.input:
+        if value.name in names:
+            value.type.tensor_type.shape.dim[0].Clear()
     del graph.value_info[:]  # they may repeat a fixed number of vectors
     for output in graph.output:
         output.type.tensor_type.ClearField("shape")

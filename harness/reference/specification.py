@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.core.arrays import Array, vectors_at_once
 from harness.model.network import Network
@@ -17,15 +16,15 @@ class SpecificationReference:
     """The activations of a network according to the exact specification of its operators."""
 
     def __init__(self, network: Network, threads: int = 2) -> None:
-        self._input_name = network.input.name
+        self._network = network
         self._layers = network.layers
         self._evaluate = [layer.prepare() for layer in network.layers]
         self._threads = threads
         at_once = min(BLOCK, vectors_at_once(max(layer.size for layer in network.layers)))
         self._at_once = max(at_once // network.steps, 1) * network.steps
 
-    def activations(self, vectors: npt.NDArray[np.float32], given: Sequence[Array] | None = None) -> tuple[Array, ...]:
-        """Return the outputs of all layers, in layer order, (n, size) each, for float32 (n, K) vectors.
+    def activations(self, vectors: Array, given: Sequence[Array] | None = None) -> tuple[Array, ...]:
+        """Return the outputs of all layers, in layer order, (n, size) each, for vectors (n, K).
 
         Each layer reads the outputs of the layers before it, or `given` in their place, in layer order.  Of a
         network of steps the first vector begins a stream.
@@ -33,7 +32,7 @@ class SpecificationReference:
         outputs = tuple(np.empty((len(vectors), layer.size), layer.dtype) for layer in self._layers)
 
         def compute(start: int) -> None:
-            written: dict[str, Array] = {self._input_name: vectors[start : start + self._at_once]}
+            written = self._network.values(vectors[start : start + self._at_once])
             with np.errstate(all="ignore" if given else None):  # the outputs of a board can be anything
                 for layer, evaluate, output, read in zip(
                     self._layers, self._evaluate, outputs, given or outputs, strict=True

@@ -95,7 +95,7 @@ class WholeNetwork:
     """The comparison of the model of the file, with all optimisations of ONNX Runtime, and the specification."""
 
     def __init__(self, network: Network, threads: int, *, x64_quant_precision: bool) -> None:
-        self._layers, self._input_name = network.layers, network.input.name
+        self._network = network
         observed = [True] if len(network.onnx_bytes) <= OBSERVED_BYTES else []
         self._models = [
             GivenModel(network, threads, x64_quant_precision=x64_quant_precision, all_activations=each)
@@ -106,11 +106,11 @@ class WholeNetwork:
             work += max(layer.runtime.roundings(0), 1) * layer.size * (1 + symbols)
             symbols += layer.size if _has_symbols(layer, symbols, layer.size) else 0
             rows = max(rows, min(symbols * layer.size, MOST_ROWS))
-        values = network.input.size + sum(layer.size for layer in network.layers)
+        values = sum(tensor.size for tensor in network.inputs) + sum(layer.size for layer in network.layers)
         self._most = max(min(WORK // work, MOST_VECTORS), 1)
         self._at_once = max(BUDGET // (BYTES_A_VALUE * values + COPIES * rows * np.dtype(float).itemsize), 1)
 
-    def compare(self, vectors: npt.NDArray[np.float32], activations: Sequence[Array], host: HostCheck) -> Whole:
+    def compare(self, vectors: Array, activations: Sequence[Array], host: HostCheck) -> Whole:
         """Return the results over the first vectors, as many as WORK allows.
 
         `activations` are the specified ones of all layers.  Raises ReferenceFailed at a value beyond its bound.
@@ -120,32 +120,31 @@ class WholeNetwork:
         for start in range(0, count, self._at_once):
             part = slice(start, min(start + self._at_once, count))
             written = {
-                self._input_name: vectors[part],
-                **{layer.output.name: y[part] for layer, y in zip(self._layers, activations, strict=True)},
+                **self._network.values(vectors[part]),
+                **{layer.output.name: y[part] for layer, y in zip(self._network.layers, activations, strict=True)},
             }
             outputs = [model.outputs(vectors[part]) for model in self._models]
-            found += require_within_bounds(self._layers, self._input_name, written, outputs, host, start)
+            found += require_within_bounds(self._network, written, outputs, host, start)
         return found
 
 
-def bounds(
-    layers: Sequence[Layer], input_name: str, written: Mapping[str, Array]
-) -> Iterator[tuple[Layer, npt.NDArray[np.float64]]]:
+def bounds(network: Network, written: Mapping[str, Array]) -> Iterator[tuple[Layer, npt.NDArray[np.float64]]]:
     """Yield for each layer how far a right engine can be from its activations, float64 (vectors, size).
 
-    `written` has the input of the network and all specified activations by their names.  Behind an activation whose
+    `written` has the inputs of the network and all specified activations by their names.  Behind an activation whose
     errors exceed its values there are no bounds: they would show nothing, and take the time of two references.
     """
+    layers = network.layers
     last_reader = {name: layer for layer in layers for name in layer.sources}
-    none = np.zeros(written[input_name].shape)
-    forms, roundings = {input_name: Form(none[None][:0], none, none)}, {input_name: 0}
+    forms = {tensor.name: Form.exact(written[tensor.name].shape) for tensor in network.inputs}
+    roundings = {tensor.name: 0 for tensor in network.inputs}
     symbols = 0
     for layer in layers:
         name, sources = layer.output.name, layer.sources
-        inputs = [forms[source] for source in sources]
+        read = [forms[source] for source in sources]
         before = max(roundings[source] for source in sources)
-        at = Perturbed([written[each] for each in sources], [form.errors for form in inputs], written[name], before)
-        form = _form(layer, at, inputs, symbols)
+        at = Perturbed([written[each] for each in sources], [form.errors for form in read], written[name], before)
+        form = _form(layer, at, read, symbols)
         columns = np.flatnonzero((np.isfinite(form.rest) & (form.rest > 0)).any(axis=0))
         if _has_symbols(layer, symbols, len(columns)):
             form = form.with_symbols(symbols, columns)
@@ -167,6 +166,11 @@ class Form:
     rows: Array
     rest: Array
     errors: Array
+
+    @classmethod
+    def exact(cls, shape: tuple[int, ...]) -> Form:
+        """Return the form of values without errors."""
+        return cls(np.zeros((0, *shape)), np.zeros(shape), np.zeros(shape))
 
     @classmethod
     def unbounded(cls, shape: tuple[int, ...]) -> Form:
@@ -213,8 +217,7 @@ def _form(layer: Layer, at: Perturbed, inputs: Sequence[Form], symbols: int) -> 
 
 
 def require_within_bounds(
-    layers: Sequence[Layer],
-    input_name: str,
+    network: Network,
     written: Mapping[str, Array],
     found: Sequence[Mapping[str, Array]],
     host: HostCheck,
@@ -226,7 +229,7 @@ def require_within_bounds(
     Raises ReferenceFailed at a value beyond its bound.
     """
     outputs, ratios = [], []
-    for layer, bound in bounds(layers, input_name, written):
+    for layer, bound in bounds(network, written):
         name, largest = layer.output.name, float(bound.max(initial=0, where=np.isfinite(bound)))
         compared = int(np.count_nonzero(np.isfinite(bound)))
         for number, each in enumerate(found):

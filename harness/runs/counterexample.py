@@ -33,7 +33,7 @@ FILE = "failing.npy"
 
 @dataclass(frozen=True, eq=False)
 class Counterexample:
-    """A vector, float32 (1, K), for which the layer of index `layer` is the first that differs.
+    """A vector, (1, K), for which the layer of index `layer` is the first that differs.
 
     `found_at` is the index within the run of the vector that it was made from, `first` a difference of the layer for
     it.  `again` says whether it fails when run alone; `note` what was not as it should be, or nothing.
@@ -107,7 +107,7 @@ class _Board:
         self._layer = layer
         self._scratch = scratch
 
-    def fails(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    def fails(self, vectors: Array) -> npt.NDArray[np.bool_]:
         """Return for each of the vectors, (n, K), whether it fails, by one execution."""
         *before, asked = (difference_map(*pair).any(axis=1) for pair in self._outputs(vectors))
         failing: npt.NDArray[np.bool_] = asked & ~np.any([np.zeros_like(asked), *before], axis=0)
@@ -147,17 +147,24 @@ def save(failing: Counterexample, job: Job) -> dict[str, Any]:
 
 
 def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str, Any]:
-    """Return a failing vector, float32 (1, K), as JSON types: layer, origin, inputs that are not 0."""
+    """Return a failing vector, (1, K), as JSON types: layer, origin, inputs that are not 0."""
     names = network.normalisation.names if network.normalisation else ()
+    numbers = network.numbers(vector)[0]
     return {
         "layer": network.layers[layer].name,
         "vector": found_at,
         "inputs": [
-            {"index": int(index), "name": names[index] if names else "", "value": float(vector[0, index])}
-            for index in np.flatnonzero(vector[0])
+            {"index": index, "name": names[index] if names else _place(network, index), "value": float(numbers[index])}
+            for index in np.flatnonzero(numbers).tolist()
         ],
-        "of_inputs": network.input.size,
+        "of_inputs": len(numbers),
     }
+
+
+def _place(network: Network, index: int) -> str:
+    """Return the input of a value, and its index there; empty if there is one input."""
+    name, place = network.places[index]
+    return f"{name}[{place}]" if len(network.inputs) > 1 else ""
 
 
 def replay_line(job: Job) -> str:

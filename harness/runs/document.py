@@ -435,14 +435,14 @@ def _totals(plan: Plan, count: int, chunks: Sequence[tuple[Comparison, ...]]) ->
 
 def model_document(network: Network) -> dict[str, Any]:
     """Return the model, its input box in physical units if its normalisation is known."""
-    normalisation, box = network.normalisation, network.box.astype(np.float64)
+    normalisation, box = network.normalisation, network.numbers(network.box)
     if normalisation:
         box = box * normalisation.range + normalisation.mean
     return entries.ModelEntry(
         name=network.name,
         sha256=network.sha256,
         input=entries.InputEntry(
-            names=normalisation.names if normalisation else [],
+            names=normalisation.names if normalisation else _names_of_values(network),
             units=normalisation.units if normalisation else [],
             box_low=box[0].tolist(),
             box_high=box[1].tolist(),
@@ -452,6 +452,11 @@ def model_document(network: Network) -> dict[str, Any]:
         },
         **_stream_entry(network),
     ).to_json()
+
+
+def _names_of_values(network: Network) -> list[str]:
+    """Return the input that each value of a vector belongs to; none if there is one input."""
+    return [name for name, _ in network.places] if len(network.inputs) > 1 else []
 
 
 def _stream_entry(network: Network) -> dict[str, Any]:
@@ -477,11 +482,14 @@ def _stream_entry(network: Network) -> dict[str, Any]:
 
 
 def graph_document(network: Network) -> list[dict[str, Any]]:
-    """Return the input of a network and its layers as JSON types; see `NodeEntry`."""
-    box = float(network.box.min()), float(network.box.max())
-    tensors = [network.input, *(layer.output for layer in network.layers)]
+    """Return the inputs of a network and its layers as JSON types; see `NodeEntry`."""
+    box = network.values(network.box)
+    tensors = [*network.inputs, *(layer.output for layer in network.layers)]
     written = {tensor.name: position for position, tensor in enumerate(tensors)}
-    nodes = [_node(network.input.name, "", network.input, (), box)]
+    nodes = [
+        _node(tensor.name, "", tensor, (), (float(box[tensor.name].min()), float(box[tensor.name].max())))
+        for tensor in network.inputs
+    ]
     for layer in network.layers:
         reads = [written[name] for name in dict.fromkeys(layer.sources)]
         nodes.append(_node(layer.name, layer.operator, layer.output, reads, _value_range(layer)))

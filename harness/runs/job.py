@@ -27,8 +27,9 @@ from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
 from harness.reference import Reference, engines
 from harness.reference.coverage import require_codes
-from harness.reference.stimuli import Stimuli, from_file, stimuli
+from harness.reference.stimuli import Stimuli, stimuli
 from harness.reference.stream import StreamReference, reference_of
+from harness.reference.vector_files import from_file
 from harness.runs import folder as run_folder
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
 from harness.targets import bundle, codegen
@@ -147,7 +148,7 @@ class Job:
 def vector_bytes(network: Network) -> int:
     """Return the bytes of one vector of a chunk: its inputs, the dumps of all layers, and their reference."""
     activations = sum(layer.size * layer.dtype.itemsize for layer in network.layers)
-    return network.input.size * network.input.dtype.itemsize + 2 * activations
+    return network.record.itemsize + 2 * activations
 
 
 def default_chunk(network: Network) -> int:
@@ -372,7 +373,7 @@ def _require_space(
     request: Request, workspace: Workspace, network: Network, vectors: int, *, needs_all: bool = False
 ) -> None:
     """Raise RequestError if the disk has no room for the inputs and the dumps of a run, which may need all dumps."""
-    of_vector = network.input.size * network.input.dtype.itemsize
+    of_vector = network.record.itemsize
     needed = vectors * (vector_bytes(network) if request.fetch == "all" else of_vector)
     wanted = Path(request.run_folder) if request.run_folder else workspace.runs
     disk = next(folder for folder in (wanted, *wanted.absolute().parents) if folder.is_dir())

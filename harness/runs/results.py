@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness import model as networks
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.core.safe_io import read_document
@@ -131,8 +132,13 @@ class Run:
 
     @property
     def stimuli(self) -> Array:
-        """Return all vectors, float32 (vectors, input width)."""
+        """Return all vectors, (vectors, input width); of several inputs the bytes of each vector, see `inputs`."""
         return np.asarray(np.load(self.folder / "stimuli.npy", mmap_mode="r", allow_pickle=False))
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """Return the values of each input of the network by its name, (vectors, size), for all vectors."""
+        return networks.load(self.folder / "model.onnx").values(self.stimuli)
 
     @property
     def readings(self) -> Array:

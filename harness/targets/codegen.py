@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from harness import targets
 from harness.core.errors import RequestError
+from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 from harness.operators.region import Region
+from harness.operators.tensor import Tensor
 from harness.plan.items.description import columns_text
 from harness.plan.plan import Compute, HandOver, Plan, Source, Step, Task, buffer_bytes
 from harness.targets.generated import C_TYPES, ItemCode, Join, Launch, LayerCode, Stage, Table, TaskView
@@ -30,13 +32,13 @@ ARENA = "arena"
 class PlannedLaunch:
     """Tasks of an item that its target may compute together: adjacent, with nothing in between.
 
-    `sources` are the tasks outside the launch whose buffers it reads, each once; None is the input of the network.
+    `sources` are the tasks outside the launch whose buffers it reads, and inputs of the network, each once.
     `outputs` are its tasks whose buffers are read outside; nothing needs to read a result of the network.
     """
 
     item: int
     tasks: tuple[Task, ...]
-    sources: tuple[Task | None, ...]
+    sources: tuple[Task | Tensor, ...]
     outputs: tuple[Task, ...]
 
 
@@ -219,10 +221,11 @@ def _source(
         f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
         f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
         f"enum {{ BLOCK = {plan.block} }};",
-        f"static float input[BLOCK][{network.input.size}]; /* tensor {_printable(network.input.name)} */",
+        *(_input_buffer(network, tensor) for tensor in network.inputs),
         *_arena_text(plan),
         *dict.fromkeys(text for code in codes for text in code.shared.values()),
         *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, served, strict=True)),
+        _input_table(network),
         _task_table(plan),
         _layer_table(plan),
         *(_item_text(plan, index, code) for index, code in enumerate(items)),
@@ -258,14 +261,15 @@ def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
 def _storage(
     plan: Plan, items: Sequence[ItemCode], codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]
 ) -> tuple[Storage, ...]:
-    users: dict[str, set[str]] = {"input": set()}
-    sizes = {"input": plan.block * plan.network.input.size * 4}
+    inputs = {input_array(plan.network, tensor): tensor for tensor in plan.network.inputs}
+    users: dict[str, set[str]] = {name: set() for name in inputs}
+    sizes = {name: plan.block * tensor.size * tensor.dtype.itemsize for name, tensor in inputs.items()}
     for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
         part, forward = plan.part(task), f"{task.name}_forward"
         sizes[_array(task)] = task.buffers * plan.block * part.size * part.dtype.itemsize
         read = [_array(other) for other in _read(plan, of_launch)]
-        if any(not source.writers for other in of_launch for source in plan.sources(other)):
-            read.append("input")
+        sources = (source for other in of_launch for source in plan.sources(other))
+        read += [input_array(plan.network, source.tensor) for source in sources if not source.writers]
         for other in of_launch:
             for merge in _merges_of(plan, other):
                 sizes[merge.buffer] = plan.block * merge.stage.output_width * merge.stage.output_dtype.itemsize
@@ -330,10 +334,11 @@ def _launches_of(plan: Plan, item: int) -> list[list[Task]]:
     return found
 
 
-def _sources(plan: Plan, launch: Sequence[Task]) -> tuple[Task | None, ...]:
-    sources = (source.writers or (None,) for task in launch for source in plan.sources(task))
-    read = dict.fromkeys(writer for writers in sources for writer in writers)
-    return tuple(writer for writer in read if writer is None or writer not in launch)
+def _sources(plan: Plan, launch: Sequence[Task]) -> tuple[Task | Tensor, ...]:
+    read: dict[Task | Tensor, None] = {}
+    for source in (source for task in launch for source in plan.sources(task)):
+        read |= dict.fromkeys(source.writers or (source.tensor,))
+    return tuple(source for source in read if source not in launch)
 
 
 def _is_output(plan: Plan, task: Task, launch: Sequence[Task], readers: Mapping[str, Sequence[Task]]) -> bool:
@@ -364,14 +369,19 @@ def _served(plan: Plan, launches: Sequence[PlannedLaunch]) -> list[Sequence[Task
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
     """Return the names of the buffers of the task's sources in its code."""
     return [
-        _merged(task, index) if source.is_joined else _written(source)[0]
+        _merged(task, index) if source.is_joined else _written(plan.network, source)[0]
         for index, source in enumerate(plan.sources(task))
     ]
 
 
-def _written(source: Source) -> list[str]:
+def _written(network: Network, source: Source) -> list[str]:
     """Return the buffers that hold the values of a source."""
-    return [_output(writer) for writer in source.writers] or ["input"]
+    return [_output(writer) for writer in source.writers] or [input_array(network, source.tensor)]
+
+
+def input_array(network: Network, tensor: Tensor) -> str:
+    """Return the name of the buffer of an input of the network."""
+    return "input" if len(network.inputs) == 1 else f"input_{network.inputs.index(tensor)}"
 
 
 def _output(task: Task) -> str:
@@ -410,12 +420,13 @@ def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) 
 class _Merge:
     """A source of a task that is brought together in a buffer: the stage that does it, and the tensor's values.
 
-    The stage reads the buffers of the writers side by side, or that of the network's input.
+    The stage reads the `parts` side by side: the buffers of the writers, or that of an input of the network.
     """
 
     stage: Stage
     buffer: str
     source: Source
+    parts: tuple[str, ...]
 
     @property
     def written(self) -> list[Region]:
@@ -450,7 +461,7 @@ def _joins_of(plan: Plan, task: Task) -> Iterator[Join]:
     for merge in _all_merges(plan, task):
         if _is_taken(plan, task, merge.source):
             widths = tuple(region.size for region in merge.written)
-            yield Join(merge.buffer, merge.stage, tuple(_written(merge.source)), widths, merge.places())
+            yield Join(merge.buffer, merge.stage, merge.parts, widths, merge.places())
 
 
 def _all_merges(plan: Plan, task: Task) -> list[_Merge]:
@@ -461,7 +472,7 @@ def _all_merges(plan: Plan, task: Task) -> list[_Merge]:
             name, dtype, width = _merged(task, index), source.tensor.dtype, source.region.size
             given = sum(writer.size for writer in source.writers) or source.tensor.size
             stage = Stage(StageKind.MERGE, f"{name}_{StageKind.MERGE.value}", dtype, given, dtype, width)
-            found.append(_Merge(stage, name, source))
+            found.append(_Merge(stage, name, source, tuple(_written(plan.network, source))))
     return found
 
 
@@ -574,13 +585,27 @@ def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
 
 def _merge(merge: _Merge) -> str:
     """Return the loop in which a reader brings a source together."""
-    given = ", ".join(f"{buffer}[v]" for buffer in _written(merge.source))
+    given = ", ".join(f"{part}[v]" for part in merge.parts)
     call = _merge_call(merge.stage, given, f"{merge.buffer}[v]")
     return f"    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v)\n        {call}"
 
 
 def _merge_call(stage: Stage, parts: str, merged: str) -> str:
     return f"{stage.name}((const {C_TYPES[stage.input_dtype.name]} *const[]){{{parts}}}, {merged});"
+
+
+def _input_buffer(network: Network, tensor: Tensor) -> str:
+    array = f"{input_array(network, tensor)}[BLOCK][{tensor.size}]"
+    return f"static {C_TYPES[tensor.dtype.name]} {array}; /* tensor {_printable(tensor.name)} */"
+
+
+def _input_table(network: Network) -> str:
+    rows = [
+        f'    {{"{_printable(tensor.name)}", "{tensor.dtype.str}", {tensor.size}, {tensor.dtype.itemsize}, '
+        f"&{input_array(network, tensor)}[0][0]}},"
+        for tensor in network.inputs
+    ]
+    return "static const struct network_input inputs[] = {\n" + "\n".join(rows) + "\n};"
 
 
 def _task_table(plan: Plan) -> str:
@@ -658,9 +683,12 @@ def _stage_table(stages: list[tuple[Stage, int]]) -> str:
 def _launch_table(plan: Plan, launches: Sequence[PlannedLaunch]) -> str:
     """Return the launches, for the proof: what each reads and writes."""
     numbers = {task.name: index for index, task in enumerate(plan.tasks)}
+    inputs = {tensor: index for index, tensor in enumerate(plan.network.inputs, start=len(plan.tasks))}
     arrays, rows = [], []
     for number, launch in enumerate(launches):
-        read = ", ".join("NETWORK_INPUT" if task is None else str(numbers[task.name]) for task in launch.sources)
+        read = ", ".join(
+            str(numbers[source.name] if isinstance(source, Task) else inputs[source]) for source in launch.sources
+        )
         run = ", ".join(f"{{{numbers[task.name]}, {int(task in launch.outputs)}}}" for task in launch.tasks)
         arrays += [
             f"static const size_t launch_{number}_sources[] = {{{read}}};",
@@ -682,7 +710,7 @@ def _network_table(plan: Plan, of_items: Sequence[ItemCode], counts: tuple[int, 
     name = _printable(network.name)
     return (
         f"static const struct item items[] = {{\n{items}\n}};\n\n"
-        f'const struct network network = {{\n    "{name}", BLOCK, {network.input.size}, &input[0][0], {plan.depth},\n'
+        f'const struct network network = {{\n    "{name}", BLOCK, inputs, {len(network.inputs)}, {plan.depth},\n'
         f"    layers, {len(network.layers)}, tasks, {len(plan.tasks)}, items, {len(plan.items)},\n"
         f"    hand_overs, {len(plan.hand_overs)},\n"
         f"    tables, {tables}, stages, {stages}, launches, {launches},\n}};"

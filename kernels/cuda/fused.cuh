@@ -2,9 +2,10 @@
  *
  * threadIdx.x is a vector of the block, threadIdx.y a lane: lanes share out the words of a vector among them.
  * An activation lies in a tile of words, those of a vector STRIDE apart: word w of vector v at [w * STRIDE + v], so that
- * threads of neighbouring vectors never meet in a memory bank.  A word holds one float32, int32 or index; or four codes,
- * the first in its lowest byte: those of four neighbouring channels at one of POSITIONS.  Code n = c * POSITIONS + p, of
- * channel c at position p, is byte c % 4 of word c / 4 * POSITIONS + p.  A flat tensor has one position.
+ * threads of neighbouring vectors never meet in a memory bank.  A word holds one float32 or int32; or half of an int64,
+ * the lower half first; or four codes, the first in its lowest byte: those of four neighbouring channels at one of
+ * POSITIONS.  Code n = c * POSITIONS + p, of channel c at position p, is byte c % 4 of word c / 4 * POSITIONS + p.  A flat
+ * tensor has one position.
  *
  * A QGemm computes groups of four outputs, by dp4a: four products of a word of codes and a word of weights, and their
  * sum.  b is packed: the weights of group g and word w, one word for each of its outputs, stand at [g * WORDS + w],
@@ -37,7 +38,7 @@ enum : unsigned {
 
 template <typename T> __host__ __device__ constexpr unsigned words(unsigned width, unsigned positions = 1)
 {
-    return sizeof(T) == 1 ? (width / positions + 3) / 4 * positions : width;
+    return sizeof(T) == 1 ? (width / positions + 3) / 4 * positions : sizeof(T) == 8 ? 2 * width : width;
 }
 
 __device__ inline const uint32_t *shared_words()
@@ -84,7 +85,9 @@ template <typename T, unsigned POSITIONS = 1> struct Values {
     const uint32_t *tile;
     __device__ T operator[](unsigned n) const
     {
-        if (sizeof(T) != 1)
+        if constexpr (sizeof(T) == 8)
+            return (T)tile[2 * n * STRIDE] + ((T)tile[(2 * n + 1) * STRIDE] << 32);
+        if constexpr (sizeof(T) != 1)
             return value_of<T>(tile[n * STRIDE]);
         const unsigned channel = n / POSITIONS;
         return code<T>(tile[(channel / 4 * POSITIONS + n % POSITIONS) * STRIDE], channel % 4);
@@ -116,6 +119,8 @@ template <typename T> __device__ inline uint32_t bits(T value)
 template <typename T, unsigned WIDTH, unsigned POSITIONS, typename Value>
 __device__ inline uint32_t word(unsigned w, const Value &value)
 {
+    if constexpr (sizeof(T) == 8)
+        return (uint32_t)((unsigned long long)value(w / 2) >> (32 * (w % 2)));
     if constexpr (sizeof(T) != 1)
         return bits(value(w));
     uint32_t packed = 0;

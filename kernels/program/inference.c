@@ -42,7 +42,7 @@ struct input {
     size_t count;
     size_t left;    /* vectors that have not been read */
     struct random random;
-    size_t blocks;  /* that have been read, the last of them into network.input */
+    size_t blocks;  /* that have been read, the last of them into the inputs of the network */
     size_t vectors; /* of that block */
     size_t passed;  /* blocks of the passes that --executions asks for; those of its windows follow */
 };
@@ -115,6 +115,23 @@ static size_t count_blocks(const struct options *options, struct random random, 
     return blocks;
 }
 
+/* A file of vectors has the values of the only input, or rows of bytes with the values of each input in turn. */
+static FILE *open_vectors(const char *path, size_t *count)
+{
+    if (network.input_count == 1)
+        return npy_open_rows(path, network.inputs->descr, network.inputs->width, count);
+    size_t bytes = 0;
+    for (size_t i = 0; i < network.input_count; ++i)
+        bytes += network.inputs[i].width * network.inputs[i].element_size;
+    return npy_open_rows(path, "|u1", bytes, count);
+}
+
+static void read_values(const struct input *from, const struct network_input *input, size_t first, size_t vectors)
+{
+    const size_t row = input->width * input->element_size;
+    npy_read(from->file, from->path, (unsigned char *)input->values + first * row, vectors * row);
+}
+
 static void load_block(struct input *input, const struct options *options)
 {
     if (input->left == 0) {
@@ -125,7 +142,10 @@ static void load_block(struct input *input, const struct options *options)
     input->vectors = next_block(options, &input->random, input->left);
     input->left -= input->vectors;
     input->blocks += 1;
-    npy_read(input->file, input->path, network.input, input->vectors * network.input_width * sizeof *network.input);
+    const size_t at_once = network.input_count == 1 ? input->vectors : 1;
+    for (size_t first = 0; first < input->vectors; first += at_once)
+        for (size_t i = 0; i < network.input_count; ++i)
+            read_values(input, &network.inputs[i], first, at_once);
 }
 
 /* Ends the executions that are under way. */
@@ -170,7 +190,7 @@ static struct counts run_all(const struct options *options)
 {
     struct counts counts = {0};
     struct input input = {.path = options->vectors};
-    input.file = npy_open_rows(options->vectors, "<f4", network.input_width, &counts.vectors);
+    input.file = open_vectors(options->vectors, &counts.vectors);
     input.first = ftell(input.file);
     input.count = input.left = counts.vectors;
     input.random = random_from(options->block_seed, 0);

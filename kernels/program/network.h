@@ -42,14 +42,20 @@ struct layer {
     size_t task_count;
 };
 
-/* A source of a launch that is no task: the input of the network. */
-#define NETWORK_INPUT ((size_t)-1)
+/* An input of the network. */
+struct network_input {
+    const char *name;
+    const char *descr;            /* as of a layer */
+    size_t width;                 /* elements per vector */
+    size_t element_size;          /* bytes */
+    void *values;                 /* (block capacity, width), written by the main thread between ticks */
+};
 
 /* Tasks that their item computes together, one behind the other: on an accelerator the forward of the first computes
  * all, otherwise there is one task.  The proof gives a launch its sources and reads its outputs. */
 struct launch {
     size_t item;
-    const size_t *sources; /* tasks whose buffers it reads and does not write, or NETWORK_INPUT */
+    const size_t *sources; /* tasks whose buffers it reads and does not write; from task_count on: inputs of the network */
     size_t source_count;
     const struct launched {
         size_t task;
@@ -124,8 +130,8 @@ struct hand_over {
 struct network {
     const char *model;
     size_t block_capacity; /* vectors that every buffer holds */
-    size_t input_width;
-    float *input;          /* (block capacity, input_width), written by the main thread between ticks */
+    const struct network_input *inputs;
+    size_t input_count;
     size_t depth;          /* of the pipeline: stages, 1 if there is none */
     const struct layer *layers;
     size_t layer_count;

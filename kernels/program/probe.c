@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffers.h"
 #include "clock.h"
 #include "fail.h"
 #include "generate.h"
@@ -113,15 +114,11 @@ static bool is_part(const struct stage *stage, const struct task *task, const ch
 /* Has the stage read from the first buffer that its task reads, if its elements are of that type. */
 static void place_inputs(struct block *block, const struct launch *launch)
 {
-    const size_t source = launch->sources[0];
-    const bool first = source == NETWORK_INPUT;
-    const struct layer *layer = first ? NULL : &network.layers[network.tasks[source].layer];
-    const size_t row = first ? network.input_width * sizeof *network.input
-                             : network.tasks[source].width * layer->element_size;
-    const size_t vectors = row * network.block_capacity / block->input_row;
-    if (vectors == 0 || strcmp(first ? "<f4" : layer->descr, block->stage->input_descr) != 0)
+    const struct buffer source = buffer_of(launch->sources[0]);
+    const size_t vectors = source.row * network.block_capacity / block->input_row;
+    if (vectors == 0 || strcmp(source.descr, block->stage->input_descr) != 0)
         return;
-    block->inputs = first ? (unsigned char *)network.input : network.tasks[source].buffer;
+    block->inputs = source.bytes;
     block->size = smaller(block->size, vectors);
 }
 

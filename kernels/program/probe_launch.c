@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "buffers.h"
 #include "fail.h"
 #include "generate.h"
 #include "network.h"
@@ -13,13 +14,6 @@
 #include "probe.h"
 #include "schedule.h"
 #include "vectors.h"
-
-/* The buffer of a task, or the network's input: copies of (block capacity) rows, one behind the other. */
-struct buffer {
-    const char *name;
-    unsigned char *bytes;
-    size_t row, copies;
-};
 
 /* An output that is written to a file, and kept for the executions that must give the same. */
 struct recorded {
@@ -48,15 +42,6 @@ struct trial {
     bool again;
     struct probed probed;
 };
-
-static struct buffer buffer_of(size_t task)
-{
-    if (task == NETWORK_INPUT)
-        return (struct buffer){"the network's input", (unsigned char *)network.input,
-                               network.input_width * sizeof *network.input, 1};
-    const struct task *of = &network.tasks[task];
-    return (struct buffer){of->name, of->buffer, of->width * network.layers[of->layer].element_size, of->copies};
-}
 
 /* What a byte is that nothing has to read or write. */
 static unsigned char pattern(size_t at)
@@ -245,8 +230,10 @@ static void execute_all(struct trial *trial)
 /* Every buffer of the program, but for those that the launch writes and nobody asks for. */
 static void each_buffer(struct trial *trial, void (*act)(struct trial *trial, const struct buffer *buffer))
 {
-    const struct buffer input = buffer_of(NETWORK_INPUT);
-    act(trial, &input);
+    for (size_t i = 0; i < network.input_count; ++i) {
+        const struct buffer input = buffer_of(network.task_count + i);
+        act(trial, &input);
+    }
     for (size_t i = 0; i < network.task_count; ++i) {
         const struct buffer buffer = buffer_of(i);
         bool made = false;

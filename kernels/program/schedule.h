@@ -1,7 +1,7 @@
 /* The static schedule: one thread an item, barriers and flags exactly where the plan put them.
  *
  * An execution is the passage of a block of vectors through the network.  A tick passes through four phases: the main
- * thread fills network.input; all items are released at once; every item walks through its steps; all items meet the
+ * thread fills the inputs; all items are released at once; every item walks through its steps; all items meet the
  * main thread again, which may then read every buffer.  In a pipeline a step of stage s works on the execution that
  * began s ticks ago; without one a tick is an execution.  No branch depends on data.
  *

@@ -60,7 +60,7 @@ def cases(
     has none there equals the reference.  `starts` holds the first columns of each layer's parts, if any is split.
     `references` are `local` if they are already right for the inputs that each layer had.
     """
-    written = {network.input.name: vectors}
+    written = network.values(vectors)
     changed: set[str] = set()
     for index, (layer, reference) in enumerate(zip(network.layers, references, strict=True)):
         actual = dumps.get(index, reference)

@@ -107,7 +107,7 @@ class Descriptors:
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
         steps = {step: value for value, step in enumerate(STEPS)}
-        return {"NULL": 0, "BLOCK": self.generated.plan.block, "NETWORK_INPUT": (1 << 64) - 1} | steps
+        return {"NULL": 0, "BLOCK": self.generated.plan.block} | steps
 
     def _address(self, name: str) -> int:
         """Return the address of the function or object of the plan; -1 if the program has none."""

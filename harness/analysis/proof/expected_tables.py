@@ -65,6 +65,11 @@ def _is_lookup(name: str) -> bool:
     return name.startswith("table")
 
 
+def _has_weights(node: Node) -> bool:
+    """Return whether a node sums products of floats with constants; a MatMul can multiply two activations."""
+    return node.operator in (*FLOAT_DENSE, *FLOAT_CONVOLUTIONS) and "weights" in node.constants
+
+
 # The rules, one a target.
 
 
@@ -83,7 +88,7 @@ def _in_panels(node: Node) -> dict[str, Array]:
         return _of_windows(node)
     if node.operator == "Conv":
         return {"weights": _in_quads(node), "bias": node.constants["bias"]}
-    if node.operator in FLOAT_DENSE:
+    if node.operator in FLOAT_DENSE and _has_weights(node):
         return {"weights": _float_panels(node), "bias": _padded(node.constants["bias"], LANES)}
     if node.operator not in DENSE:
         return _of_elements(node)
@@ -102,7 +107,7 @@ def _in_statements(node: Node) -> dict[str, Array]:
 
 def _in_arguments(node: Node) -> dict[str, Array]:
     """Return tables of iree:static, arguments of its functions: constants of several values, as the file has them."""
-    if node.operator in (*FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
+    if _has_weights(node):
         return {name: node.constants[name] for name in ("weights", "bias")}
     if node.operator not in (*DENSE, "QLinearConv"):
         return {name: values for name, values in _of_elements(node).items() if np.size(values) > 1}
@@ -458,7 +463,7 @@ def _pairs(node: Node) -> Array:
 def _of_elements(node: Node) -> dict[str, Array]:
     """Return the tables of an operator that is no sum of products of codes; one row has the weights of all channels."""
     names = {"zero_point": "zero"}
-    if node.operator in (*FLOAT_DENSE, *FLOAT_CONVOLUTIONS):
+    if _has_weights(node):
         weights = node.constants["weights"]
         by_rows = weights.T if node.operator in FLOAT_CONVOLUTIONS else weights
         return {"weights": by_rows.reshape(-1), "bias": node.constants["bias"]}

@@ -8,7 +8,7 @@ checks that a launch does not change its inputs and writes only the outputs of i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,10 +21,9 @@ from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps
 from harness.execution.probe import Probe
-from harness.model.network import Network
 from harness.operators import exact
 from harness.operators.obligations import ProofStep, mixed
-from harness.operators.tensor import integer_limits
+from harness.operators.tensor import FLOAT32, Tensor, integer_limits
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
 from harness.targets import Table
@@ -71,23 +70,25 @@ class Trial:
     @cached_property
     def _room(self) -> int:
         """The number of vectors of a kind for which there is room."""
-        tasks = [task for task in (*self.tasks, *self.launch.sources) if task]
-        layers = [self.plan.network.layers[task.layer].output for task in tasks]
-        widest = max(tensor.size * tensor.dtype.itemsize for tensor in (self.plan.network.input, *layers))
+        tensors = [*self.plan.network.inputs, *map(self._tensor, (*self.tasks, *self.launch.sources))]
+        widest = max(tensor.size * tensor.dtype.itemsize for tensor in tensors)
         return min(max(BYTES_OF_A_KIND // widest, 64), self.most)
+
+    def _tensor(self, source: Task | Tensor) -> Tensor:
+        """Return the tensor of which a source of the launch has values."""
+        return self.plan.network.layers[source.layer].output if isinstance(source, Task) else source
 
     @cached_property
     def given(self) -> dict[str, Array]:
         """Return the values of each tensor that the launch reads from outside, (n, width), by name."""
         rng = np.random.default_rng(0)
         network = self.plan.network
-        known = {network.input.name: self.vectors} | {
+        known = network.values(self.vectors) | {
             layer.output.name: values for layer, values in zip(network.layers, self.references, strict=True)
         }
-        names = dict.fromkeys(
-            network.layers[task.layer].output.name if task else network.input.name for task in self.launch.sources
-        )
-        given = {name: np.concatenate([known[name], *self._drawn(name, known[name], rng)]) for name in names}
+        tensors = dict.fromkeys(map(self._tensor, self.launch.sources))
+        drawn = {tensor.name: [known[tensor.name], *self._drawn(tensor, known[tensor.name], rng)] for tensor in tensors}
+        given = _of_one_length({name: np.concatenate(values) for name, values in drawn.items()})
         part = self.plan.part(self.tasks[0])
         extreme = part.sums.extremes() if part.sums else None
         if extreme is not None and len(given) == 1:
@@ -98,7 +99,7 @@ class Trial:
             given = {name: np.concatenate([values, rows])}
         return given
 
-    def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
+    def _drawn(self, tensor: Tensor, known: Array, rng: np.random.Generator) -> Iterator[Array]:
         """Yield values that the tensor may have: random, extreme, and equal in many columns."""
         width, drawn = known.shape[1], min(DRAWN, self._room)
         yield _changed_one_by_one(known, self._room)
@@ -109,7 +110,7 @@ class Trial:
             yield rng.choice(codes[[0, 1, -2, -1]], (drawn, width))
             yield mixed(codes, width, self._room)
             yield np.repeat(codes[:, None], width, axis=1)
-        elif name == self.plan.network.input.name and _only_quantized(self.plan.network):
+        elif tensor in self.plan.network.inputs and known.dtype == FLOAT32 and self.plan.network.takes_every(tensor):
             bits = rng.integers(0, 1 << 32, (drawn, width), dtype=np.uint32)
             yield bits.view(np.float32)
             yield mixed(np.append(known, SPECIAL), width, self._room)
@@ -119,13 +120,11 @@ class Trial:
     @cached_property
     def rows(self) -> Array:
         """Return the bytes of the launch's sources, concatenated, uint8 (n, bytes)."""
-        layers, network = self.plan.network.layers, self.plan.network
-        parts = [
-            self.given[layers[task.layer].output.name][:, task.region.indices(layers[task.layer].size)]
-            if task
-            else self.given[network.input.name]
-            for task in self.launch.sources
-        ]
+        parts = []
+        for source in self.launch.sources:
+            tensor = self._tensor(source)
+            values = self.given[tensor.name]
+            parts.append(values[:, source.region.indices(tensor.size)] if isinstance(source, Task) else values)
         return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
 
     @cached_property
@@ -198,10 +197,10 @@ def _changed_one_by_one(known: Array, most: int) -> Array:
     return changed
 
 
-def _only_quantized(network: Network) -> bool:
-    """Return whether QuantizeLinear alone reads the network's input, which can be any float32."""
-    readers = [layer for layer in network.layers if network.input.name in layer.sources]
-    return all(layer.stimuli.takes_every_input for layer in readers)
+def _of_one_length(values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return as many rows of each tensor as the longest has; the others repeat theirs."""
+    rows = max(map(len, values.values()))
+    return {name: np.resize(array, (rows, array.shape[1])) for name, array in values.items()}
 
 
 def questions(

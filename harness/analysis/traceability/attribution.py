@@ -473,8 +473,9 @@ class Attribution:
 
 def _names(generated: codegen.Program) -> dict[str, tuple[str, Owner]]:
     """Return kind and owner of the tables and buffers of network.c by their names."""
-    found = {codegen.ARENA: ("buffer", of_support(SHARED)), "network": ("data", of_support(DESCRIPTORS)),
-             "input": ("buffer", of_support(INPUT))}  # fmt: skip
+    found = {codegen.ARENA: ("buffer", of_support(SHARED)), "network": ("data", of_support(DESCRIPTORS))}
+    network = generated.plan.network
+    found |= {codegen.input_array(network, tensor): ("buffer", of_support(INPUT)) for tensor in network.inputs}
     for task, code in zip(generated.plan.tasks, generated.tasks, strict=True):
         found |= {table.name: ("table", of_task(task.name)) for table in code.tables}
         buffers = [f"{task.name}_output", f"{task.name}_copies"]

@@ -46,15 +46,13 @@ def command(
 
     It need not be a model that harness can run.  Exit code 2 for a contradiction: no tensor has such a type or shape.
     """
-    import numpy as np
-
     from harness.analysis.decide.bounds import accumulators
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
     from harness.model.importer.simplify import load_data
     from harness.model.importer.tflite import as_onnx
-    from harness.reference.stimuli import random_stream
+    from harness.reference.stimuli import uniform
 
     console, file = Console.open(as_json=as_json), space.model_file(model, READABLE)
     content = read_file(file)
@@ -70,8 +68,7 @@ def command(
         if not vectors:
             return None
         console.note(f"{vectors} vectors of seed {seed}: computing {len(network.layers)} layers")
-        (low, high), shape = network.box, (vectors, network.input.size)
-        return random_stream(seed, 0).uniform(low, high, shape).astype(np.float32)
+        return uniform(network, seed, vectors)
 
     analysis = analyse(graph, hints, seeded, accumulators)
     console.show(_edges(analysis, whole=whole))

@@ -30,8 +30,8 @@ loads it, and all outputs must have the type, the shape and the values of the te
 `harness.backend` is the same as a backend of ONNX (`prepare`, `run_model`, `supports_device`).
 
 A network that is refused is no error: the message of `harness models import` says why. *Not stated* are tests with
-sequences, optional values or texts. None may be *wrong*: the command then ends with exit code 1. In a test of several
-inputs, the first of float32 or of 8 bits is the input, and the others are constants.
+sequences, optional values or texts. None may be *wrong*: the command then ends with exit code 1. If a test of several
+inputs cannot be imported, the first of float32 or of 8 bits is the input, and the others are constants.
 
 """
 

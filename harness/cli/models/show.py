@@ -21,6 +21,7 @@ from harness.core.table import Table
 if TYPE_CHECKING:
     from harness.model.network import Network
     from harness.operators.base import Layer
+    from harness.operators.tensor import Tensor
 
 
 PAGE_COLUMNS = 100
@@ -181,11 +182,11 @@ def _inputs(network: Network) -> Table:
 
     from harness.model.metadata import states_box
 
-    low, high = network.box
     box = "box" if states_box(network.metadata) else "box (the model gives none)"
-    if network.normalisation is None and len(np.unique(network.box, axis=1).T) == 1:
-        rows = iter([(f"{network.input.name}, each of {network.input.size}", f"{low[0]:.6g} to {high[0]:.6g}")])
-        return plain_table("input", box, rows=rows)
+    bounds = network.values(network.box)
+    if network.normalisation is None and all(len(np.unique(each, axis=1).T) == 1 for each in bounds.values()):
+        rows = [_input_row(tensor, *bounds[tensor.name][:, 0], types=len(bounds) > 1) for tensor in network.inputs]
+        return plain_table("input", box, rows=iter(rows))
     lines = list(_input_rows(network))
     more = len(lines) - LISTED_INPUTS
     listed = [*lines[:LISTED_INPUTS], (f"... and {more} more: --json",)] if more > 0 else lines
@@ -193,14 +194,21 @@ def _inputs(network: Network) -> Table:
     return plain_table(*headings[: max(map(len, lines))], rows=iter(listed))
 
 
+def _input_row(tensor: Tensor, low: float, high: float, *, types: bool) -> tuple[str, str]:
+    """Return the row of an input whose values all have the same bounds."""
+    kind = f" ({tensor.dtype})" if types or tensor.dtype != "float32" else ""
+    return f"{tensor.name}{kind}, each of {tensor.size}", f"{low:.6g} to {high:.6g}"
+
+
 def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
     from harness.model.text.document import readable
 
     affine = network.normalisation
-    for index, (low, high) in enumerate(network.box.T):
+    numbers = network.numbers(network.box).T
+    for index, ((low, high), (name, place)) in enumerate(zip(numbers, network.places, strict=True)):
         box = f"{low:.6g} to {high:.6g}"
         if affine is None:
-            yield f"{network.input.name}[{index}]", box
+            yield f"{name}[{place}]", box
         else:
             mean, span = affine.mean[index], affine.range[index]
             bounds = " to ".join(f"{float(bound) * span + mean:.6g}" for bound in (low, high))

@@ -172,7 +172,7 @@ def _distributions(
     network: Network, folders: Sequence[Path], vectors: int | None, console: Console
 ) -> tuple[Mapping[str, Any], str]:
     """Return the distributions of all tensors, and the vectors that they are of; none for 0 vectors."""
-    from harness.reference import stimuli
+    from harness.reference import stimuli, vector_files
     from harness.reference.specification import SpecificationReference
     from harness.report.viewer import facts
 
@@ -182,10 +182,10 @@ def _distributions(
         return {}, ""
     file = next((folder / STIMULI for folder in folders if (folder / STIMULI).is_file()), None)
     if file:
-        given = stimuli.from_file(file, network).chunk(0, count)
+        given = vector_files.from_file(file, network).chunk(0, count)
         origin = f"the first {len(given):,} vectors of the run {file.parent.name}"
     else:
-        given = stimuli.uniform(network.box, SEED, count)
+        given = stimuli.uniform(network, SEED, count)
         origin = f"{count:,} vectors uniform over the input box, seed {SEED}"
     console.note(f"computing the activations of {origin}")
     drawn = facts.distributions(network, given, SpecificationReference(network).activations(given))

@@ -43,7 +43,7 @@ class Ranges:
 
 def ranges(network: Network, tighter: Mapping[str, Bounds], vectors: Array | None) -> Ranges:
     """Return bounds for the inputs in the box, and what `vectors`, float32 (n, K), reach of them."""
-    found = Ranges({network.input.name: (network.box[:1], network.box[1:])})
+    found = Ranges({name: (bounds[:1], bounds[1:]) for name, bounds in network.values(network.box).items()})
     observed = _observed(network, vectors) if vectors is not None else {}
     for layer in network.layers:
         given = [found.bounds[tensor.name] for tensor in layer.inputs]
@@ -97,7 +97,7 @@ def _observed(network: Network, vectors: Array) -> dict[str, dict[str, Any]]:
     functions = {layer.name: layer.prepare() for layer in network.layers}
     for start in range(0, len(vectors), at_once):
         part = vectors[start : start + at_once]
-        values = {network.input.name: part.reshape(len(part), -1)}
+        values = network.values(part.reshape(len(part), -1))
         for layer in network.layers:
             y = values[layer.output.name] = functions[layer.name](*(values[name] for name in layer.sources))
             known = found.setdefault(

@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError
 from harness.model.importer.changes import Changes
 
 LARGEST = 64 << 20  # bytes of a file that is tried
-OPTIONS = (("drop_final",), ("drop_first",), ("join_inputs",), ("drop_first", "drop_final"))
+OPTIONS = (("drop_final",), ("drop_first",), ("drop_first", "drop_final"))
 VECTORS = 4
 NONE = "no option of harness models import or quantize makes a network of it"
 

@@ -1,7 +1,6 @@
 """Changes of a network that the user asks for; the note of each goes into the output and the metadata.
 
 drop_final     remove Softmax and what selects or labels the class, at the end: the outputs are scores
-join_inputs    make one input of several: their values, one after the other
 drop_first     remove Add, Sub, Mul and Div with constants at the start: the inputs are normalised outside
 to_float32     compute a float16 network in float32
 """
@@ -12,7 +11,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count
 
 import numpy as np
 import onnx
@@ -46,7 +44,6 @@ class Changes:
 
     drop_final: bool = False
     drop_first: bool = False
-    join_inputs: bool = False
     to_float32: bool = False
 
 
@@ -57,7 +54,6 @@ def apply(model: onnx.ModelProto, name: str, asked: Changes) -> tuple[str, ...]:
     """
     _write_scalers(model)
     notes = [_drop_final(model, name)] if asked.drop_final else []
-    notes += [_join_inputs(model, name)] if asked.join_inputs else []
     notes += [_drop_first(model, name)] if asked.drop_first else []
     notes += _widened(model, name, asked)
     state(model, notes)
@@ -152,65 +148,6 @@ def _shown(nodes: list[onnx.NodeProto]) -> str:
     return ", ".join(f"{node.name or node.output[0]!r} ({node.op_type})" for node in nodes)
 
 
-def _join_inputs(model: onnx.ModelProto, name: str) -> str:
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
-    shapes = [[size.dim_value for size in value.type.tensor_type.shape.dim] for value in inputs]
-    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
-    is_float = all(value.type.tensor_type.elem_type == TensorProto.FLOAT for value in inputs)
-    if (
-        len(inputs) < 2
-        or not is_float
-        or any(len(shape) < 2 or shape[0] > 1 or 0 in shape[1:] for shape in shapes)
-        or opset < OPSET
-    ):
-        stated = ", ".join(f"{value.name!r} {shape}" for value, shape in zip(inputs, shapes, strict=True))
-        raise RequestError(
-            f"model {name!r}: --join-inputs cannot join {stated} of opset {opset}",
-            "two or more float32 inputs (vectors, ...), of one vector or a free number (0 here), and of fixed sizes; "
-            f"opset {OPSET} or later (see onnx.version_converter)",
-        )
-    before = onnx.ModelProto()
-    before.CopyFrom(model)
-    tensors = {each for node in model.graph.node for each in (*node.input, *node.output)} | constants
-    joined = next(each for each in ("inputs" + "_" * number for number in count()) if each not in tensors)
-    ends = list(accumulate([0, *(math.prod(shape[1:]) for shape in shapes)]))
-    nodes, parts = [], []
-    for value, shape, start, end in zip(inputs, shapes, ends, ends[1:], strict=False):
-        parts.append(f"{value.name!r} {shape[1:]} ({start} to {end - 1})")
-        bounds = {"starts": [start], "ends": [end], "axes": [1], "shape": [0, *shape[1:]]}
-        names = {what: f"{value.name}/{what}" for what in bounds}
-        model.graph.initializer.extend(numpy_helper.from_array(np.array(bounds[each]), names[each]) for each in bounds)
-        part = value.name if len(shape) == 2 else f"{value.name}/values"
-        sliced = [joined, names["starts"], names["ends"], names["axes"]]
-        nodes.append(helper.make_node("Slice", sliced, [part], f"{value.name}/Slice"))
-        if part != value.name:
-            nodes.append(helper.make_node("Reshape", [part, names["shape"]], [value.name], f"{value.name}/Reshape"))
-        model.graph.input.remove(value)
-    nodes += model.graph.node
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    batch = 1 if any(shape[0] for shape in shapes) else "vectors"
-    model.graph.input.append(helper.make_tensor_value_info(joined, TensorProto.FLOAT, [batch, ends[-1]]))
-    _require_same_outputs(before, model, name, joined, [[1, *shape[1:]] for shape in shapes])
-    return f"the inputs are one now: {joined!r} has the values of {', then '.join(parts)}"
-
-
-def _require_same_outputs(
-    before: onnx.ModelProto, after: onnx.ModelProto, name: str, joined: str, shapes: list[list[int]]
-) -> None:
-    """Compare all outputs for random vectors, bit for bit."""
-    random = np.random.default_rng(SEED)
-    runs = [check.loaded(each.SerializeToString(), name) for each in (before, after)]
-    for _ in range(JOINED_VECTORS):
-        parts = [random.normal(size=shape).astype(np.float32) for shape in shapes]
-        apart = dict(zip([value.name for value in runs[0].get_inputs()], parts, strict=True))
-        together = {joined: np.concatenate([part.reshape(1, -1) for part in parts], axis=1)}
-        theirs, ours = check.run_one(runs[0], name, apart), check.run_one(runs[1], name, together)
-        if any(one.tobytes() != other.tobytes() for one, other in zip(theirs, ours, strict=True)):
-            raise RequestError(f"model {name!r} has other values with one input", "report it, with the file")
-
-
 def _drop_first(model: onnx.ModelProto, name: str) -> str:
     found = graph.read(model, name)
     taken, links = leading(found)
@@ -229,7 +166,7 @@ def _drop_first(model: onnx.ModelProto, name: str) -> str:
         raise RequestError(f"model {name!r}: the nodes {_shown([link.node.proto for link in links])} multiply by 0",
                            "factors other than 0")  # fmt: skip
     stated = stated_box(found.metadata, width, name)
-    box = np.array(DEFAULT_BOX, np.float64)[:, None] * span + mean if stated is None else stated.astype(np.float64)
+    box = np.array(DEFAULT_BOX, np.float64)[:, None] * span + mean if stated is None else stated
     before, bound = _rounding(found, taken, links[-1].output, box, (mean, span))
     metadata = {"input_names": [f"x{number}" for number in range(width)], "input_units": [""] * width}
     metadata |= {"input_mean": mean.tolist(), "input_range": span.tolist()}

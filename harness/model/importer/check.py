@@ -178,9 +178,10 @@ class Converted:
     def from_network(cls, network: Network, codes: Sequence[str]) -> Converted:
         """Return what the check needs of a network whose 8-bit tensors `codes` are compared."""
         kinds = {layer.output.name: layer.dtype for layer in network.layers}
-        vectors = _adversarial_vectors(network).reshape(-1, *network.input.shape)
+        source = network.float_input("the comparison of integers")
+        vectors = _adversarial_vectors(network).reshape(-1, *source.shape)
         compared = {name: kinds[name] for name in codes}
-        return cls(Stored(network.onnx_bytes), network.name, network.input.name, vectors, compared)
+        return cls(Stored(network.onnx_bytes), network.name, source.name, vectors, compared)
 
 
 def bit_for_bit(graph: Graph, file: Stored, converted: Converted, *, int8_groups: bool = False) -> Identity:
@@ -226,11 +227,11 @@ def _adversarial_vectors(network: Network) -> Floats32:
     random = np.random.default_rng(SEED)
     low, high = network.box.astype(np.float64)
     count = min(max(BIT_VALUES // sum(layer.size for layer in network.layers), FEWEST_VECTORS), BIT_VECTORS)
-    where = random.random((count, network.input.size))
+    where = random.random((count, network.vector.size))
     vectors = low + (high - low) * random.random(where.shape)
     vectors[1::4] = np.where(where[1::4] < 0.4, low, np.where(where[1::4] < 0.8, high, vectors[1::4]))
     vectors[2::4] += (high - low) * (where[2::4] - 0.5)
-    boundaries, ties = network.boundaries()
+    boundaries, ties = network.boundaries(network.vector)
     grid = ties if len(ties) else boundaries
     if len(grid):
         vectors[3::4] = grid[np.minimum(np.searchsorted(grid, vectors[3::4]), len(grid) - 1)]

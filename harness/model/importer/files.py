@@ -25,6 +25,7 @@ from harness.model.importer import (
     floating,
     fused,
     graph,
+    inputs,
     lowering,
     nnet,
     quantised,
@@ -142,14 +143,30 @@ def _from_onnx(
 ) -> FloatImport | NetworkImport:
     """Return the network of a simplified model, which is released."""
     with simplified.explained():
-        graph_read, notes = _read_graph(simplified, name, asked, dense=dense)
-        simplified.release()
-        imported = _imported(graph_read, source, dense=dense)
+        model, notes = _changed(simplified, name, asked, dense=dense)
+        if inputs.has_one_float(model.graph) or dense:
+            graph_read = graph.read(model, name)  # refuses constants that no memory has
+            del model
+            simplified.check()
+            simplified.release()
+            imported = _imported(graph_read, source, dense=dense)
+        else:
+            simplified.check()
+            imported = _of_other_inputs(model, name, source)
     return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
 
 
-def _read_graph(simplified: Simplified, name: str, asked: Changes, *, dense: bool) -> tuple[Graph, tuple[str, ...]]:
-    """Return the graph of a simplified model with these changes, and their notes."""
+def _of_other_inputs(model: onnx.ModelProto, name: str, source: dict[str, str]) -> NetworkImport:
+    network, count = inputs.bring_in(model, name, source)
+    sizes = {layer.output.name: layer.size for layer in network.layers}
+    outputs = tuple(value.name for value in model.graph.output)
+    return NetworkImport(network, (), Identity(count, outputs, count * sum(sizes[name] for name in outputs)))
+
+
+def _changed(
+    simplified: Simplified, name: str, asked: Changes, *, dense: bool
+) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """Return a simplified model with these changes, and their notes; raise RequestError for unsupported nodes."""
     model = simplified.model
     if simplified.notes and asked != NO_CHANGES:  # the model is compared without them
         model = onnx.ModelProto()
@@ -158,9 +175,7 @@ def _read_graph(simplified: Simplified, name: str, asked: Changes, *, dense: boo
     notes = changes.apply(model, name, asked)
     graph.remove_unread(model.graph)
     unsupported.require_supported(model, name, dense=dense)
-    graph_read = graph.read(model, name)  # refuses constants that no memory has
-    simplified.check()
-    return graph_read, notes
+    return model, notes
 
 
 def _with_axis(path: Path, source: dict[str, str], asked: Changes) -> FloatImport | NetworkImport | None:
@@ -173,7 +188,11 @@ def _with_axis(path: Path, source: dict[str, str], asked: Changes) -> FloatImpor
             simplified.source = Stored(simplified.model)
         model, note = vector_axis.add_axis(simplified.model, simplified.source, path.stem, shapes)
         changes.state(model, [*simplified.notes, note])
-        imported = _imported(graph.read(model, path.stem), source, dense=False)
+        imported = (
+            _imported(graph.read(model, path.stem), source, dense=False)
+            if inputs.has_one_float(model.graph)
+            else _of_other_inputs(model, path.stem, source)
+        )
     except RequestError:
         return None
     return replace(imported, notes=(*notes, note, *imported.notes))
@@ -216,7 +235,7 @@ def _kept(found: Graph, file: Stored, source: dict[str, str]) -> NetworkImport:
     del model
     network = networks.parse(onnx_bytes, found.name)
     del onnx_bytes
-    if network.input.size != math.prod(found.input_shape):
+    if network.vector.size != math.prod(found.input_shape):
         raise RequestError(
             f"model {found.name!r} computes more than one vector at a time", "a first size of 1 or a free one"
         )
@@ -343,12 +362,13 @@ def _from_float(found: Graph, file: Stored, source: dict[str, str]) -> FloatImpo
         raise RequestError(
             f"model {found.name!r} has no layer that computes", "a chain of MatMul or Gemm, Add and Relu"
         )
+    box = stated_box(found.metadata, width, found.name)
     network = DenseNetwork(
         name=found.name,
         layers=layers,
         input_name=found.input_name,
         output_name=found.outputs[0],
-        box=stated_box(found.metadata, width, found.name),
+        box=None if box is None else box.astype(np.float32),
         normalisation=normalisation_of(found.metadata, width, found.name),
         metadata=found.metadata | source,
     )
@@ -399,7 +419,7 @@ def _as_it_is(found: Graph) -> Canonical | None:
         network = networks.parse(model.SerializeToString(), found.name)
     except RequestError:
         return None
-    if network.input.size != math.prod(found.input_shape):  # more than one vector at a time
+    if network.vector.size != math.prod(found.input_shape):  # more than one vector at a time
         return None
     return Canonical(model, _codes(network), from_qdq=False, notes=())
 

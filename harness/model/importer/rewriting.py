@@ -13,9 +13,9 @@ from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.model.importer.inputs import BATCH
 
 Shape = tuple[int, ...]
-BATCH = "vectors"
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:

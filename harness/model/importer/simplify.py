@@ -39,9 +39,9 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, logic, opsets, vector_axis
+from harness.model.importer import branches, casts, changes, inputs, logic, opsets, vector_axis
 from harness.model.importer.graph import require_valid
-from harness.model.importer.rewriting import BATCH
+from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
@@ -165,9 +165,7 @@ def load(path: Path, refused: RequestError) -> Network:
 def _with_free_batch(simplified: Simplified) -> Network:
     """Return the network of a simplified model, the first axis of which becomes that of vectors."""
     model = simplified.model
-    for value in (*model.graph.input, *model.graph.output):
-        for size in value.type.tensor_type.shape.dim[:1]:
-            size.dim_param = BATCH
+    inputs.free_batch(model)
     with simplified.explained():
         network = parse(model.SerializeToString(), simplified.name)
         simplified.check()

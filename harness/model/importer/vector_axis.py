@@ -16,7 +16,8 @@ import onnx.shape_inference
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
 from harness.model.importer import axis_rules, opsets
-from harness.model.importer.rewriting import BATCH, Rewriting, Shape
+from harness.model.importer.inputs import BATCH
+from harness.model.importer.rewriting import Rewriting, Shape
 from harness.model.onnx_runtime.agreement import keeps_vectors, random_inputs, require_same_vectors
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.model.transforms.edit import free_initializers, name_nodes, tidy
@@ -46,6 +47,8 @@ def add_axis(
     another reason.  Raises it, with the node, for operators without a rule and where a node cannot be written for any
     number of vectors, and where ONNX Runtime computes other values than for the file.
     """
+    if not shapes:
+        raise RequestError(f"model {name!r} has no input", "give it one at least: what it computes is constant")
     for tensor, shape in shapes.items():
         if min(shape, default=1) < 1:
             raise RequestError(f"model {name!r}: input {tensor!r} has a free size", "fixed sizes but for the first")
@@ -86,7 +89,7 @@ def _require_moderate(model: onnx.ModelProto, shapes: Mapping[str, Shape], name:
 
 def _require_mixed(model: onnx.ModelProto, shapes: Mapping[str, Shape], name: str) -> None:
     """Refuse a model of which all activations have the vectors of the inputs as first axis, each for itself."""
-    if any(len(shape) < SHORTEST for shape in shapes.values()):
+    if any(len(shape) < SHORTEST for shape in shapes.values()) or len({shape[0] for shape in shapes.values()}) > 1:
         return
     free = onnx.ModelProto()
     free.CopyFrom(model)

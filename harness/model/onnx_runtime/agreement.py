@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 VECTORS = 8
 BATCH_SHARE = 1e-4
 """Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
-NAMES = {"float": "f4", "double": "f8", "float16": "f2", "bool": "?", "int32": "i4", "int8": "i1", "uint8": "u1"}
-TYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(kind) for name, kind in NAMES.items()}
+NAMES = {"float": "float32", "double": "float64"}
+"""NumPy's names of the types that ONNX Runtime calls otherwise."""
 
 
 def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
@@ -130,9 +130,18 @@ def random_inputs(
         shape = [size if isinstance(size, int) and size > 0 else known[axis] or free[axis]
                  for axis, size in enumerate(value.shape)]  # fmt: skip
         drawn = random.standard_normal(shape) * 2
-        dtype = TYPES.get(value.type, np.dtype(np.int64))
+        dtype = _dtype(value.type)
         inputs[value.name] = np.asarray(drawn if dtype.kind == "f" else drawn > 0, dtype)
     return inputs
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's type for one of ONNX Runtime; raise RequestError if there is none."""
+    element = name.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype(NAMES.get(element, element))
+    except TypeError as error:
+        raise RequestError(f"an input of ONNX Runtime is {name}", "tensors of numbers") from error
 
 
 def _loaded(model: Stored, name: str) -> onnxruntime.InferenceSession:

@@ -21,8 +21,8 @@ def document(network: Network) -> dict[str, Any]:
         "sha256": network.sha256,
         "widths": list(widths(network)),
         "parameters": parameter_count(network),
-        "input": network.input.name,
-        "input_box": {"low": network.box[0].tolist(), "high": network.box[1].tolist()}
+        "input": network.vector.name,
+        "input_box": dict(zip(("low", "high"), network.numbers(network.box).tolist(), strict=True))
         | ({} if states_box(network.metadata) else {"note": "the model gives no box"}),
         "normalisation": None if normalisation is None else vars(normalisation),
         "metadata": {key: decoded(value) for key, value in network.metadata.items()},

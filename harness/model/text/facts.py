@@ -33,9 +33,9 @@ def in_widths(operator: type[Layer]) -> bool:
 
 
 def widths(network: Network) -> tuple[int, ...]:
-    """Return the width of the input and of every layer with weights; those that read the same codes are one layer."""
+    """Return the width of the inputs and of every layer with weights; those that read the same codes are one layer."""
     dense = {layer.sources: layer.size for layer in network.layers if in_widths(type(layer))}
-    return (network.input.size, *dense.values())
+    return (sum(tensor.size for tensor in network.inputs), *dense.values())
 
 
 def short_widths(sizes: tuple[int, ...]) -> str:

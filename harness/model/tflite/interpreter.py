@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
 import numpy as np
@@ -59,9 +59,9 @@ class Interpreter:
         """Run the file on the inputs that it has."""
         self._interpreter.invoke()
 
-    def run_all(self, number: int, vectors: Sequence[Array]) -> Mapping[int, Array]:
-        """Return the outputs of several vectors, (vectors, ...) without an axis of 1, for the only input `number`."""
-        found = [self.run({number: vector}) for vector in vectors]
+    def run_all(self, vectors: Iterable[Mapping[int, Array]]) -> Mapping[int, Array]:
+        """Return the outputs of several vectors, (vectors, ...) without an axis of 1, for the inputs of each."""
+        found = [self.run(vector) for vector in vectors]
         return {output: np.stack([_of_vector(each[output]) for each in found]) for output in self.outputs}
 
 

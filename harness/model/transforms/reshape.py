@@ -21,7 +21,7 @@ OPERATORS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 def apply(model: onnx.ModelProto, name: str) -> Applied:
     """Remove the nodes without which every consumer reads the same values in the same shape."""
     graph, network = model.graph, readable(model, name)
-    shapes = {tensor.name: tensor.shape for tensor in (network.input, *(layer.output for layer in network.layers))}
+    shapes = {tensor.name: tensor.shape for tensor in (*network.inputs, *(layer.output for layer in network.layers))}
     layers = {layer.node: layer for layer in network.layers}
     found = [node for node in graph.node if _renames(node) and node.name in layers]
     for node in found:

@@ -142,10 +142,10 @@ def _copies(count: int) -> str:
 
 
 def _early_inputs(plan: Plan) -> Iterator[PlanDefect]:
-    """Yield the main thread fills the one buffer of the input before a tick, for the execution that begins in it."""
-    name = plan.network.input.name
+    """Yield the main thread fills the one buffer of an input before a tick, for the execution that begins in it."""
+    names = {tensor.name for tensor in plan.network.inputs}
     for task in plan.tasks:
-        if name in plan.network.layers[task.layer].sources and task.stage > 0:
+        for name in sorted(names & {*plan.network.layers[task.layer].sources}) if task.stage > 0 else ():
             reader = plan.items[task.item].name
             yield PlanDefect(
                 "overwrite",

@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 
 from harness.plan.conformance.trace import Times, Trace
-from harness.plan.items.description import describe, identifier, input_identifier
+from harness.plan.items.description import describe, identifier, input_identifiers
 from harness.plan.items.translation import translate_items
 from harness.plan.plan import Compute, Cross, Plan
 
@@ -55,7 +55,8 @@ def places_of(plan: Plan) -> tuple[Place, ...]:
     tasks = {identifier(task.name): index for index, task in enumerate(plan.tasks)}
     taken = [(t.place, tasks[o.name]) for o in net.transitions if not o.sync for t in o.consumes]
     read = sorted((tasks[place], reader) for place, reader in taken if place in tasks)
-    first = [reader for place, reader in taken if place == input_identifier(plan.network)]
+    names = input_identifiers(plan.network).values()
+    first = {reader for place, reader in taken if place in names}  # all inputs are filled together
     variables = (Place("variable", writer, reader, 0) for writer, reader in read)
     free = (Place("free", reader, writer, plan.tasks[writer].buffers) for writer, reader in read)
     inputs = (Place("input", reader, other, 1) for reader, other in permutations(sorted(first), 2))

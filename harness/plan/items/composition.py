@@ -137,7 +137,7 @@ class _Whole:
     """
 
     graph: Graph
-    external: External
+    externals: dict[str, External]
     operations: dict[str, Operation]
     tables: dict[str, Array]
     widths: dict[str, int]
@@ -145,13 +145,17 @@ class _Whole:
 
     @staticmethod
     def of(graph: Graph, parameters: Mapping[str, Array], layers: Sequence[Layer] = ()) -> _Whole:
-        (external,) = (entry for entry in graph.instructions if isinstance(entry, External))
+        externals = {entry.output: entry for entry in graph.instructions if isinstance(entry, External)}
         operations = {entry.output: entry for entry in graph.instructions if isinstance(entry, Operation)}
         tables = {entry.output: parameters[entry.label] for entry in graph.instructions if isinstance(entry, Variable)}
-        widths = {external.output: external.shape[-1]}
+        widths = {name: external.shape[-1] for name, external in externals.items()}
         for name, operation in operations.items():
             widths[name] = _width(operation, widths)
-        return _Whole(graph, external, operations, tables, widths, {identifier(layer.name): layer for layer in layers})
+        return _Whole(graph, externals, operations, tables, widths, {identifier(layer.name): layer for layer in layers})
+
+    def external(self, name: str) -> External:
+        """Return the input of this name, or the first one, with which another name is then compared."""
+        return self.externals.get(name) or next(iter(self.externals.values()))
 
     def columns(self, name: str, region: Region | None = None) -> Columns:
         """Return a region of a tensor, by default all of it."""
@@ -334,7 +338,7 @@ class _Parts:
         declared = self.origins.declared.get(origin)
         if isinstance(declared, Variable):
             return declared
-        return self.whole.columns(self.whole.external.output) if declared else self._work(*origin).columns
+        return self.whole.columns(self.whole.external(origin[1]).output) if declared else self._work(*origin).columns
 
     def _require_input(
         self,
@@ -371,7 +375,8 @@ class _Parts:
         taken, given = set(), {work.tensor for work in self.works.values() if self._is_output(item, work)}
         for entry in graph.instructions:
             if isinstance(entry, External):
-                self.reporter.require_same(item, "the input is", _declared(entry), _declared(self.whole.external))
+                wanted = _declared(self.whole.external(entry.output))
+                self.reporter.require_same(item, "the input is", _declared(entry), wanted)
                 taken.add(entry.output)
             elif isinstance(entry, Get):
                 taken.add(entry.shared)
@@ -405,7 +410,8 @@ class _Parts:
 
 
 def _declared(external: External) -> str:
-    return f"{external.output} of shape {list(external.shape)}"
+    kind = "" if external.kind == "scalar" else f", {external.kind}"
+    return f"{external.output} of shape {list(external.shape)}{kind}"
 
 
 def _form(table: Array) -> str:

@@ -23,7 +23,7 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.region import Region
-from harness.operators.tensor import INT64
+from harness.operators.tensor import INT64, Tensor
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -73,7 +73,7 @@ def describe(plan: Plan) -> Description:
 def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
     """Return the graph of whole layers, and its parameters by label."""
     tensors = {layer.output.name: identifier(layer.name) for layer in network.layers}
-    sources = {network.input.name: input_identifier(network)} | tensors
+    sources = input_identifiers(network) | tensors
     steps = [
         step(layer, tensors[layer.output.name], [sources[name] for name in layer.sources], Region(0, layer.size))
         for layer in network.layers
@@ -118,13 +118,17 @@ def layer_of(tensor: str, layers: Container[str]) -> str | None:
     return whole if whole in layers else None
 
 
-def input_identifier(network: Network) -> str:
-    """Return the name of the network's input: its ONNX name as far as NNEF permits, and unlike any layer or part."""
-    layers = {identifier(layer.name) for layer in network.layers}
-    name = identifier(re.sub(r"[^A-Za-z0-9]+", "_", network.input.name))
-    while not name[:1].isalpha() or layer_of(name, layers):
-        name = f"x_{name}"
-    return name
+def input_identifiers(network: Network) -> dict[str, str]:
+    """Return the name of each input of the network: its ONNX name as far as NNEF permits, unlike any layer or part."""
+    taken = {identifier(layer.name) for layer in network.layers}
+    names: dict[str, str] = {}
+    for tensor in network.inputs:
+        name = identifier(re.sub(r"[^A-Za-z0-9]+", "_", tensor.name))
+        while not name[:1].isalpha() or layer_of(name, taken):
+            name = f"x_{name}"
+        names[tensor.name] = name
+        taken.add(name)
+    return names
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,8 @@ def _task_steps(plan: Plan) -> list[Step]:
 
 
 def _sources(plan: Plan, task: Task) -> list[Operand]:
-    return [_operand(source, input_identifier(plan.network)) for source in plan.sources(task)]
+    names = input_identifiers(plan.network)
+    return [_operand(source, names.get(source.tensor.name, "")) for source in plan.sources(task)]
 
 
 def _operand(source: Source, network_input: str) -> Operand:
@@ -216,8 +221,15 @@ def _results(plan: Plan, tasks: Iterable[int]) -> list[str]:
     return [identifier(task.name) for task in named if layers[task.layer].output.name in outputs]
 
 
-def _external(network: Network) -> External:
-    return External(input_identifier(network), (1, network.input.size))
+def _externals(network: Network) -> tuple[External, ...]:
+    names = input_identifiers(network)
+    return tuple(
+        External(names[tensor.name], (1, tensor.size), _kind(tensor), tensor.dtype.name) for tensor in network.inputs
+    )
+
+
+def _kind(tensor: Tensor) -> str:
+    return "integer" if tensor.dtype == INT64 else "scalar"
 
 
 def _title(network: Network) -> str:
@@ -227,9 +239,9 @@ def _title(network: Network) -> str:
 
 
 def _graph(network: Network, steps: Sequence[Step], outputs: Iterable[str]) -> Graph:
-    external = _external(network)
-    instructions: tuple[Instruction, ...] = (external, *_variables(steps), *(step.operation for step in steps))
-    return Graph(_title(network), (external.output,), tuple(outputs), instructions)
+    externals = _externals(network)
+    instructions: tuple[Instruction, ...] = (*externals, *_variables(steps), *(step.operation for step in steps))
+    return Graph(_title(network), tuple(external.output for external in externals), tuple(outputs), instructions)
 
 
 class _Exchange:
@@ -244,7 +256,7 @@ class _Exchange:
                     items.setdefault(source, set()).add(reader.item)
         self.readers = {task: tuple(map(self._item, sorted(readers))) for task, readers in items.items()}
         layers, tasks = ((each.name for each in named) for named in (plan.network.layers, plan.tasks))
-        taken = {input_identifier(plan.network), *map(identifier, layers), *map(identifier, tasks)}
+        taken = {*input_identifiers(plan.network).values(), *map(identifier, layers), *map(identifier, tasks)}
         self.names = {task: unused(f"vsync_{plan.tasks[task].name}", taken) for task in items}
 
     def _item(self, item: int) -> str:
@@ -253,8 +265,7 @@ class _Exchange:
     def shared(self, task: int) -> Shared:
         """Return the declaration of a task's shared variable."""
         work = self.plan.tasks[task]
-        kind = "integer" if self.plan.network.layers[work.layer].dtype == INT64 else "scalar"
-        return Shared(self.names[task], (1, work.size), kind)
+        return Shared(self.names[task], (1, work.size), _kind(self.plan.network.layers[work.layer].output))
 
     def send(self, task: int) -> Send:
         """Return the instruction of the task's own item."""
@@ -279,8 +290,8 @@ def _item(plan: Plan, item: int, steps: Sequence[Step], exchange: _Exchange) -> 
         computed += [*map(exchange.get, lacking), steps[task].operation, *map(exchange.send, sent)]
         shared += map(exchange.shared, (*lacking, *sent))
     own = [steps[task] for task in tasks]
-    external = _external(plan.network)
-    declared = [external] if any(external.output in step.operation.tensors for step in own) else []
+    read = {name for step in own for name in step.operation.tensors}
+    declared = [external for external in _externals(plan.network) if external.output in read]
     return ItemGraph(
         name=f"{_title(plan.network)}_{plan.items[item].name}",
         inputs=(*(entry.output for entry in declared), *(exchange.names[task] for task in got)),

@@ -9,7 +9,7 @@ implementation", ERTS 2024, sections II.B and IV.A.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from harness.core.arrays import Array
@@ -21,10 +21,15 @@ Value: TypeAlias = "float | int | str | tuple[Value, ...]"
 
 @dataclass(frozen=True)
 class External:
-    """`output = external(shape = [...])`: an input of the network, (vectors, width)."""
+    """`output = external(shape = [...])`: an input of the network, (vectors, width).
+
+    `kind` is `scalar`, or `integer` for indices; the text states `dtype` in a comment.
+    """
 
     output: str
     shape: tuple[int, ...]
+    kind: str = "scalar"
+    dtype: str = field(default="float32", compare=False)
 
 
 @dataclass(frozen=True)

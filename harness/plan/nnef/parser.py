@@ -171,7 +171,7 @@ class _Document:
         shape = self._shape()
         self.cursor.expect(")")
         self._give(target, kind)
-        return External(target.text, shape)
+        return External(target.text, shape, kind)
 
     def _variable(self, target: Token) -> Variable:
         kind = self._data_type()

@@ -76,11 +76,12 @@ def _document(
 def _declarations(
     instructions: Iterable[Instruction], parameters: Mapping[str, Array], shared: Iterable[Shared]
 ) -> str:
-    """Return the input, the parameters and the shared variables, one a line, the signs of equality below each other."""
+    """Return the inputs, the parameters and the shared variables, one a line, with aligned signs of equality."""
     lines = []
     for entry in instructions:
         if isinstance(entry, External):
-            lines.append((entry.output, f"external<scalar>(shape = {_value(entry.shape)});  # float32"))
+            text = f"external<{entry.kind}>(shape = {_value(entry.shape)});  # {entry.dtype}"
+            lines.append((entry.output, text))
         elif isinstance(entry, Variable):
             kind = parameters[entry.label].dtype
             generic = "scalar" if kind == np.float32 else "integer"

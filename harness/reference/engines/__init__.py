@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx.shape_inference
 
@@ -108,14 +107,14 @@ class StandardReference:
         self._inputs = [value.name for value in model.graph.input]
         values = sum(tensor.size for tensor in _outputs(network))
         self._at_once = max(min(AT_ONCE, MEMORY_BUDGET // (BYTES_A_VALUE * values)), 1)
-        one = [np.zeros((1, tensor.size), tensor.dtype) for tensor in (network.input, *_outputs(network))]
+        one = [np.zeros((1, tensor.size), tensor.dtype) for tensor in (network.vector, *_outputs(network))]
         try:
             self._engine = _engine(name)(model)
             self._run(one[0], one[1:])
         except RefusedError as error:
             raise _refusal(name, network, error) from error
 
-    def activations(self, vectors: npt.NDArray[np.float32], activations: Sequence[Array] = ()) -> tuple[Array, ...]:
+    def activations(self, vectors: Array, activations: Sequence[Array] = ()) -> tuple[Array, ...]:
         """Return each layer's output, (n, size), for the network's inputs (n, K).
 
         `activations` are those of all layers, which separate layers read.  Raises ReferenceFailed if the engine fails.
@@ -131,8 +130,8 @@ class StandardReference:
 
     def _run(self, vectors: Array, activations: Sequence[Array]) -> list[Array]:
         """Return the outputs of all layers, (n, size) each, of their types."""
-        source, outputs, count = self._network.input, _outputs(self._network), len(vectors)
-        values = {source.name: vectors.reshape(count, *source.shape)}
+        outputs, count, read = _outputs(self._network), len(vectors), self._network.values(vectors)
+        values = {tensor.name: read[tensor.name].reshape(count, *tensor.shape) for tensor in self._network.inputs}
         for tensor, given in zip(outputs, activations, strict=False):
             values[GIVEN + tensor.name] = given.reshape(count, *tensor.shape)
         found = self._engine.run([np.ascontiguousarray(values[name]) for name in self._inputs])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.analysis.traceability import module_of
 from harness.core.arrays import Array
@@ -183,7 +182,7 @@ def of_edge(edge: Edge) -> TensorFacts:
 
 def of_tensors(network: Network) -> dict[str, TensorFacts]:
     """Return the facts of the network's input and of all activations by the name of the tensor."""
-    tensors = [network.input, *(layer.output for layer in network.layers)]
+    tensors = [*network.inputs, *(layer.output for layer in network.layers)]
     return {
         tensor.name: TensorFacts(
             " x ".join(("vectors", *map(str, tensor.shape))) + f" {tensor.dtype}", range_text(node)
@@ -192,9 +191,8 @@ def of_tensors(network: Network) -> dict[str, TensorFacts]:
     }
 
 
-def distributions(
-    network: Network, vectors: npt.NDArray[np.float32], activations: Sequence[Array]
-) -> dict[str, Distribution]:
+def distributions(network: Network, vectors: Array, activations: Sequence[Array]) -> dict[str, Distribution]:
     """Return the distribution of the values of these vectors by the name of the tensor."""
-    names = [network.input.name, *(layer.output.name for layer in network.layers)]
-    return {name: distribution(values) for name, values in zip(names, (vectors, *activations), strict=True)}
+    names = (layer.output.name for layer in network.layers)
+    values = network.values(vectors) | dict(zip(names, activations, strict=True))
+    return {name: distribution(of_tensor) for name, of_tensor in values.items()}

@@ -20,7 +20,8 @@ from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.reference import engines
 from harness.reference.coverage_search import Search
-from harness.reference.stimuli import Stimuli, from_file, stimuli
+from harness.reference.stimuli import Stimuli, stimuli
+from harness.reference.vector_files import from_file
 from harness.runs.chunks import cut
 from harness.runs.document import (
     accepted,
@@ -186,7 +187,7 @@ def _require_same(kept: Stimuli, made: Stimuli, progress: Progress) -> None:
     _require_count(kept.count, made.count)
     with progress("making vectors again", kept.count) as bar:
         for chunk in cut(kept.count, COMPARED_AT_ONCE):
-            pair = [each.chunk(chunk.start, chunk.stop).view(np.uint32) for each in (kept, made)]
+            pair = [each.chunk(chunk.start, chunk.stop).view(np.uint8) for each in (kept, made)]
             differing = np.flatnonzero((pair[0] != pair[1]).any(axis=1))
             if differing.size:
                 raise ContradictionError(f"vector {chunk.start + differing[0]:,} of stimuli.npy is another")

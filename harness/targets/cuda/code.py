@@ -20,6 +20,7 @@ VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
 FUSED_THREADS = 256  # of a block that carries images
 FUSED_BLOCKS = 3  # for which a multiprocessor must have registers; with ResNet-8 an H200 has shared memory for three
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
+WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -288,9 +289,11 @@ def positions_of(tensor: Tensor) -> int:
 
 
 def words(tensor: Tensor) -> int:
-    """Return the words of a vector in shared memory: codes of four channels to a word, or one value of another type."""
+    """Return the words of a vector in shared memory: one for four codes, two for an int64, or one a value."""
     positions = positions_of(tensor)
-    return -(-tensor.size // positions // 4) * positions if tensor.dtype.itemsize == 1 else tensor.size
+    if tensor.dtype.itemsize == 1:
+        return -(-tensor.size // positions // 4) * positions
+    return tensor.size * max(tensor.dtype.itemsize // WORD_BYTES, 1)
 
 
 def in_same_words(one: Tensor, other: Tensor) -> bool:

@@ -31,7 +31,7 @@ _INTRODUCED = {
         bra bra.uni call call.uni ret bar.sync
     """,
     "2.0": """
-        prmt.b32 bfe.{s,u}32 bfi.b32 cvta.{global,shared,local}.u64 cvta.to.{global,shared,local}.u64
+        prmt.b32 bfe.{s,u}32 bfi.{b32,b64} cvta.{global,shared,local}.u64 cvta.to.{global,shared,local}.u64
         {ld,st}.{b,s,u}{8,16,32,64} {ld,st}.{v2,v4}.{b,s,u}{8,16,32} {ld,st}.v2.{b,s,u}64
     """,
     "3.1": "ld.global.nc.{b,s,u}{8,16,32,64} ld.global.nc.{v2,v4}.{b,s,u}{8,16,32} ld.global.nc.v2.{b,s,u}64",

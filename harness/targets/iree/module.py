@@ -45,7 +45,7 @@ def module_text(
 
 def network_pieces(network: Network, vectors: int = 1) -> Iterator[str]:
     """Yield the text of a network's module in pieces, with the name and the hash of the model at its top."""
-    pieces = module_pieces(network.layers, [network.input], vectors=vectors)
+    pieces = module_pieces(network.layers, network.inputs, vectors=vectors)
     first = next(pieces)  # a refusal comes before any text
     yield f"// model {quoted(network.name)}, SHA-256 of the ONNX file {network.sha256}\n{first}"
     yield from pieces

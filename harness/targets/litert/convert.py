@@ -33,7 +33,7 @@ class Converted:
 def convert_network(network: Network, outputs: Sequence[str], metadata: Mapping[str, bytes] | None = None) -> Converted:
     """Return the file of a network."""
     lowerings: Any = targets.find("litert:xnnpack").lowerings  # of its own class
-    return convert(network.layers, [network.input], outputs, lowerings, metadata)
+    return convert(network.layers, network.inputs, outputs, lowerings, metadata)
 
 
 def convert(

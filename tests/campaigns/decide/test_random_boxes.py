@@ -49,7 +49,7 @@ def test_random_boxes_have_the_decisions_of_onnx_runtime(name: str) -> None:
             grid = grid.reshape(-1, len(low))
             for start in range(0, len(grid), AT_ONCE):
                 state = ((grid[start : start + AT_ONCE] - 120) / 240).astype(np.float32)
-                found = session.run([advisory], {network.input.name: state})[0]
+                found = session.run([advisory], {network.vector.name: state})[0]
                 expected |= int(np.bitwise_or.reduce(1 << found.reshape(-1)))
             vectors += len(grid)
         assert decided == expected, f"box {box}: {decided:05b}, ONNX Runtime {expected:05b}"

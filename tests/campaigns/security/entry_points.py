@@ -73,7 +73,7 @@ def network(content: bytes, folder: Path) -> str:
     found = networks.load(path)
     made = plan.make(found, profile.load(ROOT / "boards.yaml", {}).board("host"))
     codegen.generate(made)
-    vectors = stimuli.stimuli(found, 3, 1) if found.input.size < 1000 else None
+    vectors = stimuli.stimuli(found, 3, 1) if found.vector.size < 1000 else None
     if vectors:
         Reference(found, 1).activations(vectors.chunk(0, 3))
     return command("models", "show", str(path))

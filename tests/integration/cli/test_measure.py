@@ -383,7 +383,8 @@ def test_outputs_are_compared_in_the_mode_that_is_timed(
 ) -> None:
     """A program that is wrong only while it measures times; `harness run` finds nothing."""
     read = "            worker->intervals[i].begin = meter_read();"
-    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) network.input[0] = 0;"
+    spoilt = "((float *)network.inputs->values)[0] = 0;"
+    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) {spoilt}"
     document = _in_process(tmp_path, cache, monkeypatch, ("program/schedule.c", read, wrong), "host")
     assert document["verdict"] == "differs"
     assert document["outputs"]["differing"] > 0

@@ -83,7 +83,7 @@ def test_the_model_is_accepted_named_and_near(user: User, floats: DenseNetwork) 
     model = networks.load(user.folder / "made.onnx")
     assert [layer.operator for layer in model.layers] == ["QuantizeLinear", "QGemm", "QGemm", "QGemm", "ArgMin"]
     assert [layer.output.name for layer in model.layers[-2:]] == ["scores", "selected"]
-    assert model.input.name == "state"
+    assert model.vector.name == "state"
     assert np.array_equal(model.box, floats.box)
     assert json.loads(model.metadata["description"]) == "a test"
     assert json.loads(model.metadata["source_file"]) == "floats.onnx"

@@ -376,7 +376,8 @@ def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, caps
 def kernels_wrong_when_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The item that reads the clock at its first task changes the network's input then."""
     read = "            worker->intervals[i].begin = meter_read();"
-    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) network.input[0] = 0;"
+    spoilt = "((float *)network.inputs->values)[0] = 0;"
+    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) {spoilt}"
     kernels.build_with(monkeypatch, tmp_path, ("program/schedule.c", read, wrong))
 
 

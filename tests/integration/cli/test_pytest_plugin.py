@@ -26,7 +26,7 @@ def test_whole(harness_run):
     harness_run(vectors=300, items=("c", "c"), trace=0)
 
 def test_zeros(harness_run, board, model, tmp_path):
-    np.save(tmp_path / "zeros.npy", np.zeros((10, model.input.size), np.float32))
+    np.save(tmp_path / "zeros.npy", np.zeros((10, model.vector.size), np.float32))
     result = harness_run(tmp_path / "zeros.npy", items=("c", "c"), trace=0)
     assert (result.verdict, len(result.layers)) == ("identical", len(model.layers))
     assert result.document["board"]["name"] == board.name

@@ -41,7 +41,7 @@ class Pulsed:
         model = tract.onnx().load(folder / "cut.onnx").into_model()
         model.transform(tract.Pulse(stream.pulse, symbol="S"))
         self.delay = int(model.property("pulse.delay").to_numpy()[0])
-        self._shape = (1, *stream.network.input.shape)
+        self._shape = (1, *stream.network.vector.shape)
         self._state = model.into_runnable().spawn_state()
 
     def step(self, vector: Array) -> Array:

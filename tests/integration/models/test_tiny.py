@@ -54,10 +54,10 @@ def test_weights_are_int8_with_one_scale_for_each_channel(name: str) -> None:
 def test_specification_is_the_runtime_and_activations_spread(name: str) -> None:
     network = load(MODELS / f"{name}.onnx")
     vectors = uniform_vectors(network, 24, seed=1)
-    shape = (len(vectors), *network.input.shape)
+    shape = (len(vectors), *network.vector.shape)
     session = exact_session(with_all_activations(network), name, 1, len(vectors))
-    values, names = {network.input.name: vectors}, [layer.output.name for layer in network.layers]
-    outputs = session.run(names, {network.input.name: vectors.reshape(shape)})
+    values, names = {network.vector.name: vectors}, [layer.output.name for layer in network.layers]
+    outputs = session.run(names, {network.vector.name: vectors.reshape(shape)})
     for layer, expected in zip(network.layers, outputs, strict=True):
         values[layer.output.name] = layer.prepare()(*(values[source] for source in layer.sources))
         assert np.array_equal(values[layer.output.name], expected.reshape(len(vectors), -1))

@@ -82,8 +82,8 @@ def test_c89_computes_the_bits_of_the_reference(
 ) -> None:
     net = NETWORKS[name]()
     profile = in_form(laboratory.board(board), target, **C89)
-    vectors = np.random.default_rng(1).normal(0, 3, (12, net.input.size)).astype(np.float32)
-    vectors[:4] = np.random.default_rng(2).choice(np.float32([0, -0.0, -1, 1e-39]), (4, net.input.size))
+    vectors = np.random.default_rng(1).normal(0, 3, (12, net.vector.size)).astype(np.float32)
+    vectors[:4] = np.random.default_rng(2).choice(np.float32([0, -0.0, -1, 1e-39]), (4, net.vector.size))
     built = build(net, profile, cache, block=5)
     found = built.activations(vectors, tmp_path) if board == "host" else activations(built, profile, vectors, tmp_path)
     assert_same(found, SpecificationReference(net).activations(vectors))

@@ -35,8 +35,8 @@ def test_every_variant_has_the_bits_of_the_reference(target: str, host: Profile,
     workshop = Workshop(with_flags(of_variant(host, target), *WARNED[target]), objects, tmp_path)
     trial = workshop.trial(net, block=7)
     rng = np.random.default_rng(1)
-    vectors = rng.normal(0, 3, (60, net.input.size)).astype(np.float32)
-    vectors[:20] = rng.choice(np.float32([0, -0.0, -1, 1e-39]), (20, net.input.size))
+    vectors = rng.normal(0, 3, (60, net.vector.size)).astype(np.float32)
+    vectors[:20] = rng.choice(np.float32([0, -0.0, -1, 1e-39]), (20, net.vector.size))
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
 
 
@@ -55,7 +55,7 @@ def test_the_proof_holds(
 
 def test_onnx_runtime_confirms_every_layer_within_its_tolerance() -> None:
     net = every_operator()
-    vectors = np.random.default_rng(1).normal(0, 3, (60, net.input.size)).astype(np.float32)
+    vectors = np.random.default_rng(1).normal(0, 3, (60, net.vector.size)).astype(np.float32)
     ratios = Reference(net).expected(vectors).ratios
     with_tolerance = [layer.errors.has_tolerance for layer in net.layers]
     assert [ratio is not None for ratio in ratios] == with_tolerance

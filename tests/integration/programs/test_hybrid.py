@@ -66,7 +66,7 @@ def test_every_variant_selects_it_too_and_its_proof_holds(
 def test_every_fault_model_shows_at_notable_vectors() -> None:
     hybrid = small()
     vectors = notable_vectors(hybrid, COUNT)
-    values = {hybrid.network.input.name: vectors}
+    values = {hybrid.network.vector.name: vectors}
     for layer, right in zip(hybrid.network.layers, references(hybrid.network, vectors), strict=True):
         values[layer.output.name] = right
         if layer.name in ("locate_box", "check_input", "check_box", "look_up_table", "select"):

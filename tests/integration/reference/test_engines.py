@@ -68,7 +68,7 @@ def differing(net: Network, engine: str, count: int) -> dict[str, int]:
     right = SpecificationReference(net).activations(vectors)
     separate = any(layer.errors.has_tolerance for layer in net.layers)
     found = StandardReference(net, engine, separate=separate).activations(vectors, right if separate else ())
-    values = {net.input.name: vectors, **{layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}}
+    values = {net.vector.name: vectors, **{layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}}
     wrong = {}
     for layer, one, of in zip(net.layers, found, right, strict=True):
         tolerance = layer.tolerance([values[name] for name in layer.sources], of)
@@ -262,7 +262,7 @@ def test_a_float_layer_beyond_its_bound_is_named_with_all_values() -> None:
     right = SpecificationReference(net).activations(vectors)
     near: tuple[Array, ...] = tuple(np.nextafter(values, np.float32(np.inf)) for values in right)
     versions = {"ort": "1", "specification": "2", "tract": "3"}
-    given = {net.input.name: vectors}
+    given = {net.vector.name: vectors}
     exact = [layer.name for layer in net.layers if not layer.errors.has_tolerance]
     same = tuple(one if layer.name not in exact else of for layer, one, of in zip(net.layers, near, right, strict=True))
     require_engines(net.layers, {"ort": right, "tract": same}, right, versions, given)

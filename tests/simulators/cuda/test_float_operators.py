@@ -49,7 +49,7 @@ IN_TEST = [pytest.param(*case, marks=() if case == (FUSED, "images") else pytest
 
 def vectors_of(net: Network, count: int) -> Array:
     """Vectors of several magnitudes, a third of them with equal values and zeros of both signs."""
-    rng, shape = np.random.default_rng(1), (count, net.input.size)
+    rng, shape = np.random.default_rng(1), (count, net.vector.size)
     numbers = rng.normal(0, 3, shape) * rng.choice([1, 30], (count, 1))
     numbers[::3] = rng.choice([0, -0.0, -1, 1e-39], numbers[::3].shape)
     numbers[::6] = rng.choice([0, -0.0], numbers[::6].shape)
@@ -200,7 +200,7 @@ def test_wrong_kernels_compute_wrong_layers_and_no_others(name: str, host: Profi
     net, mistakes = NETWORKS[MISTAKES[name][0]](), MISTAKES[name][1]
     vectors = vectors_of(net, 30)
     made = interpreted.activations(net, *wrong_text(net, host, mistakes), vectors)
-    found = {net.input.name: vectors} | {layer.output.name: each for layer, each in zip(net.layers, made, strict=True)}
+    found = {net.vector.name: vectors} | {layer.output.name: each for layer, each in zip(net.layers, made, strict=True)}
     with np.errstate(all="ignore"):
         right = [layer.prepare()(*(found[source] for source in layer.sources)) for layer in net.layers]
     wrong = {

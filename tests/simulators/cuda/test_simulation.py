@@ -207,7 +207,7 @@ def forward(code: DeviceCode) -> tuple[str, ...]:
 
 def row_bytes(net: Network) -> tuple[int, ...]:
     """Of a vector and its activations."""
-    return (4 * net.input.size, *(layer.size * layer.dtype.itemsize for layer in net.layers))
+    return (4 * net.vector.size, *(layer.size * layer.dtype.itemsize for layer in net.layers))
 
 
 @pytest.fixture(scope="module", params=["cuda:fused", "cuda:layerwise"])

@@ -160,7 +160,8 @@ def _bitwise() -> Named:
     yield "prmt.b32", Operation("b32", ("b32", "b32", "b32"), _permute)
     yield "bfe.u32", Operation("u32", ("u32", "u32", "u32"), _extract)
     yield "bfe.s32", Operation("s32", ("s32", "u32", "u32"), _extract)
-    yield "bfi.b32", Operation("b32", ("b32", "b32", "u32", "u32"), _insert)
+    for kind in ("b32", "b64"):
+        yield f"bfi.{kind}", Operation(kind, (kind, kind, "u32", "u32"), _insert)
 
 
 def _shift_left(a: Array, by: Array) -> Array:
@@ -199,10 +200,12 @@ def _extract(a: Array, position: Array, length: Array) -> Array:
 
 def _insert(a: Array, b: Array, position: Array, length: Array) -> Array:
     """`length` bits of a, at `position` of b."""
-    position = np.minimum(position & 0xFF, 32).astype(np.uint64)
-    mask = ((np.uint64(1) << np.minimum(length & 0xFF, 32).astype(np.uint64)) - np.uint64(1)) << position
-    inserted: Array = b & ~mask | a.astype(np.uint64) << position & mask
-    return inserted.astype(np.uint32)
+    bits = 8 * a.itemsize
+    position = np.minimum(position & 0xFF, bits)
+    length = np.minimum(length & 0xFF, bits - position)
+    mask = _shift_left(_shift_right(np.invert(np.zeros_like(a)), bits - length), position)
+    inserted: Array = b & ~mask | _shift_left(a, position) & mask
+    return inserted
 
 
 ORDERED = {

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -193,13 +194,16 @@ def test_bit_fields() -> None:
     check("bfe.u32", ["u32"] * 3, 32, bit_field(extended=False), a, position, length)
     check("bfe.s32", ["s32", "u32", "u32"], 32, bit_field(extended=True), a, position, length)
 
-    def inserted(a: int, b: int, position: int, length: int) -> int:
+    def inserted(bits: int, a: int, b: int, position: int, length: int) -> int:
         position, length = position & 0xFF, length & 0xFF
-        for i in range(min(length, max(32 - position, 0))):
+        for i in range(min(length, max(bits - position, 0))):
             b = b & ~(1 << position + i) | ((a >> i) & 1) << position + i
         return b
 
-    check("bfi.b32", ["u32"] * 4, 32, inserted, a, a[::-1].copy(), position, length)
+    check("bfi.b32", ["u32"] * 4, 32, partial(inserted, 32), a, a[::-1].copy(), position, length)
+    wide = a.astype(np.uint64) << 32 | a[::-1]
+    kinds = ["u64", "u64", "u32", "u32"]
+    check("bfi.b64", kinds, 64, partial(inserted, 64), wide, wide[::-1].copy(), position, length)
 
 
 COMPARED: dict[str, Callable[[float, float], bool]] = {

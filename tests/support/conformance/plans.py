@@ -95,7 +95,7 @@ def _layer(number: int, operator: str, sources: tuple[str, ...]) -> dict[str, ob
 def network_of(layers: Sequence[Layer]) -> Network:
     """A network whose input is called x."""
     return Network(
-        "random", Tensor("x", (WIDTH,), FLOAT32), tuple(layers), np.zeros((2, WIDTH), np.float32), None, {}, "", b""
+        "random", (Tensor("x", (WIDTH,), FLOAT32),), tuple(layers), np.zeros((2, WIDTH), np.float32), None, {}, "", b""
     )
 
 

@@ -160,7 +160,7 @@ def with_flags(board: Profile, *flags: str) -> Profile:
 def uniform_vectors(net: Network, count: int, seed: int) -> Array:
     """Vectors anywhere in the network's box, float32 (count, K)."""
     low, high = net.box
-    vectors: Array = np.random.default_rng(seed).uniform(low, high, (count, net.input.size)).astype(np.float32)
+    vectors: Array = np.random.default_rng(seed).uniform(low, high, (count, net.vector.size)).astype(np.float32)
     return vectors
 
 

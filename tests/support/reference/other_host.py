@@ -49,7 +49,7 @@ def defects(check: HostCheck) -> dict[str, str]:
 
 def refusal(net: Network, *, x64_quant_precision: bool) -> list[str] | None:
     """Return the words with which the reference refuses to compute random vectors, and the hint."""
-    vectors = np.random.default_rng(1).uniform(*net.box, (VECTORS, net.input.size)).astype(np.float32)
+    vectors = np.random.default_rng(1).uniform(*net.box, (VECTORS, net.vector.size)).astype(np.float32)
     try:
         Reference(net, x64_quant_precision=x64_quant_precision).activations(vectors)
     except ReferenceFailed as error:

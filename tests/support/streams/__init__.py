@@ -63,7 +63,7 @@ def small_stream() -> Network:
 
 def inputs_of(stream: Stream, streams: int, seed: int = 0) -> Array:
     """The steps of some streams, float32 (streams * steps, K)."""
-    shape = (streams * stream.steps, stream.network.input.size)
+    shape = (streams * stream.steps, stream.network.vector.size)
     vectors: Array = (np.random.default_rng(seed).normal(size=shape) * 3).astype(np.float32)
     return vectors
 

@@ -184,6 +184,6 @@ def test_a_fold_that_makes_finite_values_infinite_is_beyond_the_bound() -> None:
 
     before, vectors = chain(1), np.full((5, 2), 2, np.float32)
     [layer] = before.layers
-    fold = Fold(layer.node, before.input.name, layer.output.name)
+    fold = Fold(layer.node, before.vector.name, layer.output.name)
     assert share_of_bound(before, before, [fold], vectors) == 0
     assert share_of_bound(before, chain(3e38), [fold], vectors) == np.inf

@@ -39,11 +39,20 @@ def test_the_output_has_the_shape_that_the_model_states() -> None:
     assert result == 9
 
 
-def test_of_several_inputs_all_but_the_first_are_constants() -> None:
+def test_a_model_of_several_inputs_is_computed_for_all_of_them() -> None:
     model = model_of(helper.make_node("Sub", ["a", "b"], ["y"]), inputs={"a": [2, 3], "b": [3]}, output=[2, 3])
     for offset in (np.array([1, 2, 3], np.float32), np.zeros(3, np.float32)):
         [result] = harness.backend.prepare(model).run([VALUES, offset])
         assert np.array_equal(result, VALUES - offset)
+
+
+def test_inputs_that_no_network_can_have_become_constants() -> None:
+    model = model_of(helper.make_node("Reshape", ["x", "s"], ["y"]), inputs={"x": [2, 3]}, output=[3, 2])
+    model.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2]))
+    [result] = harness.backend.prepare(model).run([VALUES, np.array([3, 2])])
+    assert np.array_equal(result, VALUES.reshape(3, 2))
+    with pytest.raises(RequestError, match="no float32 or 8-bit input"):
+        harness.backend.prepare(model).run([VALUES.astype(np.float64), np.array([3, 2])])
 
 
 def test_other_types_and_shapes_of_an_input_are_refused() -> None:

@@ -22,7 +22,7 @@ from harness.model.importer.files import bring_in, float_graph
 from harness.model.quantizer import image_folder
 from harness.nightly import matrix
 from harness.plan.nnef import folder
-from harness.reference.stimuli import from_file
+from harness.reference.vector_files import from_file
 from harness.runs.decision import hybrid
 from harness.runs.folder import RunFolder
 

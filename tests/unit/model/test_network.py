@@ -98,7 +98,7 @@ def test_parse_gives_the_layers_of_the_chain_with_their_constants() -> None:
     assert (dequantize.dtype, dequantize.size) == (np.float32, 2)
     assert isinstance(advisory, ArgExtremum)
     assert (advisory.largest, advisory.last, advisory.size, advisory.dtype) == (True, False, 1, np.int64)
-    assert (parsed.input.name, parsed.input.size, parsed.name) == ("x", 3, "small")
+    assert (parsed.vector.name, parsed.vector.size, parsed.name) == ("x", 3, "small")
 
 
 def test_load_names_the_network_after_the_file_and_keeps_its_bytes(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_constant_nodes_and_initializers_among_the_inputs_are_constants() -> Non
 def test_fixed_batch_and_axis_attribute_are_no_obstacle() -> None:
     model = changed(attribute(0, "axis", 1))
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
-    assert parse(model).input.size == 3
+    assert parse(model).vector.size == 3
 
 
 def test_quantize_linear_without_zero_point_is_uint8_from_zero_or_of_its_output_dtype() -> None:
@@ -526,17 +526,17 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
         "'layer_0_weights' is malformed",
         "export it again",
     ),
-    "two inputs": (
-        lambda model: model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 3])),
-        r"has 2 inputs \('x', 'z'\)",
-        "exactly one",
+    "no input": (
+        lambda model: model.graph.initializer.append(numpy_helper.from_array(np.zeros((1, 3), np.float32), "x")),
+        "has no input",
+        "one at least",
     ),
     "scale as an input": (
         lambda model: (
             model.graph.initializer.remove(constant(model, "x_scale")),
             model.graph.input.append(helper.make_tensor_value_info("x_scale", TensorProto.FLOAT, [])),
         ),
-        "has 2 inputs",
+        r"input 'x_scale' is float32 of shape \(\)",
         "scales, zero points",
     ),
     "input of rank 1": (
@@ -559,7 +559,12 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "input uint8": (
         lambda model: model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 3])),
         "'x' is uint8",
-        "float32 vectors",
+        "reads float32",
+    ),
+    "input of strings": (
+        lambda model: model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.STRING, [1, 3])),
+        "'x' is string",
+        "uint8, int8, float32",
     ),
     "new IR version": (lambda model: setattr(model, "ir_version", 14), "IR version 14", "up to 13"),
     "new opset": (lambda model: setattr(model.opset_import[0], "version", 27), "opset 27", "10 to 26"),

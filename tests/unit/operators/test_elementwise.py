@@ -84,7 +84,7 @@ def runtime(model: onnx.ModelProto | bytes, x: Array, *, optimised: bool) -> Arr
 
 
 def evaluated(parsed: Network, x: Array) -> Array:
-    values = {parsed.input.name: x}
+    values = {parsed.vector.name: x}
     for layer in parsed.layers:
         values[layer.output.name] = layer.prepare()(*(values[source] for source in layer.sources))
         assert values[layer.output.name].dtype == layer.dtype

@@ -100,7 +100,7 @@ def test_onnx_runtime_lies_within_the_bound(seed: int) -> None:
         2: lambda: rows(rng, depth, width, (2, 3))[0],
     }
     model = made[seed % 3]()
-    spread = np.ldexp(rng.uniform(-1, 1, (40, model.input.size)), rng.integers(-30, 30, (40, model.input.size)))
+    spread = np.ldexp(rng.uniform(-1, 1, (40, model.vector.size)), rng.integers(-30, 30, (40, model.vector.size)))
     expected = Reference(model).expected(spread.astype(np.float32))
     [ratio] = expected.ratios
     assert ratio is not None
@@ -141,7 +141,7 @@ def test_every_other_order_gives_other_bits(kind: str) -> None:
         node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1])
         model = network(node, constants, (3, 6, 6), 4)
     layer = only(model)
-    x = rng.normal(size=(20, model.input.size)).astype(np.float32)
+    x = rng.normal(size=(20, model.vector.size)).astype(np.float32)
     absent = {"a subnormal result is flushed to zero"}
     absent |= {"the bias is left out"} if kind == "rows" else set()  # it is 0
     right, causes = layer.prepare()(x), []
@@ -160,7 +160,7 @@ def test_every_other_order_gives_other_bits(kind: str) -> None:
 def test_a_quantised_network_is_confirmed_as_a_whole_and_on_every_bit(name: str) -> None:
     model = load(ROOT / "models" / f"{name}.onnx")
     assert not any(layer.errors.has_tolerance for layer in model.layers)
-    x = np.random.default_rng(0).uniform(*model.box, (3, model.input.size)).astype(np.float32)
+    x = np.random.default_rng(0).uniform(*model.box, (3, model.vector.size)).astype(np.float32)
     assert set(Reference(model).expected(x).ratios) == {None}
 
 

@@ -87,7 +87,7 @@ def chain(name: str, dtype: str, *, last: bool) -> Network:
 def test_onnx_runtime_agrees_with_and_without_all_activations(name: str, dtype: str) -> None:
     for last in (True, False):
         net = chain(name, dtype, last=last)
-        assert_agree(net, np.random.default_rng(1).uniform(-120, 140, (20, net.input.size)).astype(np.float32))
+        assert_agree(net, np.random.default_rng(1).uniform(-120, 140, (20, net.vector.size)).astype(np.float32))
 
 
 def test_zeros_around_int8_that_onnx_runtime_leaves_out_are_refused() -> None:
@@ -96,4 +96,4 @@ def test_zeros_around_int8_that_onnx_runtime_leaves_out_are_refused() -> None:
         chain(ZEROS, "int8", last=False)
     assert caught.value.hint == "padding with the lowest code, -128, or pads of the MaxPool"
     net = chain(ZEROS, "uint8", last=True)
-    assert_agree(net, np.random.default_rng(1).uniform(-120, 140, (20, net.input.size)).astype(np.float32))
+    assert_agree(net, np.random.default_rng(1).uniform(-120, 140, (20, net.vector.size)).astype(np.float32))

@@ -48,7 +48,7 @@ def test_disagreement_names_layer_vector_column_and_both_values(small: Network, 
     wrong[layer][17, 1] += 1
     name, values = small.layers[layer].name, f"says {wrong[layer][17, 1]}, the specification {right[layer][17, 1]} "
     with pytest.raises(ReferenceFailed, match=f"layer '{name}' .*vector 17, column 1: ONNX Runtime {values}") as caught:
-        reference.require_agreement(small.layers, wrong, right, SOUND, {small.input.name: x})
+        reference.require_agreement(small.layers, wrong, right, SOUND, {small.vector.name: x})
     assert "1 activations differ; onnxruntime 1.31.1, x86_64 avx2): wrong in a way that is" in caught.value.message
     assert "report it" in caught.value.hint
 
@@ -58,7 +58,7 @@ def test_disagreement_of_the_sign_of_zero_counts(small: Network) -> None:
     negative = (*zeros[:-1], -zeros[-1])
     with pytest.raises(ReferenceFailed, match=r"says -0\.0, the specification 0\.0"):
         reference.require_agreement(
-            small.layers, negative, zeros, SOUND, {small.input.name: np.zeros((2, 3), np.float32)}
+            small.layers, negative, zeros, SOUND, {small.vector.name: np.zeros((2, 3), np.float32)}
         )
 
 
@@ -95,7 +95,7 @@ def test_saturation_that_a_run_meets_is_named() -> None:
     assert saturating is not None
     wrong = (right[0], saturating, right[2])
     with pytest.raises(ReferenceFailed, match=r"layer 'layer_0' .* saturate to int16 \(x86-64 without") as caught:
-        reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.input.name: x})
+        reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.vector.name: x})
     assert "leave --no-x64-quant-precision out" in caught.value.hint
 
 
@@ -107,10 +107,10 @@ def test_further_engines_show_that_onnx_runtime_is_the_one_that_saturates() -> N
     assert saturating is not None
     found = {"ort": (right[0], saturating, right[2]), "tract": right}
     versions = {"ort": "1.31.1", "specification": "0.1.0", "tract": "0.23.9"}
-    reference.require_engines(mixed.layers, {"ort": right, "tract": right}, right, versions, {mixed.input.name: x})
+    reference.require_engines(mixed.layers, {"ort": right, "tract": right}, right, versions, {mixed.vector.name: x})
     words = r"layer 'layer_0' .*; others than the specification: ort in \d+ of 4,500 activations; .* saturate to int16"
     with pytest.raises(reference.EnginesDisagree, match=words) as caught:
-        reference.require_engines(mixed.layers, found, right, versions, {mixed.input.name: x}, 1000)
+        reference.require_engines(mixed.layers, found, right, versions, {mixed.vector.name: x}, 1000)
     assert "leave --no-x64-quant-precision out" in caught.value.hint
     place = caught.value.disagreement["vector"] - 1000, caught.value.disagreement["index"]
     expected = {"ort": saturating[place], "specification": right[1][place], "tract": right[1][place]}

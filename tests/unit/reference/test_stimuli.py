@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from harness.operators import exact
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.specification import SpecificationReference
-from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, VectorKind, from_file, stimuli, tie_bank, uniform
+from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, VectorKind, stimuli, tie_bank, uniform
+from harness.reference.vector_files import from_file
 from tests.support.builders import make_model, random_network
 from tests.support.examples import examples
 
@@ -104,13 +106,16 @@ def test_uniform_vectors_fill_the_box(whole: Array) -> None:
 
 
 def test_vectors_without_other_kinds_are_uniform_over_the_box() -> None:
-    box = np.array([[-1, 0], [1, 1e6]], np.float32)
-    found = uniform(box, 7, 1000)
-    assert (found.shape, found.dtype) == ((1000, 2), np.float32)
+    width = POWERS.vector.size
+    high = np.geomspace(1, 1e6, width)
+    box = np.array([np.zeros(width), high], np.float32)
+    network = replace(POWERS, box=box)
+    found = uniform(network, 7, 1000)
+    assert (found.shape, found.dtype) == ((1000, width), np.float32)
     assert ((box[0] <= found) & (found <= box[1])).all()
-    np.testing.assert_allclose(found.mean(axis=0) / [1, 1e6], [0, 0.5], atol=0.1)
-    assert (uniform(box, 7, 1000) == found).all()
-    assert (uniform(box, 8, 1000) != found).any()
+    np.testing.assert_allclose(found.mean(axis=0) / high, np.full(width, 0.5), atol=0.1)
+    assert (uniform(network, 7, 1000) == found).all()
+    assert (uniform(network, 8, 1000) != found).any()
 
 
 def test_corners_are_at_the_bounds(whole: Array) -> None:
@@ -335,7 +340,7 @@ def test_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
 
 def test_archive_and_missing_file_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "v.npz", a=np.zeros((4, 5), np.float32))
-    with pytest.raises(RequestError, match="the magic string is not correct"):
+    with pytest.raises(RequestError, match=r"it has the arrays a\.npy, expected x"):
         from_file(tmp_path / "v.npz", POWERS)
     with pytest.raises(RequestError, match="No such file"):
         from_file(tmp_path / "missing.npy", POWERS)

@@ -45,7 +45,7 @@ def test_a_skip_from_the_input_has_bounds(vectors: int) -> None:
     network = model_of(nodes, constants, {"z": ("float32", 4)}, width=4)
     x = np.random.default_rng(0).normal(size=(vectors, 4)).astype(np.float32)
     written = {"x": x, "fc": x + 1, "z": x + 1 + x}
-    for _, bound in bounds(network.layers, "x", written):
+    for _, bound in bounds(network, written):
         assert bound.shape == (vectors, 4)
         assert ((bound > 0) & (bound < 1e-4)).all()
 
@@ -118,18 +118,18 @@ def mixed(seed: int) -> Network:
 
 def vectors_of(network: Network, count: int) -> Array:
     low, high = network.box
-    return np.random.default_rng(1).uniform(low, high, (count, network.input.size)).astype(np.float32)
+    return np.random.default_rng(1).uniform(low, high, (count, network.vector.size)).astype(np.float32)
 
 
 def specified(network: Network, x: Array) -> dict[str, Array]:
     right = SpecificationReference(network).activations(x)
     names = (layer.output.name for layer in network.layers)
-    return {network.input.name: x, **dict(zip(names, right, strict=True))}
+    return {network.vector.name: x, **dict(zip(names, right, strict=True))}
 
 
 def by_another_engine(network: Network, x: Array, signs: Array, share: float) -> dict[str, Array]:
     """Every value is off by this share of its tolerance, by its sign; the next layers read it."""
-    written = {network.input.name: x}
+    written = {network.vector.name: x}
     for layer in network.layers:
         inputs = [written[source] for source in layer.sources]
         y = layer.prepare()(*inputs)
@@ -163,7 +163,7 @@ def test_an_engine_with_other_roundings_lies_within_the_bounds(
     network = CASES[name]()
     x, rng = vectors_of(network, 4 if name == "every operator" else 20), np.random.default_rng(2)
     right = specified(network, x)
-    found = list(bounds(network.layers, network.input.name, right))
+    found = list(bounds(network, right))
     assert [layer for layer, _ in found] == list(network.layers)
     differing = 0
     for signs in (np.ones(1), -np.ones(1), *(rng.choice([-1, 1], 9973) for _ in range(4))):
@@ -243,7 +243,7 @@ def test_behind_a_code_that_may_differ_nothing_is_compared() -> None:
     network = mixed(0)
     x = vectors_of(network, 1000)
     right = specified(network, x)
-    by_layer = {layer.output.name: bound for layer, bound in bounds(network.layers, "x", right)}
+    by_layer = {layer.output.name: bound for layer, bound in bounds(network, right)}
     certain = (by_layer["q"] == 0).all(axis=1)
     assert 0 < np.count_nonzero(~certain) < 100
     assert set(np.unique(by_layer["q"])) == {0, 1}
@@ -262,7 +262,7 @@ def test_a_wrong_code_that_is_certain_is_beyond_the_bound() -> None:
     wrong = right["sums"].copy()
     wrong[:, 3] += 1
     with pytest.raises(ReferenceFailed, match=r"output 'sums', vector 107, column 3.*bound 0 \(\d+ values"):
-        require_within_bounds(network.layers, "x", right, [{"sums": wrong}], SOUND, first=107)
+        require_within_bounds(network, right, [{"sums": wrong}], SOUND, first=107)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
@@ -272,7 +272,7 @@ def test_a_value_that_is_no_finite_number_is_beyond_the_bound(wrong: float) -> N
     other = right["dense_8"].copy()
     other[1, 4] = wrong
     with pytest.raises(ReferenceFailed, match=f"vector 1, column 4: ONNX Runtime .* {wrong}"):
-        require_within_bounds(network.layers, network.input.name, right, [{"dense_8": other}], SOUND)
+        require_within_bounds(network, right, [{"dense_8": other}], SOUND)
 
 
 def products(count: int, between: str = "") -> Network:
@@ -293,40 +293,40 @@ def test_symbols_pass_through_what_is_linear_on_both_sides_of_0(between: str, mo
     network = products(8, between)
     x, rng = vectors_of(network, 20), np.random.default_rng(2)
     right = specified(network, x)
-    found = list(bounds(network.layers, "x", right))
+    found = list(bounds(network, right))
     for signs in (np.ones(1), *(rng.choice([-1, 1], 9973) for _ in range(5))):
         others = by_another_engine(network, x, signs, 1 / 3)
         for layer, bound in found:
             difference = np.abs(others[layer.output.name].astype(np.float64) - right[layer.output.name])
             assert (difference <= bound).all(), layer.name
     monkeypatch.setattr(whole_network, "MOST_SYMBOLS", 0)
-    *_, (_, wide) = bounds(network.layers, "x", right)
+    *_, (_, wide) = bounds(network, right)
     assert np.median(wide) > 30 * np.median(found[-1][1])
 
 
 def test_symbols_keep_the_bounds_of_a_deep_network_below_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     network = products(16)
     right = specified(network, vectors_of(network, 5))
-    *_, (layer, last) = bounds(network.layers, "x", right)
+    *_, (layer, last) = bounds(network, right)
     assert last.max() < 1e-3 * np.abs(right[layer.output.name]).max()
     monkeypatch.setattr(whole_network, "MOST_SYMBOLS", 0)
-    found = [bound for _, bound in bounds(network.layers, "x", right)]
+    found = [bound for _, bound in bounds(network, right)]
     assert np.isfinite(found[9]).all()
     assert np.isinf(found[-1]).all()  # the errors exceeded the values before
     for value in (1e6, np.inf, np.nan):
         wrong = {"y15": np.full_like(right["y15"], value)}
-        [output] = require_within_bounds(network.layers, "x", right, [wrong], SOUND).outputs
+        [output] = require_within_bounds(network, right, [wrong], SOUND).outputs
         assert (output.values, output.compared, output.bound, output.ratio) == (100, 0, 0, 0)
 
 
 def test_a_vector_without_bounds_leaves_those_of_the_others() -> None:
     network = products(6)
     x = vectors_of(network, 5)
-    alone = [bound for _, bound in bounds(network.layers, "x", specified(network, x[1:]))]
+    alone = [bound for _, bound in bounds(network, specified(network, x[1:]))]
     x[0] = 1e37
     with np.errstate(all="ignore"):
         right = specified(network, x)
-    together = [bound for _, bound in bounds(network.layers, "x", right)]
+    together = [bound for _, bound in bounds(network, right)]
     assert np.isinf(together[-1][0]).all()
     assert together[-1][1:] == pytest.approx(alone[-1], rel=1e-9)
 

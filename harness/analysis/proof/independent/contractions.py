@@ -53,6 +53,13 @@ def _quantised_sum(weights: Array, steps: Sequence[Array | None], bias: Array | 
     return constants | {"multiplier": scales.multiplier_bits().view(np.float32)}
 
 
+def _mat_mul(node: Node) -> Constants:
+    """Read MatMul: A, B, one of which can be a constant."""
+    if node.inputs[1] is not None:
+        return _gemm(node)
+    return {} if node.inputs[0] is None else {"a": np.asarray(node.inputs[0])}
+
+
 def _gemm(node: Node) -> Constants:
     """Read Gemm or MatMul: A, B, C."""
     weights = np.asarray(node.inputs[1])
@@ -86,7 +93,7 @@ READERS: dict[str, Reader] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
-    "MatMul": _gemm,
+    "MatMul": _mat_mul,
     "QGemm": _qgemm,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,

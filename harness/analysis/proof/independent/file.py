@@ -59,9 +59,7 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
             values[node.output[0]] = _dequantised(node, values)
         else:
             operators.append(node)
-    [source] = [value for value in graph.input if value.name not in values]
-    shape = tuple(dim.dim_value for dim in source.type.tensor_type.shape.dim[1:])
-    tensors = {source.name: Shaped(shape, np.dtype(np.float32))}
+    tensors = {value.name: _shaped(value) for value in graph.input if value.name not in values}
     by_output: dict[str, Node] = {}
     for proto, output in ((operator, name) for operator in operators for name in _written(operator)):
         shape = _shape(proto, output, values, tensors, model.opset_import)
@@ -69,6 +67,12 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         by_output[node.output] = node
     return by_output
+
+
+def _shaped(value: onnx.ValueInfoProto) -> Shaped:
+    """Return the shape of one vector of an input of the model, and its type."""
+    kind = value.type.tensor_type
+    return Shaped(tuple(dim.dim_value for dim in kind.shape.dim[1:]), helper.tensor_dtype_to_np_dtype(kind.elem_type))
 
 
 @functools.cache

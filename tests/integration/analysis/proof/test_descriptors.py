@@ -96,8 +96,8 @@ DESCRIPTORS = {
         (Patch("network.c", "launch_1_tasks[] = {{1, 1}}", "launch_1_tasks[] = {{0, 1}}"),),
     ),
     "a launch with another source": (
-        "word 0 of launch_1_sources is 18446744073709551615, the plan says 0",
-        (Patch("network.c", "launch_1_sources[] = {0}", "launch_1_sources[] = {NETWORK_INPUT}"),),
+        "word 0 of launch_1_sources is 99, the plan says 0",
+        (Patch("network.c", "launch_1_sources[] = {0}", "launch_1_sources[] = {99}"),),
     ),
     "a stage that belongs to another layer": (
         "the plan says",

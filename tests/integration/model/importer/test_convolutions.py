@@ -90,7 +90,7 @@ def test_the_operators_of_a_residual_network(tmp_path: Path) -> None:
     names = [layer.operator for layer in found.network.layers]
     convolutions = ["QLinearConv"] * 3
     assert names == ["QuantizeLinear", *convolutions, "QLinearAdd", "MaxPool", "Flatten", "QGemm", "DequantizeLinear"]
-    assert found.network.input.shape == SHAPE
+    assert found.network.vector.shape == SHAPE
     assert found.check.vectors == 512
     assert found.check.values > 512 * sum(layer.size for layer in found.network.layers[1:4])
 

@@ -48,7 +48,7 @@ def campaign(name: str, quick: tuple[str, ...]) -> object:
 def differing(net: Network, vectors: Array) -> dict[str, int]:
     """Return the layers with values that differ when IREE computes the whole network, and how many."""
     right = SpecificationReference(net).activations(vectors)
-    found = computed(net.layers, {net.input.name: vectors})
+    found = computed(net.layers, {net.vector.name: vectors})
     counts = {
         layer.name: int((_bits(_flushed(actual)) != _bits(_flushed(expected))).sum())
         for layer, actual, expected in zip(net.layers, found, right, strict=True)
@@ -123,7 +123,7 @@ def test_random_convolutions_keep_their_bits(code: str, weights: str, seed: int)
 @pytest.mark.parametrize("name", MODELS)
 def test_shipped_models_keep_their_bits(name: str) -> None:
     net = networks.load(ROOT / "models" / f"{name}.onnx")
-    assert differing(net, uniform_vectors(net, 100 if net.input.size < 100 else 4, seed=2)) == {}
+    assert differing(net, uniform_vectors(net, 100 if net.vector.size < 100 else 4, seed=2)) == {}
 
 
 @pytest.mark.half_of_cases
@@ -132,7 +132,7 @@ def test_a_wrong_constant_is_found(role: str) -> None:
     net = images.every_operator("int8", "conv")
     vectors = uniform_vectors(net, 12, seed=1)
     right = SpecificationReference(net).activations(vectors)
-    values = {net.input.name: vectors} | {layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}
+    values = {net.vector.name: vectors} | {layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}
     place, layer = next((at, layer) for at, layer in enumerate(net.layers) if layer.name == "conv")
     assert isinstance(layer, QLinearConv)
     inputs = {name: values[name] for name in layer.sources}

@@ -84,7 +84,7 @@ def wrong(layer: Layer, inputs: list[Array], right: Array) -> str:
 def wrong_and_refused(net: Network, vectors: Array) -> tuple[dict[str, str], dict[str, str]]:
     target = targets.find("litert:xnnpack")
     right = SpecificationReference(net).activations(vectors)
-    values = {net.input.name: vectors} | {layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}
+    values = {net.vector.name: vectors} | {layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}
     found, refused = {}, {}
     for layer, expected in zip(net.layers, right, strict=True):
         reason = target.unsupported(layer)
@@ -134,7 +134,7 @@ def test_a_wrong_constant_of_a_file_is_found() -> None:
     net = images.every_operator("int8", "conv")
     vectors = uniform_vectors(net, 12, seed=1)
     right = SpecificationReference(net).activations(vectors)
-    values = {net.input.name: vectors} | {layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}
+    values = {net.vector.name: vectors} | {layer.output.name: of for layer, of in zip(net.layers, right, strict=True)}
     place, layer = next((at, layer) for at, layer in enumerate(net.layers) if layer.name == "conv")
     assert isinstance(layer, QLinearConv)
     file, inputs = converted(layer), [values[name] for name in layer.sources]

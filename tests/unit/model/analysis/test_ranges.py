@@ -30,7 +30,7 @@ def assert_sound(network: Network, vectors: int = 64) -> None:
     rng = np.random.default_rng(5)
     inside = stimuli(network, vectors, 3).chunk(0, vectors).clip(low, high)
     corners = np.where(rng.integers(0, 2, inside.shape) == 1, low, high)
-    values = {network.input.name: np.concatenate([inside, corners]).astype(np.float32)}
+    values = {network.vector.name: np.concatenate([inside, corners]).astype(np.float32)}
     for layer, numbers in zip(network.layers, found.layers, strict=True):
         inputs = [values[name] for name in layer.sources]
         y = values[layer.output.name] = layer.prepare()(*inputs)

@@ -15,7 +15,6 @@ from harness.core.errors import RequestError
 from harness.model import importer
 from harness.model.float_network import to_onnx
 from harness.model.importer import Changes, FloatImport, NetworkImport
-from harness.model.onnx_runtime.products import exact_session
 from tests.support.importer.graphs import Array, model, node, run, saved
 from tests.support.importer.quantised import draw, named, qdq, qgemm
 from tests.unit.model.importer.test_floating import CHAIN, ROWS, behind
@@ -166,81 +165,6 @@ def test_a_scaler_stays_as_sub_and_mul(tmp_path: Path) -> None:
     assert both.network.normalisation is not None
     assert both.network.normalisation.mean == (1, -2, 3, 0, 9)
     assert len(both.notes) == len(json.loads(both.network.metadata["source_changes"])) == 2
-
-
-JOIN = Changes(join_inputs=True)
-SHAPES: dict[str, list[list[int | str]]] = {"sum": [["n", 6], ["n", 3]], "image": [[1, 1, 6, 6], [1, 3]]}
-
-
-def two_inputs(network: str, shapes: list[list[int | str]], opset: int = 17, kind: int = FLOAT) -> bytes:
-    """A sum of two branches, or an image with a vector beside its features; the input of a branch is its own."""
-    random = np.random.default_rng(1)
-    sizes = {"w1": (6, 4), "w2": (3, 4), "k": (2, 1, 3, 3), "w3": (35, 4)}
-    constants: dict[str, Array] = {
-        name: random.integers(-127, 127, size).astype(np.int8) for name, size in sizes.items()
-    }
-    constants |= {"s": F(0.01), "z": np.uint8(128), "s1": F(0.02), "ws": F(0.005), "wz": np.int8(0)}
-    branches = {
-        "sum": [
-            node("QGemm", "qa s z w1 ws wz - s1 z", "ga"),
-            node("QGemm", "qb s z w2 ws wz - s1 z", "gb"),
-            node("QLinearAdd", "ga s1 z gb s1 z s1 z", "y"),
-        ],
-        "image": [
-            node("QLinearConv", "qa s z k ws wz s z", "ca"),
-            node("Flatten", "ca", "fa"),
-            node("Concat", "fa qb", "j", axis=1),
-            node("QGemm", "j s z w3 ws wz - s1 z", "y"),
-        ],
-    }
-    nodes = [*(node("QuantizeLinear", f"{name} s z", f"q{name}") for name in "ab"), *branches[network]]
-    used = {name: value for name, value in constants.items() if any(name in each.input for each in nodes)}
-    made = onnx.load_model_from_string(model(nodes, used, shape=["n"], outputs={"y": TensorProto.UINT8}, opset=opset))
-    del made.graph.input[:]
-    made.graph.input.extend(
-        helper.make_tensor_value_info(name, kind, shape) for name, shape in zip("ab", shapes, strict=True)
-    )
-    return bytes(made.SerializeToString())
-
-
-@pytest.mark.parametrize("network", SHAPES)
-def test_two_inputs_become_one(tmp_path: Path, network: str) -> None:
-    onnx_bytes = two_inputs(network, SHAPES[network])
-    with pytest.raises(RequestError, match=r"has 2 inputs \('a', 'b'\)") as refused:
-        importer.bring_in(saved(tmp_path, onnx_bytes))
-    assert "--join-inputs" in refused.value.hint
-    found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=JOIN)
-    assert isinstance(found, NetworkImport)
-    shapes = [[1, *map(int, shape[1:])] for shape in SHAPES[network]]
-    first, second = (int(np.prod(shape)) for shape in shapes)
-    assert f"(0 to {first - 1}), then 'b' {shapes[1][1:]} ({first} to {first + second - 1})" in found.notes[0]
-    vectors = np.random.default_rng(2).normal(size=(100, first + second)).astype(F)
-    given = exact_session(onnx_bytes, "given", 1, 1)
-    theirs = [
-        given.run(None, {"a": vector[:first].reshape(shapes[0]), "b": vector[first:].reshape(shapes[1])})[0]
-        for vector in vectors
-    ]
-    assert np.concatenate(theirs).tobytes() == run(found.network.onnx_bytes, vectors)[0].tobytes()
-    values: dict[str, Array] = {found.network.input.name: vectors}
-    for layer in found.network.layers:
-        values[layer.output.name] = layer.prepare()(*(values[source] for source in layer.sources))
-    assert values["y"].tobytes() == np.concatenate(theirs).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("onnx_bytes", "message"),
-    [
-        (model(CHAIN, ROWS, shape=["n", 5]), "cannot join 'x' [0, 5]"),
-        (two_inputs("sum", [["n", "m"], ["n", 3]]), "cannot join 'a' [0, 0], 'b' [0, 3]"),
-        (two_inputs("sum", [[6], [3]]), "cannot join 'a' [6]"),
-        (two_inputs("sum", SHAPES["sum"], kind=TensorProto.FLOAT16), "cannot join"),
-        (two_inputs("sum", [["n", 5], ["n", 3]]), "ONNX Runtime"),
-    ],
-)
-def test_inputs_that_cannot_be_joined_are_refused(tmp_path: Path, onnx_bytes: bytes, message: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        importer.bring_in(saved(tmp_path, onnx_bytes), asked=JOIN)
-    assert message in refused.value.message
 
 
 def test_a_split_of_onnx_runtime_is_slices(tmp_path: Path) -> None:

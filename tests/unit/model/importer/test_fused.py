@@ -100,7 +100,7 @@ def test_a_group_is_what_onnx_runtime_runs(tmp_path: Path, form: str, kind: type
         assert isinstance(found, NetworkImport)
         operators = [layer.operator for layer in found.network.layers]
         assert FORMS[form][2] in operators
-        expected = Reference(found.network).expected(uniform(found.network.box, number, 40))
+        expected = Reference(found.network).expected(uniform(found.network, number, 40))
         assert len(np.unique(expected.activations[-1])) > 5
         own = file.nodes(found.network.onnx_bytes)
         for layer in found.network.layers:

@@ -42,7 +42,7 @@ def quantised(folder: Path, onnx_bytes: bytes) -> NetworkImport:
 def require_same_bits(found: NetworkImport, onnx_bytes: bytes, shape: list[int] | None = None) -> None:
     """On vectors that spread over the codes and beyond."""
     random = np.random.default_rng(77)
-    vectors = (random.normal(size=(400, found.network.input.size)) * 1.2).astype(np.float32)
+    vectors = (random.normal(size=(400, found.network.vector.size)) * 1.2).astype(np.float32)
     theirs = run(onnx_bytes, vectors, shape)
     ours = run(found.network.onnx_bytes, vectors)
     for one, other in zip(theirs, ours, strict=True):
@@ -274,7 +274,7 @@ def test_a_batch_of_vectors_of_width_1_is_any_number_of_them(tmp_path: Path) -> 
     constants = draw(np.random.default_rng(9), (1, 3))
     found = quantised(tmp_path, built(qgemm(1), constants, shape=[4, 1]))
     assert found.notes[0] == "the first axis, 4 in the file, is the number of vectors"
-    assert found.network.input.shape == (1,)
+    assert found.network.vector.shape == (1,)
 
 
 def test_an_unknown_output_type_is_refused(tmp_path: Path) -> None:

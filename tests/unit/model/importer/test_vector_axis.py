@@ -154,7 +154,7 @@ def test_the_network_computes_the_file(tmp_path: Path, case: str) -> None:
     onnx_bytes = bytes_of(case)
     network = graph.load(saved(tmp_path, onnx_bytes))
     sizes = tuple(size if isinstance(size, int) else 1 for size in CASES[case][2])
-    assert network.input.shape == (sizes or (1,))
+    assert network.inputs[0].shape == (sizes or (1,))
     assert NOTE in changes.changes_of(network.metadata)[-1]
     file = onnx.load_model_from_string(onnx_bytes)
     value = RANDOM.standard_normal(sizes).astype(np.float32)
@@ -163,6 +163,17 @@ def test_the_network_computes_the_file(tmp_path: Path, case: str) -> None:
     for result, right in zip(results, map(np.asarray, expected), strict=True):
         assert result.dtype == right.dtype
         np.testing.assert_allclose(result.reshape(right.shape), right, rtol=1e-5, atol=1e-6)
+
+
+def test_several_inputs_of_other_first_sizes_are_one_vector(tmp_path: Path) -> None:
+    file = onnx.load_model_from_string(model([node("Mul", "x a", "y")], {}, shape=[1, 4], outputs={"y": 1}))
+    file.graph.input.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [3, 1]))
+    network = graph.load(saved(tmp_path, file.SerializeToString()))
+    assert [tensor.shape for tensor in network.inputs] == [(1, 4), (3, 1)]
+    assert network.layers[-1].output.shape == (3, 4)
+    values = floats(1, 4), floats(3, 1)
+    [result] = HarnessBackend.run_model(file, values)
+    assert np.array_equal(result.reshape(3, 4), values[0] * values[1])
 
 
 def test_several_vectors_are_several_inputs_of_the_file(tmp_path: Path) -> None:
@@ -175,7 +186,7 @@ def test_several_vectors_are_several_inputs_of_the_file(tmp_path: Path) -> None:
 def test_an_import_puts_the_axis_in_front_too(tmp_path: Path) -> None:
     imported = importer.bring_in(saved(tmp_path, bytes_of("several images")))
     assert isinstance(imported, NetworkImport)
-    assert imported.network.input.shape == (3, 2, 4, 4)
+    assert imported.network.inputs[0].shape == (3, 2, 4, 4)
     assert imported.notes == (f"{NOTE}: one vector is all of 'x' (3, 2, 4, 4)",)
     assert NOTE in changes.changes_of(imported.network.metadata)[-1]
     again = networks.parse(imported.network.onnx_bytes, "network")
@@ -242,7 +253,7 @@ def test_a_quantised_network_is_imported(tmp_path: Path, nodes: Sequence[onnx.No
     onnx_bytes = without_shapes(model(nodes, QUANTISED, shape=[4, 8], outputs={"o": 1}))
     imported = importer.bring_in(saved(tmp_path, onnx_bytes), with_advice=False)
     assert isinstance(imported, NetworkImport)
-    assert imported.network.input.shape == (4, 8)
+    assert imported.network.inputs[0].shape == (4, 8)
     found = [layer.operator for layer in imported.network.layers]
     assert found == ["QuantizeLinear", "Reshape", "QLinearConv", "Reshape", "Transpose", "DequantizeLinear"]
 

@@ -105,7 +105,7 @@ def test_equal_arguments_give_equal_bytes_and_metadata_in_its_order() -> None:
 def test_names_of_inputs_and_outputs_come_first() -> None:
     model = made(2, SCORES, input_name="activation_1", output_name="dense_1_scale", select=Select("ArgMax"))
     parsed = networks.parse(model.SerializeToString(), "small")
-    assert parsed.input.name == "activation_1"
+    assert parsed.vector.name == "activation_1"
     assert [value.name for value in model.graph.output] == ["dense_1_scale", "selected"]
     tensors = [tensor.name for tensor in model.graph.initializer]
     assert "dense_1_scale_" in tensors
