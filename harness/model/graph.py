@@ -312,7 +312,18 @@ def _inputs(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -
     inputs = [value for value in graph.input if value.name not in constants]
     if not inputs:
         raise RequestError(f"model {name!r} has no input", "give it one at least: what it computes is constant")
+    if len(counts := stated_counts(inputs)) > 1:
+        raise RequestError(
+            f"model {name!r}: the first sizes of its inputs are {', '.join(map(str, counts))}",
+            "one number of vectors, or free first sizes",
+        )
     return tuple(_of_value(value, name) for value in inputs)
+
+
+def stated_counts(inputs: Sequence[onnx.ValueInfoProto]) -> list[int]:
+    """Return the numbers of vectors that the first sizes of inputs state, without those that are free."""
+    sizes = {size.dim_value for value in inputs for size in value.type.tensor_type.shape.dim[:1]}
+    return sorted(sizes - {0})
 
 
 def _of_value(value: onnx.ValueInfoProto, name: str) -> Tensor:

@@ -115,7 +115,7 @@ class Move(Layer):
         count, shape = len(inputs[0]), self.order.steps.shape
         y = np.empty((count, *shape), inputs[0].dtype)
         if (self.places < 0).any():
-            y[...] = filler or 0
+            y[...] = 0 if filler is None else filler  # not `or`: -0.0 is a filler
         for copy in self.boxes:
             x = inputs[copy.number]
             strides = (x.strides[0], *(x.strides[1] * step for step in copy.steps))
@@ -157,4 +157,4 @@ class Move(Layer):
 
 
 def _taken(x: Array, places: Places, filler: Any) -> Array:
-    return np.where(places < 0, filler or 0, x[:, places]).astype(x.dtype, copy=False)
+    return np.where(places < 0, 0 if filler is None else filler, x[:, places]).astype(x.dtype, copy=False)

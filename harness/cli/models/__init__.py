@@ -19,9 +19,10 @@ MODULES = {
     "load": "load",
     "list": "list",
     "operators": "operators",
+    "conformance": "conformance",
 }
 
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, combine, analyse, optimise, show and view networks; list operators."""
+    """Import, quantise, transform, convert, combine, analyse, optimise, show, view, test networks; list operators."""

@@ -33,6 +33,7 @@ from harness.model.importer import (
     steps,
     tflite,
     unsupported,
+    vector_axis,
 )
 from harness.model.importer.changes import Changes
 from harness.model.importer.check import Agreement, Identity
@@ -115,10 +116,12 @@ def bring_in(
         try:
             return _from_onnx(simplified, path.stem, metadata, asked, dense=dense)
         except RequestError as error:
-            if not with_advice:
-                raise
             message, hint = error.message, error.hint
         del simplified  # it holds the weights, as the traceback of the error does
+        if not dense and (imported := _with_axis(path, metadata, asked)):
+            return imported
+        if not with_advice:
+            raise RequestError(message, hint)
         helps = advice.command(path, asked, attempt, dense=dense)
         raise RequestError(message, f"{hint}; {helps}")
     try:
@@ -173,6 +176,26 @@ def _changed(
     graph.remove_unread(model.graph)
     unsupported.require_supported(model, name, dense=dense)
     return model, notes
+
+
+def _with_axis(path: Path, source: dict[str, str], asked: Changes) -> FloatImport | NetworkImport | None:
+    """Return the network with a new axis of vectors in front; None if it is refused, too."""
+    simplified, _ = simplify.read(path)
+    shapes = vector_axis.input_shapes(simplified.model, simplified.batch)
+    try:
+        notes = [*simplified.notes, *changes.apply(simplified.model, path.stem, asked)]
+        if asked != NO_CHANGES:
+            simplified.source = Stored(simplified.model)
+        model, note = vector_axis.add_axis(simplified.model, simplified.source, path.stem, shapes)
+        changes.state(model, [*simplified.notes, note])
+        imported = (
+            _imported(graph.read(model, path.stem), source, dense=False)
+            if inputs.has_one_float(model.graph)
+            else _of_other_inputs(model, path.stem, source)
+        )
+    except RequestError:
+        return None
+    return replace(imported, notes=(*notes, note, *imported.notes))
 
 
 def _from_tflite(data: bytes, path: Path, source: Mapping[str, str]) -> TfliteImport:

@@ -19,7 +19,7 @@ from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.importer.conversion import CODES, INT32
-from harness.model.importer.graph import Dequantised, Graph
+from harness.model.importer.graph import MOVES, Dequantised, Graph
 from harness.model.importer.quantised import Canonical
 from harness.model.onnx_runtime import products
 from harness.operators.node import Node, domain_of
@@ -157,11 +157,15 @@ def _clean(model: onnx.ModelProto, graph: Graph) -> None:
 def _require_stated_products(graph: Graph) -> None:
     """Refuse products whose bias or weights do not state what ONNX Runtime takes them for."""
     scales = {node.proto.output[0]: _constant(node, 1) for node in graph.nodes if node.operator == "DequantizeLinear"}
+    writers = {node.proto.output[0]: node for node in graph.nodes}
     for node in graph.nodes:
         if node.operator not in PRODUCTS or domain_of(node.proto):
             continue
         weights = graph.dequantised.get(node.inputs[1])
-        source = scales.get(node.inputs[0])
+        tensor = node.inputs[0]
+        while (writer := writers.get(tensor)) is not None and writer.operator in MOVES:
+            tensor = writer.inputs[0]  # ONNX Runtime moves DequantizeLinear behind it
+        source = scales.get(tensor)
         if weights is None or source is None:
             continue  # ONNX Runtime leaves it in float32: refused as that
         outputs = _output_axis(node, weights.codes)

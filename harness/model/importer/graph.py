@@ -30,7 +30,7 @@ PRODUCTS = {("", "MatMul"): 1, ("", "Gemm"): 1, ("", "MatMulInteger"): 1}
 PRODUCTS |= {("", "QLinearMatMul"): 3, ("com.microsoft", "QGemm"): 3}
 CHAIN = "a chain of layers without branches"
 SIZES = (
-    "1 to 4 fixed sizes, of which the first, the number of vectors, may be free: for dense layers one is the width and "
+    "fixed sizes, of which the first, the number of vectors, may be free: for dense layers one is the width and "
     "the others are 1; for a convolution, or a Flatten, (1, channels, height, width)"
 )
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div")
@@ -252,7 +252,7 @@ def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
     """Return the shape for one vector: a free first size is the number of vectors, and here 1."""
     sizes = value.type.tensor_type.shape.dim
     shape = tuple(1 if index == 0 and not size.dim_value else int(size.dim_value) for index, size in enumerate(sizes))
-    if not 1 <= len(shape) <= 4 or 0 in shape:
+    if not shape or 0 in shape:
         text = ", ".join(size.dim_param or str(size.dim_value or "?") for size in sizes)
         raise RequestError(f"model {name!r}: input {value.name!r} has shape ({text})", SIZES)
     return shape

@@ -40,7 +40,9 @@ def bring_in(model: onnx.ModelProto, name: str, source: Mapping[str, str]) -> tu
 
 
 def free_batch(model: onnx.ModelProto) -> None:
-    """Let the first axis of all inputs and outputs be any number of vectors."""
+    """Let the first axis of all inputs and outputs be any number of vectors, unless those of inputs differ."""
+    if len(networks.stated_counts(model.graph.input)) > 1:
+        return
     for value in (*model.graph.input, *model.graph.output):
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = BATCH

@@ -3,14 +3,18 @@
 Each step below changes the model in place and returns a note of what it changed.  ONNX Runtime without optimisations
 then computes file and result for random inputs (`Simplified.check`).
 
+    opset       versions after NEWEST_OPSET become it, where that changes no operator
     domains     operators that ONNX Runtime does not have get their functions
     functions   local functions of other operators are inlined
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
     folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
+    types       a CastLike becomes a Cast
     casts       a Cast to the same type, or to a wider one and back, is removed
     logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
+
+A model that is refused in this form gets a new axis of vectors (vector_axis.py).
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -29,26 +32,28 @@ import onnx.checker
 import onnx.external_data_helper
 import onnx.helper
 import onnx.numpy_helper
-import onnx.version_converter
 
 from harness import operators
 from harness.core.errors import RequestError
 from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
-from harness.model.analysis.propagation import Propagation, attribute_graphs, propagate
+from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import changes, inputs, logic
-from harness.model.importer.graph import Constants, require_valid
+from harness.model.importer import branches, casts, changes, inputs, logic, opsets, vector_axis
+from harness.model.importer.graph import require_valid
+from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
-from harness.model.transforms.edit import add_constant, bypass, declare_functions, inlined, tidy, writer
-from harness.operators.node import DEFAULT_DOMAIN, domain_of
+from harness.model.transforms.edit import (
+    add_constant,
+    declare_functions,
+    free_initializers,
+    inlined,
+    tidy,
+)
+from harness.operators.node import domain_of
 
-OPSET = 13
-INPUTS_ARE_NO_DEFAULTS = 4
-"""The first IR version in which an initializer need not be an input."""
-BATCH = "vectors"
 LARGEST_DATA = 1 << 30  # bytes of other files; a serialised model is smaller than 2 GiB
 SHOWN = 6  # names in a note
 QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
@@ -104,12 +109,16 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += step(simplified)
     simplified.batch = _batch_size(simplified.model)
     if folds:
+        notes += _state_types(simplified)
         propagation, fold_notes = _fold(simplified)
-        casts = _remove_casts(simplified.model, propagation)
-        notes += [*fold_notes, *casts, *_free_batch(simplified, propagation)]
+        notes += fold_notes
+        if removed := casts.remove(simplified.model, propagation):
+            notes.append(f"removed {_listed(removed)}, Cast to a type that its input has")
+        notes += _free_batch(simplified, propagation)
         notes += logic.convert(simplified.model)
     if notes:
         tidy(simplified.model.graph)
+        free_initializers(simplified.model)
     simplified.notes = tuple(notes)
 
 
@@ -132,18 +141,33 @@ def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]
 def load(path: Path, refused: RequestError) -> Network:
     """Return the network of a file that `parse` has refused, with the steps in the metadata.
 
-    Raises `refused` if no step changes the file, and otherwise the RequestError for the simplified model.
+    If the simplified model is refused, too, a new axis of vectors comes in front.  Raises `refused` if no step changes
+    the file, and otherwise the RequestError for the simplified model.
     """
     simplified, metadata = read(path)
-    if not simplified.notes and "source_data_sha256" not in metadata:
-        raise refused
+    shapes = vector_axis.input_shapes(simplified.model, simplified.batch)
+    known = {entry.key: entry.value for entry in simplified.model.metadata_props}
+    onnx.helper.set_model_props(simplified.model, metadata | known)
+    changes.state(simplified.model, simplified.notes)
+    if simplified.notes or "source_data_sha256" in metadata:
+        try:
+            return _with_free_batch(simplified)
+        except RequestError as error:
+            refused = error
+    try:
+        model, note = vector_axis.add_axis(simplified.model, simplified.source, path.stem, shapes)
+        changes.state(model, [note])
+        return parse(model.SerializeToString(), path.stem)
+    except RequestError:
+        raise refused from None
+
+
+def _with_free_batch(simplified: Simplified) -> Network:
+    """Return the network of a simplified model, the first axis of which becomes that of vectors."""
     model = simplified.model
     inputs.free_batch(model)
-    known = {entry.key: entry.value for entry in model.metadata_props}
-    onnx.helper.set_model_props(model, metadata | known)
-    changes.state(model, simplified.notes)
     with simplified.explained():
-        network = parse(model.SerializeToString(), path.stem)
+        network = parse(model.SerializeToString(), simplified.name)
         simplified.check()
     return network
 
@@ -196,7 +220,7 @@ def _inline(simplified: Simplified) -> Iterator[str]:
     if not unknown:
         return
     try:
-        simplified.model = _without_weights(simplified.model, lambda model: inlined(model, unknown))
+        simplified.model = opsets.without_weights(simplified.model, lambda model: inlined(model, unknown))
     except Exception as error:  # it has no class of its own
         reason = f"its local functions cannot be inlined: {error}"
         raise RequestError(f"model {simplified.name!r}: {reason}", "export it again") from error
@@ -211,43 +235,25 @@ def _remove_listed(simplified: Simplified) -> Iterator[str]:
         return
     for value in listed:
         model.graph.input.remove(value)
-    model.ir_version = max(model.ir_version, INPUTS_ARE_NO_DEFAULTS)
+    free_initializers(model)
     yield f"{len(listed)} initializers that were also inputs are constants now"
 
 
 def _convert(simplified: Simplified) -> Iterator[str]:
-    opsets = [entry.version for entry in simplified.model.opset_import if entry.domain in DEFAULT_DOMAIN]
-    version = max(opsets, default=OPSET)
-    if version >= OPSET:
-        return
-    try:
-        simplified.model = _without_weights(
-            simplified.model, lambda model: onnx.version_converter.convert_version(model, OPSET)
-        )
-    except Exception as error:  # it has no class of its own
-        reason = str(error).strip().splitlines()[0]
-        raise RequestError(
-            f"model {simplified.name!r} is of opset {version}, and onnx.version_converter fails: {reason}",
-            f"export it with opset {OPSET} or later",
-        ) from error
-    yield f"converted from opset {version} to {OPSET} by onnx.version_converter"
+    result = opsets.converted(simplified.model, simplified.name)
+    if result is not None:
+        simplified.model, note = result
+        yield note
 
 
-def _without_weights(model: onnx.ModelProto, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
-    """Return the changed model; `change`, which copies what it reads, sees large initializers without their data."""
-    weights: dict[str, bytes] = {}
-    for tensor in model.graph.initializer:
-        if len(tensor.raw_data) > Constants.LARGE and tensor.name not in weights:
-            weights[tensor.name] = tensor.raw_data
-            tensor.ClearField("raw_data")
-    changed = change(model)
-    for tensor in changed.graph.initializer:
-        if tensor.name in weights:
-            tensor.raw_data = weights.pop(tensor.name)
-    return changed
+def _lower(simplified: Simplified) -> Iterator[str]:
+    notes = opsets.lower(simplified.model)
+    if notes:
+        simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
+    yield from notes
 
 
-STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_declare, _inline, _remove_listed, _convert)
+STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_lower, _declare, _inline, _remove_listed, _convert)
 
 
 def _batch_size(model: onnx.ModelProto) -> int:
@@ -258,6 +264,16 @@ def _batch_size(model: onnx.ModelProto) -> int:
                 size.dim_param = f"{BATCH}_{value.name}"
     shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
     return next((shape[0].dim_value or 1 for shape in shapes if len(shape)), 1)
+
+
+def _state_types(simplified: Simplified) -> list[str]:
+    """Make each CastLike a Cast."""
+    if not any(node.op_type == "CastLike" for node in simplified.model.graph.node):
+        return []
+    propagation = _facts(simplified.model)
+    _require_consistent(propagation, simplified.name)
+    count = casts.state_types(simplified.model, propagation)
+    return [f"{count} CastLike are Cast to a type that is known"] if count else []
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
@@ -277,7 +293,7 @@ def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
         for value in (*graph.input, *graph.output):
             for size in value.type.tensor_type.shape.dim[:1]:
                 size.CopyFrom(shapes[value.name])
-        if not _inline_branches(graph, propagation):
+        if not branches.inline_branches(graph, propagation):
             break
         removed.setdefault("If")
     names = [operator for operator in removed if operator != "Constant"]
@@ -339,76 +355,6 @@ def _constant_nodes(propagation: Propagation) -> Iterator[str]:
             propagation.facts.of(tensor).concrete is not None for tensor in node.output if tensor
         ):
             yield node.op_type
-
-
-def _inline_branches(graph: onnx.GraphProto, propagation: Propagation) -> bool:
-    """Replace each If of a known condition by the nodes of its branch; return whether there was one."""
-    nodes = list(graph.node)
-    branches = {}
-    for place, node in enumerate(nodes):
-        value = propagation.facts.of(node.input[0]).concrete if node.op_type == "If" else None
-        if value is not None and value.size == 1:
-            branch_name = "then_branch" if value.reshape(-1)[0] else "else_branch"
-            branches[place] = next(entry.g for entry in node.attribute if entry.name == branch_name)
-    copies = [[node] if place not in branches else _nodes_of(graph, node, branches[place], place)
-              for place, node in enumerate(nodes)]  # fmt: skip
-    written = [onnx.NodeProto.FromString(node.SerializeToString()) for part in copies for node in part]
-    del graph.node[:]
-    graph.node.extend(written)
-    return bool(branches)
-
-
-def _nodes_of(
-    graph: onnx.GraphProto, node: onnx.NodeProto, branch: onnx.GraphProto, place: int
-) -> list[onnx.NodeProto]:
-    """Return the nodes of a branch, with names of their own, that write the outputs of the If; store its constants."""
-    inner = [tensor.name for tensor in branch.initializer] + [name for part in branch.node for name in part.output]
-    names = {name: f"{node.name or 'If'}_{place}/{name}" for name in inner if name}
-    for tensor in branch.initializer:
-        graph.initializer.add().CopyFrom(tensor)
-        graph.initializer[-1].name = names[tensor.name]
-    nodes = []
-    for part in branch.node:
-        nodes.append(onnx.NodeProto.FromString(part.SerializeToString()))
-        nodes[-1].name = f"{node.name or 'If'}_{place}/{part.name or len(nodes)}"
-        _rename(nodes[-1], names)
-    for value, output in zip(branch.output, node.output, strict=True):
-        source = names.get(value.name, value.name)
-        nodes.append(onnx.helper.make_node("Identity", [source], [output], f"{output}/Identity"))
-    return nodes
-
-
-def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
-    node.input[:] = [names.get(name, name) for name in node.input]
-    node.output[:] = [names.get(name, name) for name in node.output]
-    for inner in attribute_graphs(node):
-        for part in inner.node:
-            _rename(part, names)
-        for value in inner.output:
-            value.name = names.get(value.name, value.name)
-
-
-def _remove_casts(model: onnx.ModelProto, propagation: Propagation | None) -> list[str]:
-    """Remove a Cast to the type that its input has, or had before a Cast to a wider type."""
-    removed = []
-    for node in [node for node in model.graph.node if node.op_type == "Cast" and not domain_of(node)]:
-        before = writer(model.graph, node.input[0])
-        sources = [node.input[0]]
-        if before is not None and before.op_type == "Cast" and not domain_of(before):
-            sources.append(before.input[0])
-        types = [_type(propagation, name) for name in sources]
-        result = _type(propagation, node.output[0])
-        for source, dtype in zip(sources, types, strict=True):
-            keeps = dtype is not None and dtype == result and types[0] is not None and np.can_cast(dtype, types[0])
-            if keeps and bypass(model.graph, node, source):
-                removed.append(node.name or node.output[0])
-                break
-    return [f"removed {_listed(removed)}, Cast to a type that its input has"] if removed else []
-
-
-def _type(propagation: Propagation | None, tensor: str) -> np.dtype[Any] | None:
-    number = propagation.facts.of(tensor).type if propagation else None
-    return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 
 
 def _free_batch(simplified: Simplified, propagation: Propagation | None) -> list[str]:

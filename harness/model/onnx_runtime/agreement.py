@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,15 +32,15 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
     sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}
     loaded = _loaded(before, name)
     for number in range(VECTORS):
-        inputs.append(_random_inputs(loaded, sizes, batch, number))
+        inputs.append(random_inputs(loaded, sizes, batch, number))
         outputs.append(_run(loaded, inputs[-1], name))
     names = [value.name for value in loaded.get_outputs()]
     del loaded  # it holds the weights
     loaded = _loaded(Stored(after), name)
     taken = {value.name for value in loaded.get_inputs()}
     for feed, expected in zip(inputs, outputs, strict=True):
-        rows = [{key: value[row : row + 1] if batch > 1 else value for key, value in feed.items() if key in taken}
-                for row in range(batch)]  # fmt: skip
+        read = {key: value for key, value in feed.items() if key in taken}
+        rows = [{key: _row(value, row) if batch > 1 else value for key, value in read.items()} for row in range(batch)]
         results = [_run(loaded, row, name) for row in rows]
         for output, values, *parts in zip(names, expected, *results, strict=True):
             if not _same(values, parts):
@@ -51,18 +51,67 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
                 )
 
 
+def require_same_vectors(
+    before: Stored, after: onnx.ModelProto, name: str, sizes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Compare the outputs of a model with those of another one that has an axis of vectors in front, for one vector.
+
+    `sizes` are the shapes of the inputs of `before`.  Values may differ by a share, because both models can sum in
+    another order.  Raises RequestError as `require_same` does.
+    """
+    loaded, with_axis = _loaded(before, name), _loaded(Stored(after), name)
+    one_vector = {value.name: [1, *value.shape[1:]] for value in with_axis.get_inputs()}
+    for number in range(VECTORS):
+        feed = random_inputs(loaded, sizes, 1, number)
+        expected = _run(loaded, feed, name)
+        results = _run(with_axis, {key: feed[key].reshape(shape) for key, shape in one_vector.items()}, name)
+        for output, values, result in zip(loaded.get_outputs(), expected, results, strict=True):
+            if values.dtype != result.dtype or not _near(values, result.reshape(values.shape)):
+                raise RequestError(
+                    f"model {name!r}: output {output.name!r} has other values with an axis of vectors in front, "
+                    "according to ONNX Runtime without optimisations",
+                    "export it with a first axis that is the number of vectors; and report the file",
+                )
+
+
+def keeps_vectors(model: onnx.ModelProto, name: str, count: int) -> bool:
+    """Return whether all outputs for `count` vectors, the free first axis of inputs, are those for each vector."""
+    stored = Stored(model)
+    try:
+        loaded = _loaded(stored, name)
+        feed = random_inputs(loaded, {}, count, 0)
+        together = _run(loaded, feed, name)
+        parts = [_run(loaded, {key: _row(value, row) for key, value in feed.items()}, name) for row in range(count)]
+    except RequestError:
+        return False
+    return all(
+        np.shape(values)[:1] == (count,) and _same(values, list(of_output))
+        for values, *of_output in zip(together, *parts, strict=True)
+    )
+
+
+def _row(value: Array, row: int) -> Array:
+    """Return one vector of an input; an input that is a number is that of all vectors."""
+    return value[row : row + 1] if value.ndim else value
+
+
 def _same(values: Any, parts: list[Any]) -> bool:
     if not isinstance(values, np.ndarray):  # a sequence of maps, or of tensors
         return len(parts) == 1 and repr(values) == repr(parts[0])
     if len(parts) == 1:
         return values.dtype == parts[0].dtype and values.shape == parts[0].shape and same_bits(values, parts[0])
-    joined = np.concatenate(parts) if all(np.ndim(part) for part in parts) else np.array(parts)
-    if joined.shape != values.shape:
+    if len({np.shape(part)[1:] for part in parts}) > 1:  # a shape that depends on the data
         return False
+    joined = np.concatenate(parts) if all(np.ndim(part) for part in parts) else np.array(parts)
+    return joined.shape == values.shape and _near(values, joined)
+
+
+def _near(values: Array, others: Array) -> bool:
+    """Return whether the values of arrays of one shape differ by a share of the greatest finite one at most."""
     with np.errstate(all="ignore"):
-        difference = np.abs(joined.astype(np.float64) - values)
-        near = difference <= BATCH_SHARE * np.abs(values).max(initial=0)
-    return bool((near | (joined == values) | (np.isnan(joined) & np.isnan(values))).all())
+        greatest = np.abs(values[np.isfinite(values)]).max(initial=0)
+        near = np.abs(others.astype(np.float64) - values) <= BATCH_SHARE * greatest
+    return bool((near | (others == values) | (np.isnan(others) & np.isnan(values))).all())
 
 
 def same_bits(first: Array, second: Array) -> bool:
@@ -70,8 +119,8 @@ def same_bits(first: Array, second: Array) -> bool:
     return np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
 
 
-def _random_inputs(
-    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, list[int]], batch: int, seed: int
+def random_inputs(
+    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, Sequence[int]], batch: int, seed: int
 ) -> dict[str, Array]:
     """Return a value of each input; a size that the session leaves free is that of `sizes`, else `batch` or 1."""
     random, inputs = np.random.default_rng(seed), {}
@@ -81,10 +130,18 @@ def _random_inputs(
         shape = [size if isinstance(size, int) and size > 0 else known[axis] or free[axis]
                  for axis, size in enumerate(value.shape)]  # fmt: skip
         drawn = random.standard_normal(shape) * 2
-        name = value.type.removeprefix("tensor(").removesuffix(")")
-        dtype = np.dtype(NAMES.get(name, name))
-        inputs[value.name] = drawn.astype(dtype) if dtype.kind == "f" else (drawn > 0).astype(dtype)
+        dtype = _dtype(value.type)
+        inputs[value.name] = np.asarray(drawn if dtype.kind == "f" else drawn > 0, dtype)
     return inputs
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's type for one of ONNX Runtime; raise RequestError if there is none."""
+    element = name.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype(NAMES.get(element, element))
+    except TypeError as error:
+        raise RequestError(f"an input of ONNX Runtime is {name}", "tensors of numbers") from error
 
 
 def _loaded(model: Stored, name: str) -> onnxruntime.InferenceSession:

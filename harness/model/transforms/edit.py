@@ -21,6 +21,10 @@ FUNCTIONS_IN_MODELS = 8
 """The first IR version of models with functions."""
 
 
+INPUTS_ARE_NO_DEFAULTS = 4
+"""The first IR version in which an initializer need not be an input."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Arithmetic that a transform multiplied into the weights of a node.
@@ -104,6 +108,13 @@ def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
     free = _free(name, taken | {value.name for value in (*graph.input, *graph.initializer)})
     graph.initializer.append(numpy_helper.from_array(values, free))
     return free
+
+
+def free_initializers(model: onnx.ModelProto) -> None:
+    """State an IR version in which initializers are no inputs, if one is none."""
+    inputs = {value.name for value in model.graph.input}
+    if any(tensor.name not in inputs for tensor in model.graph.initializer):
+        model.ir_version = max(model.ir_version, INPUTS_ARE_NO_DEFAULTS)
 
 
 def declare_functions(model: onnx.ModelProto) -> list[str]:

@@ -26,7 +26,8 @@ class MoveLowering(IreeLowering[Move]):
             rows = function.vectors * layer.blocks
             blocks = [function.reshape(x, (rows, x.size // rows)) for x in inputs]
             return function.reshape(function.joined(blocks, 1), shape)
-        return function.gathered(inputs[0], layer.order.places, layer.order.filler or 0)
+        filler = 0 if layer.order.filler is None else layer.order.filler
+        return function.gathered(inputs[0], layer.order.places, filler)
 
 
 class QLinearConcatLowering(IreeLowering[QLinearConcat]):

@@ -186,7 +186,7 @@ sys.exit(", ".join((heavy | {"fabric", "invoke"}) & sys.modules.keys()) or 0)
 def test_the_help_of_every_command_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", HELP], check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("Usage: ") == 44
+    assert done.stdout.count("Usage: ") == 45
 
 
 def test_a_failure_is_told_once(user: User) -> None:
@@ -220,7 +220,7 @@ USAGE = {
     "subcommand": (
         ("models", "imprt"),
         "unknown command 'imprt'",
-        "did you mean import? valid choices: analyse, convert, ",
+        "did you mean import? valid choices: analyse, conformance, convert, ",
     ),
     "value": (
         ("run", "--sync", "flg"),

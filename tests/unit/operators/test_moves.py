@@ -73,6 +73,14 @@ def pad(rng: np.random.Generator, x: Array) -> None:
     assert (layer is None) == (x.dtype == INT64)
 
 
+def test_a_pad_of_negative_zeros_has_their_sign() -> None:
+    given = {"pads": np.array([0, 1, 0, 1]), "value": np.array([-0.0], np.float32)}
+    proto, inputs = node("Pad", "x", *given), {"x": np.ones((2, 1), np.float32)}
+    result = specified(layer_of(proto, given, inputs), inputs)
+    assert np.signbit(result).tolist() == [[True, False, True]] * 2
+    assert result.tobytes() == runtime(proto, given, inputs).tobytes()
+
+
 def pad_with_values(rng: np.random.Generator, x: Array) -> None:
     mode = str(rng.choice(["reflect", "edge", "wrap"]))
     given: dict[str, Any] = {"pads": rng.integers(0, 4, 2 * x.ndim)}

@@ -450,7 +450,6 @@ def test_a_transpose_that_moves_values_is_refused(tmp_path: Path) -> None:
     [
         ([1, 5, 2], "node 'node_p1' (MatMul): multiplies shapes (1, 5, 2)", "x @ W with x (1, inputs)"),
         ([1, "k"], "input 'x' has shape (1, k)", "one is the width and the others are 1"),
-        ([1, 1, 1, 1, 5], "input 'x' has shape (1, 1, 1, 1, 5)", "one is the width and the others are 1"),
     ],
 )
 def test_more_than_one_vector_is_refused(tmp_path: Path, shape: list[int | str], found: str, accepted: str) -> None:

@@ -176,3 +176,48 @@ def test_folding_the_weights_of_a_product_keeps_all_bits() -> None:
     after, _ = fold(before, found, "sinks")
     assert [each.op_type for each in after.graph.node] == ["MatMul"]
     assert verify(before, after, found, 16, 1).values == 160
+
+
+def test_a_later_opset_that_says_the_same_of_the_operators_is_read(tmp_path: Path) -> None:
+    file = onnx.load_model_from_string(model([node("Celu", "x", "y")], {}, shape=["n", 3], opset=28))
+    file.ir_version = 14
+    network = load(saved(tmp_path, file.SerializeToString()))
+    assert changes_of(network.metadata) == [
+        "opset 28 is 26 now, in which ONNX says the same of all its operators",
+        "IR version 14 is 13 now, to which it adds types only",
+    ]
+
+
+def test_a_later_opset_of_another_operator_is_refused(tmp_path: Path) -> None:
+    onnx_bytes = model([node("Mod", "x a", "y")], {"a": np.ones(3, F)}, shape=["n", 3], opset=28)
+    with pytest.raises(RequestError, match="is of opset 28"):
+        load(saved(tmp_path, onnx_bytes))
+
+
+def test_constants_that_a_step_adds_are_no_inputs(tmp_path: Path) -> None:
+    nodes = [node("Squeeze", "x", "s", axes=[1]), node("Relu", "s", "y")]
+    file = onnx.load_model_from_string(model(nodes, {}, shape=["n", 1, 3], opset=9))
+    file.ir_version = 3
+    assert load(saved(tmp_path, file.SerializeToString())).inputs[0].shape == (1, 3)
+
+
+def test_a_shape_that_depends_on_the_data_is_no_number_of_vectors(tmp_path: Path) -> None:
+    nodes = [node("NonZero", "x", "i"), node("Cast", "i", "y", to=TensorProto.FLOAT)]
+    with pytest.raises(RequestError, match="operator NonZero is not supported"):
+        load(saved(tmp_path, model(nodes, {}, shape=[2, 3])))
+
+
+def test_a_cast_like_a_tensor_of_known_type_is_a_cast(tmp_path: Path) -> None:
+    nodes = [node("CastLike", "half x", "h"), node("Greater", "x h", "g"), node("CastLike", "g x", "y")]
+    network = load(saved(tmp_path, model(nodes, {"half": np.array(0.5)}, shape=["n", 3])))
+    assert "2 CastLike are Cast to a type that is known" in changes_of(network.metadata)
+    assert [layer.operator for layer in network.layers] == ["Greater", "Cast"]
+    vectors = np.array([[0, 0.5, 1]], F)
+    assert outputs(network.onnx_bytes, vectors, 1).tolist() == [[0, 0, 1]]
+
+
+def test_an_input_can_be_a_number(tmp_path: Path) -> None:
+    file = onnx.load_model_from_string(model([node("Add", "x a", "y")], {}, shape=[4, 3]))
+    file.graph.input.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, []))
+    network = load(saved(tmp_path, file.SerializeToString()))
+    assert [tensor.shape for tensor in network.inputs] == [(4, 3), (1,)]

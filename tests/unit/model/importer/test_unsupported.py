@@ -39,9 +39,11 @@ def advised(tmp_path: Path, onnx_bytes: bytes) -> tuple[str, str]:
 
 
 def test_a_command_that_helps_is_named_and_works(tmp_path: Path) -> None:
-    onnx_bytes = model([*CHAIN, node("LogSoftmax", "y", "t", axis=0)], ROWS, shape=["n", 5])
+    onnx_bytes = model(
+        [*CHAIN, node("ArgMax", "y", "t", axis=0)], ROWS, shape=["n", 5], outputs={"t": onnx.TensorProto.INT64}
+    )
     message, hint = advised(tmp_path, onnx_bytes)
-    assert message == "model 'network': node 'node_t' (LogSoftmax): axis is 0"
+    assert message == "model 'network': node 'node_t' (ArgMax): axis is 0"
     command = f"harness models import {tmp_path}/network.onnx --drop-final -o NAME"
     assert hint.endswith(f"this helps: {command}")
     found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=Changes(drop_final=True))

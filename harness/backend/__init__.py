@@ -1,0 +1,141 @@
+"""ONNX's backend interface (onnx.backend.base) on the specification: numpy computes each operator as it is defined.
+
+import harness.backend
+outputs = harness.backend.prepare(model).run([values])
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+from onnx.backend.base import Backend, BackendRep
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.graph import load
+from harness.model.network import Network
+from harness.model.transforms.edit import free_initializers
+from harness.operators.tensor import CODES, FLOAT32, Tensor
+from harness.reference.specification import SpecificationReference
+
+__all__ = ["HarnessBackend", "Prepared", "prepare", "run_model", "supports_device"]
+
+DEVICE = "CPU"
+STATED_TYPES = (FLOAT32, *CODES)
+"""The types of an input that stays one where several cannot be imported."""
+
+
+class Prepared(BackendRep):
+    """A model that is ready to be computed.
+
+    Raises RequestError where a model of one input cannot be imported.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model = model
+        self._network: Network | None = None
+        try:
+            self._network = _network_of(model)
+        except RequestError:
+            if len(_inputs(model)) == 1:
+                raise
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:  # noqa: ARG002 - as in the base class
+        """Return the outputs of the model for its inputs, arrays in the order of the model or by name.
+
+        If a model of several inputs cannot be imported, all but the first of float32 or 8-bit values become constants:
+        shapes, axes and limits are inputs in many models.  Raises RequestError where that cannot be imported either,
+        and where an input has another type or shape.
+        """
+        names = _inputs(self._model)
+        given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
+        values = {name: np.asarray(value) for name, value in given.items()}
+        if self._network is not None:
+            return _computed(self._model, self._network, values)
+        model, name = _with_constants(self._model, values)
+        return _computed(self._model, _network_of(model), {name: values[name]})
+
+
+class HarnessBackend(Backend):
+    """The backend of the specification."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = DEVICE, **kwargs: Any) -> Prepared:
+        """Return the model, ready to be computed; raise RequestError where it cannot be imported."""
+        super().prepare(model, device, **kwargs)
+        return Prepared(model)
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = DEVICE, **kwargs: Any) -> tuple[Any, ...]:
+        """Return the outputs of the model for its inputs; raise RequestError as `prepare` and `Prepared.run` do."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Return whether the specification is computed on this device."""
+        return device == DEVICE
+
+
+prepare = HarnessBackend.prepare
+run_model = HarnessBackend.run_model
+supports_device = HarnessBackend.supports_device
+
+
+def _inputs(model: onnx.ModelProto) -> list[str]:
+    """Return the names of the inputs that are no initializers."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in constants]
+
+
+def _network_of(model: onnx.ModelProto) -> Network:
+    """Return the network, as it is loaded from a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return load(path)
+
+
+def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array]) -> tuple[onnx.ModelProto, str]:
+    """Return the model with one input, the first of float32 or 8-bit values, and its name; the others are constants."""
+    names = [name for name in _inputs(model) if values[name].dtype in STATED_TYPES]
+    if not names:
+        raise RequestError("the model has no float32 or 8-bit input", "an input of one of these types")
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    for value in [value for value in copy.graph.input if value.name in values and value.name != names[0]]:
+        copy.graph.input.remove(value)
+        copy.graph.initializer.append(onnx.numpy_helper.from_array(values[value.name], value.name))
+    free_initializers(copy)
+    return copy, names[0]
+
+
+def _computed(model: onnx.ModelProto, network: Network, values: Mapping[str, Array]) -> tuple[Array, ...]:
+    """Return the outputs of the model, of the network that was imported from it, for a value of each input."""
+    vectors = network.vectors({tensor.name: _rows(tensor, values[tensor.name]) for tensor in network.inputs})
+    activations = SpecificationReference(network).activations(vectors)
+    layers = {layer.output.name: place for place, layer in enumerate(network.layers)}
+    outputs = []
+    for output in model.graph.output:
+        place = layers[output.name]
+        sizes = tuple(size.dim_value for size in output.type.tensor_type.shape.dim)
+        is_stated = output.type.tensor_type.HasField("shape") and math.prod(sizes) == activations[place].size
+        outputs.append(
+            activations[place].reshape(sizes if is_stated else (len(vectors), *network.layers[place].output.shape))
+        )
+    return tuple(outputs)
+
+
+def _rows(tensor: Tensor, value: Array) -> Array:
+    """Return the vectors of an input, (n, size); raise RequestError for a value of another type or shape."""
+    if value.dtype != tensor.dtype or value.size % tensor.size:
+        raise RequestError(
+            f"the input {tensor.name!r} is {value.dtype} of shape {value.shape}",
+            f"{tensor.dtype} of shape (vectors, {', '.join(map(str, tensor.shape))})",
+        )
+    return np.ascontiguousarray(value).reshape(-1, tensor.size)

@@ -1,0 +1,102 @@
+"""Models of opsets that are too old or too new, in one that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import onnx
+import onnx.defs
+import onnx.version_converter
+
+from harness.core.errors import RequestError
+from harness.model.analysis.propagation import attribute_graphs
+from harness.model.graph import NEWEST_IR_VERSION, opsets_of
+from harness.model.importer.graph import Constants
+from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, domain_of
+
+OPSET = 13
+IR_VERSIONS_OF_TYPES = (14,)
+"""IR versions that add types to NEWEST_IR_VERSION, and nothing else."""
+
+
+def lower(model: onnx.ModelProto) -> list[str]:
+    """State the newest opset and IR version that are read, in place, where the model means the same; return notes.
+
+    ONNX adds types to operators in most new versions: documentation, attributes, inputs and outputs are the same then.
+    ONNX Runtime refuses a type that it does not know.
+    """
+    notes = []
+    version = opsets_of(model).get("", NEWEST_OPSET)
+    if version > NEWEST_OPSET and not model.functions and all(_is_same(node, version) for node in _nodes(model.graph)):
+        for entry in model.opset_import:
+            if entry.domain in DEFAULT_DOMAIN:
+                entry.version = NEWEST_OPSET
+        notes.append(f"opset {version} is {NEWEST_OPSET} now, in which ONNX says the same of all its operators")
+    if model.ir_version in IR_VERSIONS_OF_TYPES:
+        notes.append(f"IR version {model.ir_version} is {NEWEST_IR_VERSION} now, to which it adds types only")
+        model.ir_version = NEWEST_IR_VERSION
+    return notes
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a graph and of the graphs inside."""
+    for node in graph.node:
+        yield node
+        for inner in attribute_graphs(node):
+            yield from _nodes(inner)
+
+
+def _is_same(node: onnx.NodeProto, version: int) -> bool:
+    """Return whether ONNX says the same of an operator in this version and in `NEWEST_OPSET`."""
+    if domain_of(node):
+        return True
+    try:
+        schemas = [onnx.defs.get_schema(node.op_type, opset, "") for opset in (version, NEWEST_OPSET)]
+    except onnx.defs.SchemaError:
+        return False
+    after, before = map(_statement, schemas)
+    return after == before
+
+
+def _statement(schema: onnx.defs.OpSchema) -> tuple[Any, ...]:
+    """Return what ONNX says of an operator, without its types."""
+    attributes = [
+        (name, entry.type, entry.required, entry.default_value.SerializeToString())
+        for name, entry in sorted(schema.attributes.items())
+    ]
+    parameters = [[(value.name, value.option) for value in values] for values in (schema.inputs, schema.outputs)]
+    return schema.doc, attributes, parameters
+
+
+def converted(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, str] | None:
+    """Return the model, of an opset before `OPSET`, in that opset, and a note; None for other models.
+
+    Raises RequestError, with the model `name`, where onnx.version_converter fails.
+    """
+    version = opsets_of(model).get("", OPSET)
+    if version >= OPSET:
+        return None
+    try:
+        model = without_weights(model, lambda light: onnx.version_converter.convert_version(light, OPSET))
+    except Exception as error:  # it has no class of its own
+        reason = str(error).strip().splitlines()[0]
+        raise RequestError(
+            f"model {name!r} is of opset {version}, and onnx.version_converter fails: {reason}",
+            f"export it with opset {OPSET} or later",
+        ) from error
+    return model, f"converted from opset {version} to {OPSET} by onnx.version_converter"
+
+
+def without_weights(model: onnx.ModelProto, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
+    """Return the changed model; `change`, which copies what it reads, sees large initializers without their data."""
+    weights: dict[str, bytes] = {}
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) > Constants.LARGE and tensor.name not in weights:
+            weights[tensor.name] = tensor.raw_data
+            tensor.ClearField("raw_data")
+    changed = change(model)
+    for tensor in changed.graph.initializer:
+        if tensor.name in weights:
+            tensor.raw_data = weights.pop(tensor.name)
+    return changed

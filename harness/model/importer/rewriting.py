@@ -1,0 +1,174 @@
+"""The nodes of a graph, written again behind an axis of vectors; see `vector_axis`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.importer.inputs import BATCH
+
+Shape = tuple[int, ...]
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """Return the value of an attribute."""
+    return next((helper.get_attribute_value(entry) for entry in node.attribute if entry.name == name), default)
+
+
+def stated(shape: Shape) -> Shape:
+    """Return the shape of one vector of an activation: a number has one axis."""
+    return shape or (1,)
+
+
+@dataclass(eq=False)
+class Rewriting:
+    """The nodes of a graph, written again behind an axis of vectors.
+
+    `shapes` has the shape of each activation of the file.  `forms` has the tensors with the values of an activation, in
+    their order, by the shape of one vector; `nodes` are those written so far.  Initializers are added to `graph`.
+    """
+
+    name: str
+    graph: onnx.GraphProto
+    opset: int
+    shapes: Mapping[str, Shape]
+    forms: dict[str, dict[Shape, str]] = field(init=False)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: dict[str, onnx.TensorProto] = field(init=False)
+    _taken: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.constants = {tensor.name: tensor for tensor in self.graph.initializer}
+        inputs = [value.name for value in self.graph.input if value.name not in self.constants]
+        self.forms = {tensor: {stated(self.shapes[tensor]): tensor} for tensor in inputs}
+        nodes = self.graph.node
+        self._taken = {*self.constants, *inputs, *(tensor for node in nodes for tensor in node.output)}
+        self._taken |= {node.name for node in nodes}
+
+    def refusal(self, node: onnx.NodeProto, reason: str, accepted: str) -> RequestError:
+        """Return the error to raise for a node of the file."""
+        return RequestError(f"model {self.name!r}: node {node.name!r} ({node.op_type}): {reason}", accepted)
+
+    def is_activation(self, tensor: str) -> bool:
+        """Return whether the tensor depends on an input."""
+        return tensor in self.forms
+
+    def shape_of(self, tensor: str) -> Shape:
+        """Return the shape of a tensor, an activation or a constant."""
+        return self.shapes[tensor] if tensor in self.shapes else tuple(self.constants[tensor].dims)
+
+    def values(self, node: onnx.NodeProto, position: int) -> Array | None:
+        """Return the constant that a node reads, None without one; raise RequestError for an activation."""
+        tensor = node.input[position] if position < len(node.input) else ""
+        if tensor and tensor not in self.constants:
+            raise self.refusal(node, f"its input {tensor!r} is not constant", "an initializer")
+        return numpy_helper.to_array(self.constants[tensor]) if tensor else None
+
+    def required_values(self, node: onnx.NodeProto, position: int) -> Array:
+        """Return the constant that a node reads; raise RequestError without one."""
+        values = self.values(node, position)
+        if values is None:
+            raise self.refusal(node, f"has no input {position}", "all inputs that ONNX requires")
+        return values
+
+    def one_activation(self, node: onnx.NodeProto) -> Shape:
+        """Return the shape of the first input; raise RequestError unless it is the only activation that is read."""
+        others = [tensor for tensor in node.input[1:] if self.is_activation(tensor)]
+        if others or not self.is_activation(node.input[0]):
+            wrong = repr(others[0]) if others else f"{node.input[0]!r}, a constant,"
+            raise self.refusal(node, f"reads {wrong} where any number of vectors follow", "one activation, the first")
+        return self.shapes[node.input[0]]
+
+    def free_name(self, name: str) -> str:
+        """Return the name, with a number if it is taken."""
+        number, free = 2, name
+        while free in self._taken:
+            number, free = number + 1, f"{name}_{number}"
+        self._taken.add(free)
+        return free
+
+    def constant(self, values: Any, name: str, dtype: Any = np.int64) -> str:
+        """Return the name of a new initializer."""
+        tensor = numpy_helper.from_array(np.asarray(values, dtype), self.free_name(name))
+        self.graph.initializer.append(tensor)
+        self.constants[tensor.name] = tensor
+        return str(tensor.name)
+
+    def add(self, operator: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        """Add a node of ONNX's own domain; return the tensor that it writes."""
+        own = self.free_name(name)
+        self.nodes.append(helper.make_node(operator, inputs, [own], own, **attributes))
+        return own
+
+    def own_forms(self, node: onnx.NodeProto) -> list[str]:
+        """Return the inputs of a node, activations in their own shape."""
+        return [self.form(tensor) if self.is_activation(tensor) else tensor for tensor in node.input]
+
+    def form(self, tensor: str, shape: Shape | None = None) -> str:
+        """Return a tensor with the values of an activation, in this shape of one vector, by default its own."""
+        forms, shape = self.forms[tensor], stated(self.shapes[tensor]) if shape is None else shape
+        if shape not in forms:
+            sizes = self.constant([0, *shape], f"{tensor}/shape")
+            forms[shape] = self.add("Reshape", [next(iter(forms.values())), sizes], f"{tensor}/Reshape")
+        return forms[shape]
+
+    def renames(self, tensor: str, source: str) -> None:
+        """State that two activations have the same values in the same order."""
+        self.forms[tensor] = self.forms[source]
+
+    def write(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[str],
+        shape: Shape | None = None,
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Add a node of the file with other inputs and some other attributes.
+
+        Its first output has this shape of one vector, by default its own, as all others have.
+        """
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy.input[:] = inputs
+        kept = [entry for entry in node.attribute if entry.name not in attributes]
+        del copy.attribute[:]
+        copy.attribute.extend(kept)
+        copy.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        outputs = {value.name for value in self.graph.output}
+        for place, tensor in enumerate(node.output):
+            if not tensor:
+                continue
+            own = stated(self.shapes[tensor])
+            of_output = own if place or shape is None else shape
+            if tensor in outputs and of_output != own:
+                copy.output[place] = self.free_name(f"{tensor}/values")
+            self.forms[tensor] = {of_output: copy.output[place]}
+        self.nodes.append(copy)
+
+    def finish(self) -> None:
+        """Replace the nodes of the graph, and the shapes of its inputs and outputs."""
+        for value in self.graph.output:
+            if value.name not in self.forms:
+                raise RequestError(f"model {self.name!r}: output {value.name!r} is constant", "leave it out")
+            forms, shape = self.forms[value.name], stated(self.shapes[value.name])
+            if forms.get(shape) == value.name:
+                continue
+            name = self.free_name(f"{value.name}/Reshape")
+            sizes = self.constant([0, *shape], f"{value.name}/shape")
+            self.nodes.append(helper.make_node("Reshape", [next(iter(forms.values())), sizes], [value.name], name))
+        del self.graph.node[:]
+        self.graph.node.extend(self.nodes)
+        for value in (*self.graph.input, *self.graph.output):
+            if value.name in self.forms:
+                kind = value.type.tensor_type
+                del kind.shape.dim[:]
+                kind.shape.dim.add(dim_param=BATCH)
+                for size in stated(self.shapes[value.name]):
+                    kind.shape.dim.add(dim_value=size)
