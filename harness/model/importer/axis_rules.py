@@ -5,6 +5,7 @@ renaming      no node: the values are the same, in the same order
 axis, axes    axes that count from the front are one more; negative ones of `AXES` become positive
 parameters    an entry for the axis of vectors comes before the others (Transpose, Tile, Expand, Pad, ...)
 products      of matrices: factors of one axis get a second one, a constant left factor becomes a right one
+recurrences   one operator of domain harness for each direction
 images        operators with a batch axis of their own: without it if its size is 1, else one node for each place
 """
 
@@ -22,6 +23,7 @@ from harness import operators
 from harness.core.errors import RequestError
 from harness.model.importer import axis_products
 from harness.model.importer.axis_products import images
+from harness.model.importer.axis_recurrences import recurrence
 from harness.model.importer.rewriting import Rewriting, Shape, attribute, stated
 from harness.operators.codes import CodeFunction, Conversion
 from harness.operators.elements import Elements
@@ -312,6 +314,7 @@ FAMILIES: Mapping[Rule, str] = {
     axis_products.rows_of_codes: "QLinearMatMul com.microsoft.QGemm",
     _resize: "Resize",
     _unchanged: "Trilu Det",
+    recurrence: "LSTM GRU RNN",
     images: "Conv ConvTranspose ConvInteger QLinearConv AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool "
     "GlobalLpPool BatchNormalization InstanceNormalization GroupNormalization LRN Upsample DepthToSpace "
     "SpaceToDepth com.microsoft.QLinearAveragePool com.microsoft.QLinearGlobalAveragePool",

@@ -20,7 +20,7 @@ from harness.model.importer.inputs import BATCH
 from harness.model.importer.rewriting import Rewriting, Shape
 from harness.model.onnx_runtime.agreement import keeps_vectors, random_inputs, require_same_vectors
 from harness.model.onnx_runtime.sessions import Stored, refused, session
-from harness.model.transforms.edit import free_initializers, name_nodes, tidy
+from harness.model.transforms.edit import declare_functions, free_initializers, name_nodes, tidy
 from harness.operators.node import NEWEST_OPSET
 
 SHORTEST = 2
@@ -65,6 +65,7 @@ def add_axis(
     rewriting.finish()
     tidy(copy.graph)
     free_initializers(copy)
+    declare_functions(copy)
     require_same_vectors(source, copy, name, shapes)
     inputs = ", ".join(f"{tensor!r} {shape}" for tensor, shape in shapes.items())
     return copy, f"a new axis of vectors is in front: one vector is all of {inputs}"
