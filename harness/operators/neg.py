@@ -1,10 +1,13 @@
-"""Neg (ONNX), float32: -x[n]."""
+"""Neg (ONNX), float32 or integers: -x[n]."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.operators.base import Layer
 from harness.operators.exact.expression import Expression
+from harness.operators.integer_elements import IntegerElements, reads_integers
+from harness.operators.node import Node
 from harness.operators.pointwise import Pointwise
 
 
@@ -13,6 +16,11 @@ class Neg(Pointwise):
     """y[n] = -x[n]."""
 
     ONNX = (("", "Neg"),)
+
+    @classmethod
+    def read(cls, node: Node) -> Layer:
+        """Read a node of float32 values or of integers."""
+        return IntegerElements.read(node) if reads_integers(node) else super().read(node)
 
     @staticmethod
     def value(x: Expression) -> Expression:

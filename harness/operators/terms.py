@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from harness.operators.elements import Bounds, Elements, bounds_of, divided
 from harness.operators.exact import printing
 from harness.operators.exact.expression import ARITHMETIC
 from harness.operators.float_samples import of_exponents, of_samples
+from harness.operators.integer_elements import IntegerElements, reads_integers
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -103,8 +104,10 @@ class BinaryLayer(Elements):
             node.broadcast(node.y, [node.x, node.input(1)])
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node whose inputs have fitting shapes, or one of which is a constant."""
+        if reads_integers(node):
+            return IntegerElements.read(node)
         node.require_inputs(2, 2)
         node.attributes({})
         sources = broadcast.activations(node, cls.verb)

@@ -2,8 +2,9 @@
  *
  * threadIdx.x is a vector of the block, threadIdx.y a lane: lanes share out the words of a vector among them.
  * An activation lies in a tile of words, those of a vector STRIDE apart: word w of vector v at [w * STRIDE + v], so that
- * threads of neighbouring vectors never meet in a memory bank.  A word holds one float32, int32 or index; or four codes,
- * the first in its lowest byte: those of four neighbouring channels at one of POSITIONS.  Code n = c * POSITIONS + p, of
+ * threads of neighbouring vectors never meet in a memory bank.  A word holds one value of 16 or 32 bits, half of one
+ * of 64, the lower half first; or four codes, the first in its lowest byte: those of four neighbouring channels at one of
+ * POSITIONS.  Code n = c * POSITIONS + p, of
  * channel c at position p, is byte c % 4 of word c / 4 * POSITIONS + p.  A flat tensor has one position.
  *
  * A QGemm computes groups of four outputs, by dp4a: four products of a word of codes and a word of weights, and their
@@ -37,7 +38,7 @@ enum : unsigned {
 
 template <typename T> __host__ __device__ constexpr unsigned words(unsigned width, unsigned positions = 1)
 {
-    return sizeof(T) == 1 ? (width / positions + 3) / 4 * positions : width;
+    return sizeof(T) == 1 ? (width / positions + 3) / 4 * positions : sizeof(T) == 8 ? 2 * width : width;
 }
 
 __device__ inline const uint32_t *shared_words()
@@ -84,6 +85,8 @@ template <typename T, unsigned POSITIONS = 1> struct Values {
     const uint32_t *tile;
     __device__ T operator[](unsigned n) const
     {
+        if constexpr (sizeof(T) == 8)
+            return (T)((uint64_t)tile[(2 * n + 1) * STRIDE] << 32 | tile[2 * n * STRIDE]);
         if (sizeof(T) != 1)
             return value_of<T>(tile[n * STRIDE]);
         const unsigned channel = n / POSITIONS;
@@ -116,7 +119,9 @@ template <typename T> __device__ inline uint32_t bits(T value)
 template <typename T, unsigned WIDTH, unsigned POSITIONS, typename Value>
 __device__ inline uint32_t word(unsigned w, const Value &value)
 {
-    if constexpr (sizeof(T) != 1)
+    if constexpr (sizeof(T) == 8)
+        return (uint32_t)((uint64_t)value(w / 2) >> (w % 2 * 32));
+    else if constexpr (sizeof(T) != 1)
         return bits(value(w));
     uint32_t packed = 0;
     if constexpr (sizeof(T) == 1)

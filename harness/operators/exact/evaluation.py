@@ -10,7 +10,17 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.exact import floats
-from harness.operators.exact.expression import CODES, LEAVES, UINT32, Expression, Function, expanded, limit_of, ordered
+from harness.operators.exact.expression import (
+    CODES,
+    INTEGERS,
+    LEAVES,
+    UINT32,
+    Expression,
+    Function,
+    expanded,
+    limit_of,
+    ordered,
+)
 
 BLOCK = 1 << 14
 """Values that are computed together: few enough for the second-level cache."""
@@ -32,6 +42,13 @@ def _limited(limit: str, _: Array, one: Any, other: Any) -> Any:
     value, end = (one, other) if np.size(one) > np.size(other) else (other, one)
     least, most = (value.dtype.type(code) for code in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
     return np.clip(value, least, end) if limit == "smaller" else np.clip(value, end, most)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Return the quotient of integers toward zero; 0 for a divisor 0."""
+    quotient = np.floor_divide(a, b)
+    rest = (a - quotient * b).astype(a.dtype)
+    return (quotient + ((rest != 0) & (quotient < 0))).astype(a.dtype)
 
 
 NUMPY: Mapping[str, Callable[..., Any]] = {
@@ -100,10 +117,12 @@ class Evaluation:
             return partial(_limited, limit)
         if self._dtype == np.float64 and node.operation in EXACT:
             return EXACT[node.operation]
+        if node.operation == "convert":
+            return lambda x: x.astype(np.float64 if self._dtype == np.float64 else node.dtype)
         if node.operation == "code":
             return lambda v, zero_point: floats.saturate(v, node.dtype, zero_point)
         if node.function is None:
-            return NUMPY[node.operation]
+            return _quotient if node.operation == "divide" and node.dtype in INTEGERS else NUMPY[node.operation]
         real = node.function.real  # nearest, or a call of a real function
         dtype = np.float64 if self._dtype == np.float64 else node.dtype
         return lambda x: np.asarray(real(x.astype(np.float64)), dtype)

@@ -23,7 +23,7 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.region import Region
-from harness.operators.tensor import INT64
+from harness.operators.tensor import WIDE_INTEGERS
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -253,7 +253,7 @@ class _Exchange:
     def shared(self, task: int) -> Shared:
         """Return the declaration of a task's shared variable."""
         work = self.plan.tasks[task]
-        kind = "integer" if self.plan.network.layers[work.layer].dtype == INT64 else "scalar"
+        kind = "integer" if self.plan.network.layers[work.layer].dtype in WIDE_INTEGERS else "scalar"
         return Shared(self.names[task], (1, work.size), kind)
 
     def send(self, task: int) -> Send:

@@ -288,9 +288,11 @@ def positions_of(tensor: Tensor) -> int:
 
 
 def words(tensor: Tensor) -> int:
-    """Return the words of a vector in shared memory: codes of four channels to a word, or one value of another type."""
-    positions = positions_of(tensor)
-    return -(-tensor.size // positions // 4) * positions if tensor.dtype.itemsize == 1 else tensor.size
+    """Return the words of a vector in shared memory: codes of four channels to a word, a value in one or two."""
+    positions, itemsize = positions_of(tensor), tensor.dtype.itemsize
+    if itemsize == 1:
+        return -(-tensor.size // positions // 4) * positions
+    return tensor.size * max(itemsize // 4, 1)
 
 
 def in_same_words(one: Tensor, other: Tensor) -> bool:

@@ -17,7 +17,10 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.tensor import Tensor
 
-ELEMENTS = {"float32": "f32", "int8": "i8", "uint8": "i8", "bool": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
+ELEMENTS = {
+    "float32": "f32", "bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32",
+    "uint32": "i32", "int64": "i64", "uint64": "i64",
+}  # fmt: skip
 """MLIR's integers have no sign; an operation that needs one names it."""
 ZERO = "unknown_zero"
 """The global of a module that is 0, which the compiler may not use; see `Block.product`."""
