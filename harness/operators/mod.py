@@ -15,10 +15,8 @@ from harness.operators.exact.expression import Expression, equal, select
 from harness.operators.float_errors import Errors
 from harness.operators.integer_elements import IntegerElements, Options
 from harness.operators.node import Node
+from harness.operators.reduce import DOUBLE
 from harness.operators.tensor import INT64
-
-DOUBLE = 1 << 53
-"""Below it double precision has every integer."""
 
 
 @dataclass(frozen=True, eq=False)

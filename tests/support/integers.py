@@ -12,6 +12,7 @@ from onnx import helper
 from harness.model.network import Network
 from harness.model.transforms.edit import declare_functions
 from harness.operators.integer_samples import special_integers
+from harness.operators.reduce import OF_INTEGERS
 from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT32, INTEGERS
 from tests.support.builders import ELEMENT_TYPES, make_model
 from tests.support.codes import node
@@ -132,6 +133,31 @@ def _arithmetic(kind: str) -> Iterator[onnx.NodeProto]:
         yield node(operator, x, output=f"{operator.lower()}_{kind}")
 
 
+def every_reduction() -> Network:
+    """Reductions and sums so far of integers."""
+    nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
+    constants: dict[str, Any] = {
+        "scales": np.float32([1, 10, 100, 1e4, 1e9, 1e18]),
+        "image": np.array([-1, 2, 3]), "second": np.array([2]), "axis": np.array(2), "both": np.array([1, 2]),
+    }  # fmt: skip
+    kinds: dict[str, str] = {}
+    for kind in dict.fromkeys(kind for types in OF_INTEGERS.values() for kind in types):
+        operators = [name for name, types in OF_INTEGERS.items() if kind in types]
+        nodes += [cast("scaled", kind, f"x_{kind}"), node("Reshape", f"x_{kind}", "image", output=f"image_{kind}")]
+        if kind in OF_INTEGERS["ReduceSum"]:
+            nodes.append(node("CumSum", f"image_{kind}", "axis", output=f"sums_{kind}", reverse=1))
+            nodes.append(node("CumSum", f"x_{kind}", "one", output=f"first_sums_{kind}", exclusive=1))
+            nodes.append(node("Flatten", f"sums_{kind}", output=f"flat_{kind}"))
+            kinds |= dict.fromkeys((f"first_sums_{kind}", f"flat_{kind}"), str(kind))
+        for operator in operators:
+            for axes in ("second", "both"):
+                name = f"{operator.lower()}_{axes}_{kind}"
+                nodes.append(node(operator, f"image_{kind}", axes, output=name, keepdims=int(axes == "both")))
+                nodes.append(node("Flatten", name, output=f"flat_{name}"))
+                kinds[f"flat_{name}"] = str(kind)
+    return network_of(nodes, constants | {"one": np.array(1)}, kinds)
+
+
 def vectors(count: int) -> Any:
     """Inputs of several magnitudes, integers among them, of special values too, float32 (count, WIDTH)."""
     rng, shape = np.random.default_rng(1), (count, WIDTH)
@@ -147,4 +173,5 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "casts": every_cast,
     "choices": every_choice,
     "arithmetic": every_arithmetic,
+    "reductions": every_reduction,
 }

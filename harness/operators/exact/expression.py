@@ -308,7 +308,14 @@ def modular(root: Expression) -> Expression:
 
 def unsigned(x: Expression) -> Expression:
     """Return an integer as uint32, of 64 bits as uint64, modulo 2^n."""
-    return converted(x, UINT64 if x.dtype.itemsize == UINT64.itemsize else UINT32)
+    return converted(x, wide(x.dtype))
+
+
+def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of sums of values of a type: float32 itself, of integers uint32 or uint64."""
+    if dtype == FLOAT32:
+        return dtype
+    return UINT64 if dtype.itemsize == UINT64.itemsize else UINT32
 
 
 def _modulo(operation: str, a: Expression, b: Expression) -> Expression:

@@ -173,7 +173,7 @@ class Function:
         """Add a tensor whose elements are written next."""
         return self._value("empty", f"tensor.empty() : {tensor_type(shape, dtype)}", shape, dtype)
 
-    def filled(self, number: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+    def filled(self, number: float | np.generic, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
         """Return a tensor of one number."""
         scalar, init = self._number(number, dtype), self.empty(shape, dtype)
         text = f"linalg.fill ins({scalar} : {ELEMENTS[dtype.name]}) outs({init.name} : {init.type}) -> {init.type}"
@@ -344,7 +344,7 @@ class Function:
         self.add(text, located=False)
         return found
 
-    def _number(self, number: float, dtype: np.dtype[Any]) -> str:
+    def _number(self, number: float | np.generic, dtype: np.dtype[Any]) -> str:
         """Add a number and return its name."""
         name, kind = self.unique("number"), ELEMENTS[dtype.name]
         self.add(f"{name} = arith.constant {literal(number, kind)} : {kind}")
