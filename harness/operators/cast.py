@@ -1,4 +1,4 @@
-"""Cast (ONNX) between float32, integers and bool.
+"""Cast (ONNX) between float32, integers and bool, from and to float16 and float64.
 
 y[n] = x[n] in the other type, by the first line that has both types
 
@@ -7,6 +7,7 @@ y[n] = x[n] in the other type, by the first line that has both types
     to float32               the nearest number, half to even
     from integer to integer  x[n] modulo 2^n
     from float32 to integer  the integer part, at least the least and at most the greatest integer; 0 for NaN
+    float16, float64         the nearest number of the format, half to even; float16 by way of float32, which is exact
 
 ONNX leaves a float32 outside of the type of integers undefined.  ONNX Runtime then gives the result of the processor's
 conversion, which differs between processors: such a value is not compared with it.
@@ -26,8 +27,8 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Layer, fields
 from harness.operators.elements import errors_of
-from harness.operators.exact import printing
-from harness.operators.exact.expression import Expression, argument, converted, equal, literal, select
+from harness.operators.exact import formats, printing
+from harness.operators.exact.expression import Expression, argument, bits, converted, equal, literal, select
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_samples import of_samples
 from harness.operators.integer_samples import of_values
@@ -37,20 +38,57 @@ from harness.operators.obligations import Extent, Obligation
 from harness.operators.order import unmoved
 from harness.operators.rename import Rename
 from harness.operators.rules import Rules
-from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT32, INT8, INTEGERS, integer_limits
+from harness.operators.tensor import (
+    BOOL,
+    EVERY_TYPE,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INTEGERS,
+    STORED,
+    UINT8,
+    UINT16,
+    integer_limits,
+)  # fmt: skip
 
+TO_DOUBLE = (FLOAT32, BOOL, UINT8, INT8, UINT16, INT16)
+"""Types whose numbers are float32 numbers."""
 EXAMPLES = ((FLOAT32, BOOL), (BOOL, FLOAT32), (FLOAT32, INT8), (INT8, FLOAT32))
 
 
 @functools.cache
 def definition_of(source: np.dtype[Any], dtype: np.dtype[Any]) -> Expression:
-    """Return the definition for two types that differ."""
-    x = argument("operand_1", source)
+    """Return the definition for two types that differ; DefinitionError if there is none."""
+    return _converted(argument("operand_1", source), dtype)
+
+
+def _converted(x: Expression, dtype: np.dtype[Any]) -> Expression:
+    if x.dtype == dtype:
+        return x
+    if not {x.dtype, dtype}.isdisjoint(STORED):
+        return _reformatted(x, dtype)
     if dtype == BOOL:
         return equal(x, 0) ^ True
-    if source == BOOL:
+    if x.dtype == BOOL:
         return select(x, literal(1, dtype), literal(0, dtype))
-    return _whole(x, dtype) if source == FLOAT32 else converted(x, dtype)
+    return _whole(x, dtype) if x.dtype == FLOAT32 else converted(x, dtype)
+
+
+def _reformatted(x: Expression, dtype: np.dtype[Any]) -> Expression:
+    """Return the conversion from or to float16 or float64, by way of float32, which rounds nothing."""
+    if x.dtype == FLOAT64 and dtype == BOOL:
+        return equal(bits(x) & 0x7FFFFFFFFFFFFFFF, 0) ^ True
+    if x.dtype in STORED:
+        return _converted(formats.of_half(x) if x.dtype == FLOAT16 else formats.of_double(x), dtype)
+    single = _converted(x, FLOAT32)
+    return formats.to_half(single) if dtype == FLOAT16 else formats.to_double(single)
+
+
+def _is_of_double(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Return whether there is a definition of this conversion to or from float64."""
+    return dtype in {FLOAT32, FLOAT64, BOOL} if source == FLOAT64 else source in {*TO_DOUBLE, FLOAT16}
 
 
 def _whole(x: Expression, dtype: np.dtype[Any]) -> Expression:
@@ -69,6 +107,22 @@ def around_limits(dtype: np.dtype[Any]) -> Array:
     near = np.concatenate([ends, *(np.nextafter(ends, np.float32(end)) for end in (-np.inf, np.inf))])
     return np.concatenate([NUMBERS[FLOAT32], near, ends + np.float32(0.5), ends - np.float32(0.5),
                            np.array([0.5, -0.5, 1.5, -1.5, 1e30, -1e30, np.inf, -np.inf], np.float32)])  # fmt: skip
+
+
+ENDS = (65504, 65520, 65536, 2.0**-14, 2.0**-24, 2.0**-126, 2.0**-149, 2.0**128, float(np.finfo(np.float32).max))
+"""Numbers at which formats of floats end, or become subnormal."""
+
+
+def special_values(source: np.dtype[Any], dtype: np.dtype[Any]) -> Array:
+    """Return values of a type at its limits and at those of the type that it is converted to, (n,)."""
+    if source.kind != "f":
+        return NUMBERS[source]
+    with np.errstate(over="ignore"):
+        if dtype in INTEGERS:
+            return around_limits(dtype).astype(source)
+        factors = 1 + np.array([-(2.0**-11), -(2.0**-25), -(2.0**-40), 0, 2.0**-40, 2.0**-25, 2.0**-11])
+        numbers = np.outer([*ENDS, 1, 1 / 3], np.concatenate([factors, factors / 2, factors * 1.5])).reshape(-1)
+        return np.concatenate([numbers, -numbers, [0, -0.0, np.inf, -np.inf]]).astype(source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,17 +144,20 @@ class Cast(Logic):
     def read(cls, node: Node) -> Layer:  # type: ignore[override]
         """Read a node from one of the types to another, or to that of its input, which changes nothing."""
         number = node.attributes({"to": 0, "saturate": 1, "round_mode": b"up"})["to"]
-        kinds = {onnx.helper.np_dtype_to_tensor_dtype(kind): kind for kind in EVERY_TYPE}
-        source = node.activation(0, EVERY_TYPE)
+        kinds = {onnx.helper.np_dtype_to_tensor_dtype(kind): kind for kind in (*EVERY_TYPE, *STORED)}
+        source = node.activation(0, (*EVERY_TYPE, *STORED))
         if number not in kinds:
-            types = ", ".join(map(str, EVERY_TYPE))
+            types = ", ".join(map(str, kinds.values()))
             raise node.refusal(f"casts {source.dtype} to {element_type(number)}", f"one of the types {types}")
         dtype = kinds[number]
+        if FLOAT64 in {source.dtype, dtype} and not _is_of_double(source.dtype, dtype):
+            accepted = f"float64 from {', '.join(map(str, (*TO_DOUBLE, FLOAT16)))}, and to float32 or bool"
+            raise node.refusal(f"casts {source.dtype} to {dtype}", accepted)
         if dtype == source.dtype:
             written = fields(node, [source], source.shape, source.dtype, source.bound)
             return Rename(**{**written, "output": replace(source, name=node.output)}, order=unmoved(source.shape))
         bound = np.inf
-        if dtype in {BOOL, FLOAT32}:
+        if dtype in {BOOL, FLOAT32} and source.dtype not in STORED:
             bound = 1.0 if BOOL in {dtype, source.dtype} else float(-integer_limits(source.dtype)[0])
         if dtype == FLOAT32 and source.dtype.kind == "u":
             bound = float(np.float32(integer_limits(source.dtype)[1]))
@@ -114,7 +171,7 @@ class Cast(Logic):
     @property
     def is_limited(self) -> bool:
         """True if a value can be outside of the type, where ONNX defines nothing."""
-        return self.input.dtype == FLOAT32 and self.dtype in INTEGERS
+        return self.input.dtype in {FLOAT32, FLOAT16} and self.dtype in INTEGERS
 
     def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:
         """Return infinity where ONNX defines nothing, else 0; None if every bit must agree."""
@@ -126,6 +183,9 @@ class Cast(Logic):
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return those of a float32; a bool is 0 or 1."""
+        if self.input.dtype in STORED:
+            ends = np.full((1, self.size), np.inf, np.float32)
+            return -ends, ends
         return self.prepare()(*low), self.prepare()(*high)
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no codes
@@ -133,7 +193,7 @@ class Cast(Logic):
         statement, dtype = "values are converted as specified", self.input.dtype
         if dtype == FLOAT32:
             yield from of_samples(self, statement)
-        special = around_limits(self.dtype) if self.is_limited else NUMBERS[dtype]
+        special = special_values(dtype, self.dtype)
         yield of_values(self, f"{statement}, at the limits of both types", special)
 
     def assumptions(self) -> Iterator[str]:
@@ -144,6 +204,9 @@ class Cast(Logic):
         """Yield the mutants but for another sign, which changes no bool, and wrong conversions of numbers."""
         if self.is_limited:  # mutants of its comparisons do nothing: a limit is itself an integer
             yield from self._wrong_parts(inputs[0])
+            return
+        if not {self.input.dtype, self.dtype}.isdisjoint(STORED):
+            yield from self._wrong_formats(inputs[0])
             return
         for model in super().fault_models(*inputs):
             if self.dtype != BOOL or not model.cause.startswith("the sign of"):
@@ -158,8 +221,25 @@ class Cast(Logic):
         for rounding, function in roundings.items():
             yield FaultModel(f"a fraction is rounded {rounding}", "it is left out", evaluate(function(x)))
         yield FaultModel("the sign of operand_1 is changed", right, evaluate(-x))
-        least = np.where((x >= low) & (x < high + 1), evaluate(x), self.dtype.type(low))
-        yield FaultModel("a value outside of the type becomes the least integer", right, least)
+        if high < np.finfo(x.dtype).max:
+            least = np.where((x >= low) & (x < high + 1), evaluate(x), self.dtype.type(low))
+            yield FaultModel("a value outside of the type becomes the least integer", right, least)
+
+    def _wrong_formats(self, x: Array) -> Iterator[FaultModel]:
+        y, right = self.prepare()(x), "y = x in the other format"
+        if self.dtype.kind != "f":
+            yield FaultModel("the result is negated", right, ~y)
+            return
+        yield FaultModel("the sign is the other one", right, np.negative(y))
+        if x.dtype.kind == "f":
+            least = np.finfo(FLOAT16 if FLOAT16 in {x.dtype, y.dtype} else FLOAT32).tiny
+            yield FaultModel("a subnormal number is 0", right, np.where(np.abs(y) < least, y * y.dtype.type(0), y))
+        if self.dtype.itemsize < x.dtype.itemsize:
+            is_beyond = np.abs(y.astype(np.float64)) > np.abs(x.astype(np.float64))
+            yield FaultModel(
+                "the result is rounded toward zero", "half to even",
+                np.where(is_beyond, np.nextafter(y, y.dtype.type(0)), y),
+            )  # fmt: skip
 
     def _wrong_integers(self, x: Array) -> Iterator[FaultModel]:
         right = printing.inline(self.definition)

@@ -11,7 +11,10 @@ from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, samples
 from harness.operators.sum_orders import side_by_side
-from harness.operators.tensor import integer_limits
+from harness.operators.tensor import STORED, integer_limits
+
+NAMED = 32
+"""Values that a statement names."""
 
 
 def special_integers(dtype: np.dtype[Any]) -> Array:
@@ -24,14 +27,15 @@ def special_integers(dtype: np.dtype[Any]) -> Array:
 def of_values(layer: Layer, statement: str, special: Array) -> Obligation:
     """Return that the layer has the specified bits for these values and, of integers, for random bits."""
     size, expected = sum(tensor.size for tensor in layer.inputs), side_by_side(layer)
-    count, has_bits = samples(size), special.dtype.kind in "iu"
+    count, has_bits = samples(size), special.dtype.kind in "iu" or special.dtype in STORED
+    words = np.dtype(f"u{special.dtype.itemsize}")
 
     def inputs() -> Iterator[Array]:
         rng = np.random.default_rng(0)
         chosen = rng.choice(special, (count, size))
         yield chosen
         if has_bits:
-            random = rng.integers(*integer_limits(special.dtype), (count, size), special.dtype, endpoint=True)
+            random = rng.integers(*integer_limits(words), (count, size), words, endpoint=True).view(special.dtype)
             yield random
             yield np.where(rng.random((count, size)) < 0.5, chosen, random)
 
@@ -40,7 +44,8 @@ def of_values(layer: Layer, statement: str, special: Array) -> Obligation:
         ProofStep.OTHERS,
         StageKind.COMPUTE,
         statement,
-        f"{kinds * count:,} vectors of the values {', '.join(f'{number:g}' for number in special)}"
+        f"{kinds * count:,} vectors of the values {', '.join(f'{number:g}' for number in special[:NAMED])}"
+        f"{' and so on' if len(special) > NAMED else ''}"
         f"{', of random bits, and of both' if has_bits else ''}; not complete",
         kinds * count * layer.size,
         Outputs(inputs, expected),

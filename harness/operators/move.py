@@ -20,7 +20,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
 from harness.operators.product import Runtime
-from harness.operators.tensor import EVERY_TYPE, FLOAT32, WIDE_INTEGERS, Tensor, integer_limits
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, STORED, WIDE_INTEGERS, Tensor, integer_limits
 from harness.operators.text import Text
 
 QUANTISERS_STAY = ("Concat", "Pad", "Resize")
@@ -37,7 +37,7 @@ class Move(Layer):
     text = Text(roles=("x",), chosen=lambda layer: layer.dtype in WIDE_INTEGERS, facts_of=lambda _: {})
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
-    types: ClassVar[tuple[np.dtype[Any], ...]] = EVERY_TYPE
+    types: ClassVar[tuple[np.dtype[Any], ...]] = (*EVERY_TYPE, *STORED)
     any_outputs: ClassVar[bool] = False
     """True if each output of a node is a layer of its own; other nodes have one output."""
 

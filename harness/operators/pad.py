@@ -21,7 +21,7 @@ from harness.operators.node import Node
 from harness.operators.order import Order, Places, of_steps
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import INT32, INT64, WIDE_INTEGERS
+from harness.operators.tensor import EVERY_TYPE, INT32, INT64, WIDE_INTEGERS
 from harness.operators.text import moving
 
 COMMENT = "ONNX Pad: `value` before and after the axes of a vector, where places is -1."
@@ -49,6 +49,7 @@ class Pad(Move):
         ),
     )
     counts: ClassVar = {"Pad": (2, 4)}
+    types = EVERY_TYPE
 
     @classmethod
     def rules(cls, node: Rules) -> None:

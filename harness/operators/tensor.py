@@ -14,6 +14,9 @@ CODES = (UINT8, INT8)
 WIDE_INTEGERS = (INT16, UINT16, INT32, UINT32, INT64, UINT64)
 """The types of integers that are no codes."""
 INTEGERS = (*CODES, *WIDE_INTEGERS)
+FLOAT16, FLOAT64 = np.dtype(np.float16), np.dtype(np.float64)
+STORED = (FLOAT16, FLOAT64)
+"""The types of activations that are only moved and converted."""
 EVERY_TYPE = (FLOAT32, *INTEGERS, BOOL)
 """The types of activations; a bool is a byte, 0 or 1."""
 

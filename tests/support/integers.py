@@ -13,7 +13,7 @@ from harness.model.network import Network
 from harness.model.transforms.edit import declare_functions
 from harness.operators.integer_samples import special_integers
 from harness.operators.reduce import OF_INTEGERS
-from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT32, INTEGERS
+from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT16, FLOAT32, FLOAT64, INTEGERS, STORED
 from tests.support.builders import ELEMENT_TYPES, make_model
 from tests.support.codes import node
 from tests.support.programs.board_program import parse
@@ -158,6 +158,34 @@ def every_reduction() -> Network:
     return network_of(nodes, constants | {"one": np.array(1)}, kinds)
 
 
+def every_format() -> Network:
+    """Casts from and to float16 and float64, and moves of them."""
+    nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
+    constants: dict[str, Any] = {
+        "scales": np.float32([1, 1e-6, 1e-7, 1e4, 1e-30, 1e30]), "image": np.array([-1, 2, 3]),
+        "indices": np.array([4, 0, 4]),
+    }  # fmt: skip
+    kinds: dict[str, str] = {}
+    for kind in STORED:
+        x = f"x_{kind}"
+        nodes += [
+            cast("scaled", kind, x),
+            node("Reshape", x, "image", output=f"image_{kind}"),
+            node("Transpose", f"image_{kind}", output=f"swapped_{kind}", perm=[0, 2, 1]),
+            node("Flatten", f"swapped_{kind}", output=f"flat_{kind}"),
+            node("Gather", x, "indices", output=f"gathered_{kind}", axis=1),
+            node("Concat", x, f"gathered_{kind}", output=f"joined_{kind}", axis=1),
+            cast(f"joined_{kind}", FLOAT32, f"back_{kind}"),
+            cast(f"flat_{kind}", BOOL, f"flag_{kind}"),
+        ]
+        kinds |= {f"back_{kind}": "float32", f"flag_{kind}": "bool"}
+    for kind in INTEGERS:
+        nodes += [cast("x_float16", kind, f"{kind}_of_half"), cast(f"{kind}_of_half", FLOAT16, f"half_of_{kind}")]
+        kinds[f"half_of_{kind}"] = "float16"
+    nodes.append(cast("x_float16", FLOAT64, "double_of_half"))
+    return network_of(nodes, constants, kinds | {"double_of_half": "float64"})
+
+
 def vectors(count: int) -> Any:
     """Inputs of several magnitudes, integers among them, of special values too, float32 (count, WIDTH)."""
     rng, shape = np.random.default_rng(1), (count, WIDTH)
@@ -174,4 +202,5 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "choices": every_choice,
     "arithmetic": every_arithmetic,
     "reductions": every_reduction,
+    "formats": every_format,
 }

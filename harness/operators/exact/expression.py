@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FLOAT32, BOOL, INT8, UINT8, INT16, UINT16 = map(np.dtype, ("float32", "bool", "int8", "uint8", "int16", "uint16"))
 INT32, UINT32, INT64, UINT64 = map(np.dtype, ("int32", "uint32", "int64", "uint64"))
+FLOAT16, FLOAT64 = map(np.dtype, ("float16", "float64"))
+BITS = {FLOAT32: UINT32, FLOAT16: UINT16, FLOAT64: UINT64}
+"""The types of the bits of floats; those of float16 and float64 are all that a definition takes of them."""
 CODES = (INT8, UINT8)
 """The types of codes, which are compared, selected and converted."""
 INTEGERS = (*CODES, INT16, UINT16, INT32, UINT32, INT64, UINT64)
@@ -197,15 +200,16 @@ def is_nan(x: Expression) -> Expression:
 
 
 def bits(x: Expression) -> Expression:
-    """Return the bits of a float32 as uint32."""
-    _require(x, FLOAT32)
-    return node("bits", [x], UINT32)
+    """Return the bits of a float as an unsigned integer."""
+    if x.dtype not in BITS:
+        _require(x, FLOAT32)
+    return node("bits", [x], BITS[x.dtype])
 
 
-def from_bits(x: Expression) -> Expression:
-    """Return the float32 with these bits."""
-    _require(x, UINT32)
-    return node("from_bits", [x], FLOAT32)
+def from_bits(x: Expression, dtype: np.dtype[Any] = FLOAT32) -> Expression:
+    """Return the float with these bits."""
+    _require(x, BITS[dtype])
+    return node("from_bits", [x], dtype)
 
 
 def smaller(one: Operand, other: Operand) -> Expression:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, INT32, UINT64, Expression
+from harness.operators.exact.expression import BITS, COMPARISONS, FLOAT32, INT32, UINT64, Expression
 from harness.operators.exact.stage_values import NONE_FIXED, Fixed, Program, arguments, each_step, histories
 from harness.operators.exact.stages import Stage
 from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
@@ -188,6 +188,8 @@ class IntegerEvaluation(Evaluation):
             return lambda v, zero_point: code_of(v, zero_point, node.dtype)
         if node.dtype == INT32 and node.operation in SIGNED:
             return SIGNED[node.operation]
+        if node.operation in {"bits", "from_bits"}:
+            return INTEGERS[node.operation]
         if node.operation == "convert":
             return self._conversion(node)
         if node.operands[0].dtype == UINT64 and node.operation in NUMPY:
@@ -213,13 +215,15 @@ class IntegerEvaluation(Evaluation):
     def _typed(self, values: Array) -> Array:
         if self._root.dtype == FLOAT32:
             return values.astype(np.uint32).view(np.float32)
+        if self._root.dtype in BITS:
+            return values.astype(BITS[self._root.dtype]).view(self._root.dtype)
         return values.astype(self._root.dtype)
 
 
 def as_integers(values: Array) -> Array:
-    """Return the bits of float32 numbers, and integers themselves, as int64; bools and uint64 stay."""
-    if values.dtype == FLOAT32:
-        return values.view(np.uint32).astype(np.int64)
+    """Return the bits of floats, and integers themselves, as int64; bools and uint64 stay."""
+    if values.dtype in BITS:
+        return as_integers(values.view(BITS[values.dtype]))
     return values if values.dtype in {np.dtype(np.bool_), UINT64} else values.astype(np.int64)
 
 

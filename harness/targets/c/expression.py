@@ -70,6 +70,8 @@ def literal(value: np.generic) -> str:
             return f"float_of_bits({int(np.asarray(value).view(np.uint32)):#x}u)"
         mantissa, _, exponent = float(value).hex().partition("p")
         return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}f"
+    if value.dtype == UINT64 and int(value) < 1 << 32:  # an int would be shifted as an int
+        return f"(uint64_t){int(value)}u"
     if value.dtype not in {BOOL, UINT32}:
         return integer_literal(int(value))
     return f"{0xFFFFFFFF * int(value) if value.dtype == BOOL else int(value):#x}u"
@@ -128,6 +130,8 @@ def _operation(place: Expression, operands: list[str], others: Mapping[str, str]
         text = {**OPERATIONS, **others}["code"]
         return text.format(*operands, type=TYPES[place.dtype.name], least=least, most=most)
     kind = TYPES[place.dtype.name]
+    if place.operation in {"bits", "from_bits"} and FLOAT32 not in {place.dtype, place.operands[0].dtype}:
+        return operands[0]
     if place.operation != "select":
         text = {**OPERATIONS, **others}[place.operation].format(*operands, type=kind)
         is_promoted = place.operation in BITWISE and place.dtype in {*CODES, INT16, UINT16}

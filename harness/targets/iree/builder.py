@@ -19,7 +19,7 @@ from harness.operators.tensor import Tensor
 
 ELEMENTS = {
     "float32": "f32", "bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32",
-    "uint32": "i32", "int64": "i64", "uint64": "i64",
+    "uint32": "i32", "int64": "i64", "uint64": "i64", "float16": "i16", "float64": "i64",
 }  # fmt: skip
 """MLIR's integers have no sign; an operation that needs one names it."""
 ZERO = "unknown_zero"

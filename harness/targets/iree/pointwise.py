@@ -41,7 +41,6 @@ MADE_BY_BLOCK: Mapping[str, Callable[..., Scalar]] = {
     "select": Block.select,
     "multiply": Block.product,
     "divide": Block.quotient,
-    "from_bits": lambda block, x: block("arith.bitcast", x, to="f32", name="float"),
 }
 
 
@@ -103,8 +102,8 @@ def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar
         kind = node.operands[0].dtype
         predicate = "" if operation == "equal" and kind.kind != "f" else order(kind)
         return block.compare(predicate + PREDICATES[operation], *operands)
-    if operation == "bits":
-        return block("arith.bitcast", operands[0], to="i32", name="bits")
+    if operation in {"bits", "from_bits"}:
+        return _bits(block, operands[0], node)
     if operation in {"convert", "integer"}:
         return _converted(block, operands[0], node.operands[0].dtype, node.dtype)
     if operation == "code":
@@ -114,6 +113,14 @@ def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar
     if operation in MADE_BY_BLOCK and (node.dtype == FLOAT32 or operation == "select"):
         return MADE_BY_BLOCK[operation](block, *operands)
     return block((FLOATS if node.dtype == FLOAT32 else INTEGERS)[operation], *operands, name=name)
+
+
+def _bits(block: Block, x: Scalar, node: Expression) -> Scalar:
+    """Return the bits of a float, or the float; float16 and float64 are bits here."""
+    if FLOAT32 not in {node.dtype, node.operands[0].dtype}:
+        return x
+    kind, name = ("f32", "float") if node.operation == "from_bits" else ("i32", "bits")
+    return block("arith.bitcast", x, to=kind, name=name)
 
 
 def _converted(block: Block, x: Scalar, source: np.dtype[Any], dtype: np.dtype[Any]) -> Scalar:

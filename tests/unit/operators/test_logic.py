@@ -19,7 +19,7 @@ from harness.model.importer import bring_in, logic
 from harness.model.importer.files import NetworkImport
 from harness.operators.float_errors import Perturbed
 from harness.operators.logic import DEFINITIONS, NUMBERS, Logic, operands_of
-from harness.operators.tensor import BOOL, FLOAT32
+from harness.operators.tensor import BOOL, CODES, EVERY_TYPE, FLOAT32, INT64, STORED
 from tests.support.builders import make_model
 from tests.support.codes import COUNTS, assert_agree_at_random, node
 from tests.support.diagnosis import layers
@@ -266,8 +266,9 @@ MOVES = {
 
 @pytest.mark.parametrize("target", ["litert:builtin", "litert:xnnpack", "tiovx:c7x", "tiovx:mpu", "vitis"])
 @pytest.mark.parametrize("operator", MOVES)
-def test_targets_without_bools_refuse_to_move_them(operator: str, target: str) -> None:
-    layer = read_node(MOVES[operator], {}, {"x": np.zeros((2, 3, 4), np.bool_)})
-    assert layer.dtype == BOOL
+@pytest.mark.parametrize("dtype", [kind for kind in (*EVERY_TYPE, *STORED) if kind not in {FLOAT32, INT64, *CODES}])
+def test_targets_without_a_type_refuse_to_move_it(operator: str, target: str, dtype: np.dtype[Any]) -> None:
+    layer = read_node(MOVES[operator], {}, {"x": np.zeros((2, 3, 4), dtype)})
+    assert layer.dtype == dtype
     assert targets.find("c").unsupported(layer) is None
     assert targets.find(target).unsupported(layer) is not None
