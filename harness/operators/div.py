@@ -16,7 +16,7 @@ from harness.operators.float_samples import of_samples
 from harness.operators.integer_elements import IntegerElements
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
-from harness.operators.tensor import Tensor, integer_limits
+from harness.operators.tensor import INTEGERS, Tensor, integer_limits
 from harness.operators.terms import BinaryLayer
 
 
@@ -63,7 +63,7 @@ class Div(BinaryLayer):
     def read(cls, node: Node) -> Layer:
         """Read a node whose divisor is not 0."""
         layer = super().read(node)
-        if isinstance(layer, IntegerElements):
+        if isinstance(layer, IntegerElements) and layer.dtype in INTEGERS:
             require_divisor(node, layer)
         return layer
 

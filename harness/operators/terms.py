@@ -15,6 +15,7 @@ from harness.operators.elements import Bounds, Elements, bounds_of, divided
 from harness.operators.exact import printing
 from harness.operators.exact.expression import ARITHMETIC
 from harness.operators.float_samples import of_exponents, of_samples
+from harness.operators.half_elements import HalfElements
 from harness.operators.integer_elements import IntegerElements, reads_integers
 from harness.operators.node import Node
 from harness.operators.obligations import (
@@ -30,7 +31,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.product import Runtime
 from harness.operators.rules import Rules
-from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.tensor import FLOAT16, FLOAT32, Tensor
 from harness.operators.text import Fragment
 
 KINDS_OF_PAIRS = 5
@@ -108,6 +109,8 @@ class BinaryLayer(Elements):
         """Read a node whose inputs have fitting shapes, or one of which is a constant."""
         if reads_integers(node):
             return IntegerElements.read(node)
+        if reads_integers(node, [FLOAT16]):
+            return HalfElements.read(node)
         node.require_inputs(2, 2)
         node.attributes({})
         sources = broadcast.activations(node, cls.verb)

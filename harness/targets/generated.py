@@ -13,7 +13,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import STORED, Tensor
 
 C_TYPES = {
     "float32": "float", "bool": "uint8_t", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t",
@@ -210,6 +210,8 @@ def initialiser(values: Array) -> str:
 
 def literal(value: np.generic) -> str:
     """Return the exact value of a number, as C and C++ write it; infinity as gcc and clang do without a header."""
+    if value.dtype in STORED:
+        return integer_literal(int(np.asarray(value).view(f"u{value.dtype.itemsize}")))
     if isinstance(value, np.floating) and np.isinf(value):
         return f"{'-' if value < 0 else ''}__builtin_inff()"
     return f"{float(value).hex()}f" if isinstance(value, np.floating) else integer_literal(int(value))

@@ -183,6 +183,14 @@ def every_format() -> Network:
         nodes += [cast("x_float16", kind, f"{kind}_of_half"), cast(f"{kind}_of_half", FLOAT16, f"half_of_{kind}")]
         kinds[f"half_of_{kind}"] = "float16"
     nodes.append(cast("x_float16", FLOAT64, "double_of_half"))
+    constants["halves"] = np.float16([0.1, -3, 7e-5, 60000, 1e-7, 1])
+    for operator in ("Add", "Sub", "Mul", "Div"):
+        nodes.append(node(operator, "x_float16", "halves", output=f"{operator.lower()}_half"))
+        nodes.append(node(operator, "x_float16", "half_of_int32", output=f"both_{operator.lower()}_half"))
+        kinds |= dict.fromkeys((f"{operator.lower()}_half", f"both_{operator.lower()}_half"), "float16")
+    for operator in ("Neg", "Abs"):
+        nodes.append(node(operator, "x_float16", output=f"{operator.lower()}_half"))
+        kinds[f"{operator.lower()}_half"] = "float16"
     return network_of(nodes, constants, kinds | {"double_of_half": "float64"})
 
 

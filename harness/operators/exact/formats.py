@@ -1,7 +1,7 @@
 """Conversions between float32 and the formats binary16 and binary64, by operations on integers alone.
 
-A number of these formats is known by its bits, which no target computes with.  A NaN becomes the quiet NaN without
-payload, with its sign.
+A number of these formats is known by its bits, which no target computes with.  A NaN becomes quiet, without payload;
+in binary16, in which it can be a result, it also loses its sign, of which processors have one or the other.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def to_half(x: Expression) -> Expression:
     # Beside 0.5 the last place is 2^-24, the step of subnormal numbers.
     small = bits(from_bits(smaller(size, literal(0x38800000, UINT32))) + 0.5) - 0x3F000000
     normal = (size + 0xFFF + ((size >> 13) & 1) - (HALF_BIAS << 23)) >> 13
-    special = select(size > 0x7F800000, literal(0x7E00, UINT32), literal(0x7C00, UINT32))
     finite = select(size < 0x38800000, small, normal)
-    return from_bits(converted(select(size >= 0x47800000, special, finite) | sign, UINT16), FLOAT16)
+    number = select(size >= 0x47800000, literal(0x7C00, UINT32), finite) | sign
+    return from_bits(converted(select(size > 0x7F800000, literal(0x7E00, UINT32), number), UINT16), FLOAT16)
 
 
 def to_double(x: Expression) -> Expression:

@@ -365,6 +365,8 @@ def literal(number: float | np.generic, kind: str) -> str:
     """Return a float32 by its bits, or an integer of an MLIR type with the sign that its bits have."""
     if kind == "f32":
         return f"0x{int(np.float32(number).view(np.uint32)):08X}"
+    if isinstance(number, np.floating):  # float16 and float64 are bits here
+        number = int(np.asarray(number).view(f"u{number.dtype.itemsize}"))
     half = 1 << (int(kind[1:]) - 1)
     return str((int(number) + half) % (2 * half) - half)
 
