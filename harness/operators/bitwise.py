@@ -9,7 +9,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability
-from harness.operators.exact.expression import Expression, converted, select, shifted, unsigned
+from harness.operators.exact.expression import Expression, converted, select, shifted
+from harness.operators.exact.modular import unsigned
 from harness.operators.float_errors import Errors
 from harness.operators.integer_elements import IntegerElements, Options, definition_of
 from harness.operators.node import Node

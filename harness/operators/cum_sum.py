@@ -11,7 +11,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Constants, Layer, fields
-from harness.operators.exact.expression import converted, literal, wide
+from harness.operators.exact.expression import converted, literal
+from harness.operators.exact.modular import wide
 from harness.operators.exact.stages import Axis, Source, Stage, array, place, recurrence
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import gamma

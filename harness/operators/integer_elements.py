@@ -17,7 +17,8 @@ from harness.operators import broadcast
 from harness.operators.base import Ability, Constants, fields
 from harness.operators.elements import Terms, evaluation
 from harness.operators.exact import mutations, printing
-from harness.operators.exact.expression import Expression, argument, modular
+from harness.operators.exact.expression import Expression, argument
+from harness.operators.exact.modular import modular
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
 from harness.operators.fold import MOST_OPERANDS, Listed, fragments, names_of

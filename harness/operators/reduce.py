@@ -11,8 +11,9 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Layer, fields
-from harness.operators.exact.expression import Expression, converted, larger, literal, smaller, square_root, wide
+from harness.operators.exact.expression import Expression, converted, larger, literal, smaller, square_root
 from harness.operators.exact.functions import exponential, logarithm
+from harness.operators.exact.modular import wide
 from harness.operators.exact.stages import Source, Stage, array, fold, narrowed
 from harness.operators.float_errors import Errors, gamma
 from harness.operators.node import Node

@@ -28,7 +28,7 @@ INTEGERS = (*CODES, INT16, UINT16, INT32, UINT32, INT64, UINT64)
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 """Operations of two float32 numbers, rounded half to even, or of integers modulo 2^n; see `divide` of integers.
 
-Emitters have those of float32, uint32 and uint64, and of int32 numbers whose results are int32; see `modular`."""
+Emitters have those of float32, uint32 and uint64, and of int32 numbers whose results are int32; see modular.py."""
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
 """Operations of two float32 numbers (false if one is NaN, -0 equals 0) or integers; they give a bool."""
 BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
@@ -295,51 +295,6 @@ def shifted(operation: str, x: Expression, count: Expression) -> Expression:
     if a.dtype not in SHIFTED:
         raise _error(f"{operation} of {a.dtype}", "uint32 or uint64")
     return node(operation, [a, b], a.dtype)
-
-
-def modular(root: Expression) -> Expression:
-    """Return the graph with arithmetic of integers by operations on uint32 and uint64 alone, which emitters have."""
-    replaced: dict[int, Expression] = {}
-    for place in ordered(root):
-        operands = tuple(replaced[id(operand)] for operand in place.operands)
-        copy = replace(place, operands=operands) if operands else place
-        if place.operation in ARITHMETIC and place.dtype in INTEGERS:
-            result = _quotient(*operands) if place.operation == "divide" else _modulo(place.operation, *operands)
-            copy = replace(result, name=place.name)
-        replaced[id(place)] = copy
-    return replaced[id(root)]
-
-
-def unsigned(x: Expression) -> Expression:
-    """Return an integer as uint32, of 64 bits as uint64, modulo 2^n."""
-    return converted(x, wide(x.dtype))
-
-
-def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of sums of values of a type: float32 itself, of integers uint32 or uint64."""
-    if dtype == FLOAT32:
-        return dtype
-    return UINT64 if dtype.itemsize == UINT64.itemsize else UINT32
-
-
-def _modulo(operation: str, a: Expression, b: Expression) -> Expression:
-    x = unsigned(a)
-    return converted(node(operation, [x, unsigned(b)], x.dtype), a.dtype)
-
-
-def _quotient(a: Expression, b: Expression) -> Expression:
-    """Return the quotient toward zero by that of the magnitudes, which has no overflow; 0 for a divisor 0."""
-    if a.dtype.kind == "u":
-        return converted(_whole_quotient(unsigned(a), unsigned(b)), a.dtype)
-    x, y = (select(value < 0, 0 - unsigned(value), unsigned(value)) for value in (a, b))
-    magnitude = _whole_quotient(x, y)
-    return converted(select((a ^ b) < 0, 0 - magnitude, magnitude), a.dtype)
-
-
-def _whole_quotient(x: Expression, y: Expression) -> Expression:
-    """Return the quotient of uint32 or uint64; 0 for a divisor 0, of which no processor divides."""
-    is_zero = equal(y, 0)
-    return select(is_zero, 0, node("divide", [x, select(is_zero, 1, y)], x.dtype))
 
 
 def code(v: Expression, zero_point: Operand, dtype: np.dtype[Any]) -> Expression:

@@ -8,8 +8,9 @@ import pytest
 from harness.operators.base import Layer
 from harness.operators.batch_normalization import BatchNormalization
 from harness.operators.exact.errors import Inexact, inexact, linear
-from harness.operators.exact.expression import DefinitionError, argument, larger, modular, select
+from harness.operators.exact.expression import DefinitionError, argument, larger, select
 from harness.operators.exact.integers import IntegerEvaluation
+from harness.operators.exact.modular import modular
 from harness.operators.mul import Mul
 from harness.operators.tensor import INT8
 from tests.support.codes import node
