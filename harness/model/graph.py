@@ -390,15 +390,16 @@ class _Bounds:
             layer = self._layers.get(waiting[-1])
             if layer is None or waiting[-1] in self._known:
                 waiting.pop()
-            elif isinstance(layer, Linear) or layer.dtype != FLOAT32:
+            elif isinstance(layer, Linear) or (layer.dtype != FLOAT32 and not layer.errors.rising):
                 self._known[waiting[-1]] = _of_tensor(layer.output)
             elif missing := [source for source in layer.sources if source not in self._known]:
                 waiting += missing
             else:
                 ends = zip(*(self._known[source] for source in layer.sources), strict=True)
                 low, high = layer.errors.output_bounds(*ends)
-                least = np.where(np.isnan(low), -np.float32(np.inf), low)
-                self._known[waiting[-1]] = np.maximum(least, np.float32(layer.errors.least)), high
+                if layer.dtype == FLOAT32:
+                    low = np.maximum(np.where(np.isnan(low), -np.float32(np.inf), low), np.float32(layer.errors.least))
+                self._known[waiting[-1]] = low, high
         low, high = self._known[name]
         return float(low.min()), float(np.where(np.isnan(high), np.inf, high).max())
 

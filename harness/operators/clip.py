@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from harness.operators import text
-from harness.operators.base import Ability, Constants, fields, limits
+from harness.operators.base import Ability, Constants, Layer, fields, limits
 from harness.operators.counters import DEFAULT_BOX, Stimuli
 from harness.operators.elements import Terms
 from harness.operators.exact.expression import Expression, literal, named, select
+from harness.operators.integer_elements import IntegerElements, reads_integers
 from harness.operators.node import Node
 from harness.operators.relu import Comparison, Relu
 from harness.operators.rules import Rules
-from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8
+from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, WIDE_INTEGERS, integer_limits
 from harness.operators.text import Fragment
 
 FRAGMENT = Fragment(
@@ -92,9 +93,11 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
             node.same_type(bound, node.y).equals(bound.rank, 0)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node whose bounds are constant inputs, or attributes as before opset 11."""
         node.require_inputs(1, 3)
+        if reads_integers(node, WIDE_INTEGERS):
+            return _of_integers(node)
         source = node.activation(0, [FLOAT32, UINT8, INT8])
         attributes = node.attributes({"min": -LARGEST, "max": LARGEST})
         if source.dtype != FLOAT32:
@@ -140,6 +143,17 @@ y[n] = max if v[n] > max, else v[n]                            without it -+3.40
         """Return both bounds."""
         number = int if self.of_codes else np.float32
         return {"low": number(self.low), "high": number(self.high)}
+
+
+def _of_integers(node: Node) -> Layer:
+    """Return the layer of integers that are no codes; a bound that is left out is the end of their type."""
+    source = node.activation(0, WIDE_INTEGERS)
+    node.attributes({})
+    ends = enumerate(zip(("min", "max"), integer_limits(source.dtype), strict=True), 1)
+    bounds = [_bound(node, position, name, source.dtype, end) for position, (name, end) in ends]
+    if bounds[0] > bounds[1]:
+        raise node.refusal(f"min is {bounds[0]}, above max, {bounds[1]}", "a min of max or less")
+    return IntegerElements.of_operands(node, [source], (None, *(np.array([bound]) for bound in bounds)))
 
 
 def _bound(node: Node, position: int, name: str, dtype: np.dtype[Any], attribute: float) -> Any:

@@ -19,7 +19,6 @@ from harness.operators.move import Move
 from harness.operators.node import Node
 from harness.operators.order import Order, numbered
 from harness.operators.rules import Rules
-from harness.operators.tensor import EVERY_TYPE
 from harness.operators.tensor_facts import Variable
 from harness.operators.text import Fragment, moving
 
@@ -62,7 +61,7 @@ class Concat(Move):
         """Read a node over an axis of one type, but not over the vectors."""
         node.require_inputs(1, MOST_INPUTS)
         axis = node.attributes({"axis": 0})["axis"]
-        first = node.activation(0, EVERY_TYPE)
+        first = node.activation(0, cls.types)
         sources = [node.activation(position, [first.dtype]) for position in range(len(node.inputs))]
         rank = 1 + len(first.shape)
         if not -rank <= axis < rank or axis % rank == 0:

@@ -9,13 +9,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.operators.base import Layer
 from harness.operators.elements import Bounds
 from harness.operators.exact.expression import Expression
 from harness.operators.float_samples import of_samples
+from harness.operators.integer_elements import IntegerElements
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import INTEGERS, Tensor, integer_limits
 from harness.operators.terms import BinaryLayer
+
+
+def require_divisor(node: Node, layer: IntegerElements) -> None:
+    """Refuse a divisor that can be 0, or -1 if the quotient can leave the type: ONNX Runtime ends with a signal."""
+    divisor, low_of_type = layer.terms[1], integer_limits(layer.dtype)[0]
+    low, high = node.range(layer.inputs[-1]) if divisor is None else (divisor.min(), divisor.max())
+    has_zero = low <= 0 <= high if divisor is None else bool((divisor == 0).any())
+    if has_zero:
+        what = "the constant" if divisor is not None else repr(layer.inputs[-1].name)
+        raise node.refusal(f"its divisor can be 0, {what}", "a constant other than 0, or a Max or Clip to 1 or more")
+    has_minus_one = low <= -1 <= high if divisor is None else bool((divisor == -1).any())
+    least = node.range(layer.input)[0] if layer.terms[0] is None else int(layer.terms[0].min())
+    if has_minus_one and least <= low_of_type:
+        raise node.refusal(
+            f"its divisor can be -1, and its dividend {low_of_type}: the quotient is not in the type",
+            "a Neg in the place of a quotient by -1, or a dividend that Max keeps above",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +58,14 @@ class Div(BinaryLayer):
     def value(a: Expression, b: Expression) -> Expression:
         """Return the definition."""
         return a / b
+
+    @classmethod
+    def read(cls, node: Node) -> Layer:
+        """Read a node whose divisor is not 0."""
+        layer = super().read(node)
+        if isinstance(layer, IntegerElements) and layer.dtype in INTEGERS:
+            require_divisor(node, layer)
+        return layer
 
     @classmethod
     def bounds(cls, node: Node, sources: Sequence[Tensor], fixed: Sequence[Any]) -> Bounds:

@@ -273,7 +273,7 @@ class Elements(Layer):
         for cause, constants in self._wrong_constants():
             stated = LITTLE_ENDIAN if "bytes" in cause else right
             yield FaultModel(cause, stated, self._computed(definition, {**arguments, **constants}))
-        if any(node.operation in ARITHMETIC for node in ordered(definition)):
+        if any(node.operation in ARITHMETIC and node.dtype == FLOAT32 for node in ordered(definition)):
             yield from self._wrong_roundings(arguments)
 
     def _wrong_constants(self) -> Iterator[tuple[str, dict[str, Array]]]:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.base import Layer
 from harness.operators.exact.expression import Expression, larger, smaller
 from harness.operators.fold import Fold
+from harness.operators.integer_elements import IntegerElements, reads_integers
+from harness.operators.node import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +26,11 @@ class Max(Fold):
     verb = "compares"
     order = 97
     comment = "ONNX Max: the largest of the operands, of equal ones the first."
+
+    @classmethod
+    def read(cls, node: Node) -> Layer:
+        """Read a node of float32 operands or of integers."""
+        return IntegerElements.read(node) if reads_integers(node) else super().read(node)
 
     @staticmethod
     def combine(y: Expression, x: Expression) -> Expression:

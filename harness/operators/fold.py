@@ -13,7 +13,7 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.operators import broadcast, text
-from harness.operators.base import Ability, fields
+from harness.operators.base import Ability, Layer, fields
 from harness.operators.elements import Elements, Operand, Terms, bounds_of, errors_of, tables
 from harness.operators.exact import onnx_functions, printing
 from harness.operators.exact.expression import ARITHMETIC, Expression, argument, calls, named, required_float
@@ -157,7 +157,7 @@ class Fold(Listed):
         return cls.finish(result, len(operands))
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node of fitting shapes, one of them an activation."""
         sources, terms, shape = cls.read_operands(node, [FLOAT32])
         names = names_of(len(terms))
@@ -171,8 +171,9 @@ def names_of(count: int) -> tuple[str, ...]:
     return tuple(f"operand_{position + 1}" for position in range(count))
 
 
-def fragments(name: str, order: int, comment: str) -> tuple[Fragment, ...]:
-    """Return the NNEF operations of activations, and of activations and constants."""
+def fragments(name: str, order: int, comment: str, options: str = "") -> tuple[Fragment, ...]:
+    """Return the NNEF operations of activations, and of activations and constants; `options` are more parameters."""
+    which = "which N columns of its layer: the first, and the first behind them"
     terms = "    terms: tensor<scalar>,                  # the constants, one after the other, (1, N)\n"
     return tuple(
         Fragment(
@@ -183,7 +184,7 @@ def fragments(name: str, order: int, comment: str) -> tuple[Fragment, ...]:
 fragment {own_name}(
     x: tensor<scalar>,                      # all operands that are activations, side by side
 {constants}    axes: tensor<integer>,                  # int32 (operands, axes): the sizes of each
-    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
+{options}    columns: integer[],                     # {which}
     type: string)
 -> (y: tensor<scalar>);
 """,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import onnx
 
+from harness.operators.base import Layer
 from harness.operators.exact.expression import Expression, named
 from harness.operators.exact.functions import error_function, hyperbolic_tangent, within
 from harness.operators.node import Node
@@ -28,7 +29,7 @@ class Gelu(Approximated):
         return (0.5 * x) * (1 + error_function(x * ROOT_OF_HALF))
 
     @classmethod
-    def read(cls, node: Node) -> Approximated:  # type: ignore[override]
+    def read(cls, node: Node) -> Layer:
         """Read a node; `approximate` selects the definition."""
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.proto.attribute}
         approximate = attributes.get("approximate", b"none")

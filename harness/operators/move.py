@@ -20,7 +20,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
 from harness.operators.product import Runtime
-from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT64, Tensor
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, STORED, WIDE_INTEGERS, Tensor, integer_limits
 from harness.operators.text import Text
 
 QUANTISERS_STAY = ("Concat", "Pad", "Resize")
@@ -34,10 +34,10 @@ class Move(Layer):
     elementwise = False
     errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
-    text = Text(roles=("x",), chosen=lambda layer: layer.dtype == INT64, facts_of=lambda _: {})
+    text = Text(roles=("x",), chosen=lambda layer: layer.dtype in WIDE_INTEGERS, facts_of=lambda _: {})
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
-    types: ClassVar[tuple[np.dtype[Any], ...]] = EVERY_TYPE
+    types: ClassVar[tuple[np.dtype[Any], ...]] = (*EVERY_TYPE, *STORED)
     any_outputs: ClassVar[bool] = False
     """True if each output of a node is a layer of its own; other nodes have one output."""
 
@@ -82,7 +82,9 @@ class Move(Layer):
 
     def constants(self) -> Constants:
         """Return the places, and the constant."""
-        constant = {} if self.order.filler is None else {"value": np.float32(self.order.filler)}
+        filler = self.order.filler
+        number = int if self.dtype in WIDE_INTEGERS else np.float32
+        constant = {} if filler is None else {"value": number(filler)}
         return {"places": self.places, **constant}
 
     def prepare(self) -> Evaluate:
@@ -129,9 +131,9 @@ class Move(Layer):
             if not np.array_equal(places, self.places):
                 yield FaultModel(cause, right, _taken(x, places, filler))
         if filler is not None and self.dtype != FLOAT32:
-            limits = np.iinfo(self.dtype)
-            for name, code in (("0", 0), ("128", 128), ("-128", -128), ("the lowest code", int(limits.min))):
-                if limits.min <= code <= limits.max and code != filler:
+            low, high = integer_limits(self.dtype)
+            for name, code in (("0", 0), ("128", 128), ("-128", -128), ("the lowest code", low)):
+                if low <= code <= high and code != filler:
                     yield FaultModel(f"the constant is {name}", str(filler), _taken(x, self.places, code))
 
     def _wrong_orders(self) -> Iterator[tuple[str, Places]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.operators.base import Layer
 from harness.operators.div import Div
 from harness.operators.exact.expression import Expression
 from harness.operators.node import Node
@@ -35,7 +35,7 @@ class Mul(BinaryLayer):
         return a * b
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Refuse a product with 1 / b: ONNX Runtime 1.31 divides by b instead, which rounds once."""
         for other in map(node.writer, node.inputs):
             if isinstance(other, Div) and other.dividend is not None and (other.dividend == 1).all():

@@ -1,4 +1,4 @@
-"""Pad (ONNX), codes or float32: values before and after the axes of a vector.
+"""Pad (ONNX): values before and after the axes of a vector.
 
 y[i, j, ...] = x[i - before, ...] inside x, else by the mode
 
@@ -21,10 +21,11 @@ from harness.operators.node import Node
 from harness.operators.order import Order, Places, of_steps
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor import EVERY_TYPE, INT32, INT64, WIDE_INTEGERS
 from harness.operators.text import moving
 
 COMMENT = "ONNX Pad: `value` before and after the axes of a vector, where places is -1."
+WITH_VALUES = "ONNX Pad: values of the input before and after the axes."
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
@@ -38,15 +39,17 @@ class Pad(Move):
         ("x", "pads", "constant_value", "axes"),
         (
             *moving("pad_axes", 96, COMMENT, "    value: scalar,\n")[:1],
-            *moving("pad_axes_with_values", 101, "ONNX Pad: values of the input before and after the axes.")[:1],
+            *moving("pad_axes_with_values", 101, WITH_VALUES)[:1],
+            *moving("pad_axes", 200, COMMENT, "    value: integer,\n")[1:],
+            *moving("pad_axes_with_values", 202, WITH_VALUES)[1:],
         ),
-        chosen=lambda layer: layer.order.filler is None,
+        chosen=lambda layer: (layer.order.filler is None) + 2 * (layer.dtype in WIDE_INTEGERS),
         summary_of=lambda layer: (
             "values of the input" if layer.order.filler is None else f"constant {layer.order.filler}",
         ),
     )
     counts: ClassVar = {"Pad": (2, 4)}
-    types = (UINT8, INT8, FLOAT32)
+    types = EVERY_TYPE
 
     @classmethod
     def rules(cls, node: Rules) -> None:
@@ -75,7 +78,7 @@ class Pad(Move):
         if mode not in MODES:
             raise node.refusal(f"mode is {mode!r}", ", ".join(MODES))
         rank, pads = 1 + x.ndim, node.constant(1, "pads", [INT64]).tolist()
-        axes = node.constant(3, "axes", [INT64, np.dtype(np.int32)]).tolist() if node.has(3) else list(range(rank))
+        axes = node.constant(3, "axes", [INT64, INT32]).tolist() if node.has(3) else list(range(rank))
         if len(pads) != 2 * len(axes) or min(pads, default=0) < 0 or not all(-rank <= axis < rank for axis in axes):
             raise node.refusal(f"pads is {pads}", f"{2 * len(axes)} integers of 0 or more: all begins, then all ends")
         widths = np.zeros((rank, 2), np.int64)

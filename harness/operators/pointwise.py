@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import onnx
@@ -194,7 +194,7 @@ class Pointwise(Layer):
         node.same(node.x, node.y)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node of float32 values of any shape."""
         node.require_inputs(1, 1)
         numbers: dict[str, Any] = {name: np.float32(value) for name, value in node.attributes(cls.defaults).items()}

@@ -42,7 +42,7 @@ class Pow(Pointwise):
         node.same_type(node.x, node.y).broadcast(node.y, node.given_inputs)
 
     @classmethod
-    def read(cls, node: Node) -> Layer:  # type: ignore[override]
+    def read(cls, node: Node) -> Layer:
         """Read a node; the exponent selects the definition."""
         node.require_inputs(2, 2)
         exponent = float(node.single(1, "exponent", [FLOAT32, INT64, np.dtype(np.int32)]))

@@ -1,25 +1,26 @@
-"""Reductions (ONNX), float32, over axes of a vector, row by row in the order of the axes."""
+"""Reductions (ONNX), float32 or integers, over axes of a vector, row by row in the order of the axes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability, fields
-from harness.operators.exact.expression import Expression, larger, smaller, square_root
+from harness.operators.base import Ability, Layer, fields
+from harness.operators.exact.expression import Expression, converted, larger, literal, smaller, square_root
 from harness.operators.exact.functions import exponential, logarithm
-from harness.operators.exact.stages import Source, Stage, array, fold
-from harness.operators.float_errors import gamma
+from harness.operators.exact.modular import wide
+from harness.operators.exact.stages import Source, Stage, array, fold, narrowed
+from harness.operators.float_errors import Errors, gamma
 from harness.operators.node import Node
-from harness.operators.rows import EXAMPLE, Axes, Rows
+from harness.operators.rows import EXAMPLE, Axes, Rows, views
 from harness.operators.rules import Rules
-from harness.operators.staged import described, errors_of
-from harness.operators.tensor import FLOAT32, INT64, LARGEST
+from harness.operators.staged import OfIntegers, described, errors_of
+from harness.operators.tensor import CODES, FLOAT32, INT32, INT64, LARGEST, UINT32, UINT64, integer_limits
 
 COUNT = "float32 (1, 1): the number of values"
 Definition: TypeAlias = Callable[[Source, Axes, Axes], Stage]
@@ -37,12 +38,22 @@ def square(x: Expression) -> Expression:
 
 def total(term: Callable[[Expression], Expression], name: str = "s") -> Definition:
     """Return the definition of a sum of terms from 0 on."""
-    return lambda x, kept, over: fold(name, kept, over, 0, lambda s: s + term(x[x.axes]))
+
+    def definition(x: Source, kept: Axes, over: Axes) -> Stage:
+        zero = literal(0, wide(x.dtype))
+        return narrowed(fold(name, kept, over, zero, lambda s: s + term(converted(x[x.axes], zero.dtype))), x.dtype)
+
+    return definition
 
 
 def _extremum(first: float, choose: Callable[..., Expression]) -> Definition:
     """Return the definition of the largest or the smallest value, of equal ones the first."""
-    return lambda x, kept, over: fold("m", kept, over, first, lambda m: choose(x[x.axes], m))
+
+    def definition(x: Source, kept: Axes, over: Axes) -> Stage:
+        end = first if x.dtype == FLOAT32 else integer_limits(x.dtype)[int(first > 0)]
+        return fold("m", kept, over, literal(end, x.dtype), lambda m: choose(x[x.axes], m))
+
+    return definition
 
 
 def _mean(x: Source, kept: Axes, over: Axes) -> Stage:
@@ -56,7 +67,9 @@ def _norm(x: Source, kept: Axes, over: Axes) -> Stage:
 
 
 def _product(x: Source, kept: Axes, over: Axes) -> Stage:
-    return fold("y", kept, over, 1, lambda y: y * x[x.axes])
+    one = literal(1, wide(x.dtype))
+    name = "y" if one.dtype == x.dtype else "p"  # the result of integers is another stage
+    return narrowed(fold(name, kept, over, one, lambda y: y * converted(x[x.axes], one.dtype)), x.dtype)
 
 
 def _log_sum_exp(x: Source, kept: Axes, over: Axes) -> Stage:
@@ -113,6 +126,14 @@ DESCRIBED = {
     name: described(name, kind.definition(*EXAMPLE), {"count": COUNT} if name == "ReduceMean" else {})
     for name, kind in KINDS.items()
 }
+LONG = (INT32, UINT32, INT64, UINT64)
+DOUBLE = 1 << 53
+"""Below it double precision has every integer."""
+OF_INTEGERS = {
+    **dict.fromkeys(("ReduceSum", "ReduceProd", "ReduceSumSquare"), LONG),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), (*CODES, *LONG)),
+}
+"""The types of integers that ONNX has of a reduction."""
 CHOOSING = ("ReduceMax", "ReduceMin")
 """The operators that round nothing, so that their bound is that of the input."""
 LINEAR = ("ReduceSum", "ReduceMean")
@@ -142,11 +163,11 @@ class Reduce(Rows):
         node.reduces(node.parameter("axes", 1, ()), keep=bool(node.attribute("keepdims", 1)), keeps_all=keeps_all)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node with constant axes, the vectors not among them."""
         node.require_inputs(1, 2)
         attributes = node.attributes({"axes": [], "keepdims": 1, "noop_with_empty_axes": 0})
-        source = node.activation(0, [FLOAT32])
+        source = node.activation(0, [FLOAT32, *OF_INTEGERS.get(node.operator, ())])
         rank = 1 + len(source.shape)
         stated = node.constant(1, "axes", [INT64]).tolist() if node.has(1) else attributes["axes"]
         axes = sorted({axis % rank for axis in stated if -rank <= axis < rank})
@@ -156,12 +177,15 @@ class Reduce(Rows):
         shape = tuple(size for axis, size in enumerate(sizes) if attributes["keepdims"] or axis + 1 not in axes)
         if not shape:
             raise node.refusal("it leaves no axis but the vectors", "keepdims 1")
+        places = tuple(axis - 1 for axis in axes)
+        if source.dtype != FLOAT32:
+            return IntegerReduce(**fields(node, [source], shape, source.dtype), axes=places)
         count, kind = math.prod(source.shape[axis - 1] for axis in axes), KINDS[node.operator]
         is_choice = node.operator in CHOOSING
         bound = source.bound if is_choice else kind.largest(count, source.bound)
         negative_zero = kind.has_negative_zero and (source.negative_zero or not is_choice)
         written = fields(node, [source], shape, FLOAT32, bound, negative_zero=negative_zero)
-        return cls(**written, axes=tuple(axis - 1 for axis in axes))
+        return cls(**written, axes=places)
 
     def folded(self, x: Source, kept: Axes, over: Axes) -> Stage:
         """Return the definition of the operator."""
@@ -174,3 +198,40 @@ class Reduce(Rows):
         changes = rows[0].reshape(len(rows[0]), *self.input.shape)
         sums: Array = changes.sum(axis=tuple(axis + 1 for axis in self.axes)).reshape(len(changes), -1)
         return sums / (self.count if self.operator == "ReduceMean" else 1)
+
+
+DESCRIBED_INTEGERS = {
+    name: described(name, KINDS[name].definition(*views((2, 2), (1,), INT32)), {}, "integers") for name in OF_INTEGERS
+}
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerReduce(OfIntegers, Reduce):
+    """One value of the integers along the axes, modulo 2^n.
+
+    ONNX Runtime 1.31 adds and multiplies in double precision, and limits the result to the type.
+    """
+
+    ONNX = ()
+    errors = Ability[Errors](
+        lambda layer: Errors(layer, rising=layer.operator in CHOOSING, exact=layer.operator in CHOOSING)
+    )
+    text = Rows.text.but(
+        lambda operator: DESCRIBED_INTEGERS[operator]["formula"],
+        ("x", "axes"),
+        tuple(fragment for each in DESCRIBED_INTEGERS.values() for fragment in each["fragments"]),
+        chosen=lambda layer: [*OF_INTEGERS].index(layer.operator),
+    )
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:
+        """Return infinity where ONNX Runtime can leave the exact integers, else 0; None if every bit must agree."""
+        if self.operator in CHOOSING:
+            return None
+        x = np.abs(inputs[0].astype(np.float64)).reshape(len(output), *self.input.shape)
+        axes = tuple(axis + 1 for axis in self.axes)
+        if self.operator == "ReduceProd":
+            largest = np.maximum(x, 1).prod(axes)
+        else:
+            largest = (x if self.operator == "ReduceSum" else x * x).sum(axes)
+        limit = min(DOUBLE, integer_limits(self.dtype)[1])
+        return np.where(largest.reshape(output.shape) < limit, 0.0, np.inf)

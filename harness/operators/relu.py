@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability, fields
+from harness.operators.base import Ability, Layer, fields
 from harness.operators.counters import Stimuli
 from harness.operators.elements import Elements, divided, errors_of
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.exact.expression import Expression, select
 from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.float_errors import Perturbed
+from harness.operators.integer_elements import IntegerElements, reads_integers
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, every_code, of_comparisons
 from harness.operators.rules import Rules
-from harness.operators.tensor import FLOAT32, INT8
+from harness.operators.tensor import FLOAT32, INT8, WIDE_INTEGERS
 from harness.operators.text import Fragment
 
 FRAGMENT = Fragment(
@@ -132,8 +132,10 @@ class Relu(Comparison):
         return select(x < 0, 0, x)
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node of float32 values or codes of any shape; ONNX has no Relu of uint8."""
+    def read(cls, node: Node) -> Layer:
+        """Read a node of float32 values, codes or other integers of any shape; ONNX has no Relu of uint8."""
+        if reads_integers(node, WIDE_INTEGERS):
+            return IntegerElements.read(node)
         node.require_inputs(1, 1)
         node.attributes({})
         source = node.activation(0, [FLOAT32, INT8])

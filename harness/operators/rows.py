@@ -1,4 +1,4 @@
-"""Base class of operators that fold float32 values along axes of a vector, such as ReduceSum and LogSoftmax."""
+"""Base class of operators that fold values along axes of a vector, such as ReduceSum and LogSoftmax."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from harness.operators.base import Constants
 from harness.operators.exact.stages import Axis, Source, Stage
 from harness.operators.staged import Staged
+from harness.operators.tensor import FLOAT32
 
 Axes = tuple[Axis, ...]
 
@@ -31,7 +33,7 @@ class Rows(Staged):
 
     def definition(self) -> Stage:
         """Return the definition for the shape of the input; adjacent axes of a kind are one."""
-        return self.folded(*views(self.input.shape, self.axes))
+        return self.folded(*views(self.input.shape, self.axes, self.input.dtype))
 
     @property
     def count(self) -> int:
@@ -44,14 +46,14 @@ class Rows(Staged):
         return {**self.text.facts(), "axes": np.array([self.input.shape, sizes], np.int32)}
 
 
-def views(shape: tuple[int, ...], folded: tuple[int, ...]) -> tuple[Source, Axes, Axes]:
+def views(shape: tuple[int, ...], folded: tuple[int, ...], dtype: np.dtype[Any] = FLOAT32) -> tuple[Source, Axes, Axes]:
     """Return the input `x` of this shape with its axes: those that are kept, and those along which a layer folds."""
     names = {True: iter("klmnpqrs"), False: iter("ijabcdefgh")}
     axes: list[tuple[bool, Axis]] = []
     for is_folded, size in _runs(shape, folded):
         axes.append((is_folded, Axis(next(names[is_folded]), size)))
     kept, over = (tuple(axis for is_over, axis in axes if is_over is kind) for kind in (False, True))
-    return Source("x", tuple(axis for _, axis in axes)), kept, over
+    return Source("x", tuple(axis for _, axis in axes), dtype), kept, over
 
 
 def _runs(shape: tuple[int, ...], folded: tuple[int, ...]) -> Iterator[tuple[bool, int]]:

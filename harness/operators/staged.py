@@ -37,6 +37,7 @@ from harness.operators.exact.stages import (
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors, Perturbed
 from harness.operators.float_samples import of_samples
+from harness.operators.integer_samples import of_values, special_integers
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.text import Fragment, Text
@@ -44,6 +45,7 @@ from harness.operators.text import Fragment, Text
 FRAGMENT_ORDER = 130
 MOST_STEPS = 1 << 18
 """The most steps that are computed in integers."""
+MODULAR = "operations are modulo 2^n"
 ROUNDED = "each operation is rounded to float32, half to even, in the order of the definition"
 
 
@@ -177,6 +179,26 @@ class Staged(Layer):
         )
 
 
+class OfIntegers(Staged):
+    """What is true of stages of integers, whose sums have one value in every order."""
+
+    errors = Ability[Errors](lambda layer: Errors(layer, exact=True))
+    sum_order = Ability[SumOrder](SumOrder)
+
+    def tolerance(self, inputs: Sequence[Array], output: Array) -> Array | None:  # noqa: ARG002 - as of the base
+        """Return None: every bit must agree."""
+        return None
+
+    def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - of integers
+        """Yield special values and random bits."""
+        special = special_integers(self.input.dtype)
+        yield of_values(self, "integers give the specified bits, at the ends of their type too", special)
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that the values are samples."""
+        yield f"{self.operator} computes with integers modulo 2^n: random and special values were tried."
+
+
 def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
     """Yield the faults of a stage in words, and the stage that has them."""
     for axis in stage.over:
@@ -225,8 +247,8 @@ def _wrong_guards(stage: Stage) -> Iterator[tuple[str, Stage]]:
             yield cause, replace(stage, root=substituted(stage.root, {id(node): loaded(load)}))
 
 
-def described(operator: str, example: Stage, constants: Mapping[str, str]) -> dict[str, Any]:
-    """Return the formula and the fragments of `Text` for an operator by a definition of any sizes.
+def described(operator: str, example: Stage, constants: Mapping[str, str], kind: str = "float32") -> dict[str, Any]:
+    """Return the formula and the fragments of `Text` for an operator of a kind by a definition of any sizes.
 
     `constants` has the roles of the constants with the comments of the fragment.
     """
@@ -234,11 +256,11 @@ def described(operator: str, example: Stage, constants: Mapping[str, str]) -> di
     comment = "".join(f"#     {line}\n" for line in lines)
     kinds = {role: "integer" if text.startswith("int") else "scalar" for role, text in constants.items()}
     numbers = [f"    {role}: tensor<{kinds[role]}>,".ljust(44) + f"# {text}\n" for role, text in constants.items()]
-    name = f"{operator.lower()}_float32"
+    name = f"{operator.lower()}_{kind}"
     text = f"""\
-# ONNX {operator}: {ROUNDED}.
+# ONNX {operator}: {ROUNDED if kind == "float32" else MODULAR}.
 {comment}fragment {name}(
-    x: tensor<scalar>,                      # float32 (vectors, N)
+    x: tensor<scalar>,                      # {kind} (vectors, N)
 {"".join(numbers)}    axes: tensor<integer>,                  # int32 (2, axes): sizes, and 1 for those that it folds
     columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)

@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 
-UINT8, INT8, FLOAT32, INT64, BOOL = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64", "bool"))
+UINT8, INT8, FLOAT32, BOOL = map(np.dtype, ("uint8", "int8", "float32", "bool"))
+INT16, UINT16, INT32, UINT32, INT64, UINT64 = map(np.dtype, ("int16", "uint16", "int32", "uint32", "int64", "uint64"))
 CODES = (UINT8, INT8)
-EVERY_TYPE = (UINT8, INT8, FLOAT32, INT64, BOOL)
+WIDE_INTEGERS = (INT16, UINT16, INT32, UINT32, INT64, UINT64)
+"""The types of integers that are no codes."""
+INTEGERS = (*CODES, *WIDE_INTEGERS)
+FLOAT16, FLOAT64 = np.dtype(np.float16), np.dtype(np.float64)
+STORED = (FLOAT16, FLOAT64)
+"""The types of activations that are only moved and converted."""
+EVERY_TYPE = (FLOAT32, *INTEGERS, BOOL)
 """The types of activations; a bool is a byte, 0 or 1."""
 
 

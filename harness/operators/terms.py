@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from harness.operators.elements import Bounds, Elements, bounds_of, divided
 from harness.operators.exact import printing
 from harness.operators.exact.expression import ARITHMETIC
 from harness.operators.float_samples import of_exponents, of_samples
+from harness.operators.half_elements import HalfElements
+from harness.operators.integer_elements import IntegerElements, reads_integers
 from harness.operators.node import Node
 from harness.operators.obligations import (
     MIXED,
@@ -29,7 +31,7 @@ from harness.operators.obligations import (
 )
 from harness.operators.product import Runtime
 from harness.operators.rules import Rules
-from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.tensor import FLOAT16, FLOAT32, Tensor
 from harness.operators.text import Fragment
 
 KINDS_OF_PAIRS = 5
@@ -103,8 +105,12 @@ class BinaryLayer(Elements):
             node.broadcast(node.y, [node.x, node.input(1)])
 
     @classmethod
-    def read(cls, node: Node) -> Self:
+    def read(cls, node: Node) -> Layer:
         """Read a node whose inputs have fitting shapes, or one of which is a constant."""
+        if reads_integers(node):
+            return IntegerElements.read(node)
+        if reads_integers(node, [FLOAT16]):
+            return HalfElements.read(node)
         node.require_inputs(2, 2)
         node.attributes({})
         sources = broadcast.activations(node, cls.verb)

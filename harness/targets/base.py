@@ -281,7 +281,7 @@ def _implemented(lowering: type[Lowering[Any]]) -> Iterator[type[Layer]]:
     """Yield the operators of a lowering: for a family, which reads no nodes itself, its members."""
     operators.by_onnx_name()  # loads all members
     for operator in lowering.operator if isinstance(lowering.operator, tuple) else (lowering.operator,):
-        members = [operator] if hasattr(operator, "ONNX") else list(_members(operator)) or [operator]
+        members = [operator] if hasattr(operator, "ONNX") else list(dict.fromkeys(_members(operator))) or [operator]
         yield from (member for member in members if member not in lowering.excluded)
 
 

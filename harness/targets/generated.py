@@ -13,11 +13,12 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import STORED, Tensor
 
 C_TYPES = {
-    "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint16": "uint16_t",
-    "uint8": "uint8_t", "int8": "int8_t", "bool": "uint8_t",
+    "float32": "float", "bool": "uint8_t", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t",
+    "uint16": "uint16_t", "int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t", "uint64": "uint64_t",
+    "float16": "uint16_t", "float64": "uint64_t",  # their bits: no target computes with them
 }  # fmt: skip
 
 TEXT_LIMIT = 64 * 1024
@@ -209,6 +210,16 @@ def initialiser(values: Array) -> str:
 
 def literal(value: np.generic) -> str:
     """Return the exact value of a number, as C and C++ write it; infinity as gcc and clang do without a header."""
+    if value.dtype in STORED:
+        return integer_literal(int(np.asarray(value).view(f"u{value.dtype.itemsize}")))
     if isinstance(value, np.floating) and np.isinf(value):
         return f"{'-' if value < 0 else ''}__builtin_inff()"
-    return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))
+    return f"{float(value).hex()}f" if isinstance(value, np.floating) else integer_literal(int(value))
+
+
+def integer_literal(value: int) -> str:
+    """Return an integer of at most 64 bits; C90 has no numbers of more than 32, and C no least int64."""
+    if -(1 << 31) < value < 1 << 32:
+        return str(value)
+    bits, kind = value % (1 << 64), "int64_t" if value < 0 else "uint64_t"
+    return f"({kind})(((uint64_t){bits >> 32:#x}u << 32) | {bits & 0xFFFFFFFF:#x}u)"

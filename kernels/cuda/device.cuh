@@ -10,9 +10,12 @@
 #ifdef __CUDACC_RTC__
 using int8_t = signed char;
 using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
 using int32_t = int;
 using uint32_t = unsigned int;
 using int64_t = long long;
+using uint64_t = unsigned long long;
 using size_t = unsigned long;
 
 /* The shared memory of a block, as much as the launch asks for; aligned for matrices of tensor cores. */

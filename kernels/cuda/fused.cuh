@@ -2,10 +2,10 @@
  *
  * threadIdx.x is a vector of the block, threadIdx.y a lane: lanes share out the words of a vector among them.
  * An activation lies in a tile of words, those of a vector STRIDE apart: word w of vector v at [w * STRIDE + v], so that
- * threads of neighbouring vectors never meet in a memory bank.  A word holds one float32 or int32; or half of an int64,
- * the lower half first; or four codes, the first in its lowest byte: those of four neighbouring channels at one of
- * POSITIONS.  Code n = c * POSITIONS + p, of channel c at position p, is byte c % 4 of word c / 4 * POSITIONS + p.  A flat
- * tensor has one position.
+ * threads of neighbouring vectors never meet in a memory bank.  A word holds one value of 16 or 32 bits, half of one
+ * of 64, the lower half first; or four codes, the first in its lowest byte: those of four neighbouring channels at one of
+ * POSITIONS.  Code n = c * POSITIONS + p, of
+ * channel c at position p, is byte c % 4 of word c / 4 * POSITIONS + p.  A flat tensor has one position.
  *
  * A QGemm computes groups of four outputs, by dp4a: four products of a word of codes and a word of weights, and their
  * sum.  b is packed: the weights of group g and word w, one word for each of its outputs, stand at [g * WORDS + w],
@@ -86,8 +86,8 @@ template <typename T, unsigned POSITIONS = 1> struct Values {
     __device__ T operator[](unsigned n) const
     {
         if constexpr (sizeof(T) == 8)
-            return (T)tile[2 * n * STRIDE] + ((T)tile[(2 * n + 1) * STRIDE] << 32);
-        if constexpr (sizeof(T) != 1)
+            return (T)((uint64_t)tile[(2 * n + 1) * STRIDE] << 32 | tile[2 * n * STRIDE]);
+        if (sizeof(T) != 1)
             return value_of<T>(tile[n * STRIDE]);
         const unsigned channel = n / POSITIONS;
         return code<T>(tile[(channel / 4 * POSITIONS + n % POSITIONS) * STRIDE], channel % 4);
@@ -120,8 +120,8 @@ template <typename T, unsigned WIDTH, unsigned POSITIONS, typename Value>
 __device__ inline uint32_t word(unsigned w, const Value &value)
 {
     if constexpr (sizeof(T) == 8)
-        return (uint32_t)((unsigned long long)value(w / 2) >> (32 * (w % 2)));
-    if constexpr (sizeof(T) != 1)
+        return (uint32_t)((uint64_t)value(w / 2) >> (w % 2 * 32));
+    else if constexpr (sizeof(T) != 1)
         return bits(value(w));
     uint32_t packed = 0;
     if constexpr (sizeof(T) == 1)

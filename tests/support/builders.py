@@ -12,16 +12,13 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from harness.operators.tensor import EVERY_TYPE, STORED
+
 Array = npt.NDArray[Any]
 
 OPSET = 21
 IR_VERSION = 10
-ELEMENT_TYPES = {
-    "uint8": TensorProto.UINT8,
-    "int8": TensorProto.INT8,
-    "float32": TensorProto.FLOAT,
-    "int64": TensorProto.INT64,
-}
+ELEMENT_TYPES = {str(kind): helper.np_dtype_to_tensor_dtype(kind) for kind in (*EVERY_TYPE, *STORED)}
 CALIBRATION_VECTORS = 512
 
 

@@ -108,10 +108,7 @@ def model_of(
             helper.make_tensor_value_info(name, ELEMENT_TYPES[values.dtype.name], [None, *values.shape[1:]])
             for name, values in inputs.items()
         ],
-        [
-            helper.make_tensor_value_info(name, ELEMENT_TYPES[next(iter(inputs.values())).dtype.name], None)
-            for name in proto.output
-        ],
+        [onnx.ValueInfoProto(name=name) for name in proto.output],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]

@@ -6,26 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import onnx
+import onnx.helper
 from google.protobuf.message import Message  # type: ignore[import-untyped] # protobuf ships no types
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 from onnx import TensorProto
 
+from harness.operators.tensor import EVERY_TYPE
+
 # The element types, and the field of TensorProto that holds their values where it is not raw_data.
-ELEMENT_TYPES = {
-    "float32": TensorProto.FLOAT,
-    "uint8": TensorProto.UINT8,
-    "int8": TensorProto.INT8,
-    "int32": TensorProto.INT32,
-    "int64": TensorProto.INT64,
-}
+ELEMENT_TYPES = {kind.name: onnx.helper.np_dtype_to_tensor_dtype(kind) for kind in EVERY_TYPE}
 TYPE_NAMES: dict[int, str] = {number: name for name, number in ELEMENT_TYPES.items()}
-TYPED_FIELDS = {
-    "float32": "float_data",
-    "uint8": "int32_data",
-    "int8": "int32_data",
-    "int32": "int32_data",
-    "int64": "int64_data",
-}
+TYPED_FIELDS = {name: onnx.helper.tensor_dtype_to_field(number) for name, number in ELEMENT_TYPES.items()}
 ATTRIBUTE_TYPES = {
     "int": onnx.AttributeProto.INT,
     "float": onnx.AttributeProto.FLOAT,
@@ -45,7 +36,8 @@ _COVERED = {
     "NodeProto": {"input", "output", "name", "op_type", "domain", "overload", "attribute", *_ANNOTATION},
     "AttributeProto": {"name", "type", "i", "f", "t"},
     "TensorProto": {
-        "dims", "data_type", "name", "raw_data", "float_data", "int32_data", "int64_data", *_ANNOTATION,
+        "dims", "data_type", "name", "raw_data", "float_data", "int32_data", "int64_data", "uint64_data",
+        *_ANNOTATION,
     },
     "ValueInfoProto": {"name", "type", *_ANNOTATION},
     "TypeProto": {"tensor_type"},

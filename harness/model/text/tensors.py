@@ -14,6 +14,7 @@ from onnx import TensorProto
 from harness.core.arrays import Array
 from harness.model.text.coverage import ELEMENT_TYPES, TYPE_NAMES, TYPED_FIELDS
 from harness.model.text.tokens import Cursor, float_word, quoted
+from harness.operators.tensor import integer_limits
 
 # Columns of 8-bit weights are always aligned, so that one changed weight changes one line.
 COLUMN_WIDTHS = {"int8": 4, "uint8": 3}
@@ -92,7 +93,7 @@ def _shape(dims: Sequence[int]) -> str:
 
 
 def _words(array: Array) -> list[str]:
-    return [float_word(value) if array.dtype.kind == "f" else str(value) for value in array]
+    return [float_word(value) if array.dtype.kind == "f" else str(int(value)) for value in array]
 
 
 def take_declaration(cursor: Cursor, tensor: TensorProto) -> bool:
@@ -126,8 +127,7 @@ def take_value(cursor: Cursor, element: str) -> np.float32 | int:
     """Return a value of this type."""
     if element == "float32":
         return cursor.take_float()
-    limits = np.iinfo(element)
-    return cursor.take_integer(limits.min, limits.max)
+    return cursor.take_integer(*integer_limits(np.dtype(element)))
 
 
 def append(tensor: TensorProto, more: Sequence[np.float32 | int]) -> None:

@@ -192,7 +192,8 @@ def _call(function: Function, x: Inexact) -> Inexact:
 def _operation(node: Expression, operands: Sequence[Inexact], *, is_rounded: bool) -> Inexact:
     value = NUMPY[node.operation](*(operand.value for operand in operands))
     if node.dtype != FLOAT32 or node.operation not in RULES:
-        return Inexact(value, np.asarray(np.inf))
+        is_exact = sum((operand.error for operand in operands), np.zeros(())) == 0
+        return Inexact(value, np.where(is_exact, 0.0, np.inf))
     change, exact = RULES[node.operation](*operands)
     if is_rounded and node.operation in ROUNDED:
         # A sum of subnormal numbers is exact.

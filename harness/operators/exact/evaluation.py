@@ -10,7 +10,17 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.exact import floats
-from harness.operators.exact.expression import CODES, LEAVES, UINT32, Expression, Function, expanded, limit_of, ordered
+from harness.operators.exact.expression import (
+    CODES,
+    INTEGERS,
+    LEAVES,
+    UINT32,
+    Expression,
+    Function,
+    expanded,
+    limit_of,
+    ordered,
+)
 
 BLOCK = 1 << 14
 """Values that are computed together: few enough for the second-level cache."""
@@ -32,6 +42,13 @@ def _limited(limit: str, _: Array, one: Any, other: Any) -> Any:
     value, end = (one, other) if np.size(one) > np.size(other) else (other, one)
     least, most = (value.dtype.type(code) for code in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
     return np.clip(value, least, end) if limit == "smaller" else np.clip(value, end, most)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Return the quotient of integers toward zero; 0 for a divisor 0."""
+    quotient = np.floor_divide(a, b)
+    rest = (a - quotient * b).astype(a.dtype)
+    return (quotient + ((rest != 0) & (quotient < 0))).astype(a.dtype)
 
 
 NUMPY: Mapping[str, Callable[..., Any]] = {
@@ -60,8 +77,8 @@ NUMPY: Mapping[str, Callable[..., Any]] = {
     "integer": lambda x: x.astype(np.int32),
     "number": lambda x: x.astype(np.float32),
     "fused": floats.fused,
-    "bits": lambda x: x.view(np.uint32),
-    "from_bits": lambda x: x.view(np.float32),
+    "bits": lambda x: x.view(f"u{x.itemsize}"),
+    "from_bits": lambda x: x.view(f"f{x.itemsize}"),
 }
 """The function of numpy for each operation; numpy's float32 operations are those of IEEE 754."""
 
@@ -82,6 +99,7 @@ class Evaluation:
 
     def __init__(self, root: Expression, *, is_real: bool = False) -> None:
         self._root = root if is_real else expanded(root)
+        self._is_real = is_real
         self._dtype = np.dtype(np.float64) if is_real else self._root.dtype
         nodes = ordered(self._root)
         places = {id(node): place for place, node in enumerate(nodes)}
@@ -98,14 +116,16 @@ class Evaluation:
     def _operation(self, node: Expression) -> Callable[..., Any]:
         if node.dtype in CODES and (limit := limit_of(node)):
             return partial(_limited, limit)
-        if self._dtype == np.float64 and node.operation in EXACT:
+        if self._is_real and node.operation in EXACT:
             return EXACT[node.operation]
+        if node.operation == "convert":
+            return lambda x: x.astype(np.float64 if self._is_real else node.dtype)
         if node.operation == "code":
             return lambda v, zero_point: floats.saturate(v, node.dtype, zero_point)
         if node.function is None:
-            return NUMPY[node.operation]
+            return _quotient if node.operation == "divide" and node.dtype in INTEGERS else NUMPY[node.operation]
         real = node.function.real  # nearest, or a call of a real function
-        dtype = np.float64 if self._dtype == np.float64 else node.dtype
+        dtype = np.float64 if self._is_real else node.dtype
         return lambda x: np.asarray(real(x.astype(np.float64)), dtype)
 
     def __call__(self, arguments: Mapping[str, Array | np.generic]) -> Array:

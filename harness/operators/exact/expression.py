@@ -17,15 +17,23 @@ import numpy as np
 if TYPE_CHECKING:
     from harness.operators.exact.stages import Load
 
-FLOAT32, UINT32, BOOL, INT8, UINT8, INT32 = map(np.dtype, ("float32", "uint32", "bool", "int8", "uint8", "int32"))
+FLOAT32, BOOL, INT8, UINT8, INT16, UINT16 = map(np.dtype, ("float32", "bool", "int8", "uint8", "int16", "uint16"))
+INT32, UINT32, INT64, UINT64 = map(np.dtype, ("int32", "uint32", "int64", "uint64"))
+FLOAT16, FLOAT64 = map(np.dtype, ("float16", "float64"))
+BITS = {FLOAT32: UINT32, FLOAT16: UINT16, FLOAT64: UINT64}
+"""The types of the bits of floats; those of float16 and float64 are all that a definition takes of them."""
 CODES = (INT8, UINT8)
 """The types of codes, which are compared, selected and converted."""
+INTEGERS = (*CODES, INT16, UINT16, INT32, UINT32, INT64, UINT64)
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
-"""Operations of two float32 numbers, rounded half to even, or without divide of uint32 modulo 2^32, or of int32."""
+"""Operations of two float32 numbers, rounded half to even, or of integers modulo 2^n; see `divide` of integers.
+
+Emitters have those of float32, uint32 and uint64, and of int32 numbers whose results are int32; see modular.py."""
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal")
-"""Operations of two float32 numbers (false if one is NaN, -0 equals 0), uint32 numbers or codes; they give a bool."""
+"""Operations of two float32 numbers (false if one is NaN, -0 equals 0) or integers; they give a bool."""
 BITWISE = ("and", "or", "xor", "shift_left", "shift_right")
-"""Operations of two uint32 numbers; `and`, `or` and `xor` of two bools, too.  A shift is by 0 to 31."""
+"""Operations of two integers; `and`, `or` and `xor` of two bools, too.  A shift is of uint32 or uint64."""
+SHIFTED = (UINT32, UINT64)
 ROUNDINGS = ("floor", "ceiling", "truncate", "round_half_even")
 """Operations of a float32 that give an integer as float32; a negative number that becomes 0 gives -0."""
 UNARY = ("negate", "absolute", "square_root", *ROUNDINGS)
@@ -104,10 +112,12 @@ class Expression:
         return _arithmetic("divide", other, self)
 
     def __neg__(self) -> Expression:
-        return unary("negate", self)
+        return literal(0, self.dtype) - self if self.dtype in INTEGERS else unary("negate", self)
 
     def __abs__(self) -> Expression:
-        return unary("absolute", self)
+        if self.dtype.kind == "u":
+            return self
+        return select(self < 0, -self, self) if self.dtype in INTEGERS else unary("absolute", self)
 
     def __lt__(self, other: Operand) -> Expression:
         return _comparison("less", self, other)
@@ -190,15 +200,16 @@ def is_nan(x: Expression) -> Expression:
 
 
 def bits(x: Expression) -> Expression:
-    """Return the bits of a float32 as uint32."""
-    _require(x, FLOAT32)
-    return node("bits", [x], UINT32)
+    """Return the bits of a float as an unsigned integer."""
+    if x.dtype not in BITS:
+        _require(x, FLOAT32)
+    return node("bits", [x], BITS[x.dtype])
 
 
-def from_bits(x: Expression) -> Expression:
-    """Return the float32 with these bits."""
-    _require(x, UINT32)
-    return node("from_bits", [x], FLOAT32)
+def from_bits(x: Expression, dtype: np.dtype[Any] = FLOAT32) -> Expression:
+    """Return the float with these bits."""
+    _require(x, BITS[dtype])
+    return node("from_bits", [x], dtype)
 
 
 def smaller(one: Operand, other: Operand) -> Expression:
@@ -266,6 +277,24 @@ def number(x: Expression) -> Expression:
     """Return the float32 nearest to an int32, the even one of two."""
     _require(x, INT32)
     return node("number", [x], FLOAT32)
+
+
+def converted(x: Expression, dtype: np.dtype[Any]) -> Expression:
+    """Return a number in another type: an integer modulo 2^n, or as the nearest float32; the integer part of a float32.
+
+    This part must be an integer of the type.
+    """
+    if BOOL in {x.dtype, dtype}:
+        raise _error(f"the conversion of {x.dtype} to {dtype}", "select or equal")
+    return x if x.dtype == dtype else node("convert", [x], dtype)
+
+
+def shifted(operation: str, x: Expression, count: Expression) -> Expression:
+    """Return the result of shift_left or shift_right by a computed number, which is less than the bits of the type."""
+    a, b = _pair(x, count)
+    if a.dtype not in SHIFTED:
+        raise _error(f"{operation} of {a.dtype}", "uint32 or uint64")
+    return node(operation, [a, b], a.dtype)
 
 
 def code(v: Expression, zero_point: Operand, dtype: np.dtype[Any]) -> Expression:
@@ -364,8 +393,8 @@ def calls(root: Expression) -> Iterator[Function]:
 
 def _arithmetic(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype not in {FLOAT32, UINT32, INT32} or (a.dtype != FLOAT32 and operation == "divide"):
-        raise _error(f"{operation} of {a.dtype}", "float32 numbers")
+    if a.dtype not in {FLOAT32, *INTEGERS}:
+        raise _error(f"{operation} of {a.dtype}", "numbers")
     return node(operation, [a, b], a.dtype)
 
 
@@ -378,10 +407,11 @@ def _comparison(operation: str, one: Operand, other: Operand) -> Expression:
 
 def _bitwise(operation: str, one: Operand, other: Operand) -> Expression:
     a, b = _pair(one, other)
-    if a.dtype not in {UINT32, BOOL} or (a.dtype == BOOL and operation.startswith("shift")):
+    is_shift = operation.startswith("shift")
+    if a.dtype not in (SHIFTED if is_shift else {BOOL, *INTEGERS}):
         raise _error(f"{operation} of {a.dtype}", "bits(x) of a float32")
-    if operation.startswith("shift") and not (b.value is not None and 0 <= int(b.value) < 32):
-        raise _error(f"{operation} by a computed number", "a literal from 0 to 31")
+    if is_shift and not (b.value is not None and 0 <= int(b.value) < 8 * a.dtype.itemsize):
+        raise _error(f"{operation} by a computed number", "a literal below the bits of the type, or shifted")
     return node(operation, [a, b], a.dtype)
 
 

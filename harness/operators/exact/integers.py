@@ -1,7 +1,7 @@
 """Evaluation of expressions without floating point: each float32 is its bits, each operation integer arithmetic.
 
 It is a second evaluation of the same graph; it shares no operation on floats with the first one (`evaluation.py`).  A
-float32 is an int64 with the 32 bits; a uint32 an int64 from 0 to 2^32 - 1.
+float32 is an int64 with the 32 bits; an integer is an int64, but for a uint64.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.exact.evaluation import NUMPY, Evaluation
-from harness.operators.exact.expression import COMPARISONS, FLOAT32, INT32, Expression
+from harness.operators.exact.expression import BITS, COMPARISONS, FLOAT32, INT32, UINT64, Expression
 from harness.operators.exact.stage_values import NONE_FIXED, Fixed, Program, arguments, each_step, histories
 from harness.operators.exact.stages import Stage
 from harness.operators.softfloat import INFINITY_BITS, NAN_BITS, SIGN_BIT, Integers, Magnitude
@@ -101,6 +101,34 @@ def code_of(v: Integers, zero_point: Integers | int, dtype: np.dtype[Any]) -> In
     return np.where(_is_nan(v), limits.min, codes.clip(limits.min, limits.max))
 
 
+def _wrapped(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return integers modulo 2^n in the range of a type: uint64 of this type, else int64."""
+    return values.astype(dtype).astype(np.uint64 if dtype == UINT64 else np.int64)
+
+
+def _truncated(v: Integers) -> npt.NDArray[np.uint64]:
+    """Return the integer part of float32 numbers below 2^64 in magnitude, by their bits, modulo 2^64."""
+    significand, exponent = softfloat.decode(v)
+    whole = significand.astype(np.uint64) << np.clip(exponent, 0, 63).astype(np.uint64)
+    whole = whole >> np.clip(-exponent, 0, 63).astype(np.uint64)
+    return np.where(v & SIGN_BIT, np.uint64(0) - whole, whole)
+
+
+def _nearest(a: Array) -> Integers:
+    """Return the bits of the float32 nearest to integers, half to even."""
+    is_negative = a < 0
+    size = np.where(is_negative, np.uint64(0) - a.astype(np.uint64), a.astype(np.uint64))
+    # Of more than 56 bits the last 8 are below the rounding bit, so that one says whether any is set.
+    shift = np.where(size >> np.uint64(56) != 0, 8, 0).astype(np.uint64)
+    rest = (size & ((np.uint64(1) << shift) - np.uint64(1))) != 0
+    significand = ((size >> shift) | rest).astype(np.int64)
+    excess = np.maximum(softfloat.bit_length(significand) - softfloat.SIGNIFICAND_BITS, 0)
+    rounded = softfloat.shift_right_half_even(significand, excess)
+    magnitude = _normal(softfloat.from_integer(rounded))
+    exponent = magnitude.exponent + excess + shift.astype(np.int64)
+    return softfloat.encode(Magnitude(magnitude.significand, exponent), is_negative).astype(np.int64)
+
+
 def _normal(magnitude: Magnitude) -> Magnitude:
     """Return the magnitude with 24 significant bits, or 0."""
     shift = np.maximum(softfloat.SIGNIFICAND_BITS - softfloat.bit_length(magnitude.significand), 0)
@@ -134,6 +162,7 @@ INTEGERS: Mapping[str, Callable[..., Any]] = {
     "subtract": lambda a, b: (a - b) & MASK,
     "multiply": lambda a, b: (a.astype(np.uint64) * b.astype(np.uint64)).astype(np.int64) & MASK,
     **{name: NUMPY[name] for name in (*COMPARISONS, "and", "or", "xor")},
+    "divide": np.floor_divide,
     "shift_left": lambda a, b: (a << b) & MASK,
     "shift_right": lambda a, b: a >> b,
     "bits": lambda a: a,
@@ -159,8 +188,21 @@ class IntegerEvaluation(Evaluation):
             return lambda v, zero_point: code_of(v, zero_point, node.dtype)
         if node.dtype == INT32 and node.operation in SIGNED:
             return SIGNED[node.operation]
+        if node.operation in {"bits", "from_bits"}:
+            return INTEGERS[node.operation]
+        if node.operation == "convert":
+            return self._conversion(node)
+        if node.operands[0].dtype == UINT64 and node.operation in NUMPY:
+            return NUMPY[node.operation] if node.operation != "divide" else np.floor_divide
         is_of_floats = node.operands[0].dtype == FLOAT32 and node.operation in FLOATS
         return FLOATS[node.operation] if is_of_floats else INTEGERS[node.operation]
+
+    @staticmethod
+    def _conversion(node: Expression) -> Callable[[Array], Array]:
+        if node.dtype == FLOAT32:
+            return _nearest
+        is_float = node.operands[0].dtype == FLOAT32
+        return lambda x: _wrapped(_truncated(x) if is_float else x, node.dtype)
 
     def __call__(self, arguments: Mapping[str, Array | np.generic]) -> Array:
         """Return the values for arguments by name; arrays have one shape, which the result has, too."""
@@ -173,14 +215,16 @@ class IntegerEvaluation(Evaluation):
     def _typed(self, values: Array) -> Array:
         if self._root.dtype == FLOAT32:
             return values.astype(np.uint32).view(np.float32)
+        if self._root.dtype in BITS:
+            return values.astype(BITS[self._root.dtype]).view(self._root.dtype)
         return values.astype(self._root.dtype)
 
 
 def as_integers(values: Array) -> Array:
-    """Return the bits of float32 numbers, and integers themselves, as int64; bools stay."""
-    if values.dtype == FLOAT32:
-        return values.view(np.uint32).astype(np.int64)
-    return values if values.dtype == np.bool_ else values.astype(np.int64)
+    """Return the bits of floats, and integers themselves, as int64; bools and uint64 stay."""
+    if values.dtype in BITS:
+        return as_integers(values.view(BITS[values.dtype]))
+    return values if values.dtype in {np.dtype(np.bool_), UINT64} else values.astype(np.int64)
 
 
 def canonical(values: Array) -> Array:

@@ -11,8 +11,8 @@ from harness.operators.exact.expression import (
     BOOL,
     COMPARISONS,
     FLOAT32,
-    INT32,
     ROUNDINGS,
+    UINT32,
     Expression,
     bits,
     from_bits,
@@ -37,8 +37,12 @@ def mutants(root: Expression) -> Iterator[tuple[str, Expression]]:
     if root.dtype == BOOL:
         yield "the result is negated", root ^ True
     counts: dict[str, int] = {}
-    names = {id(place): place.name for place in ordered(root) if place.name}
-    for place in ordered(root):
+    places = ordered(root)
+    names = {id(place): place.name for place in places if place.name}
+    of_bits = any(place.dtype == FLOAT32 for place in places)
+    for place in places:
+        if of_bits and place.dtype == UINT32:
+            continue
         for cause, wrong in _wrong(place, names):
             counts[cause] = counts.get(cause, 0) + 1
             number = f", place {counts[cause]}" if counts[cause] > 1 else ""
@@ -51,7 +55,7 @@ def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, E
     text = inline(place, {identity: name for identity, name in names.items() if identity != id(place)})
     if operation == "argument" and place.dtype == np.float32:
         yield f"the sign of {place.name} is changed", -place
-    elif operation in ARITHMETIC and place.dtype in {FLOAT32, INT32}:
+    elif operation in ARITHMETIC:
         yield from _wrong_arithmetic(place, text, *operands)
     elif operation == "fused":
         a, b, c = place.operands
@@ -69,7 +73,7 @@ def _wrong(place: Expression, names: Mapping[int, str]) -> Iterator[tuple[str, E
         yield f"the condition {operands[0]} is taken as false", if_false
         exchanged = node("select", [condition, if_false, if_true], place.dtype)
         yield f"the choices by {operands[0]} are exchanged", exchanged
-    elif operation in {"and", "or", "xor"} and place.dtype == BOOL:
+    elif operation in {"and", "or", "xor"}:
         yield f"{operands[1]} is left out of {text}", place.operands[0]
         yield f"{operands[0]} is left out of {text}", place.operands[1]
     elif operation in ROUNDINGS:
@@ -90,13 +94,15 @@ def _wrong_arithmetic(place: Expression, text: str, one: str, other: str) -> Ite
     if place.operation == "add":
         yield f"{other} is subtracted in {text}", a - b
     if place.operation == "subtract":
-        yield f"{one} is left out of {text}", literal(0, INT32) - b if place.dtype == INT32 else -b
+        if a.value is None or a.value != 0:
+            yield f"{one} is left out of {text}", -b
         yield f"{other} is added in {text}", a + b
         yield f"the terms of {text} are exchanged", b - a
     if place.operation == "multiply" and place.dtype == FLOAT32:
         yield f"{one} is divided by {reciprocal} in {text}", a / (literal(1) / b)
     if place.operation == "divide":
-        yield f"{one} is multiplied by {reciprocal} in {text}", a * (literal(1) / b)
+        if place.dtype == FLOAT32:
+            yield f"{one} is multiplied by {reciprocal} in {text}", a * (literal(1) / b)
         yield f"the terms of {text} are exchanged", b / a
 
 

@@ -89,6 +89,8 @@ def _call(operands: list[str], node: Expression) -> str:
     if node.operation == "code":
         zero_point = "" if node.operands[1].value == 0 else f" + {operands[1]}"
         return f"saturate(round_half_even({operands[0]}){zero_point})"
+    if node.operation == "convert":
+        return f"{node.dtype}({operands[0]})"
     name = node.function.name if node.function else NAMES.get(node.operation, node.operation)
     return f"{name}({', '.join(operands)})"
 

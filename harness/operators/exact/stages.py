@@ -38,6 +38,7 @@ from harness.operators.exact.expression import (
     Expression,
     Function,
     argument,
+    converted,
     literal,
     ordered,
     substituted,
@@ -291,6 +292,11 @@ def fold(
     return Stage(name, tuple(out), first.dtype, root=root, start=first, over=tuple(over), accumulator=accumulator)
 
 
+def narrowed(stage: Stage, dtype: np.dtype[Any]) -> Stage:
+    """Return the array of a stage in another type; the stage itself if it has this type."""
+    return stage if stage.dtype == dtype else array("y", stage.axes, converted(stage[stage.axes], dtype))
+
+
 @dataclass(frozen=True, eq=False)
 class Recurrence:
     """Arrays of state that advance together along the axis `time`, from its first place on.
@@ -344,10 +350,11 @@ def recurrence(
 
     `states` has the axes of each and its start; `step` gives an expression for each, of the values before the step.
     """
-    before = tuple(State(name, tuple(axes), time=time) for name, (axes, _) in states.items())
+    starts = [start if isinstance(start, Expression) else literal(start) for _, start in states.values()]
+    pairs = zip(states.items(), starts, strict=True)
+    before = tuple(State(name, tuple(axes), start.dtype, time=time) for (name, (axes, _)), start in pairs)
     values = step(*before)
     values = [values] if isinstance(values, Expression) else values
-    starts = [start if isinstance(start, Expression) else literal(start) for _, start in states.values()]
     first, results = ([array(state.name, state.axes, value) for state, value in zip(before, roots, strict=True)]
                       for roots in (starts, values))  # fmt: skip
     inner: dict[int, Stage] = {}

@@ -23,7 +23,7 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.region import Region
-from harness.operators.tensor import INT64, Tensor
+from harness.operators.tensor import WIDE_INTEGERS, Tensor
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -229,7 +229,7 @@ def _externals(network: Network) -> tuple[External, ...]:
 
 
 def _kind(tensor: Tensor) -> str:
-    return "integer" if tensor.dtype == INT64 else "scalar"
+    return "integer" if tensor.dtype in WIDE_INTEGERS else "scalar"
 
 
 def _title(network: Network) -> str:

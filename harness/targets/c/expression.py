@@ -18,12 +18,17 @@ from typing import Any
 import numpy as np
 
 from harness.operators.exact.expression import (
+    BITWISE,
     BOOL,
     CODES,
     FLOAT32,
+    INT16,
     INT32,
+    INT64,
     LEAVES,
+    UINT16,
     UINT32,
+    UINT64,
     Expression,
     expanded,
     limit_of,
@@ -33,16 +38,9 @@ from harness.operators.exact.expression import (
 from harness.operators.exact.expression import literal as number_of
 from harness.operators.exact.ranges import Interval, interval
 from harness.operators.tensor import integer_limits
-from harness.targets.generated import C_TYPES
+from harness.targets.generated import C_TYPES, integer_literal
 
-TYPES = {
-    "float32": "float",
-    "uint32": "uint32_t",
-    "bool": "uint32_t",
-    "int32": "int32_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-}
+TYPES = {**C_TYPES, "bool": "uint32_t"}
 OPERATIONS: Mapping[str, str] = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
     "less": "0u - (uint32_t)({0} < {1})", "less_equal": "0u - (uint32_t)({0} <= {1})",
@@ -58,6 +56,7 @@ OPERATIONS: Mapping[str, str] = {
     "square_root": "sqrtf({0})", "floor": "floorf({0})", "ceiling": "ceilf({0})", "truncate": "truncf({0})",
     "round_half_even": "rintf({0})",
     "integer": "(int32_t){0}", "number": "(float){0}", "fused": "fused({0}, {1}, {2})",
+    "convert": "({type}){0}",
     "code": "({type})round_saturated({0}, {least}, {most}, {1})",
     "bits": "bits_of_float({0})", "from_bits": "float_of_bits({0})",
 }  # fmt: skip
@@ -71,8 +70,10 @@ def literal(value: np.generic) -> str:
             return f"float_of_bits({int(np.asarray(value).view(np.uint32)):#x}u)"
         mantissa, _, exponent = float(value).hex().partition("p")
         return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}f"
-    if value.dtype in (*CODES, INT32):
-        return str(int(value))
+    if value.dtype == UINT64 and int(value) < 1 << 32:  # an int would be shifted as an int
+        return f"(uint64_t){int(value)}u"
+    if value.dtype not in {BOOL, UINT32}:
+        return integer_literal(int(value))
     return f"{0xFFFFFFFF * int(value) if value.dtype == BOOL else int(value):#x}u"
 
 
@@ -128,13 +129,20 @@ def _operation(place: Expression, operands: list[str], others: Mapping[str, str]
         least, most = integer_limits(place.dtype)
         text = {**OPERATIONS, **others}["code"]
         return text.format(*operands, type=TYPES[place.dtype.name], least=least, most=most)
+    kind = TYPES[place.dtype.name]
+    if place.operation in {"bits", "from_bits"} and FLOAT32 not in {place.dtype, place.operands[0].dtype}:
+        return operands[0]
     if place.operation != "select":
-        return {**OPERATIONS, **others}[place.operation].format(*operands)
+        text = {**OPERATIONS, **others}[place.operation].format(*operands, type=kind)
+        is_promoted = place.operation in BITWISE and place.dtype in {*CODES, INT16, UINT16}
+        return f"({kind})({text})" if is_promoted else text
     mask, one, other = operands
     if place.dtype == FLOAT32:
         return f"chosen({mask}, {one}, {other})"
+    if place.dtype in {INT64, UINT64}:
+        mask, one, other = f"(0u - (uint64_t)({mask} & 1u))", f"(uint64_t){one}", f"(uint64_t){other}"
     chosen = f"({one} & {mask}) | ({other} & ~{mask})"
-    return f"({TYPES[place.dtype.name]})({chosen})" if place.dtype in CODES else chosen
+    return chosen if place.dtype in {BOOL, INT32, UINT32} else f"({kind})({chosen})"
 
 
 @functools.lru_cache(maxsize=64)
@@ -144,10 +152,10 @@ def _lowered(root: Expression) -> Expression:
     nodes = ordered(expanded(root))
     for place in nodes:
         operands = [replaced[id(operand)] for operand in place.operands]
-        if _is_limit(place) and place.dtype == FLOAT32 and (value := _unlimited(place)) is not None:
+        if is_limit(place) and place.dtype == FLOAT32 and (value := _unlimited(place)) is not None:
             replaced[id(place)] = replaced[id(value)]
             continue
-        if _is_limit(place):
+        if is_limit(place):
             compared = [replaced[id(operand)] for operand in place.operands[0].operands]
             copy = node(f"limit_{place.operands[0].operation}", [*compared, *operands[1:]], place.dtype)
         elif place.dtype == BOOL and operands and operands[0].dtype == FLOAT32:
@@ -158,7 +166,7 @@ def _lowered(root: Expression) -> Expression:
     return replaced[id(nodes[-1])]
 
 
-def _is_limit(place: Expression) -> bool:
+def is_limit(place: Expression) -> bool:
     """Return whether a node is the smaller or larger one of two float32 or codes."""
     return place.dtype in (FLOAT32, *CODES) and bool(limit_of(place))
 

@@ -13,7 +13,6 @@ from harness.operators.base import Layer
 from harness.operators.code_pairs import CodePairs
 from harness.operators.codes import Conversion
 from harness.operators.elements import Elements, tables
-from harness.operators.exact.expression import limit_of
 from harness.operators.pointwise import Pointwise
 from harness.operators.resize_linear import ResizeLinear
 from harness.targets.c import broadcast, code, expression
@@ -107,7 +106,7 @@ def _call(layer: Defined) -> Callable[[Sequence[str]], str]:
 
 def _is_limit(layer: Defined) -> bool:
     """Return whether a layer computes nothing but the smaller or larger one of two numbers."""
-    return bool(limit_of(layer.definition)) and all(not x.operands for x in layer.definition.operands[1:])
+    return expression.is_limit(layer.definition) and all(not x.operands for x in layer.definition.operands[1:])
 
 
 def _body(layer: Defined, constants: tuple[Table, ...], loops: str, known: Sequence[tuple[str, str, str]] = ()) -> Body:

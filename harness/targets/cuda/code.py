@@ -20,7 +20,6 @@ VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
 FUSED_THREADS = 256  # of a block that carries images
 FUSED_BLOCKS = 3  # for which a multiprocessor must have registers; with ResNet-8 an H200 has shared memory for three
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
-WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -289,11 +288,11 @@ def positions_of(tensor: Tensor) -> int:
 
 
 def words(tensor: Tensor) -> int:
-    """Return the words of a vector in shared memory: one for four codes, two for an int64, or one a value."""
-    positions = positions_of(tensor)
-    if tensor.dtype.itemsize == 1:
+    """Return the words of a vector in shared memory: codes of four channels to a word, a value in one or two."""
+    positions, itemsize = positions_of(tensor), tensor.dtype.itemsize
+    if itemsize == 1:
         return -(-tensor.size // positions // 4) * positions
-    return tensor.size * max(tensor.dtype.itemsize // WORD_BYTES, 1)
+    return tensor.size * max(itemsize // 4, 1)
 
 
 def in_same_words(one: Tensor, other: Tensor) -> bool:

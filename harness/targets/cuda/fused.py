@@ -127,7 +127,9 @@ class _Tiles:
         layer, name, end = task.layer, output(task.layer), max(last.get(output(task.layer), index), index)
         for source, tensor in zip(task.sources, layer.inputs, strict=True):
             region = self.regions.get(source)
-            can = lowering.renames(layer) or (lowering.in_place and region is not None and region.end == index)
+            # Threads that write the two words of a value read both words of another one.
+            in_place = lowering.in_place and tensor.dtype.itemsize < 8
+            can = lowering.renames(layer) or (in_place and region is not None and region.end == index)
             if can and region is not None and in_same_words(tensor, layer.output):
                 region.end = max(region.end, end)
                 self.regions[name] = region

@@ -53,7 +53,8 @@ class MoveLowering(VectorLowering[Move]):
         text = "\n".join(lines)
         used = (axis for axis in axes if axis.name in text)
         indices = [(axis.name, place([(other.size, int(other is axis)) for other in axes])) for axis in used]
-        return "\n".join([*(f"const unsigned {name} = {index};" for name, index in indices), text])
+        lines = [*(f"const unsigned {name} = {index};" for name, index in indices), text]
+        return "\n".join(lines if indices else ["(void)n;", *lines])
 
     def fused_function(self, layer: Move) -> str:
         """Return the same, or nothing."""

@@ -31,7 +31,7 @@ _INTRODUCED = {
         bra bra.uni call call.uni ret bar.sync
     """,
     "2.0": """
-        prmt.b32 bfe.{s,u}32 bfi.{b32,b64} cvta.{global,shared,local}.u64 cvta.to.{global,shared,local}.u64
+        prmt.b32 bfe.{s,u}32 bfi.b{32,64} cvta.{global,shared,local}.u64 cvta.to.{global,shared,local}.u64
         {ld,st}.{b,s,u}{8,16,32,64} {ld,st}.{v2,v4}.{b,s,u}{8,16,32} {ld,st}.v2.{b,s,u}64
     """,
     "3.1": "ld.global.nc.{b,s,u}{8,16,32,64} ld.global.nc.{v2,v4}.{b,s,u}{8,16,32} ld.global.nc.v2.{b,s,u}64",
@@ -47,7 +47,8 @@ _INTRODUCED = {
 # The same of every floating-point instruction that rounds once, to nearest even, or not at all, and keeps subnormals.
 _EXACT = {
     "1.0": """
-        {mul,add,sub}.rn.f32 cvt.rn.f32.s32 cvt.rni.s32.f32 cvt.{rni,rmi,rpi,rzi}.f32.f32
+        {mul,add,sub}.rn.f32 cvt.rn.f32.{s,u}{8,16,32,64} cvt.rni.s32.f32 cvt.{rni,rmi,rpi,rzi}.f32.f32
+        cvt.rzi.{s,u}{8,16,32,64}.f32
         {neg,abs,min,max,selp,mov}.f32 setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.f32
         {ld,st}.{global,shared,local,param}.f32 {ld,st}.{global,shared,local,param}.{v2,v4}.f32
     """,

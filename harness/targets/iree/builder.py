@@ -17,7 +17,10 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.tensor import Tensor
 
-ELEMENTS = {"float32": "f32", "int8": "i8", "uint8": "i8", "bool": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
+ELEMENTS = {
+    "float32": "f32", "bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32",
+    "uint32": "i32", "int64": "i64", "uint64": "i64", "float16": "i16", "float64": "i64",
+}  # fmt: skip
 """MLIR's integers have no sign; an operation that needs one names it."""
 ZERO = "unknown_zero"
 """The global of a module that is 0, which the compiler may not use; see `Block.product`."""
@@ -170,7 +173,7 @@ class Function:
         """Add a tensor whose elements are written next."""
         return self._value("empty", f"tensor.empty() : {tensor_type(shape, dtype)}", shape, dtype)
 
-    def filled(self, number: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+    def filled(self, number: float | np.generic, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
         """Return a tensor of one number."""
         scalar, init = self._number(number, dtype), self.empty(shape, dtype)
         text = f"linalg.fill ins({scalar} : {ELEMENTS[dtype.name]}) outs({init.name} : {init.type}) -> {init.type}"
@@ -341,7 +344,7 @@ class Function:
         self.add(text, located=False)
         return found
 
-    def _number(self, number: float, dtype: np.dtype[Any]) -> str:
+    def _number(self, number: float | np.generic, dtype: np.dtype[Any]) -> str:
         """Add a number and return its name."""
         name, kind = self.unique("number"), ELEMENTS[dtype.name]
         self.add(f"{name} = arith.constant {literal(number, kind)} : {kind}")
@@ -362,6 +365,8 @@ def literal(number: float | np.generic, kind: str) -> str:
     """Return a float32 by its bits, or an integer of an MLIR type with the sign that its bits have."""
     if kind == "f32":
         return f"0x{int(np.float32(number).view(np.uint32)):08X}"
+    if isinstance(number, np.floating):  # float16 and float64 are bits here
+        number = int(np.asarray(number).view(f"u{number.dtype.itemsize}"))
     half = 1 << (int(kind[1:]) - 1)
     return str((int(number) + half) % (2 * half) - half)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from harness.operators.codes import Conversion
 from harness.operators.elements import Elements
@@ -22,7 +25,7 @@ from harness.operators.resize_linear import ResizeLinear
 from harness.targets.iree.builder import ELEMENTS, Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering, order, quantised
 
-KINDS = {**ELEMENTS, "uint32": "i32", "bool": "i1"}
+KINDS = {**ELEMENTS, "bool": "i1"}
 PREDICATES = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq"}
 FLOATS = {
     "add": "arith.addf", "subtract": "arith.subf", "negate": "arith.negf", "absolute": "math.absf",
@@ -31,14 +34,13 @@ FLOATS = {
 }  # fmt: skip
 INTEGERS = {
     "add": "arith.addi", "subtract": "arith.subi", "multiply": "arith.muli", "and": "arith.andi", "or": "arith.ori",
-    "xor": "arith.xori", "shift_left": "arith.shli", "shift_right": "arith.shrui",
+    "divide": "arith.divui", "xor": "arith.xori", "shift_left": "arith.shli", "shift_right": "arith.shrui",
 }  # fmt: skip
 MADE_BY_BLOCK: Mapping[str, Callable[..., Scalar]] = {
     "number": lambda block, x: block("arith.sitofp", x, to="f32", name="number"),
     "select": Block.select,
     "multiply": Block.product,
     "divide": Block.quotient,
-    "from_bits": lambda block, x: block("arith.bitcast", x, to="f32", name="float"),
 }
 
 
@@ -100,10 +102,10 @@ def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar
         kind = node.operands[0].dtype
         predicate = "" if operation == "equal" and kind.kind != "f" else order(kind)
         return block.compare(predicate + PREDICATES[operation], *operands)
-    if operation == "bits":
-        return block("arith.bitcast", operands[0], to="i32", name="bits")
-    if operation == "integer":
-        return block.wide(operands[0], node.operands[0].dtype)
+    if operation in {"bits", "from_bits"}:
+        return _bits(block, operands[0], node)
+    if operation in {"convert", "integer"}:
+        return _converted(block, operands[0], node.operands[0].dtype, node.dtype)
     if operation == "code":
         zero_point = node.operands[1].value
         assert zero_point is not None  # noqa: S101 - definitions of stages add others before the rounding
@@ -111,6 +113,28 @@ def _operation(block: Block, node: Expression, operands: list[Scalar]) -> Scalar
     if operation in MADE_BY_BLOCK and (node.dtype == FLOAT32 or operation == "select"):
         return MADE_BY_BLOCK[operation](block, *operands)
     return block((FLOATS if node.dtype == FLOAT32 else INTEGERS)[operation], *operands, name=name)
+
+
+def _bits(block: Block, x: Scalar, node: Expression) -> Scalar:
+    """Return the bits of a float, or the float; float16 and float64 are bits here."""
+    if FLOAT32 not in {node.dtype, node.operands[0].dtype}:
+        return x
+    kind, name = ("f32", "float") if node.operation == "from_bits" else ("i32", "bits")
+    return block("arith.bitcast", x, to=kind, name=name)
+
+
+def _converted(block: Block, x: Scalar, source: np.dtype[Any], dtype: np.dtype[Any]) -> Scalar:
+    """Add the conversion of a number; integers of one size have one type here."""
+    kind = KINDS[dtype.name]
+    if FLOAT32 in {source, dtype}:
+        sign = "u" if "u" in {source.kind, dtype.kind} else "s"
+        operation = f"arith.{sign}itofp" if dtype == FLOAT32 else f"arith.fpto{sign}i"
+        return block(operation, x, to=kind, name="number")
+    if source.itemsize == dtype.itemsize:
+        return x
+    if source.itemsize > dtype.itemsize:
+        return block("arith.trunci", x, to=kind, name="narrow")
+    return block("arith.extui" if source.kind == "u" else "arith.extsi", x, to=kind, name="wide")
 
 
 class ResizeLinearLowering(IreeLowering[ResizeLinear]):

@@ -77,7 +77,7 @@ def _stage(function: Function, stage: Stage, values: Mapping[int, Value]) -> Val
     if stage.accumulator is None:
         return _loops(function, function.empty(shape, stage.dtype), stage, stage.root, values)
     if stage.start.value is not None:
-        init = function.filled(float(stage.start.value), shape, stage.dtype)
+        init = function.filled(stage.start.value, shape, stage.dtype)
     else:
         init = _loops(function, function.empty(shape, stage.dtype), stage, stage.start, values)
     return _loops(function, init, stage, stage.root, values, stage.over)

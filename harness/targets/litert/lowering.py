@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
-from harness.operators.tensor import BOOL
+from harness.operators.tensor import BOOL, CODES, FLOAT32, INT64
 from harness.targets.base import Claim, Lowering
 from harness.targets.litert.graph import Graph, Value, image_of, order
 
@@ -24,8 +24,11 @@ class LiteRtLowering(Lowering[L]):
     """The equality with the specification of what XNNPACK computes."""
 
     def unsupported(self, layer: L, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
-        """Refuse bools, of which no operator here takes any."""
-        return "it reads bools, for which there is no type here" if layer.input.dtype == BOOL else None
+        """Refuse bools and other types, of which no operator here takes any."""
+        dtype = layer.input.dtype
+        if dtype == BOOL:
+            return "it reads bools, for which there is no type here"
+        return None if dtype in {FLOAT32, INT64, *CODES} else f"it reads {dtype}, for which there is no type here"
 
     def claim_of(self, layer: L) -> Claim:  # noqa: ARG002 - lowerings override it
         """Return the equality of this layer."""

@@ -22,7 +22,7 @@ from harness.model.network import Network
 from harness.model.stream import stream
 from harness.plan import plan
 from harness.targets import bundle, codegen
-from tests.support import codes, float_images, images
+from tests.support import codes, float_images, images, integers
 from tests.support.builders import random_network
 from tests.support.decide.hybrids import small
 from tests.support.functions import every_definition
@@ -44,7 +44,18 @@ FOUND = re.compile(r"(.+):(\d+):misra-c2012-(\d+\.\d+)")
 LONGEST_S = 1500.0
 FIRST = 4
 """Statements in a row that are checked of those that differ in their numbers only."""
-NETWORKS = ("dense", "codes", "images", "floats", "functions", "definitions", "hybrid", "streams")
+NETWORKS = (
+    "dense",
+    "codes",
+    "images",
+    "floats",
+    "functions",
+    "definitions",
+    "hybrid",
+    "streams",
+    "choices",
+    "arithmetic",
+)
 FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
 
@@ -99,6 +110,7 @@ def network(name: str) -> Network:
         "streams": lambda: stream(small_stream(), 2).network,
         "images": lambda: images.every_operator("int8"),
         "floats": float_images.every_operator,
+        **integers.NETWORKS,
     }
     return networks[name]()
 

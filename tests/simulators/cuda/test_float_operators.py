@@ -25,7 +25,7 @@ from tests.integration.programs import test_float_operators as terms
 from tests.simulators.cuda import interpreted
 from tests.simulators.cuda.test_stages import calls_of, inlined
 from tests.simulators.test_accelerator_programs import FLAGS
-from tests.support import float_images, functions, images
+from tests.support import float_images, functions, images, integers
 from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import of_variant
 from tests.support.proof.trials import Workshop
@@ -39,9 +39,10 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "terms": terms.every_operator,
     "uint8": lambda: images.every_operator("uint8", *MOVES),
     "int8": lambda: images.every_operator("int8", *MOVES),
+    **integers.NETWORKS,
     "windows": lambda: float_images.every_operator("windows", "groups", "unbounded", "wider"),
 }
-IN_BOTH = ("images", "functions", "definitions", "terms", "int8")
+IN_BOTH = ("images", "functions", "definitions", "terms", "int8", *integers.NETWORKS)
 CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in IN_BOTH]
 IN_TEST = [pytest.param(*case, marks=() if case == (FUSED, "images") else pytest.mark.campaign) for case in CASES]
 """The interpreter, which takes less time, has the others in `make test`."""

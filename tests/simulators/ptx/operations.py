@@ -160,8 +160,8 @@ def _bitwise() -> Named:
     yield "prmt.b32", Operation("b32", ("b32", "b32", "b32"), _permute)
     yield "bfe.u32", Operation("u32", ("u32", "u32", "u32"), _extract)
     yield "bfe.s32", Operation("s32", ("s32", "u32", "u32"), _extract)
-    for kind in ("b32", "b64"):
-        yield f"bfi.{kind}", Operation(kind, (kind, kind, "u32", "u32"), _insert)
+    yield "bfi.b32", Operation("b32", ("b32", "b32", "u32", "u32"), _insert)
+    yield "bfi.b64", Operation("b64", ("b64", "b64", "u32", "u32"), _insert)
 
 
 def _shift_left(a: Array, by: Array) -> Array:
@@ -199,12 +199,11 @@ def _extract(a: Array, position: Array, length: Array) -> Array:
 
 
 def _insert(a: Array, b: Array, position: Array, length: Array) -> Array:
-    """`length` bits of a, at `position` of b."""
-    bits = 8 * a.itemsize
-    position = np.minimum(position & 0xFF, bits)
-    length = np.minimum(length & 0xFF, bits - position)
-    mask = _shift_left(_shift_right(np.invert(np.zeros_like(a)), bits - length), position)
-    inserted: Array = b & ~mask | _shift_left(a, position) & mask
+    """`length` bits of a, at `position` of b; bits above the type are left out."""
+    one, ones = b.dtype.type(1), b.dtype.type(0) - b.dtype.type(1)
+    field = np.where(length & 0xFF >= 8 * b.itemsize, ones, _shift_left(one, length & 0xFF) - one).astype(b.dtype)
+    mask = _shift_left(field, position & 0xFF)
+    inserted: Array = b & ~mask | _shift_left(a, position & 0xFF) & mask
     return inserted
 
 
@@ -232,6 +231,19 @@ def _comparisons() -> Named:
         yield f"selp.{kind}", Operation(kind, (kind, kind, "pred"), _select)
 
 
+def _integer_part(kind: str) -> Callable[[Array], Array]:
+    """Toward zero, the nearest integer of the type beyond it, 0 for NaN."""
+    limits, dtype = np.iinfo(dtype_of(kind)), dtype_of(kind)
+
+    def converted(a: Array) -> Array:
+        inside = (a >= np.float32(limits.min)) & (a < np.float32(limits.max))
+        whole = np.where(inside, a, 0).astype(dtype)
+        return np.where(a >= np.float32(limits.max), dtype.type(limits.max),
+                        np.where(a < np.float32(limits.min), dtype.type(limits.min), whole))  # fmt: skip
+
+    return converted
+
+
 def _select(a: Array, b: Array, p: Array) -> Array:
     return np.where(p, a, b)
 
@@ -253,7 +265,9 @@ def _conversions() -> Named:
     for to in kinds:
         for source in kinds:
             yield f"cvt.{to}.{source}", Operation(to, (source,), _converted(to), narrows=True)
-    yield "cvt.rn.f32.s32", Operation("f32", ("s32",), lambda a: a.astype(np.float32))
+    for kind in kinds:
+        yield f"cvt.rn.f32.{kind}", Operation("f32", (kind,), lambda a: a.astype(np.float32), narrows=True)
+        yield f"cvt.rzi.{kind}.f32", Operation(kind, ("f32",), _integer_part(kind), narrows=True)
     yield "cvt.rni.s32.f32", Operation("s32", ("f32",), _round)
     for rounding, function in (("rni", np.rint), ("rmi", np.floor), ("rpi", np.ceil), ("rzi", np.trunc)):
         yield f"cvt.{rounding}.f32.f32", Operation("f32", ("f32",), function)

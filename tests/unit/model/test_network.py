@@ -328,7 +328,7 @@ SUM_REFUSALS: dict[str, tuple[Change, str, str]] = {
         r"node 'layer_0_term_2' \(QGemm\) is for nothing",
         "layer_0_term_2_out",
     ),
-    "codes": (rewire(SUM, 0, "quantize_out"), "'layer_0_sum_2' .*'quantize_out' is uint8", "reads float32"),
+    "codes": (rewire(SUM, 0, "quantize_out"), "'layer_0_sum_2' .*'layer_0_term_2_out' is float32", "reads uint8"),
     "the input": (rewire(SUM, 0, "x"), "'layer_0_sum_2' .*widths 3 and 4", "the same width"),
     "another width": (
         append("Add", ["layer_0_sum_2_out", "layer_1_sum_2_out"], ["y"]),

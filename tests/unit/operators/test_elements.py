@@ -10,6 +10,7 @@ from harness.operators.batch_normalization import BatchNormalization
 from harness.operators.exact.errors import Inexact, inexact, linear
 from harness.operators.exact.expression import DefinitionError, argument, larger, select
 from harness.operators.exact.integers import IntegerEvaluation
+from harness.operators.exact.modular import modular
 from harness.operators.mul import Mul
 from harness.operators.tensor import INT8
 from tests.support.codes import node
@@ -68,14 +69,13 @@ def test_the_names_of_faults_do_not_grow_with_the_operands() -> None:
     assert "the condition operand_64 > y_63 includes equality" in causes
 
 
-def test_codes_are_compared_and_selected_only() -> None:
+def test_codes_are_compared_selected_and_added_modulo_256() -> None:
     x = argument("x", INT8)
     codes = np.arange(-128, 128, dtype=np.int8)
     assert IntegerEvaluation(larger(x, 3))({"x": codes}).tobytes() == np.maximum(codes, 3).tobytes()
-    with pytest.raises(DefinitionError, match="add of int8 is not in the language"):
-        x + 1
-    with pytest.raises(DefinitionError, match="and of int8"):
-        x & 1
+    assert IntegerEvaluation(modular(x + 1))({"x": codes}).tobytes() == (codes + np.int8(1)).tobytes()
+    with pytest.raises(DefinitionError, match="shift_left of int8"):
+        x << 1
 
 
 def test_a_layer_has_at_most_30_members() -> None:

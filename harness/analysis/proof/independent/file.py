@@ -149,7 +149,7 @@ def _shape(  # noqa: PLR0911 - one for each form
         shape = list(tensors[sources[0]].shape)
         if operator in PAIRS or not operator:
             return np.broadcast_shapes(*(tensors[name].shape for name in sources))
-        if operator == "Where":
+        if operator in {"Select", "Where"}:
             own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]
             return np.broadcast_shapes(*(tensors[name].shape for name in sources), *own_shapes)
         if operator in RECURRENT:

@@ -23,7 +23,10 @@ def _bounds(node: Node) -> Constants:
         node.attributes.get(name, getattr(kept, name)) if value is None else value
         for name, value in (("min", node.inputs[1]), ("max", node.inputs[2]))
     )
-    return {"low": row(np.asarray(low, node.dtype)), "high": row(np.asarray(high, node.dtype))}
+    bounds = [row(np.asarray(end, node.dtype)) for end in (low, high)]
+    if node.dtype != np.float32 and node.dtype.itemsize > 1:
+        return {"terms": np.concatenate(bounds)}
+    return dict(zip(("low", "high"), bounds, strict=True))
 
 
 def _slope(node: Node) -> Constants:
@@ -32,8 +35,8 @@ def _slope(node: Node) -> Constants:
 
 
 WITHOUT_CONSTANTS = (
-    "Abs", "Cast", "Ceil", "CumSum", "Dropout", "Erf", "Exp", "Floor", "Gelu", "HardSwish", "Log", "Mish", "Neg", "Pow",
-    "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Tanh",
+    "Abs", "BitwiseNot", "Cast", "Ceil", "CumSum", "Dropout", "Erf", "Exp", "Floor", "Gelu", "HardSwish", "Log", "Mish",
+    "Neg", "Pow", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Tanh",
 )  # fmt: skip
 READERS: dict[str, Reader] = {
     **dict.fromkeys(WITHOUT_CONSTANTS, no_constants),

@@ -22,7 +22,7 @@ from harness.targets.iree.compiler import DEVICE, FEATURES, ORDER, STATIC, Proce
 from harness.targets.iree.module import module_text, symbol
 from harness.targets.iree.objects import Object
 from harness.targets.iree.staged import StagedLowering
-from tests.support import images
+from tests.support import images, integers
 from tests.support.codes import node
 from tests.support.every_operator import NETWORKS as OF_EVERY_TARGET
 from tests.support.floats import read_node
@@ -35,8 +35,8 @@ from tests.unit.operators.exact.test_stages import STAGES, X
 
 compiler = pytest.importorskip("iree.compiler", reason="the extra iree is not installed")
 
-AT_ONCE = ("codes int8", "images uint8", "terms", "definitions")
-NETWORKS = {**OF_EVERY_TARGET, "definitions": every_definition}
+AT_ONCE = ("codes int8", "images uint8", "terms", "definitions", *integers.NETWORKS)
+NETWORKS = {**OF_EVERY_TARGET, "definitions": every_definition, **integers.NETWORKS}
 MODELS = sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
 KINDS = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")]
 
@@ -71,7 +71,7 @@ def _flushed(values: Array) -> Array:
 def test_every_operator_keeps_its_bits(name: str) -> None:
     """Intermediate results of Mish below -87 are subnormal, which IREE's runtime flushes, but not their product."""
     net = NETWORKS[name]()
-    vectors = uniform_vectors(net, 12, seed=1)
+    vectors = integers.vectors(12) if name in integers.NETWORKS else uniform_vectors(net, 12, seed=1)
     assert differing(net, np.maximum(vectors, -85.0) if name == "definitions" else vectors) == {}
 
 

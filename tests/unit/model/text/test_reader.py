@@ -9,6 +9,7 @@ import pytest
 
 from harness.core.errors import RequestError
 from harness.model.text import Description
+from harness.model.text.coverage import ELEMENT_TYPES
 from tests.support.builders import random_network
 from tests.support.text.texts import description_of, read_back, without_hashes
 
@@ -31,7 +32,7 @@ def replace_line(text: str, start: str, line: str) -> tuple[str, int]:
     return "\n".join([*lines[:index], line, *lines[index + 1 :]]), index + 1
 
 
-TYPES = "float32, uint8, int8, int32, int64"
+TYPES = ", ".join(ELEMENT_TYPES)
 FLOATS = "a float32 such as 0.1, or with its bits 0.1/0x3dcccccd; NaN only with bits"
 
 

@@ -13,6 +13,7 @@ from harness.core.installation import ROOT
 from harness.operators.exact import functions, mutations, printing
 from harness.operators.exact.evaluation import Evaluation
 from harness.operators.exact.expression import (
+    BOOL,
     INT8,
     INT32,
     UINT8,
@@ -24,6 +25,7 @@ from harness.operators.exact.expression import (
     calls,
     ceiling,
     code,
+    converted,
     equal,
     expanded,
     floor,
@@ -39,6 +41,7 @@ from harness.operators.exact.expression import (
     ordered,
     round_half_even,
     select,
+    shifted,
     smaller,
     square_root,
     unary,
@@ -213,7 +216,9 @@ def _decides(x: Expression) -> Expression:
     [
         (lambda x: x + bits(x), "an operation of float32 and uint32"),
         (lambda x: x & x, "and of float32"),
-        (lambda x: bits(x) / bits(x), "divide of uint32"),
+        (lambda x: (x < 1) / (x < 2), "divide of bool"),
+        (lambda x: shifted("shift_left", integer(code(x, 0, INT8)), integer(code(x, 0, INT8))), "shift_left of int32"),
+        (lambda x: converted(x, BOOL), "the conversion of float32 to bool"),
         (lambda x: bits(x) << bits(x), "shift_left by a computed number"),
         (lambda x: bits(x) << 32, "shift_left by a computed number"),
         (lambda x: bits(x) + 0.5, "0.5 as uint32"),
@@ -227,7 +232,6 @@ def _decides(x: Expression) -> Expression:
         (lambda x: fused(x, x, bits(x)), "an operation of float32 and uint32"),
         (lambda x: code(x, x, INT8), "float32 in the place of int32"),
         (lambda x: code(bits(x), 0, INT8), "uint32 in the place of float32"),
-        (lambda _: argument("z", INT32) / 1, "divide of int32"),
         (integer, "the integer of float32"),
         (_decides, "a decision of Python about a value"),
     ],

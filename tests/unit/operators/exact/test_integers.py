@@ -32,6 +32,7 @@ from harness.operators.exact.expression import (
 )
 from harness.operators.exact.integers import IntegerEvaluation, canonical
 from harness.operators.fold import Fold
+from harness.operators.integer_elements import IntegerElements
 from harness.operators.logic import DEFINITIONS as LOGIC
 from harness.operators.logic import Logic, definition_of
 from harness.operators.pointwise import Pointwise
@@ -95,7 +96,8 @@ def test_an_operation_has_the_bits_of_ieee_754(operation: str) -> None:
 OPERANDS = ("operand_1", "operand_2", "operand_3")
 OF_SEVERAL = {
     **{name: kind.defined(OPERANDS if issubclass(kind, Fold) else kind.names)
-       for (_, name), kind in by_onnx_name().items() if issubclass(kind, Elements) and not issubclass(kind, Logic)},
+       for (_, name), kind in by_onnx_name().items()
+       if issubclass(kind, Elements) and not issubclass(kind, (Logic, IntegerElements))},
     **{f"{name} of {dtype}": definition_of(name, dtype) for dtype, own in LOGIC.items() for name in own},
 }  # fmt: skip
 

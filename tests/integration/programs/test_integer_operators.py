@@ -1,0 +1,55 @@
+"""Operators on integers on target c in every variant: the bits of the specification, proofs, wrong operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.boards.profile import Profile
+from harness.operators import obligations
+from harness.plan import plan
+from harness.reference.specification import SpecificationReference
+from tests.support import integers
+from tests.support.programs.board_program import assert_same, build_patched, run_sanitized, with_flags
+from tests.support.programs.c_variants import EVERY, of_variant
+from tests.support.proof.trials import Workshop
+
+NETWORKS = integers.NETWORKS
+IN_TEST = {("casts", "c"), ("choices", "c:generic")}
+CASES = [
+    pytest.param(name, target, marks=() if (name, target) in IN_TEST else pytest.mark.campaign)
+    for name in NETWORKS
+    for target in EVERY
+]
+
+
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name in NETWORKS for target in EVERY])
+def test_every_variant_has_the_bits_of_the_specification(
+    name: str, target: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net, vectors = NETWORKS[name](), integers.vectors(300)
+    trial = Workshop(with_flags(of_variant(host, target), "-O1"), objects, tmp_path).trial(net, block=7)
+    assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_operation_is_undefined(name: str, host: Profile, tmp_path: Path) -> None:
+    net = NETWORKS[name]()
+    made = plan.make(net, of_variant(host, "c:inlined"), block=10)
+    program = build_patched(made, host, tmp_path, flags=("-O1", "-fsanitize=undefined,float-cast-overflow"))
+    done = run_sanitized(program, integers.vectors(200), tmp_path)
+    assert (done.returncode, done.stderr.count("runtime error")) == (0, 0), done.stderr
+
+
+@pytest.fixture
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 times fewer than in a proof."""
+    monkeypatch.setattr(obligations, "VALUES", obligations.VALUES >> 6)
+
+
+@pytest.mark.parametrize(("name", "target"), CASES)
+@pytest.mark.usefixtures("few_samples")
+def test_the_proof_holds(name: str, target: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
+    assert workshop.trial(NETWORKS[name](), block=7).refuted() == {}
