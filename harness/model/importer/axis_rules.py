@@ -317,7 +317,8 @@ FAMILIES: Mapping[Rule, str] = {
     recurrence: "LSTM GRU RNN",
     images: "Conv ConvTranspose ConvInteger QLinearConv AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool "
     "GlobalLpPool BatchNormalization InstanceNormalization GroupNormalization LRN Upsample DepthToSpace "
-    "SpaceToDepth com.microsoft.QLinearAveragePool com.microsoft.QLinearGlobalAveragePool",
+    "SpaceToDepth com.microsoft.QLinearAveragePool com.microsoft.QLinearGlobalAveragePool harness.LSTM harness.GRU "
+    "harness.RNN",
 }
 RULES = {tuple(name.rpartition(".")[::2]): rule for rule, names in FAMILIES.items() for name in names.split()} | {
     ("", "Constant"): _elements

@@ -21,6 +21,7 @@ from harness.model.importer import NetworkImport, axis_rules, changes, vector_ax
 from harness.model.importer.axis_products import MOST_COPIES
 from harness.model.onnx_runtime.sessions import Stored
 from tests.support.importer.graphs import model, node, saved
+from tests.support.recurrent import Recurrences
 
 RANDOM = np.random.default_rng(7)
 NOTE = "a new axis of vectors is in front"
@@ -181,6 +182,20 @@ def test_several_vectors_are_several_inputs_of_the_file(tmp_path: Path) -> None:
     vectors = RANDOM.standard_normal((3, 24)).astype(np.float32)
     [activations] = [layer.prepare()(vectors) for layer in network.layers]
     assert np.array_equal(activations, vectors.reshape(3, 2, 3, 4).transpose(0, 3, 2, 1).reshape(3, 24))
+
+
+def test_a_recurrence_is_computed_for_each_place_of_its_own_batch_axis(tmp_path: Path) -> None:
+    recurrences = Recurrences(5, 3, 4, np.random.default_rng(3))
+    for operator in ("LSTM", "GRU", "RNN"):
+        recurrences.add(operator)
+    file = recurrences.model()
+    file.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    file.graph.node.append(node("Transpose", "layer_0", "y", perm=[1, 0, 2]))
+    file.graph.output.append(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [5, 2, 4]))
+    network = graph.load(saved(tmp_path, file.SerializeToString()))
+    assert network.inputs[0].shape == (2, 5, 3)
+    found = [layer.operator for layer in network.layers]
+    assert [found.count(operator) for operator in ("LSTM", "GRU", "RNN")] == [2, 2, 2]
 
 
 def test_an_import_puts_the_axis_in_front_too(tmp_path: Path) -> None:
