@@ -29,9 +29,10 @@ from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
 from harness.operators.linear import Linear
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
-from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT8, LARGEST, UINT8, Tensor, integer_limits
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT8, LARGEST, STORED, UINT8, Tensor, integer_limits
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
+INPUT_TYPES = (*EVERY_TYPE, *STORED)
 OLDEST_OPSET = 10  # the first with QuantizeLinear
 
 HOW_TO_IMPORT = "harness models import FILE -o NAME names a command that helps, if there is one"
@@ -333,7 +334,7 @@ def _of_value(value: onnx.ValueInfoProto, name: str) -> Tensor:
         raise RequestError(
             f"model {name!r}: input {value.name!r} is {element_type(kind.elem_type)} of shape {_shape(kind)}",
             f"give it vectors, (vectors, width), or images, (vectors, channels, height, width), of fixed sizes and a "
-            f"type of {', '.join(map(str, EVERY_TYPE))}; scales, zero points, weights and bias are initializers",
+            f"type of {', '.join(map(str, INPUT_TYPES))}; scales, zero points, weights and bias are initializers",
         )
     bound = LARGEST if dtype == FLOAT32 else math.inf
     return Tensor(value.name, tuple(sizes[1:]), dtype, bound, negative_zero=dtype.kind == "f")
@@ -341,7 +342,7 @@ def _of_value(value: onnx.ValueInfoProto, name: str) -> Tensor:
 
 def _input_type(element: int) -> np.dtype[Any] | None:
     """Return the type of an input; None for one that no activation has."""
-    types = {onnx.helper.np_dtype_to_tensor_dtype(dtype): dtype for dtype in EVERY_TYPE}
+    types = {onnx.helper.np_dtype_to_tensor_dtype(dtype): dtype for dtype in INPUT_TYPES}
     return types.get(onnx.TensorProto.DataType.ValueType(element))
 
 

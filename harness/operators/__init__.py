@@ -32,6 +32,11 @@ def by_onnx_name() -> dict[tuple[str, str], type[Layer]]:
     return _by_onnx_name(tuple(sys.path))
 
 
+def classes() -> list[type[Layer]]:
+    """Return the classes of all operators, and of forms that operators read some nodes as, each once."""
+    return list(dict.fromkeys((*_built_in(), *by_onnx_name().values())))
+
+
 def of_node(node: onnx.NodeProto) -> type[Layer] | None:
     """Return the operator that reads a node, None for an unknown node."""
     return by_onnx_name().get((domain_of(node), node.op_type))

@@ -35,13 +35,13 @@ fragment {operation.lower()}(
     width: integer,
     select_last_index: logical,
     type: string)
--> (y: tensor<integer>)
+-> (y: tensor<scalar>)
 {{
     column = constant<scalar>(shape = [1, width], value = [for n in range_of([0] * width) yield scalar(n)]);
     is_other = cast<scalar>(x != {reduce}(x, axes = [1]));      # 0.0 in the columns with the {extreme} value, else 1.0
     first = min_reduce(column + scalar(width) * is_other, axes = [1]);
     last = max_reduce(column - scalar(width) * is_other, axes = [1]);
-    y = cast<integer>(last if select_last_index else first);
+    y = last if select_last_index else first;
 }}
 """
     return Fragment(operation.lower(), order, text, columns=1)

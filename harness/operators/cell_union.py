@@ -49,7 +49,7 @@ fragment cell_union_{axes}(
     x: tensor<scalar>,                      # uint8 (vectors, N): positions, of which the first are those of the axes
     cells: tensor<integer>,                 # uint8 (2 axes, 256): lower and upper cell of each position
 {levels}    type: string)
--> (y: tensor<integer>);
+-> (y: tensor<scalar>);
 """,
         columns=1,
     )

@@ -44,7 +44,7 @@ fragment check_positions(
     x: tensor<scalar>,                      # uint8 (vectors, N)
     flags: tensor<integer>,                 # uint8 (N, 256)
     type: string)
--> (y: tensor<integer>);
+-> (y: tensor<scalar>);
 """,
     columns=1,
 )

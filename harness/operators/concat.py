@@ -48,7 +48,7 @@ class Concat(Move):
         fragments=(*moving("concat_columns", 80, COMMENT, copies=True), BLOCKS),
         side_by_side=True,
         role_of=lambda position: f"input {position + 1}",
-        chosen=lambda layer: 2 if layer.blocks > 1 else Move.text.chosen(layer),
+        chosen=lambda layer: layer.blocks > 1,
     )
 
     @classmethod

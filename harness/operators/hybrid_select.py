@@ -45,9 +45,9 @@ FRAGMENT = Fragment(
     """\
 # The advisory of the network if no check fails, else the lowest of the safety net's; then the checks that fail.
 fragment hybrid_select(
-    x: tensor<integer>,                     # network, advisories, failed, unsafe: int64 (vectors, 4)
+    x: tensor<scalar>,                      # network, advisories, failed, unsafe: int64 (vectors, 4)
     type: string)
--> (y: tensor<integer>);
+-> (y: tensor<scalar>);
 """,
     columns=2,
 )

@@ -19,7 +19,7 @@ from harness.operators.base import Ability, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.gemm import FRAGMENT, Gemm, read_matrix
 from harness.operators.linear import Linear
-from harness.operators.matrix_product import FRAGMENTS, MatrixProduct, is_product
+from harness.operators.matrix_product import MatrixProduct, is_product
 from harness.operators.node import Node
 from harness.operators.region import Division
 from harness.operators.rules import Rules
@@ -57,7 +57,7 @@ acc = 0
 acc = acc + A[r, k] * B[k, n]                            for k = 0 to K - 1, each operation rounded to float32
 y[r, n] = acc                                            for each row r of the last axis""",
         ("A", "B"),
-        (FRAGMENT, OF_ROWS, *FRAGMENTS),
+        (FRAGMENT, OF_ROWS),
         parameters=(1,),
         chosen=lambda layer: layer.positions > 1,
         facts_of=lambda layer: Gemm.text.facts_of(layer) | ({"rows": layer.positions} if layer.positions > 1 else {}),

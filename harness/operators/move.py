@@ -34,7 +34,7 @@ class Move(Layer):
     elementwise = False
     errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
-    text = Text(roles=("x",), chosen=lambda layer: layer.dtype in WIDE_INTEGERS, facts_of=lambda _: {})
+    text = Text(roles=("x",), facts_of=lambda _: {})
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
     types: ClassVar[tuple[np.dtype[Any], ...]] = (*EVERY_TYPE, *STORED)

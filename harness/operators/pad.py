@@ -38,12 +38,11 @@ class Pad(Move):
         "y = x, with the constant or values of x (reflect, edge, wrap) before and after the axes",
         ("x", "pads", "constant_value", "axes"),
         (
-            *moving("pad_axes", 96, COMMENT, "    value: scalar,\n")[:1],
-            *moving("pad_axes_with_values", 101, WITH_VALUES)[:1],
-            *moving("pad_axes", 200, COMMENT, "    value: integer,\n")[1:],
-            *moving("pad_axes_with_values", 202, WITH_VALUES)[1:],
+            *moving("pad_axes", 96, COMMENT, "    value: scalar,\n"),
+            *moving("pad_axes_with_values", 101, WITH_VALUES),
+            *moving("pad_axes_of_integers", 200, COMMENT, "    value: integer,\n"),
         ),
-        chosen=lambda layer: (layer.order.filler is None) + 2 * (layer.dtype in WIDE_INTEGERS),
+        chosen=lambda layer: 1 if layer.order.filler is None else 2 * (layer.dtype in WIDE_INTEGERS),
         summary_of=lambda layer: (
             "values of the input" if layer.order.filler is None else f"constant {layer.order.filler}",
         ),

@@ -123,10 +123,8 @@ fragment round_half_even(x: tensor<scalar>) -> (y: tensor<scalar>)
 )
 
 
-def moving(
-    name: str, order: int, comment: str, numbers: str = "", *, copies: bool = False
-) -> tuple[Fragment, Fragment]:
-    """Return the fragments of an operator that moves codes or float32 `name`, and indices `name`_indices.
+def moving(name: str, order: int, comment: str, numbers: str = "", *, copies: bool = False) -> tuple[Fragment]:
+    """Return the fragment of an operator that moves values of any type.
 
     `numbers` are more parameters; with `copies` it has none, and all values stay.
     """
@@ -135,22 +133,19 @@ def moving(
 {numbers}    columns: integer[],                     # which N columns of its layer: the first, and the one behind them
 """
     parameters, body = ("", "\n{\n    y = copy(x);\n}") if copies else (places, ";")
-    kinds = ((name, "scalar", order), (f"{name}_indices", "integer", order + 1))
-    first, second = (
+    return (
         Fragment(
-            own_name,
-            place,
+            name,
+            order,
             f"""\
 # {comment}
-fragment {own_name}(
-    x: tensor<{kind}>,
+fragment {name}(
+    x: tensor<scalar>,
 {parameters}    type: string)
--> (y: tensor<{kind}>){body}
+-> (y: tensor<scalar>){body}
 """,
-        )
-        for own_name, kind, place in kinds
+        ),
     )
-    return first, second
 
 
 def floats(values: npt.NDArray[np.float32] | np.float32) -> str:

@@ -410,8 +410,7 @@ class _Parts:
 
 
 def _declared(external: External) -> str:
-    kind = "" if external.kind == "scalar" else f", {external.kind}"
-    return f"{external.output} of shape {list(external.shape)}{kind}"
+    return f"{external.output} of shape {list(external.shape)}"
 
 
 def _form(table: Array) -> str:

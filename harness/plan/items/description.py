@@ -23,7 +23,6 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.region import Region
-from harness.operators.tensor import WIDE_INTEGERS, Tensor
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -223,13 +222,7 @@ def _results(plan: Plan, tasks: Iterable[int]) -> list[str]:
 
 def _externals(network: Network) -> tuple[External, ...]:
     names = input_identifiers(network)
-    return tuple(
-        External(names[tensor.name], (1, tensor.size), _kind(tensor), tensor.dtype.name) for tensor in network.inputs
-    )
-
-
-def _kind(tensor: Tensor) -> str:
-    return "integer" if tensor.dtype in WIDE_INTEGERS else "scalar"
+    return tuple(External(names[tensor.name], (1, tensor.size), tensor.dtype.name) for tensor in network.inputs)
 
 
 def _title(network: Network) -> str:
@@ -265,7 +258,7 @@ class _Exchange:
     def shared(self, task: int) -> Shared:
         """Return the declaration of a task's shared variable."""
         work = self.plan.tasks[task]
-        return Shared(self.names[task], (1, work.size), _kind(self.plan.network.layers[work.layer].output))
+        return Shared(self.names[task], (1, work.size))
 
     def send(self, task: int) -> Send:
         """Return the instruction of the task's own item."""

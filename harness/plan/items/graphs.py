@@ -23,12 +23,11 @@ Value: TypeAlias = "float | int | str | tuple[Value, ...]"
 class External:
     """`output = external(shape = [...])`: an input of the network, (vectors, width).
 
-    `kind` is `scalar`, or `integer` for indices; the text states `dtype` in a comment.
+    The text states `dtype` in a comment.
     """
 
     output: str
     shape: tuple[int, ...]
-    kind: str = "scalar"
     dtype: str = field(default="float32", compare=False)
 
 
@@ -116,14 +115,10 @@ Instruction: TypeAlias = External | Variable | Operation | Send | Get
 
 @dataclass(frozen=True)
 class Shared:
-    """`name = variablesync<kind>(shape = [...])`: a variable that one item writes and others read.
-
-    `kind` is `scalar`, or `integer` for indices.
-    """
+    """`name = variablesync<scalar>(shape = [...])`: a variable that one item writes and others read."""
 
     name: str
     shape: tuple[int, ...]
-    kind: str = "scalar"
 
 
 @dataclass(frozen=True)

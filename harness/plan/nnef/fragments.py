@@ -49,8 +49,7 @@ fragment part(x: tensor<scalar>, runs: integer, begin: integer, end: integer) ->
 
 def known() -> dict[str, Fragment]:
     """Return the fragments of all operators by name, each after those that it uses."""
-    classes = operators.by_onnx_name().values()
-    fragments = _with_used(fragment for operator in classes for fragment in operator.text.fragments)
+    fragments = _with_used(fragment for operator in operators.classes() for fragment in operator.text.fragments)
     return {fragment.name: fragment for fragment in sorted(fragments, key=lambda part: (part.order, part.name))}
 
 

@@ -44,7 +44,9 @@ EXTENSIONS = ("KHR_enable_fragment_definitions", "KHR_enable_operator_expression
 DIGITS = 18
 """Most digits of an integer: every number of this length fits into 64 bits."""
 
-TENSORS = {"tensor<scalar>": "scalar", "tensor<integer>": "integer"}
+SCALAR = "scalar"
+"""The kind of all activations; tables of constants can be integers."""
+TENSORS = {"tensor<scalar>": SCALAR, "tensor<integer>": "integer"}
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class _Document:
         shape = self._shape()
         self.cursor.expect(")")
         self._give(target, kind)
-        return External(target.text, shape, kind)
+        return External(target.text, shape)
 
     def _variable(self, target: Token) -> Variable:
         kind = self._data_type()
@@ -185,12 +187,14 @@ class _Document:
 
     def _variablesync(self, target: Token) -> None:
         kind = self._data_type()
+        if kind != SCALAR:
+            self.cursor.refuse_at(target, f"a variablesync<{SCALAR}>, found {target}, a variablesync<{kind}>")
         self.cursor.expect("(", "shape", "=")
         shape = self._shape()
         self.cursor.expect(")")
         if target.text in self.types or target.text in self.shared:
             self.cursor.refuse_at(target, f"a name that is not in use, found {target}")
-        self.shared[target.text] = Shared(target.text, shape, kind)
+        self.shared[target.text] = Shared(target.text, shape)
 
     def _send(self, target: Token) -> Send:
         self._require_shared(target)
@@ -199,7 +203,7 @@ class _Document:
         self.cursor.expect("(")
         destinations = self._list("[", "]", lambda: self.cursor.take(TokenKind.NAME, "the name of an item").text)
         self.cursor.expect(",")
-        data = self._tensor(self.shared[target.text].kind, "data")
+        data = self._tensor(SCALAR, "data")
         self.cursor.expect(")")
         self.sent.add(target.text)
         return Send(target.text, tuple(destinations), data)
@@ -211,7 +215,7 @@ class _Document:
         shared = self.cursor.take(TokenKind.NAME, "a shared variable")
         self._require_shared(shared)
         self.cursor.expect(")")
-        self._give(target, self.shared[shared.text].kind)
+        self._give(target, SCALAR)
         return Get(target.text, source, shared.text)
 
     def _require_shared(self, name: Token) -> None:

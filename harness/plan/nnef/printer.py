@@ -80,14 +80,14 @@ def _declarations(
     lines = []
     for entry in instructions:
         if isinstance(entry, External):
-            text = f"external<{entry.kind}>(shape = {_value(entry.shape)});  # {entry.dtype}"
+            text = f"external<scalar>(shape = {_value(entry.shape)});  # {entry.dtype}"
             lines.append((entry.output, text))
         elif isinstance(entry, Variable):
             kind = parameters[entry.label].dtype
             generic = "scalar" if kind == np.float32 else "integer"
             text = f"variable<{generic}>(shape = {_value(entry.shape)}, label = '{entry.label}');  # {kind.name}"
             lines.append((entry.output, text))
-    lines += [(entry.name, f"variablesync<{entry.kind}>(shape = {_value(entry.shape)});") for entry in shared]
+    lines += [(entry.name, f"variablesync<scalar>(shape = {_value(entry.shape)});") for entry in shared]
     width = max((len(name) for name, _ in lines), default=0)
     return "".join(f"{name:{width}} = {text}\n" for name, text in lines)
 

@@ -59,7 +59,7 @@ def assert_interpreted(net: Network, vectors: Array, folder: Path) -> None:
     for layer, found, right in zip(net.layers, interpreted(net, vectors, folder), expected, strict=True):
         if isinstance(layer, QGemm):
             assert np.abs(layer.accumulator_bounds()).max() < EXACT
-        assert found.dtype == (np.int32 if layer.dtype == np.int64 else np.float32)
+        assert found.dtype == np.float32
         np.testing.assert_array_equal(found, right.astype(found.dtype), strict=True, err_msg=layer.name)
         if layer.dtype == np.float32:
             assert found.tobytes() == right.tobytes(), layer.name

@@ -45,7 +45,7 @@ def test_every_graph_is_read_as_it_was_written(name: str) -> None:
     assert max(len(line) for line in network.splitlines() if "= variable<" not in line) <= 120
 
 
-def test_indices_are_handed_over_as_integers() -> None:
+def test_indices_are_handed_over_as_scalars() -> None:
     attributes = (("width", 4), ("select_last_index", False), ("type", "int64"))
     graph = ItemGraph(
         name="NETWORK_one",
@@ -56,17 +56,17 @@ def test_indices_are_handed_over_as_integers() -> None:
             Operation("best", "argmax", ("x",), attributes),
             Send("vsync_best", ("two",), "best"),
             Get("other", "two", "vsync_other"),
-            Operation("both", "concat_columns_indices", (("best", "other"),), (("type", "int64"),)),
+            Operation("both", "concat_columns", (("best", "other"),), (("type", "int64"),)),
         ),
         item="one",
-        shared=(Shared("vsync_best", (1, 1), "integer"), Shared("vsync_other", (1, 1), "integer")),
+        shared=(Shared("vsync_best", (1, 1)), Shared("vsync_other", (1, 1))),
     )
     text = printer.item_text(graph, {}, {})
     assert parser.parse_item(text, "one.nnef") == graph
-    as_scalar = text.replace("vsync_best  = variablesync<integer>", "vsync_best  = variablesync<scalar>")
-    assert as_scalar != text
-    with pytest.raises(RequestError, match=r"a tensor<scalar> for data, found .*best.*, a tensor<integer>"):
-        parser.parse_item(as_scalar, "one.nnef")
+    as_integer = text.replace("vsync_best  = variablesync<scalar>", "vsync_best  = variablesync<integer>")
+    assert as_integer != text
+    with pytest.raises(RequestError, match=r"a variablesync<scalar>, found .*vsync_best.*, a variablesync<integer>"):
+        parser.parse_item(as_integer, "one.nnef")
 
 
 @pytest.mark.slow
