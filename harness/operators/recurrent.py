@@ -26,12 +26,15 @@ from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import read_finite
 from harness.operators.node import Node
 from harness.operators.onnx_function import DOMAIN
+from harness.operators.rules import Rules
 from harness.operators.staged import ROUNDED, Staged
 from harness.operators.tensor import FLOAT32, Tensor
 from harness.operators.text import Fragment, Text
 
 DIRECTIONS = ("forward", "reverse")
 FIRST_FRAGMENT = 133
+GROWTH = 2.0**-20
+"""Share by which the roundings of one step can increase a state: a few units of 2**-24."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,19 @@ class Recurrent(Staged):
     attributes: Mapping[str, Any]
 
     @classmethod
+    def rules(cls, node: Rules) -> None:
+        """State one type, and that y has a state of `hidden_size` values for each step."""
+        node.same_type(node.x, node.y).equals(node.x.rank, node.y.rank)
+        node.equals(node.x.size(0), node.y.size(0)).equals(node.x.size(1), node.y.size(1))
+        node.equals(node.y.size(2), node.attribute("hidden_size", 1))
+
+    @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node with constant weights and biases; the states begin with constants or activations."""
         node.require_inputs(4 + len(cls.states), 4 + len(cls.states))
-        given = node.attributes({"hidden_size": 0, "direction": b"forward", **cls.DEFAULTS})
-        source, hidden = node.activation(0, [FLOAT32]), given["hidden_size"]
-        direction = given["direction"].decode(errors="replace")
+        stated = node.attributes({"hidden_size": 0, "direction": b"forward", **cls.DEFAULTS})
+        source, hidden = node.activation(0, [FLOAT32]), stated["hidden_size"]
+        direction = stated["direction"].decode(errors="replace")
         w, r, b = (read_finite(node, position, name) for position, name in ((1, "weight"), (2, "weight"), (3, "bias")))
         if len(source.shape) != 2 or hidden < 1 or direction not in DIRECTIONS:
             raise node.refusal(
@@ -128,17 +138,17 @@ class Recurrent(Staged):
         if (w.shape, r.shape, b.shape) != shapes:
             raise node.refusal(f"W, R and B have shapes {w.shape}, {r.shape}, {b.shape}", f"shapes {shapes}")
         initial, sources = _initial(node, cls.states, hidden)
-        written = fields(node, [source, *sources], (source.shape[0], hidden), FLOAT32, cls.bound(initial, sources),
+        bound = cls.bound(initial, sources) * (1 + source.shape[0] * GROWTH)
+        written = fields(node, [source, *sources], (source.shape[0], hidden), FLOAT32, bound,
                          negative_zero=True)  # fmt: skip
-        kept = {name: given[name] for name in cls.DEFAULTS}
+        kept = {name: stated[name] for name in cls.DEFAULTS}
         return cls(**written, w=w, r=r, biases=cls.added(b.reshape(2, cls.gates, hidden), kept), initial=initial,
                    reverse=direction == "reverse", attributes=kept)  # fmt: skip
 
     @classmethod
-    def bound(cls, initial: Mapping[str, Array | None], sources: Sequence[Tensor]) -> float:
-        """Return the largest |h|: a gate is at most 1, and the first h the first of the initial states."""
-        first = initial["h"]
-        return max(1.0, float(np.abs(first).max()) if first is not None else sources[0].bound)
+    def bound(cls, initial: Mapping[str, Array | None], sources: Sequence[Tensor]) -> float:  # noqa: ARG003 - overridden
+        """Return the largest |h| after a step, without roundings: no gate and no tanh is above 1."""
+        return 1.0
 
     @classmethod
     def added(cls, b: Array, attributes: Mapping[str, Any]) -> Array:  # noqa: ARG003 - overridden
@@ -339,8 +349,15 @@ class Gru(Recurrent):
     ONNX = ((DOMAIN, "GRU"),)
     gates, states = 3, "h"
     DEFAULTS: ClassVar[Mapping[str, Any]] = {"linear_before_reset": 0}
+
     text = _texts("gru", FIRST_FRAGMENT + 9, "(gates, hidden), and one more row of R if linear_before_reset is 1",
                   _example(3, partial(gru, linear=True), "h"), "h")  # fmt: skip
+
+    @classmethod
+    def bound(cls, initial: Mapping[str, Array | None], sources: Sequence[Tensor]) -> float:
+        """Return the largest |h| without roundings: a mean of 1 at most and the state before."""
+        first = initial["h"]
+        return max(1.0, float(np.abs(first).max()) if first is not None else sources[0].bound)
 
     @classmethod
     def added(cls, b: Array, attributes: Mapping[str, Any]) -> Array:
