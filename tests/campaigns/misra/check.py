@@ -29,6 +29,7 @@ from tests.support.functions import every_definition
 from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import of_variant
 from tests.support.programs.chains import Node, chain, quantize
+from tests.support.recurrent import every_recurrence
 from tests.support.streams import small_stream
 
 CPPCHECK = shutil.which("cppcheck")
@@ -55,6 +56,7 @@ NETWORKS = (
     "streams",
     "choices",
     "arithmetic",
+    "recurrences",
 )
 FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
@@ -110,6 +112,7 @@ def network(name: str) -> Network:
         "streams": lambda: stream(small_stream(), 2).network,
         "images": lambda: images.every_operator("int8"),
         "floats": float_images.every_operator,
+        "recurrences": lambda: parse(every_recurrence()),
         **integers.NETWORKS,
     }
     return networks[name]()

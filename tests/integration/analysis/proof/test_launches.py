@@ -183,7 +183,7 @@ def test_a_table_that_changes_at_last_is_found_in_the_same_process(workshop: Wor
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("((float *)input)[0] = 0;", "changes its input the network's input"),
+        ("((float *)input)[0] = 0;", "changes its input x"),
         ("layer_2_output[0][0] = 1;", "written where it has nothing to write, in the buffer of layer_2"),
         (
             "quantize_output[vectors % BLOCK][0] = 9;",
@@ -258,7 +258,7 @@ def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
     made: Plan = workshop.trial(CHAIN).made
     vectors, references = seeded(workshop.trial(CHAIN))
     first_two = codegen.planned_launches(made)[:2]
-    first = launches.Trial(made, first_two[0], vectors, references, EFFORT.of_launch(0)).given[CHAIN.input.name]
+    first = launches.Trial(made, first_two[0], vectors, references, EFFORT.of_launch(0)).given[CHAIN.vector.name]
     assert np.isnan(first).any(axis=1).sum() > 500
     assert np.isinf(first).any()
     codes = launches.Trial(made, first_two[1], vectors, references, EFFORT.of_launch(0)).given[
