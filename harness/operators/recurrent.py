@@ -114,10 +114,22 @@ class Recurrent(Staged):
 
     @classmethod
     def rules(cls, node: Rules) -> None:
-        """State one type, and that y has a state of `hidden_size` values for each step."""
-        node.same_type(node.x, node.y).equals(node.x.rank, node.y.rank)
-        node.equals(node.x.size(0), node.y.size(0)).equals(node.x.size(1), node.y.size(1))
-        node.equals(node.y.size(2), node.attribute("hidden_size", 1))
+        """State one type, the shapes of constants, and that y has `hidden_size` values for each step."""
+        hidden = node.attribute("hidden_size", 1)
+        rows = cls.gates * hidden
+        node.same_type(*node.given_inputs, node.y)
+        shapes = {
+            node.y: (node.x.size(0), node.x.size(1), hidden),
+            node.input(1): (rows, node.x.size(2)),
+            node.input(2): (rows, hidden),
+            node.input(3): (2 * rows,),
+        }
+        for tensor, sizes in shapes.items():
+            node.equals(tensor.rank, len(sizes))
+            for axis, size in enumerate(sizes):
+                node.equals(tensor.size(axis), size)
+        for tensor in node.given_inputs[4:]:
+            node.equals(tensor.rank, 2).equals(tensor.size(1), hidden)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -18,6 +18,8 @@ MODELS = ("acas_coc", "ds_cnn_int8", "lenet5", "resnet8_int8")
 EDITS = ("grow", "shrink", "add axis", "other type", "attribute", "swap inputs")
 COMMUTATIVE = ("Concat", "Max", "Mean", "Min", "Sum")
 """Operators whose inputs can be exchanged where they have one shape."""
+FREE_AXES = (("Position", 1),)
+"""Operators and axes of their constants that can have any size: the number of cuts."""
 ATTRIBUTES = ("strides", "pads", "kernel_shape", "perm", "axis", "group", "transB", "axes")
 
 
@@ -93,6 +95,8 @@ def _mutated(model: onnx.ModelProto, rng: np.random.Generator, edit: str) -> Mut
     tensor = alone[rng.integers(len(alone))]
     values = numpy_helper.to_array(tensor)
     axis = int(rng.integers(min(values.ndim, 2)))  # kernels of several sizes can give one size of the output
+    if (names[readers[tensor.name][0]].op_type, axis) in FREE_AXES and edit in {"grow", "shrink"}:
+        return None
     if edit == "grow":
         new = np.concatenate([values, values.take([0], axis)], axis)
     elif edit == "shrink" and values.shape[axis] > 1:

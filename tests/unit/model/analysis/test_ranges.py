@@ -26,11 +26,13 @@ pytestmark = pytest.mark.slow
 def assert_sound(network: Network, vectors: int = 64) -> None:
     """Vectors in the box, corners of it among them, stay within the bounds of every activation and accumulator."""
     found = ranges(network, accumulators(network), None)
-    low, high = network.box
-    rng = np.random.default_rng(5)
-    inside = stimuli(network, vectors, 3).chunk(0, vectors).clip(low, high)
-    corners = np.where(rng.integers(0, 2, inside.shape) == 1, low, high)
-    values = {network.vector.name: np.concatenate([inside, corners]).astype(np.float32)}
+    rng, box = np.random.default_rng(5), network.values(network.box)
+    drawn = network.values(stimuli(network, vectors, 3).chunk(0, vectors))
+    values = {}
+    for name, (low, high) in box.items():
+        inside = drawn[name].clip(low, high)
+        corners = np.where(rng.integers(0, 2, inside.shape) == 1, low, high)
+        values[name] = np.concatenate([inside, corners]).astype(low.dtype)
     for layer, numbers in zip(network.layers, found.layers, strict=True):
         inputs = [values[name] for name in layer.sources]
         y = values[layer.output.name] = layer.prepare()(*inputs)
