@@ -125,7 +125,8 @@ class MatrixProduct(Staged):
 
     def constants(self) -> Constants:
         """Return the sizes of both factors, and the constant one."""
-        return {**self.numbers(), "axes": np.array(self.shapes, np.int32)}
+        factors = {name: values.reshape(-1) for name, values in self.numbers().items()}
+        return {**factors, "axes": np.array(self.shapes, np.int32)}
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield a factor that is read as if it were transposed, and the mutants of the definition."""

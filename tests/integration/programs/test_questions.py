@@ -14,7 +14,7 @@ from harness.core.arrays import Array
 from harness.execution import fp_environment
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, Task
 from harness.reference import generated
 from harness.targets import codegen
 from tests.integration.programs.test_program import EXIT_IO, EXIT_SYSTEM, EXIT_USAGE, refused
@@ -140,7 +140,7 @@ def test_every_launch_gives_what_its_tasks_compute(
     right = references(net, vectors)
     for launch in codegen.planned_launches(made):
         [task] = launch.tasks
-        given = rows([right[s.layer][:, s.start : s.stop] if s else vectors for s in launch.sources])
+        given = rows([right[s.layer][:, s.start : s.stop] if isinstance(s, Task) else vectors for s in launch.sources])
         answer = ask(program, tmp_path, given, "--task", task.name, "--random-block", 1, "--executions", 300)
         assert (answer["fault"], answer["vectors"]) == ("", VECTORS)
         assert answer["executions"] == generated.passes(VECTORS, BLOCK, 1, 300).executions

@@ -16,7 +16,7 @@ from harness.analysis.proof import structure
 from harness.boards.profile import Profile
 from harness.core.file_digest import file_sha256
 from harness.plan import conformance, plan
-from harness.plan.plan import Plan, Sync
+from harness.plan.plan import Plan, Sync, Task
 from harness.targets import codegen
 from tests.integration.programs.test_questions import ask, rows
 from tests.integration.programs.test_split import LISTING_2, SPLITS, SYNCS, Subject, allocations, board, disturbances
@@ -85,7 +85,10 @@ def test_every_launch_gives_what_its_task_computes(
     program = build_patched(made, board, tmp_path / "bundle", objects=objects)
     for launch in codegen.planned_launches(made):
         [task] = launch.tasks
-        sources = [listing.expected[s.layer][:, s.start : s.stop] if s else listing.vectors for s in launch.sources]
+        sources = [
+            listing.expected[s.layer][:, s.start : s.stop] if isinstance(s, Task) else listing.vectors
+            for s in launch.sources
+        ]
         answer = ask(program, tmp_path, rows(sources), "--task", task.name, "--random-block", 1, "--executions", 300)
         assert answer["fault"] == ""
         found = np.load(tmp_path / f"{task.name}.npy")

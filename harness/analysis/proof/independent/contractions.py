@@ -57,7 +57,7 @@ def _mat_mul(node: Node) -> Constants:
     """Read MatMul: A, B, one of which can be a constant."""
     if node.inputs[1] is not None:
         return _gemm(node)
-    return {} if node.inputs[0] is None else {"a": np.asarray(node.inputs[0])}
+    return {} if node.inputs[0] is None else {"a": np.asarray(node.inputs[0]).reshape(-1)}
 
 
 def _gemm(node: Node) -> Constants:
