@@ -41,7 +41,7 @@ static void run_nothing(const struct network *none, const float *vector)
 
 static void run_generated(const struct network *generated, const float *vector)
 {
-    memcpy(generated->input, vector, input_width * sizeof *vector);
+    memcpy(generated->inputs->values, vector, input_width * sizeof *vector);
     for (size_t i = 0; i < generated->task_count; ++i)
         generated->tasks[i].forward(1, 0);
 }
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     if (argc != 9)
         fail(EXIT_USAGE, "expected LIBRARY MODEL INPUT-NAME OUTPUT-NAME VECTORS CORE PASSES FOLDER");
     pin(argv[6]); /* before ONNX Runtime looks at the cores */
-    input_width = networks[0]->input_width;
+    input_width = networks[0]->inputs->width;
     output_width = last_layer(networks[0])->width;
     enter_networks();
     read_vectors(argv[5]);

@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     if (argc != 3 || network_count > MOST_NETWORKS || networks[0]->task_count > MOST_TASKS)
         fail(EXIT_USAGE, "expected VECTORS CORE, and at most %d networks of %d tasks", MOST_NETWORKS, MOST_TASKS);
     pin(argv[2]);
-    const size_t width = networks[0]->input_width;
+    const size_t width = networks[0]->inputs->width;
     size_t count;
     FILE *file = npy_open_rows(argv[1], "<f4", width, &count);
     float *vectors = allocate(count * width, sizeof *vectors);

@@ -8,7 +8,7 @@
 
 static void run(const float *vector)
 {
-    memcpy(network.input, vector, network.input_width * sizeof *vector);
+    memcpy(network.inputs->values, vector, network.inputs->width * sizeof *vector);
     for (size_t i = 0; i < network.task_count; ++i)
         network.tasks[i].forward(1, 0);
 }
@@ -20,5 +20,5 @@ struct contender contender_open(char **arguments)
     for (size_t i = 0; i < network.item_count; ++i)
         network.items[i].init(&(struct options){.block = network.block_capacity});
     const struct layer *last = &network.layers[network.layer_count - 1];
-    return (struct contender){network.input_width, last->width, run, last->tasks->buffer};
+    return (struct contender){network.inputs->width, last->width, run, last->tasks->buffer};
 }
