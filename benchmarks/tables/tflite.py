@@ -164,15 +164,15 @@ def _times(
     network: Network, model: bytes, content: bytes, vector: Array, seconds: float
 ) -> dict[tuple[str, int], Latency]:
     """Return the times of one vector by engine and threads, from 1 to the processors of this machine."""
-    found = {}
-    given = vector.reshape(1, *network.vector.shape)
+    latencies = {}
+    batch = vector.reshape(1, *network.vector.shape)
     for threads in range(1, (os.cpu_count() or 1) + 1):
         session = sessions.session(model, threads)
         name = session.get_inputs()[0].name
-        found["ONNX Runtime", threads] = _timed(lambda: session.run(None, {name: given}), seconds)  # noqa: B023
+        latencies["ONNX Runtime", threads] = _timed(lambda: session.run(None, {name: batch}), seconds)  # noqa: B023
         engine = Interpreter(content, threads=threads)
-        found["LiteRT", threads] = _timed(engine.invoke, seconds)
-    return found
+        latencies["LiteRT", threads] = _timed(engine.invoke, seconds)
+    return latencies
 
 
 def _timed(call: Callable[[], object], seconds: float) -> Latency:

@@ -55,8 +55,8 @@ class Prepared(BackendRep):
         and where an input has another type or shape.
         """
         names = _inputs(self._model)
-        given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
-        values = {name: np.asarray(value) for name, value in given.items()}
+        arrays = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
+        values = {name: np.asarray(value) for name, value in arrays.items()}
         if self._network is not None:
             return _computed(self._model, self._network, values)
         model, name = _with_constants(self._model, values)

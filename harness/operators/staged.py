@@ -180,7 +180,7 @@ class Staged(Layer):
 
 
 class OfIntegers(Staged):
-    """What is true of stages of integers, whose sums have one value in every order."""
+    """Stages of integers, whose sums have one value in every order."""
 
     errors = Ability[Errors](lambda layer: Errors(layer, exact=True))
     sum_order = Ability[SumOrder](SumOrder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -599,13 +599,18 @@ def _input_buffer(network: Network, tensor: Tensor) -> str:
     return f"static {C_TYPES[tensor.dtype.name]} {array}; /* tensor {_printable(tensor.name)} */"
 
 
+def _table(array: str, rows: Iterable[str]) -> str:
+    """Return the definition of a constant array of structures, `array` its structure and its name."""
+    return f"static const struct {array}[] = {{\n" + "\n".join(rows) + "\n};"
+
+
 def _input_table(network: Network) -> str:
     rows = [
         f'    {{"{_printable(tensor.name)}", "{tensor.dtype.str}", {tensor.size}, {tensor.dtype.itemsize}, '
         f"&{input_array(network, tensor)}[0][0]}},"
         for tensor in network.inputs
     ]
-    return "static const struct network_input inputs[] = {\n" + "\n".join(rows) + "\n};"
+    return _table("network_input inputs", rows)
 
 
 def _task_table(plan: Plan) -> str:
@@ -614,7 +619,7 @@ def _task_table(plan: Plan) -> str:
         f"{task.layer}, {task.name}_forward}},"
         for task in plan.tasks
     ]
-    return "static const struct task tasks[] = {\n" + "\n".join(rows) + "\n};"
+    return _table("task tasks", rows)
 
 
 def _layer_table(plan: Plan) -> str:
@@ -625,7 +630,7 @@ def _layer_table(plan: Plan) -> str:
         for index, layer in enumerate(plan.network.layers)
         for own in [plan.tasks_of(index)]
     ]
-    return "static const struct layer layers[] = {\n" + "\n".join(rows) + "\n};"
+    return _table("layer layers", rows)
 
 
 def _item_text(plan: Plan, index: int, code: ItemCode) -> str:

@@ -88,16 +88,16 @@ class Trial:
         }
         tensors = dict.fromkeys(map(self._tensor, self.launch.sources))
         drawn = {tensor.name: [known[tensor.name], *self._drawn(tensor, known[tensor.name], rng)] for tensor in tensors}
-        given = _of_one_length({name: np.concatenate(values) for name, values in drawn.items()})
+        tensor_values = _of_one_length({name: np.concatenate(values) for name, values in drawn.items()})
         part = self.plan.part(self.tasks[0])
         extreme = part.sums.extremes() if part.sums else None
-        if extreme is not None and len(given) == 1:
-            [(name, values)], [source] = given.items(), self.plan.sources(self.tasks[0])
+        if extreme is not None and len(tensor_values) == 1:
+            [(name, values)], [source] = tensor_values.items(), self.plan.sources(self.tasks[0])
             chosen = extreme[rng.permutation(len(extreme))[: self._room]]
             rows = np.resize(values, (len(chosen), values.shape[1]))
             rows[:, source.region.indices(source.tensor.size)] = chosen
-            given = {name: np.concatenate([values, rows])}
-        return given
+            tensor_values = {name: np.concatenate([values, rows])}
+        return tensor_values
 
     def _drawn(self, tensor: Tensor, known: Array, rng: np.random.Generator) -> Iterator[Array]:
         """Yield values that the tensor may have: random, extreme, and equal in many columns."""

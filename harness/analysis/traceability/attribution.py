@@ -473,15 +473,15 @@ class Attribution:
 
 def _names(generated: codegen.Program) -> dict[str, tuple[str, Owner]]:
     """Return kind and owner of the tables and buffers of network.c by their names."""
-    found = {codegen.ARENA: ("buffer", of_support(SHARED)), "network": ("data", of_support(DESCRIPTORS))}
+    objects = {codegen.ARENA: ("buffer", of_support(SHARED)), "network": ("data", of_support(DESCRIPTORS))}
     network = generated.plan.network
-    found |= {codegen.input_array(network, tensor): ("buffer", of_support(INPUT)) for tensor in network.inputs}
+    objects |= {codegen.input_array(network, tensor): ("buffer", of_support(INPUT)) for tensor in network.inputs}
     for task, code in zip(generated.plan.tasks, generated.tasks, strict=True):
-        found |= {table.name: ("table", of_task(task.name)) for table in code.tables}
+        objects |= {table.name: ("table", of_task(task.name)) for table in code.tables}
         buffers = [f"{task.name}_output", f"{task.name}_copies"]
         buffers += [stage.name.removesuffix("_merge") for stage in code.stages if stage.part.value == "merge"]
-        found |= dict.fromkeys(buffers, ("buffer", of_task(task.name)))
-    return found
+        objects |= dict.fromkeys(buffers, ("buffer", of_task(task.name)))
+    return objects
 
 
 def _between(section: Section, named: Sequence[Symbol]) -> Iterator[tuple[int, int]]:

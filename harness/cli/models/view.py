@@ -182,11 +182,11 @@ def _distributions(
         return {}, ""
     file = next((folder / STIMULI for folder in folders if (folder / STIMULI).is_file()), None)
     if file:
-        given = vector_files.from_file(file, network).chunk(0, count)
-        origin = f"the first {len(given):,} vectors of the run {file.parent.name}"
+        batch = vector_files.from_file(file, network).chunk(0, count)
+        origin = f"the first {len(batch):,} vectors of the run {file.parent.name}"
     else:
-        given = stimuli.uniform(network, SEED, count)
+        batch = stimuli.uniform(network, SEED, count)
         origin = f"{count:,} vectors uniform over the input box, seed {SEED}"
     console.note(f"computing the activations of {origin}")
-    drawn = facts.distributions(network, given, SpecificationReference(network).activations(given))
+    drawn = facts.distributions(network, batch, SpecificationReference(network).activations(batch))
     return drawn, f"{origin}, by the specification"

@@ -43,11 +43,11 @@ class Ranges:
 
 def ranges(network: Network, tighter: Mapping[str, Bounds], vectors: Array | None) -> Ranges:
     """Return bounds for the inputs in the box, and what `vectors`, float32 (n, K), reach of them."""
-    found = Ranges({name: (bounds[:1], bounds[1:]) for name, bounds in network.values(network.box).items()})
+    result = Ranges({name: (bounds[:1], bounds[1:]) for name, bounds in network.values(network.box).items()})
     observed = _observed(network, vectors) if vectors is not None else {}
     for layer in network.layers:
-        given = [found.bounds[tensor.name] for tensor in layer.inputs]
-        sums = layer.sums.bounds_of_sums(*zip(*given, strict=True)) if layer.sums else None
+        input_bounds = [result.bounds[tensor.name] for tensor in layer.inputs]
+        sums = layer.sums.bounds_of_sums(*zip(*input_bounds, strict=True)) if layer.sums else None
         method: Literal["interval", "zonotope"] = "interval"
         if sums is not None and layer.name in tighter:
             low, high = tighter[layer.name]
@@ -57,13 +57,13 @@ def ranges(network: Network, tighter: Mapping[str, Bounds], vectors: Array | Non
         if layer.sums and sums:
             low, high = layer.sums.output_bounds_of_sums(*sums)
         else:
-            low, high = layer.errors.output_bounds(*zip(*given, strict=True))
-        found.bounds[layer.output.name] = low, high
+            low, high = layer.errors.output_bounds(*zip(*input_bounds, strict=True))
+        result.bounds[layer.output.name] = low, high
         numbers = _numbers(layer, sums, (low, high))
         numbers = replace(numbers, method=method, **observed.get(layer.name, {}))
-        found.layers.append(numbers)
-        found.findings += _findings(layer, numbers, (low, high))
-    return found
+        result.layers.append(numbers)
+        result.findings += _findings(layer, numbers, (low, high))
+    return result
 
 
 def _numbers(layer: Layer, sums: Bounds | None, bounds: Bounds) -> LayerRange:

@@ -1,4 +1,4 @@
-"""How each operator is written behind a new axis of vectors, by family; see `vector_axis`.
+"""Rules by family that write each operator behind a new axis of vectors; see `vector_axis`.
 
 elements      activations get the number of axes of the result; constants stay
 renaming      no node: the values are the same, in the same order

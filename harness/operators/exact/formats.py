@@ -25,7 +25,7 @@ from harness.operators.exact.expression import (
 )
 
 HALF_BIAS, DOUBLE_BIAS = 112, 896
-"""How far the bias of the exponent of float32 is from that of the format."""
+"""Differences between the bias of float32 and those of binary16 and of float64."""
 SUBNORMAL_STEP, HALF_STEP = 149, 24
 """The exponents of the least positive number of float32 and of binary16, negated."""
 

@@ -12,7 +12,7 @@ from harness.backend import conformance
 from harness.backend.conformance import NOT_STATED, PASS, REFUSED, WRONG, Outcome
 
 LEAST_PASSES = 58
-"""Of the tests below."""
+"""The least number of passed node tests among every tenth one."""
 
 
 @pytest.mark.slow
