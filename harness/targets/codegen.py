@@ -661,7 +661,7 @@ def _step_row(plan: Plan, item: int, step: Step) -> str:
 
 def _hand_over_table(hand_overs: tuple[HandOver, ...]) -> str:
     rows = [f'    {{"{hand_over.name}", {len(hand_over.items)}}},' for hand_over in hand_overs] or ["    {NULL, 0},"]
-    return "static const struct hand_over hand_overs[] = {\n" + "\n".join(rows) + "\n};"
+    return _table("hand_over hand_overs", rows)
 
 
 def _constant_table(tables: list[Table]) -> str:
@@ -672,7 +672,7 @@ def _constant_table(tables: list[Table]) -> str:
         for table in tables
         for rows, columns in [np.atleast_2d(table.values).shape]
     ]
-    return "static const struct table tables[] = {\n" + "\n".join(rows or ["    {NULL, NULL, 0, 0, 0, NULL},"]) + "\n};"
+    return _table("table tables", rows or ["    {NULL, NULL, 0, 0, 0, NULL},"])
 
 
 def _stage_table(stages: list[tuple[Stage, int]]) -> str:
@@ -682,7 +682,7 @@ def _stage_table(stages: list[tuple[Stage, int]]) -> str:
         f'"{stage.output_dtype.str}", {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},'
         for stage, item in stages
     ]
-    return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
+    return _table("stage stages", rows)
 
 
 def _launch_table(plan: Plan, launches: Sequence[PlannedLaunch]) -> str:
@@ -701,7 +701,7 @@ def _launch_table(plan: Plan, launches: Sequence[PlannedLaunch]) -> str:
         ]
         of = f"launch_{number}_sources, {len(launch.sources)}, launch_{number}_tasks, {len(launch.tasks)}"
         rows.append(f"    {{{launch.item}, {of}}}, /* {launch.tasks[0].name} */")
-    return "\n".join([*arrays, "static const struct launch launches[] = {", *rows, "};"])
+    return "\n".join([*arrays, _table("launch launches", rows)])
 
 
 def _network_table(plan: Plan, of_items: Sequence[ItemCode], counts: tuple[int, int, int]) -> str:
