@@ -27,9 +27,9 @@ from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
 from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
-from harness.operators.linear import Linear
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
 from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT8, LARGEST, STORED, UINT8, Tensor, integer_limits
+from harness.operators.traits import Trait
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
 INPUT_TYPES = (*EVERY_TYPE, *STORED)
@@ -391,7 +391,7 @@ class _Bounds:
             layer = self._layers.get(waiting[-1])
             if layer is None or waiting[-1] in self._known:
                 waiting.pop()
-            elif isinstance(layer, Linear) or (layer.dtype != FLOAT32 and not layer.errors.rising):
+            elif Trait.SUMS in layer.traits or (layer.dtype != FLOAT32 and not layer.errors.rising):
                 self._known[waiting[-1]] = _of_tensor(layer.output)
             elif missing := [source for source in layer.sources if source not in self._known]:
                 waiting += missing

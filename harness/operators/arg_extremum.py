@@ -25,6 +25,7 @@ from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 from harness.operators.text import Fragment, Text
+from harness.operators.traits import Trait
 
 
 def _fragment(order: int, operation: str, extreme: str, reduce: str) -> Fragment:
@@ -68,7 +69,7 @@ class ArgExtremum(Layer):
     errors = Ability(
         lambda layer: Errors(layer, specified=layer.specified, bounds=layer.output_bounds, distance=layer.distance)
     )
-    elementwise = False
+    traits = Trait.INDEX
     text = Text(
         lambda operator: (
             f"y = the column of the {EXTREMES[operator]} value, the first of equal ones, or the last where "

@@ -34,6 +34,7 @@ from harness.operators.rules import Rules
 from harness.operators.sum_orders import SumOrder
 from harness.operators.tensor import Tensor, integer_limits
 from harness.operators.text import Text
+from harness.operators.traits import Trait
 
 if TYPE_CHECKING:
     from harness.operators.contraction import Contraction
@@ -65,8 +66,7 @@ class Layer(ABC):
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]]
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
-    elementwise: ClassVar[bool] = True
-    """True if a value of the output depends only on the values at the same place of the inputs."""
+    traits: ClassVar[Trait] = Trait.ELEMENTWISE
 
     text: ClassVar[Text] = Text()
     streaming = Ability(Streaming)

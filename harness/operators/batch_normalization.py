@@ -25,6 +25,7 @@ from harness.operators.product import Runtime
 from harness.operators.rules import Rules
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
+from harness.operators.traits import Trait
 
 DEFAULT_EPSILON = float(np.float32(1e-5))
 FRAGMENT = Fragment(
@@ -78,7 +79,7 @@ y = ((X - mean) / d) * scale + B                               in float32, each 
     )
     names = NAMES
     constant_roles = NAMES[1:]
-    elementwise = False
+    traits = Trait.NONE
     runtime = Ability(lambda layer: Runtime(layer, joins=True))
     streaming = Ability(lambda layer: Streaming(layer, form=lambda axis: Frames(axis) if axis else None))
     alternatives = {  # noqa: RUF012

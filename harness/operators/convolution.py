@@ -18,6 +18,7 @@ from harness.operators.region import Region, span
 from harness.operators.rules import Rules
 from harness.operators.tensor import Tensor
 from harness.operators.tensor_facts import Variable
+from harness.operators.traits import Trait
 from harness.operators.windowed import Windowed
 
 WINDOWS = "windows, channels and groups as ONNX says"
@@ -28,6 +29,8 @@ BYTES_OF_PATCHES = 1 << 23
 @dataclass(frozen=True, eq=False)
 class Convolution(Windowed, Linear):
     """Sums over windows; a channel has weights for the inputs of its group, by channel, row and column."""
+
+    traits = Trait.SUMS
 
     group_count: int
 

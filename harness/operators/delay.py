@@ -29,6 +29,7 @@ from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment, Text
+from harness.operators.traits import Trait
 
 FRAGMENT = Fragment(
     "delay_frames",
@@ -66,7 +67,7 @@ class Delay(Layer):
         },
         summary_of=lambda layer: (f"history {layer.history}", f"padding {layer.value}"),
     )
-    elementwise = False
+    traits = Trait.NONE
     errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds, linear=layer.linear))
     streaming = Ability(lambda delay: Streaming(delay, delay.steps, copies=2))
 

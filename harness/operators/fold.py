@@ -20,6 +20,7 @@ from harness.operators.exact.expression import ARITHMETIC, Expression, argument,
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, LARGEST, Tensor
 from harness.operators.text import Fragment
+from harness.operators.traits import Trait
 
 MOST_OPERANDS = 64
 JOINT_ORDER = 160
@@ -40,7 +41,7 @@ class Listed(Elements):
         chosen=lambda layer: any(term is not None for term in layer.terms),
         summary_of=lambda layer: tuple(text.floats(term) for term in layer.terms if term is not None),
     )
-    elementwise = False
+    traits = Trait.NONE
     verb: ClassVar[str]
 
     terms: Terms

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
+from harness.operators.traits import Trait
+
 if TYPE_CHECKING:
     from harness.operators.base import Layer
 
@@ -53,7 +55,7 @@ class Streaming:
         if self.form is not None and (form := self.form(axis)):
             return form
         shapes, shape = [tensor.shape for tensor in layer.inputs], layer.output.shape
-        if all(of_input == shape for of_input in shapes) and layer.elementwise:
+        if all(of_input == shape for of_input in shapes) and Trait.ELEMENTWISE in layer.traits:
             return Frames(axis)
         of_all = (of_input for of_input in shapes if len(of_input) == len(shape))
         if layer.text.side_by_side and all(of_input[axis] == shape[axis] for of_input in of_all):

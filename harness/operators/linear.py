@@ -12,6 +12,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Ability, Layer
 from harness.operators.region import Division, Region
 from harness.operators.text import Text
+from harness.operators.traits import Trait
 
 SINGLE_THREADED_TERMS = 1 << 18
 """numpy's OpenBLAS starts its threads above this number of multiplications."""
@@ -32,7 +33,7 @@ class Linear(Layer):
     """
 
     text = Text(operations_of=_operations)
-    elementwise = False
+    traits = Trait.SUMS
     division = Ability[Division](
         lambda sums: Division(sums, ("channels",), False, sums.groups, sums.size // sums.positions, sums.of_region)
     )

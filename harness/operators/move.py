@@ -22,6 +22,7 @@ from harness.operators.order import Copy, Order, Places, numbered
 from harness.operators.product import Runtime
 from harness.operators.tensor import EVERY_TYPE, FLOAT32, STORED, WIDE_INTEGERS, Tensor, integer_limits
 from harness.operators.text import Text
+from harness.operators.traits import Trait
 
 QUANTISERS_STAY = ("Concat", "Pad", "Resize")
 """Operators across which ONNX Runtime does not move quantisers before it fuses layers."""
@@ -31,7 +32,7 @@ QUANTISERS_STAY = ("Concat", "Pad", "Resize")
 class Move(Layer):
     """A layer that moves values in an `order`, which `ordered` reads from a node."""
 
-    elementwise = False
+    traits = Trait.NONE
     errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
     text = Text(roles=("x",), facts_of=lambda _: {})

@@ -13,6 +13,7 @@ import onnx
 import onnx.parser
 
 from harness.operators.base import Layer
+from harness.operators.traits import Trait
 
 DOMAIN = "harness"
 OLDEST_OPSET = 13
@@ -46,7 +47,7 @@ def function(name: str, inputs: list[str], body: str, opset: int) -> onnx.Functi
 class Hybrid(Layer):
     """An operator of the hybrid networks, on target c alone: `body` computes its function of the inputs `roles`."""
 
-    elementwise = False
+    traits = Trait.NONE
     body: ClassVar[str]
 
     @classmethod

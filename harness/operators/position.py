@@ -26,6 +26,7 @@ from harness.operators.rules import Rules
 from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.tensor import FLOAT32, LARGEST, UINT8
 from harness.operators.text import Fragment, Text
+from harness.operators.traits import Trait
 
 NOT_FINITE = 255
 MOST_CUTS = 127
@@ -73,7 +74,7 @@ class Position(onnx_function.Hybrid):
     """The position of each value among `cuts`, float32 (N, M), whose rows end with infinities."""
 
     ONNX = ((onnx_function.DOMAIN, "Position"),)
-    elementwise = True
+    traits = Trait.ELEMENTWISE | Trait.QUANTISER
     stimuli = Ability(
         lambda layer: Stimuli(
             boundaries=layer.boundaries, representable=layer.representable, checks_input=True, takes_every_input=True

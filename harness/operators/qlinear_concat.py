@@ -29,6 +29,7 @@ from harness.operators.obligations import Extent, Obligation, all_codes, every_c
 from harness.operators.rules import Rules
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
+from harness.operators.traits import Trait
 
 INPUTS_BEFORE, INPUTS_OF_EACH = 2, 3
 ORDER = "the inputs in the order of the node"
@@ -91,7 +92,7 @@ y = round_half_even(v) + y_zero_point                          of the first inpu
         role_of=_role,
         summary_of=_summary,
     )
-    elementwise = False
+    traits = Trait.NONE
 
     x: tuple[Affine, ...]
     y: Affine

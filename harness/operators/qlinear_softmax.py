@@ -44,6 +44,7 @@ from harness.operators.rules import Rules
 from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.tensor import INT8, LARGEST, UINT8
 from harness.operators.text import ROUND_HALF_EVEN, Fragment, Text
+from harness.operators.traits import Trait
 
 RESERVED = 5.0
 """The natural logarithm of the room that is left above the largest sum."""
@@ -85,7 +86,7 @@ class QLinearSoftmax(Layer):
     ONNX = (("com.microsoft", "QLinearSoftmax"),)
     sum_order = Ability(lambda layer: SumOrder(layer, layer.ordered_sum))
     rounded = Ability(lambda layer: Rounded(layer.y.zero_point, before=layer.before_rounding))
-    elementwise = False
+    traits = Trait.NONE
     text = Text(
         """\
 e[n] = exp((x[n] - max(x)) * x_scale), times a constant        a table of float32

@@ -50,6 +50,7 @@ from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep, Swept
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.traits import Trait
 
 NEIGHBOURS = 3
 """Floats on either side of every threshold that go through every column."""
@@ -125,6 +126,7 @@ class QuantizeLinear(Conversion):
     """q = saturate(round_half_even(float32(x / scale)) + zero_point)."""
 
     ONNX = (("", "QuantizeLinear"),)
+    traits = Trait.ELEMENTWISE | Trait.QUANTISER
     stimuli = Ability(
         lambda layer: Stimuli(
             lambda _: _Counter(layer), layer.find_ties, layer.boundaries, layer.representable, takes_every_input=True

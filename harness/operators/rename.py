@@ -24,6 +24,7 @@ from harness.operators.rules import Rules
 from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT64
 from harness.operators.text import moving
+from harness.operators.traits import Trait
 
 COMMENT = "ONNX Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout or Cast: the values, unchanged."
 
@@ -39,7 +40,7 @@ class Rename(Move):
         moving("rename", 90, COMMENT, copies=True),
     )
     counts: ClassVar = {"Reshape": (2, 2), "Dropout": (1, 3)}
-    elementwise = True
+    traits = Trait.ELEMENTWISE
     streaming = Ability(lambda layer: Streaming(layer, form=layer.frames))
 
     @classmethod

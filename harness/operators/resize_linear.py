@@ -27,6 +27,7 @@ from harness.operators.order import Places, numbered
 from harness.operators.resampling import Resampling
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
+from harness.operators.traits import Trait
 
 LINEAR = Fragment(
     "resize_linear_float32",
@@ -52,7 +53,7 @@ class ResizeLinear(Elements):
 
     ONNX = ()  # Resize reads its nodes
     errors = Ability(lambda layer: replace(errors_of(layer), bounds=None, rounding=None))
-    elementwise = False
+    traits = Trait.NONE
     text = Elements.text.but(
         "between columns, then between rows, in float32, each operation rounded",
         ("X", "roi", "scales", "sizes"),

@@ -41,6 +41,7 @@ from harness.operators.integer_samples import of_values, special_integers
 from harness.operators.obligations import Extent, Obligation
 from harness.operators.sum_orders import OrderedSum, SumOrder
 from harness.operators.text import Fragment, Text
+from harness.operators.traits import Trait
 
 FRAGMENT_ORDER = 130
 MOST_STEPS = 1 << 18
@@ -61,7 +62,7 @@ class Staged(Layer):
     ONNX Runtime may use other orders and roundings: each result lies within the error bounds of the stages.
     """
 
-    elementwise = False
+    traits = Trait.NONE
     text = Text(facts_of=lambda _: {})
     errors = Ability[Errors](errors_of)
     sum_order = Ability[SumOrder](lambda layer: SumOrder(layer, layer.ordered_sum))

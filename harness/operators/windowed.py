@@ -19,6 +19,7 @@ from harness.operators.frames import Frames, Streaming
 from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind
 from harness.operators.region import WAYS, Division, Region, Way, span
 from harness.operators.rules import Rules
+from harness.operators.traits import Trait
 from harness.operators.window import Window
 
 Axes = tuple[Axis, ...]
@@ -96,7 +97,7 @@ class Windowed(Layer):
     Some of its rows are such a layer too: over the rows that their windows read, with padding at outer borders alone.
     """
 
-    elementwise = False
+    traits = Trait.NONE
     streaming = Ability[Streaming](WindowedStreaming)
     division = Ability(divided)
 

@@ -23,8 +23,8 @@ from harness.core.errors import RequestError, unknown_name
 from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.linear import Linear
 from harness.operators.region import WAYS, Region, Way
+from harness.operators.traits import Trait
 
 PIPELINE, PARALLEL, BRANCHES = "pipeline", "parallel", "branches"
 FORMS = (
@@ -175,7 +175,7 @@ def _parallel(word: str, network: Network, chosen: Sequence[int], way: Way) -> d
     wide = {
         index: _even(word, layer, chosen, way)
         for index, layer in enumerate(network.layers)
-        if isinstance(layer, Linear) and (pieces := layer.division.pieces(way)) and pieces.count >= len(chosen)
+        if Trait.SUMS in layer.traits and (pieces := layer.division.pieces(way)) and pieces.count >= len(chosen)
     }
     if not wide:
         raise RequestError(

@@ -15,6 +15,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
+from harness.operators.traits import Trait
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 CODES = 256
@@ -78,7 +79,7 @@ def named(network: CodeNetwork, name: str) -> CodeNetwork:
 def of(network: Network) -> CodeNetwork:
     """Return the steps of a network; RequestError names the first layer that is none."""
     quantiser, *others = network.layers
-    if quantiser.dtype.kind not in "iu" or quantiser.dtype.itemsize > 1 or not quantiser.elementwise:
+    if quantiser.dtype.kind not in "iu" or quantiser.dtype.itemsize > 1 or Trait.ELEMENTWISE not in quantiser.traits:
         raise _refusal(network, quantiser, "the first layer does not quantise the input")
     steps: list[CodeStep] = []
     scores: npt.NDArray[np.float32] | None = None
@@ -115,7 +116,13 @@ def _function_of_codes(
     """Return what follows from a layer that clamps codes, leaves them, or gives their increasing float32 scores."""
     dtype = layer.input.dtype
     one_source = len(layer.inputs) == 1 and layer.size == layer.input.size
-    if not steps or scores is not None or not one_source or dtype.itemsize != 1 or not layer.elementwise:
+    if (
+        not steps
+        or scores is not None
+        or not one_source
+        or dtype.itemsize != 1
+        or Trait.ELEMENTWISE not in layer.traits
+    ):
         raise _refusal(network, layer, f"{layer.operator} is no step that decide knows")
     codes = np.arange(CODES, dtype=np.uint8)
     given = (codes ^ 0x80).view(np.int8) if dtype == np.int8 else codes

@@ -13,9 +13,9 @@ from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observati
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
 from harness.operators import exact, sum_orders
-from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.contraction import Contraction
 from harness.operators.fault_models import FaultModel, Single
+from harness.operators.traits import Trait
 
 VECTORS_LOOKED_AT = 2048
 PLACED_ROWS = 32  # vectors whose terms are in memory together
@@ -56,7 +56,7 @@ def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
     known: Iterable[FaultModel] = case.layer.fault_models(*_at(case.inputs, rows))
     if case.layer.streaming.steps > 1:  # rows that do not follow each other are no stream
         known = (each._replace(output=each.output[rows]) for each in case.layer.fault_models(*case.inputs))
-    yield from known if isinstance(case.layer, ArgExtremum) else _and_in_some_columns(case, rows, known)
+    yield from known if Trait.INDEX in case.layer.traits else _and_in_some_columns(case, rows, known)
     yield from _at_one_place(case, rows)
     for mistake in layout.mistakes(case):
         yield mistake._replace(output=mistake.output[rows])

@@ -16,6 +16,7 @@ from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
 from harness.operators.fault_models import FaultModel
 from harness.operators.tensor import integer_limits
+from harness.operators.traits import Trait
 
 BITS = 64
 ROWS = 2048  # differing vectors that are looked at, as in hypothesis_scoring.py
@@ -225,7 +226,7 @@ def _equal_neighbours(case: Case) -> Iterator[FaultModel]:
     if layer.sums:
         acc = layer.sums.accumulate()(*case.inputs)
         yield _where(case, EQUAL.format("accumulators"), _elementwise(case, [acc]))
-    places = _elementwise(case, case.inputs) if layer.elementwise else _in_a_row(case, case.inputs[0])
+    places = _elementwise(case, case.inputs) if Trait.ELEMENTWISE in layer.traits else _in_a_row(case, case.inputs[0])
     yield _where(case, EQUAL.format("inputs"), places)
 
 

@@ -114,11 +114,10 @@ def _besides(operators: dict[str, int]) -> str:
     """Return the operators after the first QuantizeLinear, except those that the widths show, with their counts."""
     from harness.model.text.facts import in_widths
     from harness.operators import by_onnx_name
-    from harness.operators.position import Position
-    from harness.operators.quantize_linear import QuantizeLinear
+    from harness.operators.traits import Trait
 
     classes = {name: operator for (_, name), operator in by_onnx_name().items()}
-    first = Counter({name: 1 for name in operators if issubclass(classes[name], (Position, QuantizeLinear))})
+    first = Counter({name: 1 for name in operators if Trait.QUANTISER in classes[name].traits})
     rest = Counter({name: count for name, count in operators.items() if not in_widths(classes[name])}) - first
     return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in rest.items())
 

@@ -19,7 +19,7 @@ from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.model.analysis.findings import Finding, LayerRange
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.linear import Linear
+from harness.operators.traits import Trait
 
 Bounds: TypeAlias = tuple[Array, Array]
 """The least and the greatest values, (1, size) each."""
@@ -115,7 +115,7 @@ def _observed(network: Network, vectors: Array) -> dict[str, dict[str, Any]]:
 def _findings(layer: Layer, numbers: LayerRange, bounds: Bounds) -> Iterator[Finding]:
     """Yield what is wrong with a layer, or can be improved."""
     place = (layer.node, layer.output.name)
-    if isinstance(layer, Linear) and numbers.constant_channels:
+    if Trait.SUMS in layer.traits and numbers.constant_channels:
         channels = np.flatnonzero(_channels(layer, bounds))
         values = bounds[0].reshape(layer.output.shape[0], -1)[channels, 0]
         dead = int((values == (layer.rounded.zero or 0)).sum())

@@ -47,7 +47,7 @@ from harness.model.network import Network, Normalisation
 from harness.model.onnx_runtime import products
 from harness.model.onnx_runtime.sessions import Stored
 from harness.model.tflite.file import TfliteFile, decode
-from harness.operators.linear import Linear
+from harness.operators.traits import Trait
 
 NO_CHANGES = Changes()
 LEFT_OUT = {*MOVES, "Relu", "QLinearMatMul"}
@@ -381,7 +381,7 @@ def _from_quantised(found: Graph, file: Stored, source: dict[str, str]) -> Netwo
     converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
-    floats = [repr(layer.node) for layer in network.layers if isinstance(layer, Linear) and not layer.sums]
+    floats = [repr(layer.node) for layer in network.layers if Trait.SUMS in layer.traits and not layer.sums]
     of_floats = [f"ONNX Runtime runs {', '.join(floats)} in float32"] if floats else []
     check.require_fused(found, converted)
     compared = check.Converted.from_network(network, converted.codes)

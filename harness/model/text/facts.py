@@ -11,7 +11,7 @@ from harness import operators
 from harness.model.network import Network
 from harness.model.text.tensors import constants
 from harness.operators.base import Layer
-from harness.operators.linear import Linear
+from harness.operators.traits import Trait
 
 
 def parameter_count(network: Network) -> int:
@@ -29,7 +29,7 @@ def _parameters(node: onnx.NodeProto) -> tuple[int, ...]:
 
 def in_widths(operator: type[Layer]) -> bool:
     """Return whether it sums products, so that `widths` has its size."""
-    return issubclass(operator, Linear)
+    return Trait.SUMS in operator.traits
 
 
 def widths(network: Network) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from harness.model.transforms.constants import readable
 from harness.model.transforms.edit import Applied, add_constant, bypass, only_reader, writer
 from harness.operators.base import Layer
 from harness.operators.node import domain_of
+from harness.operators.traits import Trait
 
 OPERATORS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
@@ -60,7 +61,11 @@ def _before(
 def _is_pointwise(layer: Layer) -> bool:
     """Return whether the layer computes each value alone, and all of them alike."""
     numbers = all(np.ndim(constant) == 0 for constant in layer.constants().values())
-    return layer.elementwise and numbers and [tensor.shape for tensor in layer.inputs] == [layer.output.shape]
+    return (
+        Trait.ELEMENTWISE in layer.traits
+        and numbers
+        and [tensor.shape for tensor in layer.inputs] == [layer.output.shape]
+    )
 
 
 def _write(graph: onnx.GraphProto, node: onnx.NodeProto, shape: tuple[int, ...]) -> None:
