@@ -22,14 +22,14 @@ from harness.core.errors import RequestError
 from harness.model.graph import load
 from harness.model.network import Network
 from harness.model.transforms.edit import free_initializers
-from harness.operators.tensor import CODES, FLOAT32, Tensor
+from harness.operators.tensor import CODES, FLOAT16, FLOAT32, FLOAT64, WIDE_INTEGERS, Tensor
 from harness.reference.specification import SpecificationReference
 
 __all__ = ["HarnessBackend", "Prepared", "prepare", "run_model", "supports_device"]
 
 DEVICE = "CPU"
-STATED_TYPES = (FLOAT32, *CODES)
-"""The types of an input that stays one where several cannot be imported."""
+INPUT_TYPES = (FLOAT32, FLOAT64, FLOAT16, *CODES, *WIDE_INTEGERS)
+"""The types of an input that stays one where several cannot be imported; the first in this order stays."""
 
 
 class Prepared(BackendRep):
@@ -50,9 +50,9 @@ class Prepared(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:  # noqa: ARG002 - as in the base class
         """Return the outputs of the model for its inputs, arrays in the order of the model or by name.
 
-        If a model of several inputs cannot be imported, all but the first of float32 or 8-bit values become constants:
-        shapes, axes and limits are inputs in many models.  Raises RequestError where that cannot be imported either,
-        and where an input has another type or shape.
+        If a model of several inputs cannot be imported, all but one of them become constants: shapes, axes and limits
+        are inputs in many models.  The one that stays is the first of the first type in INPUT_TYPES.  Raises
+        RequestError where that cannot be imported either, and where an input has another type or shape.
         """
         names = _inputs(self._model)
         arrays = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
@@ -103,10 +103,11 @@ def _network_of(model: onnx.ModelProto) -> Network:
 
 
 def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array]) -> tuple[onnx.ModelProto, str]:
-    """Return the model with one input, the first of float32 or 8-bit values, and its name; the others are constants."""
-    names = [name for name in _inputs(model) if values[name].dtype in STATED_TYPES]
+    """Return the model with one input and its name; the other inputs are constants.  See `Prepared.run`."""
+    names = [name for name in _inputs(model) if values[name].dtype in INPUT_TYPES]
     if not names:
-        raise RequestError("the model has no float32 or 8-bit input", "an input of one of these types")
+        raise RequestError("the model has no input of numbers", f"one of {', '.join(map(str, INPUT_TYPES))}")
+    names.sort(key=lambda name: INPUT_TYPES.index(values[name].dtype))
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     for value in [value for value in copy.graph.input if value.name in values and value.name != names[0]]:
         copy.graph.input.remove(value)
