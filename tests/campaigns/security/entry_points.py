@@ -23,7 +23,7 @@ from harness.cli.main import cli
 from harness.core.errors import HarnessError
 from harness.core.installation import ROOT
 from harness.plan import plan
-from harness.reference import Reference, stimuli
+from harness.reference import Reference, stimuli, vector_files
 from harness.runs.decision import job as decision
 from harness.targets import codegen
 from tests.campaigns.security import mutations
@@ -125,8 +125,8 @@ def _plan_folder() -> Path:
 def vectors(content: bytes, folder: Path) -> str:
     """--vectors FILE."""
     (folder / "vectors.npy").write_bytes(content)
-    found = stimuli.from_file(folder / "vectors.npy", networks.parse(models()[0], "m"))
-    found.chunk(0, min(found.count, 10))
+    file_vectors = vector_files.from_file(folder / "vectors.npy", networks.parse(models()[0], "m"))
+    file_vectors.chunk(0, min(file_vectors.count, 10))
     return ""
 
 
