@@ -86,7 +86,7 @@ class Errors:
     is not linear.  `change` returns the most that the exact result changes, None if that is not known, and `rounding`
     the bound of the rounding errors of the output and of any right result, float64 (vectors, size).
     `slopes` returns the slope of each value, NaN where it has several; None if they are not known.  `tangent` returns
-    `affine` in another way.
+    `affine` in another way.  `steps` is the number of evaluations of stages that `distance` makes one after the other.
     """
 
     layer: Layer
@@ -102,6 +102,7 @@ class Errors:
     rounding: Callable[[Perturbed], Array] | None = None
     slopes: Callable[[Perturbed], Array | None] = lambda _: None
     tangent: Callable[[Perturbed, Sequence[Array], Sequence[Array]], tuple[Array, Array] | None] | None = None
+    steps: int = 0
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Return bounds, (1, size) each, of the output for inputs from `low` to `high`, (1, size) each."""

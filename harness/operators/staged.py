@@ -52,7 +52,9 @@ ROUNDED = "each operation is rounded to float32, half to even, in the order of t
 
 def errors_of(layer: Staged) -> Errors:
     """Return the errors of stages."""
-    return Errors(layer, specified=layer.specified, distance=layer.distance)
+    recurrences = [item for item in layer.program.stages if isinstance(item, Recurrence)]
+    steps = sum(item.time.size * len(item.stages) for item in recurrences)
+    return Errors(layer, specified=layer.specified, distance=layer.distance, steps=steps)
 
 
 @dataclass(frozen=True, eq=False)

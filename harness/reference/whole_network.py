@@ -24,6 +24,8 @@ from harness.reference.runtime import GivenModel
 MOST_VECTORS = 1024
 WORK = 1 << 30
 """Operations of the bounds of one call, but at least one vector."""
+STEP_WORK = 1 << 21
+"""Operations in the time of one evaluation of a stage in a recurrence, 2 ms."""
 MOST_SYMBOLS = 1 << 13
 MOST_ROWS = 1 << 23
 """Values of the symbols of one vector and activation; beyond them only the sizes of errors are known."""
@@ -103,7 +105,7 @@ class WholeNetwork:
         ]
         work = symbols = rows = 0
         for layer in network.layers:
-            work += max(layer.runtime.roundings(0), 1) * layer.size * (1 + symbols)
+            work += max(layer.runtime.roundings(0), 1) * layer.size * (1 + symbols) + STEP_WORK * layer.errors.steps
             symbols += layer.size if _has_symbols(layer, symbols, layer.size) else 0
             rows = max(rows, min(symbols * layer.size, MOST_ROWS))
         values = sum(tensor.size for tensor in network.inputs) + sum(layer.size for layer in network.layers)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.exact.evaluation import NUMPY, Evaluation
+from harness.operators.exact.evaluation import NUMPY, numpy_function
 from harness.operators.exact.expression import (
     ARITHMETIC,
     BOOL,
@@ -173,11 +173,10 @@ def _selection(node: Expression, operands: Sequence[Inexact]) -> Inexact:
 
 
 def _call(function: Function, x: Inexact) -> Inexact:
-    evaluate = Evaluation(function.root)
+    evaluate = numpy_function(function)
 
     def at(numbers: Array) -> Array:
-        values: Array = evaluate({function.argument.name: np.atleast_1d(numbers)}).reshape(np.shape(numbers))
-        return values
+        return evaluate(np.atleast_1d(numbers)).reshape(np.shape(numbers))
 
     exact = x.value.astype(np.float64)
     low = np.nextafter((exact - x.error).astype(np.float32), np.float32(-np.inf))

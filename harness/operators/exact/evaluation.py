@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,7 @@ class Evaluation:
         return values[-1]
 
 
+@cache
 def numpy_function(function: Function) -> Callable[[Array], Array]:
     """Return a function of definitions as one of float32 arrays of any shape."""
     evaluation = Evaluation(function.root)
