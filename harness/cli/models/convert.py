@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -143,11 +142,8 @@ def _metadata(network: Network) -> dict[str, bytes]:
 
 
 def _table(path: Path, result: _Result) -> Table:
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "operator", result.heading, "claim"):
-        table.add_column(heading)
-    for heading in ("compared", "differing", "by at most", "of its bound"):
-        table.add_column(heading, justify="right")
+    numbers = ("compared", "differing", "by at most", "of its bound")
+    table = Table("layer", "operator", result.heading, "claim", *numbers, right=numbers, title=str(path))
     for each in result.check.layers:
         differs = (f"{each.largest_difference:.3g}", f"{each.ratio:.2g}" if each.claim == "bounded" else "-")
         table.add_row(
