@@ -464,11 +464,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(
-    name: Any,
-    entry: dict[str, Any],
-    sources: list[_Source],
-    environment: Mapping[str, str],
-    sections: Sections | None,
+    name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str], sections: Sections | None
 ) -> Profile:
     given = environment.get(host_variable(str(name)))
     if given:

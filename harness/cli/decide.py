@@ -32,9 +32,7 @@ WAITING_FOR_EACH = 2
 
 @click.command("decide", epilog="Example: harness decide --model acas_coc")
 @click.option(
-    "--model",
-    shell_complete=_completion.models,
-    help="Model: a name under models/ or the path of an ONNX file.",
+    "--model", shell_complete=_completion.models, help="Model: a name under models/ or the path of an ONNX file."
 )
 @click.option(
     "--property",

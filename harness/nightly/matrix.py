@@ -95,8 +95,7 @@ def _content(path: Path) -> str:
         return read_input_text(path)
     except FileNotFoundError:
         raise RequestError(
-            f"{path}: there is no such file",
-            "harness init LAB creates one; or name a file: harness nightly FILE",
+            f"{path}: there is no such file", "harness init LAB creates one; or name a file: harness nightly FILE"
         ) from None
     except OSError as error:
         said = f"{path}: cannot be read: {error.strerror}"

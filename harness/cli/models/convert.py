@@ -59,15 +59,7 @@ class _Result:
 @as_json
 @pass_workspace
 def command(
-    space: Workspace,
-    /,
-    as_json: bool,
-    model: str,
-    to: str,
-    output: Path | None,
-    vectors: int,
-    seed: int,
-    force: bool,
+    space: Workspace, /, as_json: bool, model: str, to: str, output: Path | None, vectors: int, seed: int, force: bool
 ) -> None:
     """Write MODEL as a file for other engines, run it, and compare every layer with the specification.
 
@@ -102,11 +94,7 @@ def _as_tflite(network: Network, vectors: int, seed: int, console: Console) -> _
 
     def of_layer(each: LayerCheck) -> dict[str, Any]:
         value = file.layers[each.layer.name]
-        return {
-            "tflite": list(each.operators),
-            "shape": list(value.shape),
-            "channels_last": value.image is not None,
-        }
+        return {"tflite": list(each.operators), "shape": list(value.shape), "channels_last": value.image is not None}
 
     return _Result(encode(file.file), found, "LiteRT", "in TFLite", notes, of_layer)
 
