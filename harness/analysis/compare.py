@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.core import strict_json
 from harness.core.arrays import Array
 
 BLOCK = 1 << 18  # elements compared at a time
@@ -17,8 +18,8 @@ class Difference:
 
     vector: int
     unit: int
-    expected: float
-    actual: float
+    expected: strict_json.Number
+    actual: strict_json.Number
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from harness import targets
 from harness.analysis.compare import difference_map
+from harness.core import strict_json
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.exact import BLOCK
@@ -30,7 +31,7 @@ class Bounded:
     `ratio` is the largest |board - specification| / tolerance; it is infinite if a value or its bound is not finite.
     """
 
-    ratio: float
+    ratio: strict_json.Number
     unequal: int
 
     def __add__(self, other: Bounded) -> Bounded:
@@ -47,7 +48,7 @@ class OutputDifference:
 
     layer: int
     unequal: int
-    largest: float
+    largest: strict_json.Number
 
     def __add__(self, other: OutputDifference) -> OutputDifference:
         """Return the result over the vectors of both."""

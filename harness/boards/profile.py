@@ -10,10 +10,9 @@ import difflib
 import json
 import os
 import re
-import reprlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -21,9 +20,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.boards import ssh_config
-from harness.core import strict_yaml
 from harness.core.errors import RequestError, unknown_name
-from harness.core.safe_io import read_input_text
+from harness.core.strict_yaml import Source, wrong_value
 
 # Connection, timeouts and peaks: a run may be resumed with other values.  The address is not kept, because it names
 # files of the user; the identity of the reached board is kept instead (harness/boards/identity.py).
@@ -418,10 +416,10 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sect
     The addresses are looked up in the current SSH configuration from here on.
     """
     ssh_config.options.cache_clear()
-    sources = [_Source.read(path)]
+    sources = [_read(path)]
     local = path.with_suffix(".local.yaml")
     if local.exists():
-        sources.append(_Source.read(local))
+        sources.append(_read(local))
     merged: dict[str, Any] = {}
     for source in sources:
         merged = _merge(merged, source.document)
@@ -432,27 +430,13 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sect
     )
 
 
-@dataclass(frozen=True)
-class _Source:
-    path: Path
-    document: dict[str, Any]
-    lines: Mapping[tuple[str, ...], int]
-
-    @classmethod
-    def read(cls, path: Path) -> _Source:
-        try:
-            text = read_input_text(path)
-            lines = strict_yaml.lines(text, path)
-        except FileNotFoundError:
-            raise RequestError(f"{path}: there is no such file", ANOTHER_FILE) from None
-        except OSError as error:
-            raise RequestError(f"{path}: cannot be read: {error.strerror}", ANOTHER_FILE) from error
-        except UnicodeDecodeError as error:
-            raise RequestError(f"{path}: cannot be read: {error}", "write it in UTF-8") from error
-        document = strict_yaml.load(text, path) or {}
-        if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
-            raise RequestError(f"{path}: expected a mapping of board names to profiles")
-        return cls(path, document, lines)
+def _read(path: Path) -> Source:
+    """Return a file of boards; RequestError if it is none."""
+    source = Source.read(path, ANOTHER_FILE, ANOTHER_FILE)
+    document = source.document or {}
+    if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
+        raise RequestError(f"{path}: expected a mapping of board names to profiles")
+    return replace(source, document=document)
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -464,11 +448,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(
-    name: Any,
-    entry: dict[str, Any],
-    sources: list[_Source],
-    environment: Mapping[str, str],
-    sections: Sections | None,
+    name: Any, entry: dict[str, Any], sources: list[Source], environment: Mapping[str, str], sections: Sections | None
 ) -> Profile:
     given = environment.get(host_variable(str(name)))
     if given:
@@ -498,7 +478,7 @@ def _unknown_keys(entry: Mapping[Any, Any], sections: Sections | None) -> tuple[
     return ()
 
 
-def _unknown_key(name: str, keys: tuple[str, ...], sources: list[_Source], choices: Sequence[str]) -> RequestError:
+def _unknown_key(name: str, keys: tuple[str, ...], sources: list[Source], choices: Sequence[str]) -> RequestError:
     hint = unknown_name("key", keys[-1], [choice for choice in choices if choice != "name"]).hint
     return RequestError(f"{_locate((name, *keys), sources)}board {name}: unknown key {'.'.join(keys)!r}", hint)
 
@@ -529,7 +509,7 @@ def _parse_address(name: str, text: str) -> dict[str, Any]:
 
 
 def _explain(
-    name: str, error: ValidationError, sources: list[_Source], at: tuple[str, ...], model: type[BaseModel]
+    name: str, error: ValidationError, sources: list[Source], at: tuple[str, ...], model: type[BaseModel]
 ) -> RequestError:
     """Return the error for one finding: file:line, board and key; its hint lists the valid values.
 
@@ -546,11 +526,10 @@ def _explain(
         return RequestError(f"{place}board {name}: {key!r} is missing", hint)
     if finding["type"] == "inconsistent":
         return RequestError(f"{place}board {name}: {finding['msg']}")
-    said = strict_yaml.in_its_words(finding)
-    return RequestError(f"{place}board {name}: {key}: {said}, found {reprlib.repr(finding['input'])}")
+    return RequestError(f"{place}board {name}: {wrong_value(finding, key)}")
 
 
-def _required(name: str, sources: list[_Source]) -> str:
+def _required(name: str, sources: list[Source]) -> str:
     """Return the advice for a board without a required key; its name may be misspelt in the second file."""
     known = sources[0].document if sources and name not in sources[0].document else ()
     near = difflib.get_close_matches(name, map(str, known), n=1)
@@ -565,13 +544,10 @@ def _keys(finding: ErrorDetails) -> tuple[str, ...]:
     return tuple(str(part) for part in finding["loc"] if part != "[key]")
 
 
-def _locate(keys: tuple[str, ...], sources: list[_Source]) -> str:
+def _locate(keys: tuple[str, ...], sources: list[Source]) -> str:
     """Return `file:line: ` of the longest known prefix of `keys`, in the last file with it; "" without files."""
-    for length in range(len(keys), 0, -1):
-        for source in reversed(sources):
-            if keys[:length] in source.lines:
-                return f"{source.path}:{source.lines[keys[:length]]}: "
-    return f"{sources[-1].path}: " if sources else ""
+    found = max(reversed(sources), key=lambda source: len(source.known(*keys)), default=None)
+    return f"{found.place(*keys)}: " if found else ""
 
 
 def _choices(keys: tuple[str, ...], model: type[BaseModel]) -> Sequence[str]:

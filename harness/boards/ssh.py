@@ -286,8 +286,7 @@ class SshBoard(Board):
         else:
             reason = error.text if isinstance(error, paramiko.ChannelException) else "the connection was cut"
         self._failure = ConnectionFailed(
-            f"lost the board {self._name}: {reason}",
-            "check its power and network, then start the command again",
+            f"lost the board {self._name}: {reason}", "check its power and network, then start the command again"
         )
         self.close()
         return self._failure

@@ -107,8 +107,7 @@ class Workspace:
             )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", path.stem) or ("/" in name and path != Path(name)):
             raise RequestError(
-                f"{name!r} is no valid model name",
-                "up to 200 letters, digits and _ . -, or a path that ends in .onnx",
+                f"{name!r} is no valid model name", "up to 200 letters, digits and _ . -, or a path that ends in .onnx"
             )
         if not path.parent.is_dir():
             raise RequestError(f"there is no folder {path.parent}", "make it, or give another path")

@@ -144,7 +144,7 @@ def _table(states: Sequence[_State]) -> Table:
         for state in states
     ]
     told = [at for at in range(len(headings)) if any(row[at] for row in rows)]
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None)
     for at in told:
         table.add_column(headings[at], overflow="fold", no_wrap=at == 0)
     for row in rows:
@@ -396,7 +396,7 @@ def _health_document(found: Health) -> dict[str, Any]:
 
 
 def _health_table(found: Sequence[Health]) -> Table:
-    table = Table("", "board", "check", "found", box=None, pad_edge=False)
+    table = Table("", "board", "check", "found", box=None)
     for one in found:
         for each in one.checks:
             mark = Text("ok", style="green") if each.ok else Text("fails", style="bold red")

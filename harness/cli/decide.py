@@ -32,9 +32,7 @@ WAITING_FOR_EACH = 2
 
 @click.command("decide", epilog="Example: harness decide --model acas_coc")
 @click.option(
-    "--model",
-    shell_complete=_completion.models,
-    help="Model: a name under models/ or the path of an ONNX file.",
+    "--model", shell_complete=_completion.models, help="Model: a name under models/ or the path of an ONNX file."
 )
 @click.option(
     "--property",
@@ -170,9 +168,8 @@ def summary(job: Job, document: DecisionDocument) -> tuple[Any, ...]:
 def results(document: DecisionDocument | BoundsDocument) -> Table:
     """Return the number of boxes by result."""
     counts, boxes = document.counts, document.partition.boxes
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("result", "boxes", "share"):
-        table.add_column(heading, justify="left" if heading == "result" else "right")
+    numbers = ("boxes", "share")
+    table = Table("result", *numbers, right=numbers, box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name, number in (("safe", counts.safe), ("violated", counts.violated), ("undecided", counts.undecided)):
         table.add_row(name, f"{number:,}", f"{number / boxes:.2%}")
     return table

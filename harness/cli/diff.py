@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
@@ -207,7 +206,7 @@ def _told(found: Difference, times: Mapping[str, Any], sentence: str) -> Iterato
 def _changes(heading: str, changes: Sequence[Change]) -> Table:
     from harness.runs.facts import clean
 
-    table = Table(heading, "before", "after", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(heading, "before", "after")
     for one in changes:
         table.add_row(*(Text(clean(text), overflow="fold") for text in (one.topic, one.before, one.after)))
     return table
@@ -216,9 +215,7 @@ def _changes(heading: str, changes: Sequence[Change]) -> Table:
 def _layers(found: Difference) -> Table:
     from harness.runs.facts import clean
 
-    table = Table("layer", "", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("differing before", "after"):
-        table.add_column(heading, justify="right")
+    table = Table("layer", "", "differing before", "after", right=("differing before", "after"))
     for one in found.layers:
         counts = ("-" if count is None else f"{count:,}" for count in (one.before, one.after))
         table.add_row(Text(clean(one.layer)), Text(one.words), *counts)
@@ -228,7 +225,7 @@ def _layers(found: Difference) -> Table:
 def _time_table(parts: Sequence[Mapping[str, Any]]) -> Table:
     from harness.runs.facts import clean
 
-    table = Table("part", "is", "of", "before", "after", "why", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("part", "is", "of", "before", "after", "why")
     for part in parts:
         if not part.get("shifts"):
             why = part.get("not_given") or "; ".join(part.get("reasons", ()))

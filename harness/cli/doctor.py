@@ -169,7 +169,7 @@ def _tool(topic: str, tool: str) -> EnvironmentCheck:
 
 
 def _table(findings: list[EnvironmentCheck]) -> Table:
-    table = Table("", "what", "found", box=None, pad_edge=False)
+    table = Table("", "what", "found", box=None)
     for finding in findings:
         mark = Text("ok", style="green") if finding.ok else Text("missing", style="bold red")
         table.add_row(mark, Text(finding.topic), Text(finding.found))

@@ -127,7 +127,7 @@ def _cells(run: Run) -> tuple[Text, ...]:
 
 def _table(runs: list[Run], width: int) -> Table:
     """Return the table with one line per run, or two on a narrow terminal, because a run's name must not be cut."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     wide = width >= WIDE
     for heading in ("run", "verdict", "where", "result") if wide else ("run", "verdict, where, took"):
         table.add_column(heading, overflow="fold")

@@ -72,12 +72,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 @recorded
 @as_json
 @pass_workspace
-def command(
-    space: Workspace,
-    /,
-    as_json: bool,
-    **options: Any,
-) -> int:
+def command(space: Workspace, /, as_json: bool, **options: Any) -> int:
     """Measure the execution times of a model on a board, or count its instructions.
 
     Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is invalid,

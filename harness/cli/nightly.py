@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -215,7 +214,7 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
         wanted, places, local = asked.wanted, _places(asked.profiles), _local(asked.profiles)
     fair = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s(time.time()))
     order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # it runs alone
-    table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("turn", "entry", "expected", "limit")
     for turn, entry in enumerate(order, start=1):
         table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
     _show_notification(wanted, workspace, console)

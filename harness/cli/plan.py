@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
@@ -140,7 +139,7 @@ def assessment_table(assessed: Assessment) -> Table:
     sizes = f"{net['places']} places, {net['transitions']} transitions ({net['syncs']} syncs)"
     markings = f", {net['markings']:,} markings" if net["markings"] else ""
     title = f"Checked before execution in {assessed.wall_s:.2f} s on a Petri net of {sizes}{markings}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    table = Table(title=title, box=None, show_header=False)
     for check in assessed.examination.checks:
         table.add_row("holds", check.statement)
     table.add_row("holds", f"the items have exactly the firing orders of the network (by {found.decided_by})")
@@ -156,9 +155,7 @@ def plan_table(made: Plan, board: Profile) -> Table:
 
     way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
     title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {plural(made.block, 'vector')}, {way}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "operator", "shape", "type", "item", "target", "core"):
-        table.add_column(heading)
+    table = Table("layer", "operator", "shape", "type", "item", "target", "core", title=title)
     staged = made.depth > 1
     if staged:
         table.add_column("stage")

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 @click.command("run", cls=Command, epilog="Example: harness run --board xavier --model acas_coc")
 @planned
-@click.option(
-    "--vectors",
-    default="100000",
-    show_default=True,
-    help="Number of vectors, or a file or folder of them.",
-)
+@click.option("--vectors", default="100000", show_default=True, help="Number of vectors, or a file or folder of them.")
 @seed
 @click.option(
     "--cover",

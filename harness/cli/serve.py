@@ -32,11 +32,7 @@ NAMES = ("localhost", HERE)
 NIGHTS = 30
 REFRESH_S = 10
 REST_S = 2.0  # minimum time between two reads of the run folders
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".xml": "text/xml; charset=utf-8",
-    ".csv": "text/csv; charset=utf-8",
-}
+TYPES = {".html": "text/html; charset=utf-8", ".xml": "text/xml; charset=utf-8", ".csv": "text/csv; charset=utf-8"}
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

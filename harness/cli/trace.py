@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
@@ -221,7 +220,7 @@ def _tell_address(found: Traced, document: TraceabilityDocument, address: int, c
         "owner": holder.owner.to_json(),
     }
     console.document(entry)
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Table(box=None, show_header=False)
     rows = {
         "address": f"{address:#x} in {holder.section}",
         "symbol": f"{holder.name or 'none'} + {address - holder.address:#x} ({holder.kind})",
@@ -257,9 +256,7 @@ def _extent(each: FunctionEntry | ConstantEntry) -> str:
 def _table(document: TraceabilityDocument) -> Table:
     """Return the links from nodes to code, node by node."""
     title = f"{document.model} on {document.board}, {document.machine}, program {document.program_sha256[:16]}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("node", "item", "kind", "symbol", "type", "SHA-256", "source", "addresses"):
-        table.add_column(heading)
+    table = Table("node", "item", "kind", "symbol", "type", "SHA-256", "source", "addresses", title=title)
     tasks = {each.name: each for each in document.tasks}
     for node in document.nodes:
         for name in node.tasks:
@@ -285,9 +282,7 @@ def _cells(each: FunctionEntry | ConstantEntry) -> tuple[str, ...]:
 
 def _reverse_table(document: TraceabilityDocument) -> Table:
     """Return the links from code and data to nodes, in the order of addresses."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("addresses", "section", "kind", "symbol", "source", "owner"):
-        table.add_column(heading)
+    table = Table("addresses", "section", "kind", "symbol", "source", "owner")
     for each in sorted(document.all, key=lambda one: one.address):
         name = each.name or getattr(each, "origin", None) or ""
         table.add_row(_extent(each), each.section, each.kind, Text(name), _source(each), Text(_owner(each.owner)))
@@ -297,15 +292,11 @@ def _reverse_table(document: TraceabilityDocument) -> Table:
 def _arguments(document: TraceabilityDocument) -> Iterator[Text | Table]:
     for each in document.argument:
         yield Text(f"\n{each.task}", style="bold")
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for heading in ("step", "statement", "shown by"):
-            table.add_column(heading)
+        table = Table("step", "statement", "shown by")
         for step in each.steps:
             table.add_row(step.step, Text(step.statement), Text("\n".join(step.shown_by)), end_section=True)
         yield table
-        claims = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("claim of a proof", "answered by", "cases", ""):
-            claims.add_column(heading)
+        claims = Table("claim of a proof", "answered by", "cases", "", box=None, header_style="bold")
         for claim in each.evidence:
             state = {None: "asked by harness prove", True: "holds", False: "does NOT hold"}[claim.shown]
             extent = f"{claim.cases:,}{'' if claim.complete else ' (samples)'}"

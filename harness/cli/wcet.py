@@ -116,18 +116,9 @@ def lines(document: WcetDocument) -> list[str]:
 
 def _layers(document: WcetDocument) -> Table:
     title = f"{document.model} on {document.board}, {document.machine}: at most, for one vector"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     estimated = bool(document.core)
-    for heading in (
-        "layer",
-        "item",
-        "instructions",
-        "share",
-        *(("cycles (estimate)",) if estimated else ()),
-        "stack",
-        "",
-    ):
-        table.add_column(heading, justify="left" if heading in {"layer", "item", ""} else "right")
+    numbers = ("instructions", "share", *(("cycles (estimate)",) if estimated else ()), "stack")
+    table = Table("layer", "item", *numbers, "", right=numbers, title=title, box=None, padding=(0, 2, 0, 0))
     for layer in document.layers:
         count = layer.instructions + layer.library
         share = count / document.instructions if document.instructions else 0.0

@@ -87,8 +87,7 @@ class Document(Entries):
         try:
             return cls.from_json(cls._current(read_document(path)))
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False)[0]
-            reason = f"{'.'.join(map(str, wrong['loc'])) or path.name}: {wrong['msg']}"
+            reason = first_error(error, path.name)
         except (OSError, ValueError) as error:
             reason = str(error)
         hint = "copy the file again from its source, or repeat the command that wrote it"
@@ -105,6 +104,12 @@ class Document(Entries):
                 f"its schema is {found}, this version reads {cls.number}: use the one that wrote it{wrote}"
             )
         return cls.converted(content)
+
+
+def first_error(error: ValidationError, name: str) -> str:
+    """Return the first error as one line: the entry, or `name` for the whole document, and the reason."""
+    wrong = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, wrong['loc'])) or name}: {wrong['msg']}"
 
 
 def write_json(path: Path, document: Content) -> None:

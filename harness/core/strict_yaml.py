@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+import reprlib
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import yaml
 from yaml.constructor import ConstructorError
 
 from harness.core.errors import RequestError
-from harness.core.safe_io import has_controls, one_line
+from harness.core.safe_io import has_controls, one_line, read_input_text
 
 DEEPEST = 200  # brackets in brackets
 ENDLESS = "brackets in brackets without end"
@@ -62,6 +64,41 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+@dataclass(frozen=True)
+class Source:
+    """A file: its text, its document, and the line of each key of the document."""
+
+    path: Path
+    text: str
+    document: Any
+    lines: Mapping[tuple[str, ...], int]
+
+    @classmethod
+    def read(cls, path: Path, missing: str, unreadable: str) -> Source:
+        """Read a file; RequestError names the line of a mistake; the other arguments are hints."""
+        try:
+            text = read_input_text(path)
+        except FileNotFoundError:
+            raise RequestError(f"{path}: there is no such file", missing) from None
+        except OSError as error:
+            raise RequestError(f"{path}: cannot be read: {error.strerror}", unreadable) from error
+        except UnicodeDecodeError as error:
+            raise RequestError(f"{path}: cannot be read: {error}", "write it in UTF-8") from error
+        placed = lines(text, path)
+        return cls(path, text, load(text, path), placed)
+
+    def known(self, *keys: str | int) -> tuple[str, ...]:
+        """Return the longest prefix of `keys` that the document has."""
+        texts = tuple(map(str, keys))
+        prefixes = (texts[:length] for length in range(len(texts), 0, -1))
+        return next((prefix for prefix in prefixes if prefix in self.lines), ())
+
+    def place(self, *keys: str | int) -> str:
+        """Return file and line of the longest known prefix of `keys`."""
+        known = self.known(*keys)
+        return f"{self.path}:{self.lines[known]}" if known else str(self.path)
+
+
 def load(text: str, path: Path) -> Any:
     """Return the document in `text`, the content of `path`; RequestError if it is invalid."""
     if _depth(text) > DEEPEST:
@@ -83,6 +120,11 @@ def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
     [there] = text.splitlines()[mark.line : mark.line + 1] or ["the end of the file"]
     shown = one_line(there, LONGEST_SHOWN)
     return RequestError(f"{path}:{mark.line + 1}: not valid YAML: {words}", f"found at: {shown}")
+
+
+def wrong_value(finding: Mapping[str, Any], key: str) -> str:
+    """Return pydantic's message about a value, with its key."""
+    return f"{key}: {in_its_words(finding)}, found {reprlib.repr(finding['input'])}"
 
 
 def in_its_words(finding: Mapping[str, Any]) -> str:

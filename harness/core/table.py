@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderResult
@@ -19,6 +20,7 @@ NUMBER = re.compile(r"[-+±(]?[0-9]\S{0,39}(?: \S+)?")  # or a name that starts 
 SHORTEST_TEXT = 8  # characters: the minimum width of a column with words, if names do not fit
 LONGEST_NAME = 40  # characters of a name that is not broken
 UNLIMITED = 100_000
+STYLE: Mapping[str, Any] = {"title_justify": "left", "title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False}
 
 
 class Table(RichTable):
@@ -27,6 +29,12 @@ class Table(RichTable):
     If the longest names and numbers of all columns do not fit into the terminal, each row becomes a record: a line for
     each cell, behind the heading of its column.
     """
+
+    def __init__(self, *headings: str, right: Collection[str] = (), **options: Any) -> None:
+        """Take the headings, those of numbers also in `right`, and options of `rich.table.Table`."""
+        super().__init__(**{**STYLE, **options})
+        for heading in headings:
+            self.add_column(heading, justify="right" if heading in right else "left")
 
     def add_column(self, *arguments: Any, **options: Any) -> None:
         """Add a column, see `rich.table.Table.add_column`; its text is folded, not cut."""
@@ -56,10 +64,7 @@ class Table(RichTable):
 
     def _records(self) -> Table:
         """Return a table with a line for each cell that is not empty, and an empty line behind each row."""
-        records = Table(
-            title=self.title, title_justify=self.title_justify, title_style=self.title_style,
-            box=None, pad_edge=False, show_header=False,
-        )  # fmt: skip
+        records = Table(title=self.title, title_style=self.title_style, box=None, show_header=False)
         for row in zip(*(column.cells for column in self.columns), strict=True):
             for column, cell in zip(self.columns, row, strict=True):
                 if str(cell):

@@ -15,10 +15,9 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from harness.core import strict_yaml
 from harness.core.errors import HarnessError, RequestError
 from harness.core.outcome import Outcome
-from harness.core.safe_io import read_input_text
+from harness.core.strict_yaml import Source, wrong_value
 from harness.nightly.notify import Notify
 from harness.nightly.record import Action, Entry
 
@@ -76,33 +75,17 @@ class Checker(Protocol):
 
 def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Wanted:
     """Read the night's file at `path`; RequestError names file, line and valid choices."""
-    content = _content(path)
-    lines = strict_yaml.lines(content, path)
-    document = strict_yaml.load(content, path)
-    if not isinstance(document, dict):
+    hint = "name the file: harness nightly FILE"
+    source = Source.read(path, f"harness init LAB creates one; or {hint}", hint)
+    if not isinstance(source.document, dict):
         raise RequestError(f"{path}: expected a mapping with the key matrices", EXAMPLE)
     try:
-        asked = _File.model_validate(document)
+        asked = _File.model_validate(source.document)
     except ValidationError as error:
-        raise _explain(error, path, lines) from error
-    entries = tuple(_entries(asked, _Source(path, lines), commands, checker))
-    sha256 = hashlib.sha256(content.encode()).hexdigest()
+        raise _explain(error, source) from error
+    entries = tuple(_entries(asked, source, commands, checker))
+    sha256 = hashlib.sha256(source.text.encode()).hexdigest()
     return Wanted(path, sha256, entries, asked.until or "", asked.parallel, asked.retries, asked.notify)
-
-
-def _content(path: Path) -> str:
-    try:
-        return read_input_text(path)
-    except FileNotFoundError:
-        raise RequestError(
-            f"{path}: there is no such file",
-            "harness init LAB creates one; or name a file: harness nightly FILE",
-        ) from None
-    except OSError as error:
-        said = f"{path}: cannot be read: {error.strerror}"
-        raise RequestError(said, "name the file: harness nightly FILE") from error
-    except UnicodeDecodeError as error:
-        raise RequestError(f"{path}: cannot be read: {error}", "write it in UTF-8") from error
 
 
 def _seconds(given: Any) -> Any:
@@ -152,29 +135,16 @@ class _File(BaseModel):
     notify: Notify = Notify()
 
 
-@dataclass(frozen=True)
-class _Source:
-    path: Path
-    lines: Mapping[tuple[str, ...], int]
-
-    def place(self, *keys: str | int) -> str:
-        """Return file and line of the longest known prefix of `keys`."""
-        texts = tuple(map(str, keys))
-        known = (texts[:length] for length in range(len(texts), 0, -1) if texts[:length] in self.lines)
-        found = next(known, None)
-        return f"{self.path}:{self.lines[found]}" if found else str(self.path)
-
-
-def _explain(error: ValidationError, path: Path, lines: Mapping[tuple[str, ...], int]) -> RequestError:
+def _explain(error: ValidationError, source: Source) -> RequestError:
     """Describe one error with file, line and key; unknown keys first, because they are often misspelt missing keys."""
     finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
     keys = [str(part) for part in finding["loc"]]
-    place, key = _Source(path, lines).place(*keys), ".".join(keys)
+    place, key = source.place(*keys), ".".join(keys)
     if finding["type"] == "extra_forbidden":
         return RequestError(f"{place}: unknown key {key!r}", _choices(key, _File.model_fields))
     if finding["type"] == "missing":
         return RequestError(f"{place}: {key!r} is missing", EXAMPLE)
-    return RequestError(f"{place}: {key}: {strict_yaml.in_its_words(finding)}, found {reprlib.repr(finding['input'])}")
+    return RequestError(f"{place}: {wrong_value(finding, key)}")
 
 
 def _choices(name: str, known: Iterable[str]) -> str:
@@ -184,7 +154,7 @@ def _choices(name: str, known: Iterable[str]) -> str:
     return f"{guess}valid choices: {', '.join(choices)}"
 
 
-def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], checker: Checker) -> Iterator[Entry]:
+def _entries(asked: _File, source: Source, commands: Mapping[Action, Taken], checker: Checker) -> Iterator[Entry]:
     """Check and yield all cells of all matrices in the order of the file."""
     first: dict[str, str] = {}
     for index, matrix in enumerate(asked.matrices):
@@ -209,7 +179,7 @@ def _placed(place: str) -> Iterator[None]:
         raise RequestError(f"{place}: {error.message}", error.hint) from error
 
 
-def _check_names(matrix: _Matrix, source: _Source, index: int, checker: Checker) -> None:
+def _check_names(matrix: _Matrix, source: Source, index: int, checker: Checker) -> None:
     for key, names, check in (("boards", matrix.boards, checker.board), ("models", matrix.models, checker.model)):
         for at, name in enumerate(names):
             with _placed(source.place("matrices", index, key, at)):
@@ -225,7 +195,7 @@ def _cells(matrix: _Matrix, words: tuple[str, ...], number: int) -> Iterator[Ent
         yield Entry(at, board, model, items, matrix.action, expect, matrix.limit, words, matrix.against)
 
 
-def _words(matrix: _Matrix, taken: Taken, source: _Source, index: int) -> tuple[str, ...]:
+def _words(matrix: _Matrix, taken: Taken, source: Source, index: int) -> tuple[str, ...]:
     """Return the options of the matrix as words of a command line; RequestError for unsupported options."""
     possible = POSSIBLE[matrix.action]
     if matrix.expect is not None and matrix.expect not in possible:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -136,7 +135,7 @@ def style_of(night: Night, entry: Entry) -> str:
 def _grid(night: Night, kinds: Mapping[str, str]) -> Table:
     """Return a table with a row per board and a column per model."""
     models = list(dict.fromkeys(entry.model for entry in night.entries))
-    table = Table("board", "kind", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("board", "kind")
     for model in models:
         table.add_column(clean(model), overflow="fold")
     for board in dict.fromkeys(entry.board for entry in night.entries):

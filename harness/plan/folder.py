@@ -16,14 +16,14 @@ MOST_NAMED = 5
 
 
 def write(plan: Plan, assessed: Assessment, folder: Path) -> None:
-    """Write the description of `plan`, and the net of its items as PNML and, without its parameters, as a picture.
+    """Write the description of `plan`, and the net of its items as PNML and, without its parameters, as Graphviz text.
 
     RequestError if there is a file, or a folder with other things, in the place.
     """
     description.write(plan, folder)
     (folder / "net.pnml").write_text(pnml.write(assessed.net), encoding="utf-8")
-    drawn = picture.svg(assessed.net, fixed_places(assessed.items))
-    (folder / "net.svg").write_text(drawn, encoding="utf-8")
+    drawn = picture.dot(assessed.net, fixed_places(assessed.items))
+    (folder / "net.dot").write_text(drawn, encoding="utf-8")
 
 
 def write_new(plan: Plan, assessed: Assessment, folder: Path) -> None:

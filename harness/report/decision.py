@@ -134,11 +134,7 @@ def _first(job: Stated, names: list[str]) -> list[tuple[Any, ...]]:
 
 
 def map_data(
-    job: Job,
-    sets: Sets,
-    boxes: npt.NDArray[np.uint16],
-    codes: npt.NDArray[np.uint8],
-    inputs: npt.NDArray[np.float64],
+    job: Job, sets: Sets, boxes: npt.NDArray[np.uint16], codes: npt.NDArray[np.uint8], inputs: npt.NDArray[np.float64]
 ) -> dict[str, Any]:
     """Return the data of the map as JSON types; an array is the base64 text of its bytes, zlib-compressed.
 

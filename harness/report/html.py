@@ -11,16 +11,7 @@ from harness.report import differences
 from harness.report.chart import Chart
 from harness.report.drawing import draw
 from harness.report.network import FOLLOWS, LayerFacts, draw_both, launch_notes
-from harness.report.page import (
-    Check,
-    changed_topics,
-    environment,
-    inputs,
-    label_cells,
-    origin_checks,
-    python,
-    script,
-)
+from harness.report.page import Check, changed_topics, environment, inputs, label_cells, origin_checks, python, script
 from harness.report.proof_section import effort, parts, unseparated
 from harness.report.swimlanes import TASK
 from harness.report.swimlanes import draw as draw_swimlanes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.core.console import Console
@@ -35,7 +34,7 @@ def _amount(document: ProfileDocument) -> Callable[[float], str]:
 
 
 def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table()
     for heading in headings:
         table.add_column(heading, justify="left" if heading in {"node", "operator"} else "right", no_wrap=True)
     return table

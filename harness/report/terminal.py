@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.analysis.proof_document import ProofDocument
@@ -102,9 +101,7 @@ def stream_text(stream: StreamEntry) -> str:
 
 
 def _stream_table(stream: StreamEntry) -> Table:
-    table = Table("layer of the stream", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("delay", "new", "of"):
-        table.add_column(heading, justify="right")
+    table = Table("layer of the stream", "delay", "new", "of", right=("delay", "new", "of"))
     for layer in stream.layers:
         unit = "step" if layer.axis is None else "frame"
         table.add_row(layer.name, plural(layer.delay, unit), f"{layer.new:,}", f"{layer.length:,}")
@@ -140,9 +137,8 @@ def _traced_text(traced: ConformanceEntry) -> str:
 def _layer_table(layers: Sequence[LayerEntry]) -> Table:
     """Return a row for every layer that differs, and one for each sequence of layers of one item that do not."""
     differing = any(layer.differing for layer in layers)
-    table = Table("layer", "item", "ran on", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("compared", "differing", *(["its own"] if differing else [])):
-        table.add_column(heading, justify="right")
+    numbers = ("compared", "differing", "its own") if differing else ("compared", "differing")
+    table = Table("layer", "item", "ran on", *numbers, right=numbers)
     if differing:
         table.add_column("first difference")
     for alike in _alike(layers):
@@ -178,10 +174,7 @@ def _first(difference: DifferenceEntry | None) -> str:
 
 def _proof_table(proof: ProofDocument) -> Table:
     """Return a row for each step and side: cases and times of different sides are never added up."""
-    table = Table("claims", "answered by", "method", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("cases", justify="right")
-    table.add_column("time", justify="right")
-    table.add_column("result")
+    table = Table("claims", "answered by", "method", "cases", "time", "result", right=("cases", "time"))
     for part in parts(proof):
         for index, group in enumerate(part.groups):
             method = "every case" if group.complete else "samples"

@@ -269,10 +269,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
             engines=[entries.EngineEntry(name=name, version=found) for name, found in job.reference.versions.items()],
         ),
         host=entries.HostEntry(
-            platform=platform.platform(),
-            python=platform.python_version(),
-            numpy=np.__version__,
-            boot_id=this_boot_id(),
+            platform=platform.platform(), python=platform.python_version(), numpy=np.__version__, boot_id=this_boot_id()
         ),
         stimuli=entries.StimuliEntry(
             count=job.stimuli.count,
@@ -517,12 +514,7 @@ def _value_range(layer: Layer) -> tuple[float | None, float | None]:
 
 
 def _layer(
-    plan: Plan,
-    ran_on: Sequence[str],
-    index: int,
-    total: Comparison,
-    covered: LayerCoverage,
-    ratios: Mapping[str, Any],
+    plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage, ratios: Mapping[str, Any]
 ) -> entries.LayerEntry:
     layers, tasks = plan.network.layers, plan.tasks_of(index)
     layer, items = layers[index], [plan.items[task.item] for task in tasks]

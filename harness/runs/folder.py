@@ -33,25 +33,27 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.compare import Comparison, Difference
-from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, Observation
-from harness.analysis.local import Bounded, LocalResult, OutputDifference
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from harness.analysis.compare import Comparison
+from harness.analysis.diagnosis import Diagnosis, DifferenceSummary
+from harness.analysis.local import LocalResult
 from harness.boards.identity import BoardIdentity
-from harness.core import strict_json
 from harness.core.arrays import Array
-from harness.core.document import write_json
+from harness.core.document import first_error, write_json
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.locking import try_exclusive
 from harness.core.safe_io import parse_json, read_document, require_keys
 from harness.execution import dumps
-from harness.reference.whole_network import NOTHING, Whole, WholeOutput
+from harness.reference.whole_network import NOTHING, Whole
 from harness.runs import ATTEMPTS
 from harness.targets import HARDWARE
 
@@ -501,11 +503,18 @@ def _event(line: str, where: str) -> dict[str, Any]:
 
 def _read_chunk(path: Path) -> ChunkRecord:
     try:
-        return _chunk(read_document(path))
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise RequestError(
-            f"{path}: damaged, or written by another version of harness: {error}", "start a new run"
-        ) from error
+        return _form().validate_python({"chunk": read_document(path)})["chunk"]
+    except ValidationError as error:
+        reason = first_error(error, path.name)
+    except ValueError as error:
+        reason = str(error)
+    raise RequestError(f"{path}: damaged, or written by another version of harness: {reason}", "start a new run")
+
+
+@cache
+def _form() -> TypeAdapter[dict[str, ChunkRecord]]:
+    """Return the form of a chunk, which has no other entries; a dataclass takes this setting from what contains it."""
+    return TypeAdapter(dict[str, ChunkRecord], config=ConfigDict(extra="forbid"))
 
 
 def _identity(document: Any, where: str) -> BoardIdentity:
@@ -522,67 +531,6 @@ def _require_no_finding(path: Path) -> None:
             f"{path}: it has shown wrong activations, and their files are damaged",
             "keep the folder unchanged and start a new run",
         )
-
-
-def _chunk(document: dict[str, Any]) -> ChunkRecord:
-    require_keys(document, [field.name for field in fields(ChunkRecord)], "the chunk")
-    return ChunkRecord(
-        index=document["index"],
-        start=document["start"],
-        stop=document["stop"],
-        layers=tuple(_comparison(layer) for layer in document["layers"]),
-        reference_sha256=tuple(document["reference_sha256"]),
-        target_sha256=tuple(document["target_sha256"]),
-        diagnoses=tuple(map(_diagnosis, document["diagnoses"])),
-        portraits=tuple(map(_difference_summary, document["portraits"])),
-        deployed=_deployed(document.get("deployed")),
-        ratios=tuple(document.get("ratios", ())),
-        whole=_whole(document.get("whole")),
-        local=_local(document.get("local")),
-    )
-
-
-def _local(document: dict[str, Any] | None) -> LocalResult | None:
-    if document is None:
-        return None
-    layers, outputs = document["bounded"], document["outputs"]
-    return LocalResult(
-        tuple(layer and Bounded(strict_json.number(layer["ratio"]), layer["unequal"]) for layer in layers),
-        tuple(OutputDifference(**output | {"largest": strict_json.number(output["largest"])}) for output in outputs),
-    )
-
-
-def _whole(document: dict[str, Any] | None) -> Whole:
-    if document is None:
-        return NOTHING
-    return Whole(tuple(WholeOutput(**output) for output in document["outputs"]), tuple(document["ratios"]))
-
-
-def _deployed(document: dict[str, Any] | None) -> DeployedResult | None:
-    return None if document is None else DeployedResult(document["sha256"], _comparison(document["result"]))
-
-
-def _comparison(layer: dict[str, Any]) -> Comparison:
-    return Comparison(**layer | {"first": _difference(layer["first"])})
-
-
-def _difference(document: dict[str, Any] | None) -> Difference | None:
-    if document is None:
-        return None
-    values = {key: strict_json.number(document[key]) for key in ("expected", "actual")}
-    return Difference(**document | values)
-
-
-def _diagnosis(document: dict[str, Any]) -> Diagnosis:
-    hypotheses = tuple(Hypothesis(**h | {"example": _difference(h["example"])}) for h in document["hypotheses"])
-    return Diagnosis(**document | {"seen": Observation(**document["seen"]), "hypotheses": hypotheses})
-
-
-def _difference_summary(document: dict[str, Any]) -> DifferenceSummary:
-    cells = {int(column): tuple(counts) for column, counts in document["cells"].items()}
-    require_keys(document, [field.name for field in fields(DifferenceSummary)], "the portrait")
-    counts = {key: tuple(document[key]) for key in ("steps", "tie_distances")}
-    return DifferenceSummary(document["layer"], cells, **counts)
 
 
 def synchronise(folder: Path) -> None:

@@ -80,11 +80,7 @@ class BoxStruct(ctypes.Structure):
 class RegionsStruct(ctypes.Structure):
     """DecideRegions of decide.h."""
 
-    _fields_ = (
-        ("segment", ctypes.c_void_p * AXES),
-        ("stride", ctypes.c_int64 * AXES),
-        ("regions", ctypes.c_void_p),
-    )
+    _fields_ = (("segment", ctypes.c_void_p * AXES), ("stride", ctypes.c_int64 * AXES), ("regions", ctypes.c_void_p))
 
 
 class Engine:

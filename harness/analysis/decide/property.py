@@ -35,6 +35,7 @@ from harness.analysis.decide.code_network import CodeNetwork
 from harness.analysis.decide.partition import Axis, Sets
 from harness.core import strict_yaml
 from harness.core.arrays import UNREADABLE
+from harness.core.document import first_error
 from harness.core.errors import RequestError
 from harness.core.safe_io import read_file
 
@@ -151,10 +152,8 @@ def read(path: Path, network: CodeNetwork, most: int = MOST_DECISIONS) -> Proper
             f"{path}: it is not in UTF-8: {error}", "see docs/decide-a-property.md for the form"
         ) from error
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, wrong["loc"])) or path.name
         raise RequestError(
-            f"{path}: {where}: {wrong['msg']}",
+            f"{path}: {first_error(error, path.name)}",
             f"property: {ROBUST}, {TABLE} or {OUTPUT}; see docs/decide-a-property.md",
         ) from error
     sha256 = {path.name: _sha256(path)}

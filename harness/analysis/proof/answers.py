@@ -21,17 +21,7 @@ from harness.model.network import Network
 from harness.operators import sweeps
 from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
-from harness.operators.obligations import (
-    Fact,
-    Numbers,
-    Obligation,
-    Outputs,
-    Pairs,
-    ProofStep,
-    Scaled,
-    Shown,
-    Steps,
-)
+from harness.operators.obligations import Fact, Numbers, Obligation, Outputs, Pairs, ProofStep, Scaled, Shown, Steps
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.reference import exhaustive, generated
 from harness.reference.generated import Generated

@@ -10,14 +10,7 @@ from scipy import stats
 
 from harness.analysis.timing import likelihood
 from harness.analysis.timing.hypotheses import Outcome
-from harness.analysis.timing.laws import (
-    Law,
-    Pareto,
-    anderson_darling,
-    reduce,
-    stretch,
-    stretch_slope,
-)
+from harness.analysis.timing.laws import Law, Pareto, anderson_darling, reduce, stretch, stretch_slope
 from harness.analysis.timing.sample import Floats, Interval
 
 # A profile is looked at up to 6 standard errors from the estimate, then, where it does not end there, to 36 and 216.

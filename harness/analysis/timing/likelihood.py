@@ -126,13 +126,7 @@ def _regular(information: Floats) -> Floats:
 
 
 def _advance(
-    law: type[Law],
-    data: Floats,
-    free: Floats,
-    best: Floats,
-    rows: Rows,
-    step: Floats,
-    place: Placement,
+    law: type[Law], data: Floats, free: Floats, best: Floats, rows: Rows, step: Floats, place: Placement
 ) -> Floats:
     """Move each row along its step, halved until it climbs; return each row's gain.  Changes `free` and `best`."""
     gained = np.zeros(len(rows))

@@ -25,13 +25,7 @@ from harness.analysis.proof_document import ProofDocument
 from harness.analysis.traceability import argument, debug_data
 from harness.analysis.traceability.attribution import Attribution
 from harness.analysis.traceability.debug_data import DebugData
-from harness.analysis.traceability.document import (
-    SCHEMA,
-    DeviceEntry,
-    NodeEntry,
-    TaskEntry,
-    TraceabilityDocument,
-)
+from harness.analysis.traceability.document import SCHEMA, DeviceEntry, NodeEntry, TaskEntry, TraceabilityDocument
 from harness.analysis.traceability.sources import Sources
 from harness.core.errors import ToolError
 from harness.core.installation import revision

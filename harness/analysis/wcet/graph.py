@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
 from harness.analysis.inspection.program import Program, Symbol
 from harness.analysis.wcet import processors
 from harness.analysis.wcet.machine import Step
@@ -186,16 +190,26 @@ def _reducible(start: int, blocks: dict[int, Block]) -> dict[int, Block]:
 
 def _second_entry(start: int, blocks: Mapping[int, Block]) -> tuple[int, set[int]] | None:
     """Return a loop with several entries, and the one that stays; None if there is none."""
-    following = {key: [n for n in block.following if n != EXIT] for key, block in blocks.items()}
-    waiting = [set(blocks)]
+    following = _edges(blocks)
+    for loop, entries in _loops(start, following):
+        if len(entries) > 1:
+            return min(entries, key=lambda each: (_copied(entries, each, loop, following), -each)), loop
+    return None
+
+
+def _edges(blocks: Mapping[int, Block]) -> dict[int, list[int]]:
+    return {key: [to for to in block.following if to != EXIT] for key, block in blocks.items()}
+
+
+def _loops(start: int, following: Mapping[int, Sequence[int]]) -> Iterator[tuple[set[int], set[int]]]:
+    """Yield the blocks of each loop and those at which it is entered; inner loops are those without these."""
+    waiting = [set(following)]
     while waiting:
         for loop in _components(waiting.pop(), following):
-            entries = {to for key in blocks if key not in loop for to in following[key] if to in loop}
+            entries = {to for key in following if key not in loop for to in following[key] if to in loop}
             entries |= {start} & loop
-            if len(entries) > 1:
-                return min(entries, key=lambda each: (_copied(entries, each, loop, following), -each)), loop
+            yield loop, entries
             waiting.append(loop - entries)
-    return None
 
 
 def _copied(entries: set[int], header: int, loop: set[int], following: Mapping[int, Sequence[int]]) -> int:
@@ -210,20 +224,20 @@ def _copied(entries: set[int], header: int, loop: set[int], following: Mapping[i
 
 
 def _components(nodes: set[int], following: Mapping[int, Sequence[int]]) -> Iterator[set[int]]:
-    """Yield the strongly connected components that contain a cycle (Kosaraju)."""
-    inside = {key: [to for to in following[key] if to in nodes] for key in nodes}
-    order: list[int] = []
-    seen: set[int] = set()
-    for key in nodes:
-        if key not in seen:
-            order += _postorder(key, inside, seen)
-    before = _before(order, inside)
-    placed: set[int] = set()
-    for key in reversed(order):
-        if key not in placed:
-            found = set(_postorder(key, before, placed))
-            if len(found) > 1 or key in inside[key]:
-                yield found
+    """Yield the strongly connected components that contain a cycle."""
+    number = {key: index for index, key in enumerate(nodes)}
+    edges = [(number[key], number[to]) for key in nodes for to in following[key] if to in nodes]
+    if not edges:
+        return
+    starts, ends = zip(*edges, strict=True)
+    matrix = sparse.csr_array((np.ones(len(edges)), (starts, ends)), shape=(len(nodes), len(nodes)))
+    _, labels = csgraph.connected_components(matrix, connection="strong")
+    components: dict[int, set[int]] = {}
+    for key, index in number.items():
+        components.setdefault(int(labels[index]), set()).add(key)
+    for component in components.values():
+        if len(component) > 1 or component.intersection(*(following[key] for key in component)):
+            yield component
 
 
 def _following(symbol: Symbol, last: Step, after: int, known: set[int]) -> tuple[int, ...]:
@@ -250,10 +264,11 @@ def _reachable(start: int, blocks: Mapping[int, Block]) -> dict[int, Block]:
 
 def _region(start: int, blocks: Mapping[int, Block]) -> Loop:
     """Return the whole function with its loops, each of which has one entry."""
-    following = {address: [n for n in block.following if n != EXIT] for address, block in blocks.items()}
+    following = _edges(blocks)
     order = _postorder(start, following)[::-1]
     whole = Loop(start, frozenset(order))
-    inner_first = sorted(_natural_loops(order, following), key=lambda loop: len(loop.blocks))
+    loops = [Loop(header, frozenset(loop)) for loop, (header,) in _loops(start, following)]
+    inner_first = sorted(loops, key=lambda loop: len(loop.blocks))
     placed: set[Loop] = set()
     for address in order:  # a header comes before its loop
         around = [loop for loop in inner_first if address in loop.blocks]
@@ -265,31 +280,6 @@ def _region(start: int, blocks: Mapping[int, Block]) -> Loop:
     for region in [whole, *inner_first]:
         _sort(region, following)
     return whole
-
-
-def _natural_loops(order: Sequence[int], following: Mapping[int, Sequence[int]]) -> list[Loop]:
-    """Return the loops, each with the bodies of all edges back to its header."""
-    dominator, before = _dominators(order, following), _before(order, following)
-    position = {address: index for index, address in enumerate(order)}
-    bodies: dict[int, set[int]] = {}
-    for address, header in ((a, to) for a in order for to in following[a] if position[to] <= position[a]):
-        if not _dominates(header, address, dominator):
-            raise ValueError(f"the loop at {header:#x} has two entries")
-        body, waiting = bodies.setdefault(header, {header}), [address]
-        while waiting:
-            one = waiting.pop()
-            if one not in body:
-                body.add(one)
-                waiting.extend(before[one])
-    return [Loop(header, frozenset(body)) for header, body in bodies.items()]
-
-
-def _before(order: Sequence[int], following: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {address: [] for address in order}
-    for address in order:
-        for each in following[address]:
-            found[each].append(address)
-    return found
 
 
 def _sort(region: Loop, following: Mapping[int, Sequence[int]]) -> None:
@@ -310,10 +300,9 @@ def _sort(region: Loop, following: Mapping[int, Sequence[int]]) -> None:
     region.parts[:] = [keys[key] for key in reversed(done)]
 
 
-def _postorder(start: int, following: Mapping[int, Sequence[int]], seen: set[int] | None = None) -> list[int]:
-    """Return the blocks that follow `start`, those that were seen before excluded, each after those behind it."""
-    seen = set() if seen is None else seen
-    seen.add(start)
+def _postorder(start: int, following: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return the blocks that follow `start`, each after those behind it."""
+    seen = {start}
     found, stack = [], [(start, iter(following[start]))]
     while stack:
         node, rest = stack[-1]
@@ -326,33 +315,3 @@ def _postorder(start: int, following: Mapping[int, Sequence[int]], seen: set[int
             stack.pop()
             found.append(node)
     return found
-
-
-def _dominators(order: Sequence[int], following: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return the immediate dominator of each block (Cooper, Harvey and Kennedy, 2001)."""
-    position = {address: index for index, address in enumerate(order)}
-    before = _before(order, following)
-    found = {order[0]: order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for address in order[1:]:
-            known = [each for each in before[address] if each in found]
-            new = known[0]
-            for each in known[1:]:
-                a, b = each, new
-                while a != b:
-                    while position[a] > position[b]:
-                        a = found[a]
-                    while position[b] > position[a]:
-                        b = found[b]
-                new = a
-            if found.get(address) != new:
-                found[address], changed = new, True
-    return found
-
-
-def _dominates(a: int, b: int, dominator: Mapping[int, int]) -> bool:
-    while b != a and dominator[b] != b:
-        b = dominator[b]
-    return a == b

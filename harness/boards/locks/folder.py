@@ -202,8 +202,7 @@ def _open(path: Path, *, shared: bool) -> int:
     if shared and not _is_safe(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise BoardError(
-            f"in {path}, any user may remove another user's lock of a board",
-            f"as its owner, run: chmod +t {path}",
+            f"in {path}, any user may remove another user's lock of a board", f"as its owner, run: chmod +t {path}"
         )
     return descriptor
 

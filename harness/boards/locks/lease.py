@@ -32,14 +32,7 @@ LONGEST_KEY = 200  # of the 255 bytes that a file's name may have
 
 @contextmanager
 def session(
-    profile: Profile,
-    folder: Path,
-    cache: Path,
-    purpose: str,
-    wait_s: float,
-    notify: Notify,
-    *,
-    counting: bool = False,
+    profile: Profile, folder: Path, cache: Path, purpose: str, wait_s: float, notify: Notify, *, counting: bool = False
 ) -> Iterator[Connection]:
     """Lock the board of `profile` (see `hold`) and open a session (see `reach`) that ends when the lock is lost."""
     with (

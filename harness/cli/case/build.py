@@ -164,16 +164,12 @@ def summary(document: CaseDocument, folder: Path) -> tuple[Any, ...]:
 def tables(document: CaseDocument, states: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the coverage of the objectives, and the undeveloped goals with the commands that provide them."""
     title = f"{document.model.name} on {document.request.board}: objectives of {document.template.standard}"
-    objectives = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("", "objective", "state", "evidence from"):
-        objectives.add_column(heading)
+    objectives = Table("", "objective", "state", "evidence from", title=title, box=None)
     for each in document.objectives:
         origins = sorted({document.leaves[leaf].origin.upper() for leaf in document.leaves_below(each.goal)})
         state = Text(states[each.goal], style=COLOURS[states[each.goal]])
         objectives.add_row(each.id, each.text, state, ", ".join(origins) or "none")
-    missing = Table(title="undeveloped", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("goal", "provided by", "needs"):
-        missing.add_column(heading, overflow="fold")
+    missing = Table("goal", "provided by", "needs", title="undeveloped", box=None)
     for name in document.undeveloped_below(document.top):
         element = document.elements[name]
         missing.add_row(f"{name} {element.label}", element.command, element.needs)

@@ -87,15 +87,11 @@ def newest(space: Workspace, board: str | None = None, model: str | None = None)
 
 
 def _shown(checked: Checked) -> tuple[Any, ...]:
-    files = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("of the case", "", ""):
-        files.add_column(heading, overflow="fold")
+    files = Table("of the case", "", "", box=None, padding=(0, 2, 0, 0))
     for claim in checked.case:
         style = {"ok": "green", "not ok": "bold red"}.get(claim.state, "yellow")
         files.add_row(claim.name, Text(claim.state, style=style), claim.text)
-    leaves = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("leaf", "", ""):
-        leaves.add_column(heading, overflow="fold")
+    leaves = Table("leaf", "", "", box=None, padding=(0, 2, 0, 0))
     for leaf in checked.leaves:
         leaves.add_row(leaf.name, Text(leaf.state, style=STYLES.get(leaf.state, "bold red")), leaf.text)
     if checked.document is None:

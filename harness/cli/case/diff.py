@@ -34,9 +34,7 @@ def command(space: Workspace, /, as_json: bool, before: Path, after: Path) -> in
     console = Console.open(as_json=as_json)
     folders = [found(path, space) for path in (before, after)]
     different = changes(*(CaseDocument.read(folder / DOCUMENT) for folder in folders))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("change", *(folder.name for folder in folders)):
-        table.add_column(heading, overflow="fold")
+    table = Table("change", *(folder.name for folder in folders), box=None, padding=(0, 2, 0, 0))
     for change in different:
         table.add_row(*change)
     console.show(*((table,) if different else (Text("no change"),)))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -60,15 +59,7 @@ class _Result:
 @as_json
 @pass_workspace
 def command(
-    space: Workspace,
-    /,
-    as_json: bool,
-    model: str,
-    to: str,
-    output: Path | None,
-    vectors: int,
-    seed: int,
-    force: bool,
+    space: Workspace, /, as_json: bool, model: str, to: str, output: Path | None, vectors: int, seed: int, force: bool
 ) -> None:
     """Write MODEL as a file for other engines, run it, and compare every layer with the specification.
 
@@ -103,11 +94,7 @@ def _as_tflite(network: Network, vectors: int, seed: int, console: Console) -> _
 
     def of_layer(each: LayerCheck) -> dict[str, Any]:
         value = file.layers[each.layer.name]
-        return {
-            "tflite": list(each.operators),
-            "shape": list(value.shape),
-            "channels_last": value.image is not None,
-        }
+        return {"tflite": list(each.operators), "shape": list(value.shape), "channels_last": value.image is not None}
 
     return _Result(encode(file.file), found, "LiteRT", "in TFLite", notes, of_layer)
 
@@ -143,11 +130,8 @@ def _metadata(network: Network) -> dict[str, bytes]:
 
 
 def _table(path: Path, result: _Result) -> Table:
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "operator", result.heading, "claim"):
-        table.add_column(heading)
-    for heading in ("compared", "differing", "by at most", "of its bound"):
-        table.add_column(heading, justify="right")
+    numbers = ("compared", "differing", "by at most", "of its bound")
+    table = Table("layer", "operator", result.heading, "claim", *numbers, right=numbers, title=str(path))
     for each in result.check.layers:
         differs = (f"{each.largest_difference:.3g}", f"{each.ratio:.2g}" if each.claim == "bounded" else "-")
         table.add_row(

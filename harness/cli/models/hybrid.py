@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -79,9 +78,7 @@ def _described(space: Workspace, name: str) -> Path:
 
 
 def _table(path: Path, network: Network) -> Table:
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "operator", "constants"):
-        table.add_column(heading, justify="right" if heading == "constants" else "left")
+    table = Table("layer", "operator", "constants", right=("constants",), title=str(path))
     for layer in network.layers:
         table.add_row(layer.name, layer.operator, f"{_bytes(layer.constants().values()):,} B")
     return table

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -150,7 +149,7 @@ def _bring_in_tflite(found: TfliteImport, path: Path, output: str, console: Cons
     write_whole(path, network.onnx_bytes)
     for note in found.notes:
         console.note(note)
-    table = _table(path, "activation", "in TFLite", "compared", "differing", "by at most")
+    table = Table("activation", "in TFLite", "compared", "differing", "by at most", title=str(path))
     for each in checked:
         most = f"{each.largest_difference:.3g}" if each.differing else "-"
         table.add_row(each.name, each.operator, f"{each.compared:,}", f"{each.differing:,}", most)
@@ -178,7 +177,7 @@ def _document(path: Path, onnx_bytes: bytes, metadata: dict[str, str]) -> dict[s
 
 
 def _float_table(path: Path, network: DenseNetwork) -> Table:
-    table = _table(path, "layer", "shape", "ReLU")
+    table = Table("layer", "shape", "ReLU", title=str(path))
     for number, layer in enumerate(network.layers, start=1):
         inputs, outputs = layer.weight.shape
         table.add_row(f"dense_{number}", f"{inputs} -> {outputs}", "yes" if layer.relu else "no")
@@ -186,16 +185,9 @@ def _float_table(path: Path, network: DenseNetwork) -> Table:
 
 
 def _network_table(path: Path, network: Network) -> Table:
-    table = _table(path, "layer", "operator", "shape", "type")
+    table = Table("layer", "operator", "shape", "type", title=str(path))
     for layer in network.layers:
         table.add_row(
             layer.name, layer.operator, f"{layer.input.shape_text} -> {layer.output.shape_text}", str(layer.dtype)
         )
-    return table
-
-
-def _table(path: Path, *headings: str) -> Table:
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading)
     return table

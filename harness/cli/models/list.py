@@ -86,7 +86,7 @@ def _facts(network: Network) -> ListedModel:
 
 
 def _table(entries: list[ListedModel]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("model", "layers", "parameters", "other operators", "from", "SHA-256"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "from")
     for entry in entries:

@@ -56,9 +56,7 @@ def command(*, markdown: bool, as_json: bool) -> None:
         click.echo(page(found), nl=False)
         return
     console = Console.open(as_json=as_json)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading)
+    table = Table(*HEADINGS, box=None, padding=(0, 2, 0, 0), header_style="bold")
     for each in found:
         table.add_row(*map(Text, each.cells))
     console.show(table)

@@ -12,7 +12,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.box import SIMPLE_HEAD
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli import _completion
@@ -274,9 +273,7 @@ def _classes(path: Path, count: int) -> npt.NDArray[Any]:
 
 
 def _data_table(path: Path, network: Network, uses: Mapping[str, int]) -> Table:
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "operator", "shape", "type", "distinct values"):
-        table.add_column(heading)
+    table = Table("layer", "operator", "shape", "type", "distinct values", title=str(path))
     for layer in network.layers:
         shape = "x".join(map(str, layer.output.shape))
         table.add_row(layer.name, layer.operator, shape, str(layer.dtype), str(uses[layer.name]))
@@ -410,9 +407,7 @@ def _watched(console: Console, text: str, total: int) -> Callable[[Batches], Bat
 
 def _table(path: Path, uses: Sequence[LayerUse]) -> Table:
     """Return a table with one row per layer."""
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("layer", "shape", "weight scale", "range", "codes used", "saturated"):
-        table.add_column(heading)
+    table = Table("layer", "shape", "weight scale", "range", "codes used", "saturated", title=str(path))
     for use in uses:
         table.add_row(
             use.name,

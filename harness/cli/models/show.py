@@ -124,7 +124,7 @@ def _page(network: Network) -> Iterator[RenderableType]:
 
 def plain_table(*headings: str, rows: Iterator[tuple[str, ...]]) -> Table:
     """Return a table with columns as wide as their cells; a narrow terminal breaks lines, not cells."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
         table.add_column(heading, no_wrap=True)
     for row in rows:
@@ -220,7 +220,7 @@ def _properties(network: Network) -> Table:
     """Return the origin of the model: its hash, and the metadata that does not describe inputs."""
     from harness.model.text.document import decoded, readable
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, width=PAGE_COLUMNS)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, width=PAGE_COLUMNS)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("SHA-256", network.sha256)

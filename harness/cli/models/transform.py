@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -69,9 +68,9 @@ def command(
 
 
 def _table(path: Path, found: Transformed) -> Table:
-    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("transform", "nodes removed", "values that differ", "by at most", "in ulp", "of its bound"):
-        table.add_column(heading)
+    table = Table(
+        "transform", "nodes removed", "values that differ", "by at most", "in ulp", "of its bound", title=str(path)
+    )
     for report in found.reports:
         row = ["-"] * 4
         if each := report.measured:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from harness.core.document import Content
 from harness.runs.entries import AnyDocument
-from harness.runs.measurement.config_diff import changed
+from harness.runs.measurement.config_diff import NOTHING, changed, entry, topic_changes
 
 CHUNKING = ("chunk", "dumps fetched")  # topics that change only the distribution of activations over files
-LONGEST = 300
-NOTHING = "nothing"
 NO_CHANGE = "no relevant change"  # the beginning of a headline
 
 
@@ -109,36 +108,14 @@ def difference(first: Content, second: Content) -> Difference:
     Raise AttributeError, LookupError, TypeError or ValueError if one of them is not such a document.
     """
     before, after = AnyDocument.view(first), AnyDocument.view(second)
-    causes = [*_changes(CAUSES, before, after), *_recorded(before, after)]
+    causes = [*starmap(Change, topic_changes(CAUSES, before, after)), *_recorded(before, after)]
     order = {topic: rank for rank, topic in enumerate(ORDER)}
-    results = [*_changes(RESULTS, before, after), *_content(before, after)]
+    results = [*starmap(Change, topic_changes(RESULTS, before, after)), *_content(before, after)]
     return Difference(
         tuple(results),
         tuple(_layers(before, after)),
         tuple(sorted(causes, key=lambda change: order.get(change.topic, len(order)))),
     )
-
-
-def _changes(
-    topics: Mapping[str, Callable[[AnyDocument], Any]], before: AnyDocument, after: AnyDocument
-) -> Iterator[Change]:
-    for topic, read in topics.items():
-        was, now = _value(read, before), _value(read, after)
-        if was != now:
-            yield Change(topic, _text(was), _text(now))
-
-
-def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
-    """Read a value of a document; None if it is missing."""
-    try:
-        return read(document)
-    except AttributeError:
-        return None
-
-
-def _text(value: Any) -> str:
-    text = NOTHING if value in {None, ""} else str(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _recorded(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
@@ -163,7 +140,7 @@ def _differing(document: AnyDocument) -> dict[str, int]:
 def _content(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
     """Yield a change of the outputs' hash if everything else is unchanged."""
     one, other = ((run.model.sha256, run.stimuli.sha256, run.bundle.sha256) for run in (before, after))
-    same = one == other and all(_value(CAUSES[topic], before) == _value(CAUSES[topic], after) for topic in CHUNKING)
+    same = one == other and all(entry(CAUSES[topic], before) == entry(CAUSES[topic], after) for topic in CHUNKING)
     was, now = before.content_sha256, after.content_sha256
     if same and was and now and was != now:
         yield Change("content, SHA-256", str(was)[:16], str(now)[:16])

@@ -27,6 +27,7 @@ from harness import model as networks
 from harness.boards.profile import BoardName, Name
 from harness.core import strict_yaml
 from harness.core.arrays import Array
+from harness.core.document import first_error
 from harness.core.errors import RequestError
 from harness.core.safe_io import open_input, read_input
 from harness.model.network import Network
@@ -143,9 +144,8 @@ def _read_settings(path: Path) -> _Settings:
     try:
         return _Settings.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise RequestError(f"{path}: {where}: {first['msg']}", "write the description again, or fix it") from error
+        reason = first_error(error, "the document")
+        raise RequestError(f"{path}: {reason}", "write the description again, or fix it") from error
 
 
 def _require_listed(folder: Path, listed: Sequence[str]) -> None:

@@ -18,11 +18,7 @@ def junit(document: MeasurementDocument, facts: Facts) -> str:
         Case(name, part.name, _problem(part, document), output=_numbers(part, document)) for part in document.parts
     ]
     return write(
-        name,
-        cases,
-        timestamp=str(document.started),
-        time_s=document.wall_s,
-        properties=_properties(document, facts),
+        name, cases, timestamp=str(document.started), time_s=document.wall_s, properties=_properties(document, facts)
     )
 
 

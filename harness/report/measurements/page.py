@@ -14,16 +14,7 @@ from harness.report.chart import Chart
 from harness.report.measurements import distribution, labels, time_series
 from harness.report.measurements.labels import Finding
 from harness.report.network import LayerFacts, NetworkPicture, draw_both, launch_notes
-from harness.report.page import (
-    Check,
-    changed_topics,
-    environment,
-    inputs,
-    label_cells,
-    origin_checks,
-    python,
-    script,
-)
+from harness.report.page import Check, changed_topics, environment, inputs, label_cells, origin_checks, python, script
 from harness.runs.entries import MeasuredEntry, MeasurementDocument, PreviousEntry
 from harness.runs.measurement.facts import WORDS, Facts, varying
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.core.console import Console
@@ -67,7 +66,7 @@ def _time_table(parts: Sequence[PartEntry], width: int) -> Table:
     rows = [(part.name, f"{part.summary.executions:,}", *_statistics(part, unit)) for part in parts]
     if len(parts) == 1 and sum(map(len, rows[0])) + COLUMN_GAP * len(rows[0]) > width:
         return _tall_table(("part", "n", *(f"{name}, {unit.name}" for name in headings)), rows[0])
-    table = Table("part", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("part")
     for heading in ("n", *(f"{name}\n{unit.name}" for name in headings)):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
@@ -76,7 +75,7 @@ def _time_table(parts: Sequence[PartEntry], width: int) -> Table:
 
 
 def _tall_table(headings: Sequence[str], values: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Table(box=None, show_header=False)
     table.add_column()
     table.add_column(justify="right")
     for heading, value in zip(headings, values, strict=True):
@@ -94,9 +93,8 @@ def _statistics(part: PartEntry, unit: Unit) -> Iterator[str]:
 
 def _count_table(document: MeasurementDocument) -> Table:
     unit = document.measured.unit
-    table = Table("part", "ran on", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("n", f"min {unit}", f"max {unit}"):
-        table.add_column(name, justify="right")
+    numbers = ("n", f"min {unit}", f"max {unit}")
+    table = Table("part", "ran on", *numbers, right=numbers)
     for part in document.parts:
         style = "bold red" if part in varying(document) else ""
         extremes = (Text(f"{count:,}", style=style) for count in (part.min, part.max))
@@ -129,7 +127,7 @@ def _show_comparison(against: AgainstEntry, console: Console) -> None:
 def _shift_table(against: AgainstEntry) -> Table:
     """Return a row for every statistic of every part."""
     title = f"Shift since {against.base.run}"
-    table = Table("part", "of", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("part", "of", title=title)
     for name in ("base", "new", "shift", "gate", "gate / base"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")

@@ -6,19 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.core.time_units import duration
-from harness.report.chart import (
-    HEIGHT,
-    Axis,
-    Chart,
-    Key,
-    Mark,
-    Shape,
-    horizontal,
-    line,
-    number,
-    time_axis,
-    vertical,
-)
+from harness.report.chart import HEIGHT, Axis, Chart, Key, Mark, Shape, horizontal, line, number, time_axis, vertical
 
 MOST_STRETCHES = 125  # per part of several, so that a page of eleven layers stays small
 MOST_RULES = 24  # segments with a line each; the borders of more are ticks at the upper edge

@@ -129,9 +129,7 @@ def _context(lab: LabContent, reports: Mapping[str, Mapping[str, str]]) -> Conte
     kinds = {run.board: run.kind for run in reversed(lab.runs) if run.kind}
     pages = {name: files["report.html"] for name, files in reports.items() if "report.html" in files}
     return Context(
-        kinds,
-        pages,
-        {night.name: f"{moment(night.began_s).day} {moment(night.began_s):%B}" for night in lab.nights},
+        kinds, pages, {night.name: f"{moment(night.began_s).day} {moment(night.began_s):%B}" for night in lab.nights}
     )
 
 

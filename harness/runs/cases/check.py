@@ -27,14 +27,7 @@ from harness.runs.cases.entries import (
     LeafEntry,
     content_sha256,
 )
-from harness.runs.cases.evidence import (
-    CERTIFICATE,
-    DOCUMENTS,
-    FILE,
-    Leaf,
-    contradictions,
-    read,
-)
+from harness.runs.cases.evidence import CERTIFICATE, DOCUMENTS, FILE, Leaf, contradictions, read
 from harness.runs.cases.subject import Subject, changed_sources
 from harness.runs.decision import certificate
 from harness.runs.folder import envelope_of

@@ -147,11 +147,7 @@ def decide(batch: Batch) -> Outcome:
 
 
 def sample(
-    low: npt.NDArray[np.int64],
-    high: npt.NDArray[np.int64],
-    corners: Codes,
-    count: int,
-    random: np.random.Generator,
+    low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], corners: Codes, count: int, random: np.random.Generator
 ) -> Codes:
     """Return `count` code vectors of each row, uint8 (rows, count, inputs): centre, `corners`, others at random.
 

@@ -117,11 +117,7 @@ class Stated:
             "schema": SCHEMA,
             "model": ModelEntry(name=self.network.name, sha256=self.network.sha256),
             "property": PropertyEntry(
-                kind=stated.kind,
-                text=stated.text,
-                sha256=stated.sha256,
-                decisions=stated.names,
-                ties=stated.rule.ties,
+                kind=stated.kind, text=stated.text, sha256=stated.sha256, decisions=stated.names, ties=stated.rule.ties
             ),
             "partition": PartitionEntry(axes=axes, boxes=self.partition.boxes, code_vectors=exact),
         }

@@ -10,6 +10,7 @@ from harness.runs.entries import AnyDocument, ItemEntry
 
 VOLATILE = {"clock", "boot_id", "processors"}  # of the environment: the date, the start, a text with clocks of now
 LONGEST = 300
+NOTHING = "nothing"
 
 
 def _settings(document: AnyDocument) -> str:
@@ -60,16 +61,21 @@ TOPICS: Mapping[str, Callable[[AnyDocument], Any]] = {
 def changed(base_content: Content, new_content: Content) -> list[dict[str, str]]:
     """Return topic, base and new of all differences between two documents, except results."""
     base, new = AnyDocument.view(base_content), AnyDocument.view(new_content)
-    both = {topic: (_value(read, base), _value(read, new)) for topic, read in TOPICS.items()}
-    both |= dict(_environment(base, new))
-    return [
-        {"topic": topic, "base": _text(before), "new": _text(after)}
-        for topic, (before, after) in both.items()
-        if before != after
-    ]
+    both = [*topic_changes(TOPICS, base, new), *_environment(base, new)]
+    return [{"topic": topic, "base": before, "new": after} for topic, before, after in both]
 
 
-def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
+def topic_changes(
+    topics: Mapping[str, Callable[[AnyDocument], Any]], base: AnyDocument, new: AnyDocument
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the topics whose values differ, with both values as text."""
+    for topic, read in topics.items():
+        before, after = entry(read, base), entry(read, new)
+        if before != after:
+            yield topic, _text(before), _text(after)
+
+
+def entry(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
     """Return the entry, None for a document without it, such as one of an earlier version."""
     try:
         return read(document)
@@ -77,13 +83,13 @@ def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
         return None
 
 
-def _environment(base: AnyDocument, new: AnyDocument) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def _environment(base: AnyDocument, new: AnyDocument) -> Iterator[tuple[str, str, str]]:
     before, after = base.board.environment, new.board.environment
     for topic in dict.fromkeys([*before, *after]):
-        if topic not in VOLATILE:
-            yield f"board, {topic}", (before.get(topic), after.get(topic))
+        if topic not in VOLATILE and before.get(topic) != after.get(topic):
+            yield f"board, {topic}", _text(before.get(topic)), _text(after.get(topic))
 
 
 def _text(value: Any) -> str:
-    text = "nothing" if value in {None, ""} else str(value)
+    text = NOTHING if value in {None, ""} else str(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -197,11 +197,7 @@ def against(content: Content, readings: Readings, bases: Sequence[Base]) -> dict
     before, *earlier = (_of_the_network(base.readings, base.document) for base in bases)
     found = statistics.against(names, before, _of_the_network(readings, document), earlier, counted=counted)
     runs = [
-        {
-            "run": base.folder.name,
-            "started": base.document.started,
-            "readings_sha256": base.document.readings.sha256,
-        }
+        {"run": base.folder.name, "started": base.document.started, "readings_sha256": base.document.readings.sha256}
         for base in bases
     ]
     found |= {"base": runs[0], "history": runs[1:], "changed": changed(bases[0].document, document)}

@@ -49,11 +49,7 @@ def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPa
     tasks = [plan.tasks_of(index) for index in range(len(plan.network.layers))]
     return tuple(
         _part(
-            layer.name,
-            _functions(task.name for task in own),
-            [plan.items[task.item] for task in own],
-            where,
-            len(own),
+            layer.name, _functions(task.name for task in own), [plan.items[task.item] for task in own], where, len(own)
         )
         for layer, own in zip(plan.network.layers, tasks, strict=True)
     )

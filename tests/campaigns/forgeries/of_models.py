@@ -74,7 +74,7 @@ FORGERIES = forgeries(
         "the plan's block": ("run", in_plan("block: 1000", "block: 50")),
         "a weight of the plan": ("run", change_weight),
         "the plan's net": ("run", lambda folder: (folder / "plan" / "net.pnml").write_text("<pnml/>")),
-        "the picture of the plan's net": ("run", lambda folder: (folder / "plan" / "net.svg").write_text("<svg/>")),
+        "the picture of the plan's net": ("run", lambda folder: (folder / "plan" / "net.dot").write_text("digraph {}")),
         "a check of the plan is removed": ("run", in_run(lambda run: run["assessment"]["checks"].pop())),
         "a vector": ("run", change_vector),
         "one vector in the place of all": ("run", one_vector),

@@ -181,11 +181,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "nothing": (of_run(), "", ""),
     "a value beyond the bound": (with_value(2, "dense_2", lambda x: x * np.float32(1.01)), "dumps", "differing"),
     "a value that is no number": (with_value(2, "dense_2", lambda _: np.float32(np.nan)), "dumps", "differing"),
-    "a bit of an exact layer": (
-        with_value(1, "relu_1", lambda x: x * np.float32(1.001)),
-        "dumps",
-        "differing",
-    ),
+    "a bit of an exact layer": (with_value(1, "relu_1", lambda x: x * np.float32(1.001)), "dumps", "differing"),
     "a bit of a bounded layer": (
         with_value(2, "dense_2", lambda x: np.nextafter(x, np.float32(99))),
         "dumps",

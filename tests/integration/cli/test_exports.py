@@ -101,8 +101,7 @@ def test_nine_of_ten_exports_are_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in IN_EVERY_SESSION else pytest.mark.campaign) for name in ACCEPTED],
+    "name", [pytest.param(name, marks=() if name in IN_EVERY_SESSION else pytest.mark.campaign) for name in ACCEPTED]
 )
 def test_an_imported_export_runs_identical(user: User, name: str) -> None:
     new = imported(user, name)

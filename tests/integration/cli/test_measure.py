@@ -101,8 +101,7 @@ def test_every_file_has_its_hash(base: Ended) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "names"),
-    [("item", ["prepost", "network"]), ("layer", ["quantize", "layer_0", "layer_1", "layer_2"])],
+    ("scope", "names"), [("item", ["prepost", "network"]), ("layer", ["quantize", "layer_0", "layer_1", "layer_2"])]
 )
 def test_items_and_layers_are_timed_by_their_names(user: User, model: str, scope: str, names: list[str]) -> None:
     ended = measured(user, model, "--samples", "200", "--scope", scope)

@@ -84,12 +84,7 @@ def test_text_and_back_and_no_runtime(user: User, tmp_path: Path) -> None:
     assert shown.document["weights"] == str(tmp_path / "acas.weights.txt")
     assert [layer["name"] for layer in shown.document["layers"]] == [layer.name for layer in networks.load(ACAS).layers]
     loaded = user.harness("models", "load", str(text), "-o", str(copy), "--json")
-    assert loaded.document == {
-        "model": "copy",
-        "file": str(copy),
-        "sha256": shown.document["sha256"],
-        "original": True,
-    }
+    assert loaded.document == {"model": "copy", "file": str(copy), "sha256": shown.document["sha256"], "original": True}
     assert loaded.err == ""
     assert copy.read_bytes() == ACAS.read_bytes()
 

@@ -88,7 +88,7 @@ def test_a_plan_that_was_written_is_read_back_as_it_was(user: User, tmp_path: Pa
     assert written.code == 0, written.err
     found = {path.name for path in (tmp_path / "P").iterdir()}
     assert found == {
-        "graph.nnef", "prepost.nnef", "network.nnef", "parameters", "model.onnx", "plan.yaml", "net.pnml", "net.svg",
+        "graph.nnef", "prepost.nnef", "network.nnef", "parameters", "model.onnx", "plan.yaml", "net.pnml", "net.dot",
     }  # fmt: skip
     read = user.harness("plan", "--load", str(tmp_path / "P"), "--json")
     assert read.code == 0, read.err

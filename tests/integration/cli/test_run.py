@@ -92,11 +92,7 @@ def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(us
     assert document["chunk"] == (512 << 20) // (4 * (inputs + width * 2 * layers)) == 67
     assert document["plan"]["block"] == (512 << 20) // (4 * (inputs + width * layers)) == 134
     for option, number, reason in (
-        (
-            "--chunk",
-            "68",
-            "--chunk 68: inputs, dumps and reference of a chunk take 519 MiB, and the limit is 512",
-        ),
+        ("--chunk", "68", "--chunk 68: inputs, dumps and reference of a chunk take 519 MiB, and the limit is 512"),
         ("--block", "135", "the buffers of a block of 135 vectors take 516 MiB, and the memory budget is 512 MiB"),
     ):
         ended = user.harness(*words, option, number)
@@ -250,10 +246,7 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
         (("--board", "host", "--model", "missing.onnx"), "missing.onnx"),
         (("--board", "host"), "give --board and --model"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "0"), "nothing would be compared"),
-        (
-            ("--board", "host", "--model", "acas_coc", "--vectors", "-5"),
-            "give a positive whole number of vectors",
-        ),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "-5"), "give a positive whole number of vectors"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "1e3"), "--vectors 1e3: not a positive whole number"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "²"), "vectors ²: No such file"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "10k"), "hint: give a whole number of vectors, or"),

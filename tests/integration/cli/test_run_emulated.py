@@ -81,11 +81,7 @@ def _give(user: User, entry: dict[str, object]) -> None:
 @contextmanager
 def _session(endpoint: Endpoint) -> Iterator[SshBoard]:
     address = Address(
-        host=endpoint.host,
-        port=endpoint.port,
-        user=endpoint.user,
-        key=endpoint.key,
-        known_hosts=endpoint.known_hosts,
+        host=endpoint.host, port=endpoint.port, user=endpoint.user, key=endpoint.key, known_hosts=endpoint.known_hosts
     )
     with SshBoard.connect(address) as board:
         yield board

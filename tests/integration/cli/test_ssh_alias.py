@@ -59,10 +59,7 @@ def laboratory(tmp_path: Path, cache: Path, server: Server, gates: list[Server])
 
 
 def test_a_run_by_an_alias_behind_two_jump_hosts(
-    laboratory: BoardProfiles,
-    server: Server,
-    gates: list[Server],
-    tmp_path: Path,
+    laboratory: BoardProfiles, server: Server, gates: list[Server], tmp_path: Path
 ) -> None:
     """The evidence names the host that the alias leads to, and the hosts on the way."""
     onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), tmp_path / "small.onnx")
@@ -79,11 +76,7 @@ def test_a_run_by_an_alias_behind_two_jump_hosts(
     assert {claim["state"] for claim in claims if claim["claim"] in {"files", "request", "board"}} == {"ok"}
 
 
-def test_a_check_and_a_list_resolve_the_alias(
-    laboratory: BoardProfiles,
-    server: Server,
-    gates: list[Server],
-) -> None:
+def test_a_check_and_a_list_resolve_the_alias(laboratory: BoardProfiles, server: Server, gates: list[Server]) -> None:
     ended = laboratory.harness("boards", "check", "xavier", "--json")
     assert (ended.code, ended.document["boards"][0]["ok"]) == (0, True), ended.out
     place = " via ".join(f"{LOOPBACK}:{each.port}" for each in (server, *reversed(gates)))

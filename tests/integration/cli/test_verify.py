@@ -696,9 +696,9 @@ def test_a_plan_that_another_version_describes_otherwise_is_described_by_that(
     user: User, identical: Path, tmp_path: Path
 ) -> None:
     copy = Path(shutil.copytree(identical, tmp_path / "copy"))
-    (copy / "plan" / "net.svg").write_text("<svg/>")
+    (copy / "plan" / "net.dot").write_text("digraph {}")
     rehash(copy)
-    assert text(user.here("verify", str(copy), "--json", *QUICK), "description").endswith("lacks it: net.svg")
+    assert text(user.here("verify", str(copy), "--json", *QUICK), "description").endswith("lacks it: net.dot")
     change(copy / "run.json", lambda run: run["harness"].update(revision="0123456789ab"))
     ended = user.here("verify", str(copy), "--json", *QUICK)
     assert (ended.code, states(ended)["description"]) == (3, "not checked")

@@ -19,17 +19,7 @@ from harness.runs.folder import write_json
 from tests.campaigns.mutation.campaign import EFFORT
 from tests.integration.cli.conftest import FEW_FLOATS
 from tests.integration.cli.test_resume_board import NAME, entry
-from tests.integration.cli.test_verify import (
-    QUICK,
-    a_run,
-    change,
-    identical,
-    model,
-    rehash,
-    states,
-    text,
-    user,
-)
+from tests.integration.cli.test_verify import QUICK, a_run, change, identical, model, rehash, states, text, user
 from tests.integration.cli.test_verify_measured import base, wrong
 from tests.support.cli.command import User
 from tests.support.identities import XAVIER

@@ -144,11 +144,7 @@ def _require_found(user: User, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (("--core", "z80"), "no model of core 'z80'"),
-        (("--items", "cuda:fused"), "cuda"),
-    ],
+    ("more", "message"), [(("--core", "z80"), "no model of core 'z80'"), (("--items", "cuda:fused"), "cuda")]
 )
 def test_refusals(user: User, more: tuple[str, ...], message: str) -> None:
     with pytest.raises(RequestError, match=message):

@@ -119,14 +119,7 @@ def test_a_missing_dump_is_a_failed_execution(built: Bundle, acas: Network, vect
 
 
 @pytest.mark.parametrize(
-    "stdout",
-    [
-        b"",
-        b"all fine\n",
-        b'{"done": true}\n',
-        b'{"done": true, "bundle": "0", "vectors": 100}\n',
-        b"[1, 2]\n",
-    ],
+    "stdout", [b"", b"all fine\n", b'{"done": true}\n', b'{"done": true, "bundle": "0", "vectors": 100}\n', b"[1, 2]\n"]
 )
 def test_a_program_without_its_last_line_has_failed(
     built: Bundle, acas: Network, vectors: Path, tmp_path: Path, stdout: bytes

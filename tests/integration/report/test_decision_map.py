@@ -84,10 +84,7 @@ def test_the_map_fits_the_screen_and_loads_nothing(width: int, dark: bool, chrom
     shown(chromium, page(tmp_path / "run"), width, dark=dark)
     assert evaluate(
         chromium, "[document.querySelector('#map').hidden, document.querySelector('#map-missing').hidden]"
-    ) == [
-        False,
-        True,
-    ]
+    ) == [False, True]
     canvases = evaluate(chromium, "[...document.querySelectorAll('#map canvas')].map((each) => each.clientWidth)")
     assert len(canvases) == 3
     assert all(250 < each < width for each in canvases)

@@ -28,7 +28,6 @@ from jinja2 import TemplateAssertionError
 
 import harness
 from harness.core.installation import ROOT
-from harness.plan.petri import picture
 from harness.report import page
 from harness.report.measurements import page as measured_page
 from tests.support.objects import identified_once, kept, searched_once
@@ -129,7 +128,6 @@ def load_all() -> None:
         for name in templates.list_templates(extensions=["jinja"]):
             with suppress(TemplateAssertionError):  # of another kind of page, with filters of its own
                 templates.get_template(name)
-    picture.template()
 
 
 def run() -> NoReturn:

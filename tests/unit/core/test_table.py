@@ -67,10 +67,7 @@ def test_names_and_numbers_with_units_stay_whole() -> None:
     ]
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=8),
-    st.integers(0, 200),
-)
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=8), st.integers(0, 200))
 def test_widths_fit_unless_numbers_do_not(columns: list[tuple[int, int]], budget: int) -> None:
     natural = [max(column) for column in columns]
     least = [min(column) for column in columns]

@@ -46,9 +46,7 @@ def test_a_change_is_notified_with_what_was_before(tmp_path: Path) -> None:
     found = notify.message(night(tmp_path, 2000, RIGHT, WRONG), tmp_path)
     assert found is not None
     assert found["subject"] == "harness, night 00000000000000002000: 1 identical, 1 differs"
-    assert found["text"].splitlines()[1:] == [
-        "newly wrong: run xavier net1: dense_3, vector 7 (before: identical)",
-    ]
+    assert found["text"].splitlines()[1:] == ["newly wrong: run xavier net1: dense_3, vector 7 (before: identical)"]
     assert found["exit_code"] == 1
     assert found["changes"] == [
         {

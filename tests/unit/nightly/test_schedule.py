@@ -16,11 +16,7 @@ RULES = Rules(parallel=10, retries=1, until_s=None, until="", local=frozenset({"
 FIT = BoardState(JobKind.ATTEMPT)
 GOOD = Ending(Outcome.IDENTICAL, "")
 LOST = Ending(Outcome.INCONCLUSIVE, "lost", "network")
-ENDINGS = [
-    GOOD,
-    Ending(Outcome.DIFFERS, "wrong"),
-    *(Ending(Outcome.INCONCLUSIVE, "failed", part) for part in PARTS),
-]
+ENDINGS = [GOOD, Ending(Outcome.DIFFERS, "wrong"), *(Ending(Outcome.INCONCLUSIVE, "failed", part) for part in PARTS)]
 
 
 def entries(*cells: tuple[str, str, str]) -> tuple[Entry, ...]:

@@ -33,11 +33,7 @@ def test_the_page_says_what_holds_and_that_it_is_not_identical(within: dict[str,
     assert "advisory: 5 of 300,000 values have other bits than the reference, at most 0.25 apart" in page.prose
     layers = next(table for table in tables(html(within)) if "Its own" in table[0])
     assert [row[0] for row in layers[1:5]] == ["=", "≈", "≈", "="]
-    assert [row[-3:] for row in layers[1:4]] == [
-        ["", "", "none"],
-        ["12.5 %", "1,234", "none"],
-        ["50 %", "6", "none"],
-    ]
+    assert [row[-3:] for row in layers[1:4]] == [["", "", "none"], ["12.5 %", "1,234", "none"], ["50 %", "6", "none"]]
     assert layers[-1][-3:] == ["50 %", "1,240", ""]
     assert 'class="verdict within bound"' in html(within)
     assert "Accepted by --accept bound." in Page(html(within | {"accepted": "within bound"})).prose

@@ -153,11 +153,7 @@ def test_every_function_is_expected_by_a_name(mutants: Mutants) -> None:
 
 
 @examples(12)
-@given(
-    seed=st.integers(0, 1000),
-    shape=st.sampled_from(SHAPES),
-    options=st.integers(0, len(OPTIONS) - 1),
-)
+@given(seed=st.integers(0, 1000), shape=st.sampled_from(SHAPES), options=st.integers(0, len(OPTIONS) - 1))
 def test_what_is_wrong_behind_the_sum_is_named(
     mutants: Mutants, seed: int, shape: tuple[int, int], options: int
 ) -> None:
@@ -173,11 +169,7 @@ def test_what_is_wrong_behind_the_sum_is_named(
 
 
 @examples(12)
-@given(
-    seed=st.integers(0, 1000),
-    shape=st.sampled_from(SHAPES),
-    options=st.integers(0, len(OPTIONS) - 1),
-)
+@given(seed=st.integers(0, 1000), shape=st.sampled_from(SHAPES), options=st.integers(0, len(OPTIONS) - 1))
 def test_wrong_sums_are_named(mutants: Mutants, seed: int, shape: tuple[int, int], options: int) -> None:
     layer = layer_of(seed, shape, options)
     inputs = codes(layer, 500, seed)

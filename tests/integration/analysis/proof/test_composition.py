@@ -50,12 +50,7 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
             f"{LATE.format(item)}0.05 s",
         )
     ]
-    assert [claim.question.statement for claim in claims] == [
-        *delayed,
-        REPEATED,
-        LAST_ALONE,
-        MEASURED,
-    ]
+    assert [claim.question.statement for claim in claims] == [*delayed, REPEATED, LAST_ALONE, MEASURED]
     assert failing(claims) == []
     assert not any(claim.question.complete for claim in claims)
     width = sum(layer.size for layer in net.layers)
@@ -219,8 +214,7 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(
 
 
 @pytest.mark.parametrize(
-    "mode",
-    ["warmup == 3", "repeat > 1", "fifo", "time == TIME_ITEM", "time == TIME_LAYER", "dump && options->warmup"],
+    "mode", ["warmup == 3", "repeat > 1", "fifo", "time == TIME_ITEM", "time == TIME_LAYER", "dump && options->warmup"]
 )
 def test_a_program_that_is_wrong_in_a_mode_of_measurements_is_found(workshop: Workshop, mode: str) -> None:
     patches = [

@@ -149,10 +149,7 @@ INIT_OF_MODES = {
     "an init that looks at the time stamp counter": ("rdtsc", init(f"if (__builtin_ia32_rdtsc() & 1) {OFFSET}")),
     "an init with a helper that looks at the date": (
         "network_init calls time",
-        init(
-            f"if (date()) {OFFSET}",
-            "#include <time.h>\nstatic ONE_CODE int date(void)\n{\n    return !time(0);\n}",
-        ),
+        init(f"if (date()) {OFFSET}", "#include <time.h>\nstatic ONE_CODE int date(void)\n{\n    return !time(0);\n}"),
     ),
     "an init that computes another layer's buffer": (
         "network_init writes layer_0_output",

@@ -352,8 +352,7 @@ def of_reference(net: Network, layers: tuple[Layer, ...]) -> str:
 
 
 @pytest.mark.parametrize(
-    "field",
-    ["weights", "bias", "multiplier", "weights_zero_point", "a_zero_point", "y_zero_point", "width", "sources"],
+    "field", ["weights", "bias", "multiplier", "weights_zero_point", "a_zero_point", "y_zero_point", "width", "sources"]
 )
 def test_a_constant_that_was_read_wrongly_is_found(field: str) -> None:
     quantize, layer, *rest = SQUARE.layers

@@ -578,8 +578,7 @@ WRONG = {
         ),
     ),
     "code before main": Wrong(
-        "early",
-        stage("static __attribute__((constructor)) void early(void)\n{\n    layer_0_offset[0] = 5;\n}", ""),
+        "early", stage("static __attribute__((constructor)) void early(void)\n{\n    layer_0_offset[0] = 5;\n}", "")
     ),
     "a stage that another function calls": Wrong(
         "layer_0_finish is called by",
@@ -654,8 +653,7 @@ WRONG = {
         stage("", f"if ({RARELY})\n        *(volatile int32_t *)((uintptr_t)out & ~(uintptr_t)63) = 0;"),
     ),
     "a function of the program with the name of one of the library": Wrong(
-        "steps",
-        stage(MEMCMP, "out[0] += memcmp(in, out, 4) == 77;"),
+        "steps", stage(MEMCMP, "out[0] += memcmp(in, out, 4) == 77;")
     ),
     "an output that is read before it is written": Wrong(
         "layer_0_accumulate reads its argument 2 where it has not written it",

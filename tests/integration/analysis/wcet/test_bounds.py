@@ -107,10 +107,7 @@ def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path
             Patch("kernels/c/qgemm.h", "(QGEMM_ROWS, depth, a", "(QGEMM_ROWS, depth - 1, a"),
             "reads the bytes 0 to 60 of layer_0_weights, which has 65",
         ),
-        (
-            Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"),
-            "behind the start of layer_1_",
-        ),
+        (Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"), "behind the start of layer_1_"),
     ],
     ids=["one input less", "one output more"],
 )

@@ -88,7 +88,7 @@ def test_a_load_has_a_worker_for_each_of_its_cores_and_an_end() -> None:
         *("--no-rand-seed", "--temp-path", "/work", "--metrics-brief", "--timeout", "90s"),
     ]
     assert arguments(RECIPES["network"], (), 4, PurePosixPath("/work"), 90)[:5] == [
-        *("stress-ng", "--sock", "1", "--udp", "1"),
+        *("stress-ng", "--sock", "1", "--udp", "1")
     ]
     assert "--taskset" not in arguments(RECIPES["memory"], (), 4, PurePosixPath("/work"), 90)
 
@@ -98,8 +98,7 @@ def test_a_load_has_a_worker_for_each_of_its_cores_and_an_end() -> None:
 
 @needs_stress
 @pytest.mark.parametrize(
-    ("name", "stressors"),
-    [("memory", ("stream",)), ("cpu", ("cpu",)), ("io", ("hdd",)), ("network", ("sock", "udp"))],
+    ("name", "stressors"), [("memory", ("stream",)), ("cpu", ("cpu",)), ("io", ("hdd",)), ("network", ("sock", "udp"))]
 )
 def test_a_load_works_and_ends_with_the_block(name: LoadName, stressors: Sequence[str], tmp_path: Path) -> None:
     notes: list[str] = []

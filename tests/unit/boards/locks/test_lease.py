@@ -79,11 +79,7 @@ def test_one_machine_has_one_lock_whatever_it_is_called(host: Profile) -> None:
     here, jump = Address(host="10.0.7.21"), Address(host="gate")
     same = [board("xavier", address=here), board("agx", address=Address(host="10.0.7.21", user="ana"))]
     assert {key_of(one) for one in same} == {"10.0.7.21-22"}
-    others = [
-        Address(host="10.0.7.21", port=2222),
-        Address(host="10.0.7.22"),
-        Address(host="10.0.7.21", jump=jump),
-    ]
+    others = [Address(host="10.0.7.21", port=2222), Address(host="10.0.7.22"), Address(host="10.0.7.21", jump=jump)]
     assert len({key_of(board("xavier", address=address)) for address in [here, *others]}) == 4
     places = [
         board(name, address=address, labgrid=Labgrid(place="rack")) for name, address in zip("ab", others, strict=False)

@@ -30,8 +30,7 @@ def test_a_counter_at_rest_is_seen(shown: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "expected"),
-    [((5, 5, 5), ()), ((5, 6, 9), ("oc1 grew by 4",)), ((5, 9, 0, 2), ("oc1 grew by 6",))],
+    ("counts", "expected"), [((5, 5, 5), ()), ((5, 6, 9), ("oc1 grew by 4",)), ((5, 9, 0, 2), ("oc1 grew by 6",))]
 )
 def test_events_are_counted_also_by_a_counter_that_starts_again(counts: tuple[int, ...], expected: Any) -> None:
     assert throttled(series("throttle_events", *({"oc1": count} for count in counts))) == expected

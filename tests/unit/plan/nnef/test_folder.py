@@ -323,12 +323,7 @@ def test_listing_3_as_it_is_printed_does_not_compose(
         ("third.nnef", "alpha = 1.0", "alpha = 1.0000001", "third.nnef: item third: o4: alpha is 1.0000001, "),
         ("third.nnef", "graphitem third", "graphitem fourth", "third.nnef: describes item fourth"),
         ("third.nnef", "ters/o4__bias", "ters/../o4__bias", "third.nnef: o4__bias: label 'parameters/../o4__bias'"),
-        (
-            "network.nnef",
-            "vsync_o3",
-            "vsync_o5",
-            "vsync_o5 is sent 2 times: by network (of o3) and by third (of o5) (",
-        ),
+        ("network.nnef", "vsync_o3", "vsync_o5", "vsync_o5 is sent 2 times: by network (of o3) and by third (of o5) ("),
         (
             "third.nnef",
             "[prepost]",

@@ -1,113 +1,91 @@
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from collections import Counter
-from itertools import combinations
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
 
-from hypothesis import given
+import pytest
 
-from harness.plan.items.graphs import Graph, ItemGraph
 from harness.plan.items.translation import fixed_places, translate, translate_items
 from harness.plan.petri.net import Net, Tokens, Transition
-from harness.plan.petri.picture import draw, svg
-from tests.support.examples import examples
-from tests.support.items.examples import BRANCHES, LENET, as_printed, distributions, three_items
+from harness.plan.petri.picture import dot
+from tests.support.items.examples import BRANCHES, LENET, as_printed, three_items
 
-SPACE = "{http://www.w3.org/2000/svg}"
+CIRCULAR = Net(
+    "c",
+    ("a", "b"),
+    (Transition("x", (Tokens("a"),), (Tokens("b"),)), Transition("y", (Tokens("b"),), (Tokens("a"),))),
+    (),
+)
 
 
-def shown(document: str, kind: str) -> list[str]:
-    """The titles of all shapes of a kind."""
-    groups = ET.fromstring(document).iter(f"{SPACE}g")  # noqa: S314 - our own
-    return [g.findtext(f"{SPACE}title", "") for g in groups if kind in g.get("class", "").split() and len(g) > 1]
+def drawn(text: str) -> dict[str, Any]:
+    """The graph as Graphviz reads it."""
+    program = shutil.which("dot")
+    assert program
+    done = subprocess.run([program, "-Tjson0"], input=text, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    graph: dict[str, Any] = json.loads(done.stdout)
+    return graph
+
+
+def labels(text: str, shape: str) -> dict[str, str]:
+    """The labels in the circles, or bars, by the names beside them."""
+    nodes = [node for node in drawn(text)["objects"] if node.get("shape") == shape]
+    return {node["xlabel"]: node["label"] for node in nodes}
 
 
 def test_everything_is_in_the_picture_by_name() -> None:
     net = translate_items(three_items())
-    document = svg(net)
-    assert sorted(filter(None, shown(document, "place"))) == sorted(net.places)
+    text = dot(net)
+    assert labels(text, "circle").keys() == set(net.places)
     operations = {"o1: conv", "o2: conv", "o3: conv", "o4: conv", "o5: conv", "o6: concat", "o7: flatten", "out: gemm"}
-    assert set(shown(document, "bar")) - {""} == operations | {"vsync1: sync", "vsync2: sync", "vsync3: sync"}
-    for item in ("ITEM1", "ITEM2", "ITEM3"):
-        assert f">{item}</text>" in document
+    assert labels(text, "box").keys() == operations | {"vsync1: sync", "vsync2: sync", "vsync3: sync"}
+    parts = drawn(text)["objects"]
+    bars = {part["_gvid"]: part["xlabel"] for part in parts if part.get("shape") == "box"}
+    clusters = {part["label"]: {*part["nodes"]} for part in parts if part["name"].startswith("cluster")}
+    assert {item: {bars[node] for node in nodes & bars.keys()} for item, nodes in clusters.items()} == {
+        "ITEM1": {"o1: conv", "o6: concat", "o7: flatten", "out: gemm", "vsync1: sync"},
+        "ITEM2": {"o2: conv", "o3: conv", "vsync2: sync"},
+        "ITEM3": {"o4: conv", "o5: conv", "vsync3: sync"},
+    }
 
 
 def test_hidden_places_take_their_arcs_with_them() -> None:
     net, hidden = translate(LENET), fixed_places([LENET])
-    picture = draw(net, hidden)
-    assert {circle.name for circle in picture.circles} == set(net.places) - {f"v{number}" for number in range(1, 11)}
-    assert len(picture.wires) == 26
-    assert len(draw(net).wires) == 36
+    text = dot(net, hidden)
+    assert labels(text, "circle").keys() == set(net.places) - {f"v{number}" for number in range(1, 11)}
+    assert len(drawn(text)["edges"]) == 26
+    assert len(drawn(dot(net))["edges"]) == 36
 
 
-def test_tokens_are_dots_in_the_colours_of_their_items() -> None:
-    picture = draw(translate_items(three_items()))
-    dots = {circle.name: sorted(dot.hue for dot in circle.dots) for circle in picture.circles if circle.dots}
-    assert dots["v5"] == [2, 3]
-    assert dots["e1"] == dots["v9"] == [1]
-    assert [circle.name for circle in picture.circles if circle.final] == ["out"]
-    counts = [wire.count for wire in draw(translate(BRANCHES)).wires]
-    assert Counter(counts) == {1: 28, 2: 1}
+def test_tokens_are_dots_and_arcs_have_the_colour_of_their_item() -> None:
+    net = translate_items(three_items())
+    graph = drawn(dot(net))
+    circles = {node["xlabel"]: node for node in graph["objects"] if node.get("shape") == "circle"}
+    assert (circles["v5"]["label"], circles["e1"]["label"], circles["o1"]["label"]) == ("●●", "●", "")
+    assert [name for name, circle in circles.items() if circle["peripheries"] == "2"] == ["out"]
+    taken = [edge["color"] for edge in graph["edges"] if edge["tail"] == circles["v5"]["_gvid"]]
+    assert sorted(taken) == ["#12795a", "#c4501b"]
+    counts = [edge["label"] for edge in drawn(dot(translate(BRANCHES)))["edges"] if edge.get("label")]
+    assert counts == ["2"]
 
 
-def test_many_tokens_are_a_number() -> None:
-    net = Net("n", ("a",), (Transition("t", (Tokens("a", "", 9),), ()),), (Tokens("a", "", 9),))
-    (circle,) = draw(net).circles
-    assert (circle.dots, circle.count) == ((), 9)
-
-
-def test_an_operation_stands_right_of_all_that_come_before_it() -> None:
-    bars = {bar.name: bar for bar in draw(translate_items(three_items())).bars}
-    assert bars["o1"].x < bars["o2"].x == bars["o4"].x < bars["o3"].x < bars["o6"].x < bars["out"].x
-    assert bars["o2"].x - bars["o1"].x == bars["o7"].x - bars["o6"].x
-    assert bars["o1"].y == bars["o6"].y < bars["o2"].y == bars["o3"].y < bars["o4"].y
-
-
-@examples(60)
-@given(distributions())
-def test_nothing_stands_on_anything_else(case: tuple[Graph, tuple[ItemGraph, ...]]) -> None:
-    picture = draw(translate_items(case[1]))
-    boxes = [(bar.x, bar.y, bar.width / 2, bar.height / 2) for bar in picture.bars]
-    boxes += [(circle.x, circle.y, circle.radius, circle.radius) for circle in picture.circles]
-    for (x1, y1, w1, h1), (x2, y2, w2, h2) in combinations(boxes, 2):
-        assert abs(x1 - x2) >= w1 + w2 or abs(y1 - y2) >= h1 + h2
-    assert all(w <= x <= picture.width - w and h <= y <= picture.height - h for x, y, w, h in boxes)
-
-
-def test_a_label_is_close_to_its_bar_where_there_is_room() -> None:
-    bars = {bar.text: bar for bar in draw(translate_items(three_items())).bars if not bar.sync}
-    assert bars["conv"].is_close
-    assert bars["conv"].label_y - bars["conv"].y == 30
-    circles = draw(translate_items(three_items())).circles
-    for bar in bars.values():
-        for circle in circles:
-            if circle.y == bar.y and bar.is_close:
-                assert abs(circle.x - bar.x) > 3.2 * (len(bar.text) + len(circle.text))
-
-
-def test_the_label_of_a_sync_ends_where_arcs_to_the_next_operation_begin() -> None:
-    picture = draw(translate_items(three_items()))
-    syncs = [bar for bar in picture.bars if bar.sync]
-    assert [bar.label_x for bar in syncs] == [bar.x + bar.width / 2 for bar in syncs]
-    crossing = [wire for wire in picture.wires if "C" in wire.path]
-    starts = [float(wire.path[1:].split(" ")[0]) for wire in crossing]
-    assert starts
-    for bar in syncs:
-        assert all(bar.label_x - 6.4 * len(bar.text) > start or bar.label_x <= start + 2 for start in starts)
+@pytest.mark.parametrize(("tokens", "shown"), [(6, "●●●●●●"), (9, "9")])
+def test_many_tokens_are_a_number(tokens: int, shown: str) -> None:
+    net = Net("n", ("a",), (Transition("t", (Tokens("a", "", tokens),), ()),), (Tokens("a", "", tokens),))
+    assert labels(dot(net), "circle") == {"a": shown}
 
 
 def test_a_net_that_is_stuck_has_a_picture_too() -> None:
-    assert {"o2: conv", "o7: flatten"} <= set(shown(svg(translate_items(as_printed())), "bar"))
-    circular = Net(
-        "c",
-        ("a", "b"),
-        (Transition("x", (Tokens("a"),), (Tokens("b"),)), Transition("y", (Tokens("b"),), (Tokens("a"),))),
-        (),
-    )
-    assert shown(svg(circular), "bar")[:2] == ["x", "y"]
+    assert {"o2: conv", "o7: flatten"} <= labels(dot(translate_items(as_printed())), "box").keys()
+    assert labels(dot(CIRCULAR), "box").keys() == {"x", "y"}
 
 
-def test_names_are_escaped_and_shortened() -> None:
-    name = "a<b" + "long" * 9
-    document = svg(Net("n", (name,), (Transition("t", (Tokens(name),), ()),), (Tokens(name),)))
-    assert "a&lt;blonglonglonglon…</text>" in document
+@pytest.mark.parametrize("name", ['a"b', "a<b", "a\\", "a\\N\\", "]; } x", "é\n"])
+def test_no_name_changes_the_picture(name: str) -> None:
+    text = dot(Net(name, (name,), (Transition(name, (Tokens(name),), ()),), (Tokens(name),)))
+    assert labels(text, "circle") == {name.replace("\\", "\\\\"): "●"}  # two backslashes show one
+    assert len(re.findall("p0", text)) == 2

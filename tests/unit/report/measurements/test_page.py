@@ -175,10 +175,7 @@ def test_a_base_that_is_too_noisy_is_no_good_news(noisy: dict[str, Any]) -> None
     assert "measure the base again on an idle board" in text
     median = noisy["against"]["parts"][0]["shifts"][0]
     [rows] = [rows for rows in tables(html(noisy)) if rows[0][1:2] == ["Verdict"]]
-    assert rows[1][-2:] == [
-        f"{median['gate_ns']:,.0f} ({median['gate_ns'] / median['base_ns']:,.1%})",
-        "inconclusive",
-    ]
+    assert rows[1][-2:] == [f"{median['gate_ns']:,.0f} ({median['gate_ns'] / median['base_ns']:,.1%})", "inconclusive"]
 
 
 @pytest.mark.parametrize("times", [[7], [7, 9], [0] * 30, [100] * 600, list(range(25)), [1, 1, 1, 2**53]], ids=str)

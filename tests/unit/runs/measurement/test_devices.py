@@ -41,10 +41,7 @@ def test_anything_else_is_the_boards_failure(line: str) -> None:
 def test_processes_are_put_together_by_what_was_timed() -> None:
     first, second = parse("network", LINE), parse("network", LINE.replace("4,", "6,").replace("40", "30"))
     other = parse("network", LINE.replace("dense_1", "dense_2"))
-    assert together([*first, *other, *second]) == (
-        DeviceTime("network", "node", "dense_1", 10, 50, 30, 90),
-        *other,
-    )
+    assert together([*first, *other, *second]) == (DeviceTime("network", "node", "dense_1", 10, 50, 30, 90), *other)
 
 
 def test_what_never_ran_has_no_least() -> None:

@@ -179,10 +179,7 @@ def test_a_single_instruction_more_is_a_regression() -> None:
 
 
 def test_what_json_has_not_becomes_null() -> None:
-    assert plain({1: (math.inf, math.nan, 0.5), "a": timing.Verdict.SLOWER}) == {
-        "1": [None, None, 0.5],
-        "a": "slower",
-    }
+    assert plain({1: (math.inf, math.nan, 0.5), "a": timing.Verdict.SLOWER}) == {"1": [None, None, 0.5], "a": "slower"}
 
 
 def test_what_is_not_given_says_why() -> None:
