@@ -44,7 +44,7 @@ from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
-from harness.model.onnx_runtime.sessions import Stored
+from harness.model.onnx_runtime.sessions import Stored, session
 from harness.model.transforms.edit import (
     add_constant,
     declare_functions,
@@ -241,9 +241,15 @@ def _remove_listed(simplified: Simplified) -> Iterator[str]:
 
 def _convert(simplified: Simplified) -> Iterator[str]:
     result = opsets.converted(simplified.model, simplified.name)
-    if result is not None:
-        simplified.model, note = result
-        yield note
+    if result is None:
+        return
+    simplified.model, note = result
+    try:
+        session(simplified.source.path, 1, optimised=False)
+    except Exception:  # noqa: BLE001 - its exceptions have no common base of their own
+        simplified.source = Stored(simplified.model)
+        note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
+    yield note
 
 
 def _lower(simplified: Simplified) -> Iterator[str]:
