@@ -16,7 +16,7 @@ from tests.support.images import random_windows
 
 
 def images(rng: np.random.Generator, axes: int) -> Array:
-    return numbers(rng, 6, int(rng.integers(1, 5)), *rng.integers(1, 11, axes).tolist())
+    return numbers(rng, 6, int(rng.integers(1, 5)), *rng.integers(1, 14 - 3 * axes, axes).tolist())
 
 
 def windows(rng: np.random.Generator, axes: int) -> tuple[dict[str, Any], bool]:
@@ -27,25 +27,25 @@ def windows(rng: np.random.Generator, axes: int) -> tuple[dict[str, Any], bool]:
 
 
 def largest(rng: np.random.Generator) -> None:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     attributes, plain = windows(rng, axes)
     assert_within(node("MaxPool", "x", **attributes), {}, {"x": images(rng, axes)}, evaluator=plain)
 
 
 def largest_of_the_image(rng: np.random.Generator) -> None:
-    x = images(rng, int(rng.integers(1, 3)))  # of sequences the evaluator's output has another shape
+    x = images(rng, int(rng.integers(1, 4)))  # of sequences the evaluator's output has another shape
     assert assert_within(node("GlobalMaxPool", "x"), {}, {"x": x}, evaluator=x.ndim == 4) is not None
 
 
 def means(rng: np.random.Generator) -> None:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     attributes, plain = windows(rng, axes)
     attributes["count_include_pad"] = int(rng.integers(2))
     assert_within(node("AveragePool", "x", **attributes), {}, {"x": images(rng, axes)}, evaluator=plain)
 
 
 def means_of_the_image(rng: np.random.Generator) -> None:
-    x = images(rng, int(rng.integers(1, 3)))
+    x = images(rng, int(rng.integers(1, 4)))
     assert assert_within(node("GlobalAveragePool", "x"), {}, {"x": x}) is not None
 
 
