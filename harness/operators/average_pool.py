@@ -1,4 +1,4 @@
-"""AveragePool and GlobalAveragePool (ONNX), float32, over images (channels, height, width) or sequences.
+"""AveragePool and GlobalAveragePool (ONNX), float32, over images (channels, height, width), volumes or sequences.
 
 s = 0, then s = s + x for the values of the window in the image, row by row      one IEEE 754 addition each
 y = s / count                                                                    one IEEE 754 division
@@ -26,7 +26,7 @@ from harness.operators.rules import Rules
 from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
-from harness.operators.window import DEFAULTS, Window
+from harness.operators.window import DEFAULTS, VOLUME, Window
 from harness.operators.windowed import Windowed, pooled
 
 FRAGMENT = Fragment(
@@ -36,7 +36,7 @@ FRAGMENT = Fragment(
 # ONNX AveragePool: the sum of each window, row by row from 0 on, divided by a count; each operation is rounded.
 fragment average_pool_float32(
     x: tensor<scalar>,                      # float32 (vectors, channels * height * width)
-    window: tensor<integer>,                # int32 (6, 2): image, kernel, stride, dilation, padding before, output
+    window: tensor<integer>,                # int32 (6, axes): image, kernel, stride, dilation, padding before, output
     count: tensor<scalar>,                  # float32 (1, positions)
     columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
@@ -76,16 +76,16 @@ y = s / count                                                        count: valu
         source = node.activation(0, [FLOAT32])
         if node.operator == "GlobalAveragePool":
             node.attributes({})
-            window = Window.of_image(node, source)
+            window = Window.of_image(node, source, VOLUME)
             count = np.array([window.size])
         else:
             attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "count_include_pad": 0})
-            window = Window.of_pooling(node, source, attributes)
-            inside = window.inside().sum(axis=(2, 3)).reshape(-1)
+            window = Window.of_pooling(node, source, attributes, VOLUME)
+            inside = window.inside().sum(axis=1)
             if not inside.all():
                 raise node.refusal("a window lies in the padding alone", "less padding")
             count = window.padded(node, source, attributes) if attributes["count_include_pad"] else inside
-        shape = (source.shape[0], *window.output[3 - len(source.shape) :])
+        shape = (source.shape[0], *window.result(source))
         largest = window.size * source.bound * (1 + gamma(window.size))
         bound = largest * (1 + gamma(1)) / float(count.min()) if largest < LARGEST else np.inf
         written = fields(node, [source], shape, FLOAT32, bound, negative_zero=True)
@@ -116,7 +116,7 @@ y = s / count                                                        count: valu
     def alternatives(self) -> Iterator[tuple[str, Program]]:
         """Yield the divisors with and without padding, and values that are divided before the sum."""
         stages, whole = self.program.stages, np.full_like(self.count, self.window.size)
-        inside = self.window.inside().sum(axis=(2, 3)).reshape(-1).astype(np.float32)
+        inside = self.window.inside().sum(axis=1).astype(np.float32)
         if not (inside == self.count).all():
             yield "padding does not count", Program(stages, {"count": inside})
         elif not (inside == whole).all():
@@ -128,6 +128,7 @@ y = s / count                                                        count: valu
 
     def linear(self, rows: Sequence[Array]) -> Array:
         """Return the means of the changes."""
-        sums = self.window.views(rows[0].reshape(len(rows[0]), self.input.shape[0], -1), 0).sum(axis=(4, 5))
-        means: Array = sums / self.count.reshape(self.window.output)
+        views = self.window.views(rows[0].reshape(len(rows[0]), self.input.shape[0], -1), 0)
+        sums = views.reshape(*views.shape[:2], self.window.positions, -1).sum(axis=3)
+        means: Array = sums / self.count
         return means.reshape(len(sums), -1)

@@ -1,4 +1,4 @@
-"""Conv (ONNX), float32, over images (channels, height, width) or sequences (channels, length).
+"""Conv (ONNX), float32, over images (channels, height, width), volumes or sequences (channels, length).
 
 acc     = B[m] + 0                                     a bias of -0 counts as 0
 acc     = acc + x[c, row, column] * W[m, c, i, j]      for the channels c of the group of m, then i, then j
@@ -25,7 +25,7 @@ from harness.operators.rules import Rules
 from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
-from harness.operators.window import DEFAULTS, Window
+from harness.operators.window import DEFAULTS, VOLUME, Window
 
 BIAS = 2
 FRAGMENT = Fragment(
@@ -38,7 +38,7 @@ fragment conv_float32(
     x: tensor<scalar>,                      # float32 (vectors, channels * height * width)
     weights: tensor<scalar>,                # float32 (K, N): one column a channel of the output
     bias: tensor<scalar>,                   # float32 (1, N)
-    window: tensor<integer>,                # int32 (6, 2): image, kernel, stride, dilation, padding before, output
+    window: tensor<integer>,                # int32 (6, axes): image, kernel, stride, dilation, padding before, output
     groups: integer,
     columns: integer[],                     # which N channels of its layer, times its positions
     type: string)
@@ -110,9 +110,9 @@ y[m, p] = acc""",
         weights = read_weights(node, 1, source, attributes["group"], [FLOAT32])
         width = len(weights)
         bias = read_bias(node, width)
-        window = Window.read(node, source, weights.shape[2:], attributes)
+        window = Window.read(node, source, weights.shape[2:], attributes, VOLUME)
         layer = cls(
-            **fields(node, [source], (width, *window.output[3 - len(source.shape) :]), FLOAT32),
+            **fields(node, [source], (width, *window.result(source)), FLOAT32),
             weights=np.ascontiguousarray(weights.reshape(width, -1).T),
             bias=bias,
             window=window,

@@ -221,9 +221,9 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
     one, none = (1,) * (2 - axes), (0,) * (2 - axes)
     return Window(
         shape=(*one, *shape),
-        kernel=(*one, *kernel),  # type: ignore[arg-type] # two axes in all
+        kernel=(*one, *kernel),
         stride=(*one, *strides),
         dilation=(*one, *dilations),
         before=(*none, *begins),
-        output=(*one, *source.shape[1:]),  # type: ignore[arg-type]
+        output=(*one, *source.shape[1:]),
     )

@@ -51,7 +51,7 @@ class Convolution(Windowed, Linear):
         """Return kernel, stride and groups for people."""
         window = self.window
         kernel = "x".join(map(str, window.kernel))
-        stride = f" stride {window.stride[0]}x{window.stride[1]}" if window.stride != (1, 1) else ""
+        stride = f" stride {'x'.join(map(str, window.stride))}" if max(window.stride) > 1 else ""
         groups = f" groups {self.groups}" if self.groups > 1 else ""
         return f"kernel {kernel}{stride}{groups}"
 
@@ -79,7 +79,7 @@ class Convolution(Windowed, Linear):
         depth, width = self.weights.shape
         inputs = values.reshape(len(values), self.groups, -1, math.prod(self.input.shape[1:]))
         for group in range(self.groups):
-            windows = self.views(inputs[:, group], padding).transpose(0, 2, 3, 1, 4, 5)
+            windows = np.moveaxis(self.views(inputs[:, group], padding), 1, 1 + len(self.window.shape))
             share = width // self.groups
             yield slice(group * share, (group + 1) * share), windows.reshape(-1, depth)
 
@@ -95,9 +95,10 @@ class Convolution(Windowed, Linear):
     def _contract_by_places(self, values: Array, weights: Array) -> Array:
         share = weights.shape[1] // self.groups
         views = self.views(values.reshape(len(values), self.groups, -1), 0)
-        sums = np.zeros((len(values), self.groups, share, *views.shape[2:4]), values.dtype)
-        for place, of_place in enumerate(weights.reshape(len(weights), 1, self.groups, share, 1, 1)):
-            sums += views[..., place // self.window.kernel[1], place % self.window.kernel[1]][:, :, None] * of_place
+        kernel, one = self.window.kernel, (1,) * len(self.window.kernel)
+        sums = np.zeros((len(values), self.groups, share, *views.shape[2 : 2 + len(one)]), values.dtype)
+        for place, of_place in zip(np.ndindex(kernel), weights.reshape(-1, 1, self.groups, share, *one), strict=True):
+            sums += views[..., *place][:, :, None] * of_place
         return sums.reshape(len(values), -1)
 
     def wrong_places(self, x: Array, zero: int) -> Iterator[tuple[str, Self, Array]]:
@@ -110,26 +111,27 @@ class Convolution(Windowed, Linear):
         window = self.window
         kernels = self.weights.reshape(-1, *window.kernel, self.weights.shape[1])
         zero_point = x.dtype.type(zero)
-        for axis, name in enumerate(("row", "column")):
+        axes = len(window.kernel)
+        for axis, name in enumerate(("plane", "row", "column")[-axes:]):
             if window.shape[axis] == 1:
                 continue
             before = tuple(size + (axis == each) for each, size in enumerate(window.before))
-            early = replace(window, before=before)  # type: ignore[arg-type] # two axes
+            early = replace(window, before=before)
             yield f"the windows begin one {name} too early", replace(self, window=early), x
             late = np.roll(x.reshape(-1, *window.shape), -1, axis=1 + axis)
-            late[(slice(None), -1) if axis == 0 else (slice(None), slice(None), -1)] = zero_point
+            late[(slice(None),) * (1 + axis) + (-1,)] = zero_point
             yield f"the windows begin one {name} too late", self, late.reshape(x.shape)
         if max(window.dilation) > 1:
-            yield "the dilation is left out", replace(self, window=replace(window, dilation=(1, 1))), x
+            yield "the dilation is left out", replace(self, window=replace(window, dilation=(1,) * axes)), x
         if window.size > 1:
-            yield "the kernel is flipped", self._with(kernels[:, ::-1, ::-1]), x
-        if window.kernel[0] == window.kernel[1] > 1:
-            yield "rows and columns of the kernel are exchanged", self._with(kernels.swapaxes(1, 2)), x
+            yield "the kernel is flipped", self._with(np.flip(kernels, tuple(range(1, 1 + axes)))), x
+        if window.kernel[-2] == window.kernel[-1] > 1:
+            yield "rows and columns of the kernel are exchanged", self._with(kernels.swapaxes(axes - 1, axes)), x
 
     def _wrong_layouts(self, x: Array) -> Iterator[tuple[str, Self, Array]]:
         """Yield the same of channels and groups at other places in memory."""
         window, (depth, width) = self.window, self.weights.shape
-        images = x.reshape(len(x), self.groups, -1, window.shape[0] * window.shape[1])
+        images = x.reshape(len(x), self.groups, -1, math.prod(window.shape))
         inputs = images.shape[2]
         if self.input.shape[0] > 1:
             last = x.reshape(len(x), -1, self.input.shape[0]).swapaxes(1, 2)

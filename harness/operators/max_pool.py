@@ -1,5 +1,7 @@
 """MaxPool and GlobalMaxPool (ONNX) of codes or float32 over images (channels, height, width) or sequences.
 
+float32 volumes (channels, depth, height, width), too.
+
 y[c, p] = the largest value of the window at position p of channel c            padding is never chosen
 
 In float32: y = the first value of the window, then for each further value x, row by row, y = x if x > y else y.
@@ -40,7 +42,7 @@ from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
-from harness.operators.window import DEFAULTS, Window
+from harness.operators.window import DEFAULTS, IMAGE, VOLUME, Window
 from harness.operators.windowed import Windowed, pooled
 
 CODES = 256
@@ -54,7 +56,7 @@ def _fragment(name: str, order: int, comment: str, values: str) -> Fragment:
 # {comment}
 fragment {name}(
     x: tensor<scalar>,                      # {values} (vectors, channels * height * width)
-    window: tensor<integer>,                # int32 (6, 2): image, kernel, stride, dilation, padding before, output
+    window: tensor<integer>,                # int32 (6, axes): image, kernel, stride, dilation, padding before, output
     columns: integer[],                     # which N columns of its layer: the first, and the first behind them
     type: string)
 -> (y: tensor<scalar>);
@@ -103,12 +105,12 @@ class MaxPool(Windowed, Staged):
         if node.operator == "GlobalMaxPool":
             source = node.activation(0, [FLOAT32])
             node.attributes({})
-            window = Window.of_image(node, source)
+            window = Window.of_image(node, source, VOLUME)
         else:
             source = node.activation(0, [UINT8, INT8, FLOAT32])
             attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "storage_order": 0})
-            window = Window.of_pooling(node, source, attributes)
-        if not window.inside().any(axis=(2, 3)).all():
+            window = Window.of_pooling(node, source, attributes, VOLUME if source.dtype == FLOAT32 else IMAGE)
+        if not window.inside().any(axis=1).all():
             raise node.refusal("a window lies in the padding alone", "less padding")
         # ONNX Runtime 1.31 makes the padding that of the MaxPool, which is never chosen, unless all activations are
         # outputs.  0 is the lowest code of uint8.
@@ -119,7 +121,7 @@ class MaxPool(Windowed, Staged):
                 f"pools what {padding.node!r} pads with 0: ONNX Runtime would leave out the zeros",
                 "padding with the lowest code, -128, or pads of the MaxPool",
             )
-        shape = (source.shape[0], *window.output[3 - len(source.shape) :])
+        shape = (source.shape[0], *window.result(source))
         written = fields(node, [source], shape, source.dtype, source.bound, negative_zero=source.negative_zero)
         return cls(**written, window=window)
 

@@ -138,7 +138,7 @@ y = round_half_even(v)                                         clamped to uint8 
         with np.errstate(over="ignore"):
             if not np.isfinite(x.scale * np.float32(CODES * window.size)):
                 raise node.refusal(f"the scale of x is {x.scale}", "a smaller one: a sum could overflow")
-        shape = (source.shape[0], *window.output[3 - len(source.shape) :])
+        shape = (source.shape[0], *window.result(source))
         include = bool(attributes["count_include_pad"])
         return cls(**fields(node, [source], shape, source.dtype), window=window, count_include_pad=include, x=x, y=y)
 
@@ -156,7 +156,7 @@ y = round_half_even(v)                                         clamped to uint8 
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Return the divisor of each position, int64 (positions,)."""
-        inside = self.window.inside().sum(axis=(2, 3)).reshape(-1)
+        inside = self.window.inside().sum(axis=1)
         return np.full_like(inside, self.window.size) if self.count_include_pad else inside
 
     def terms(self) -> tuple[npt.NDArray[np.int64], int]:

@@ -123,7 +123,7 @@ class QLinearConv(Convolution, Contraction):
         multiplier = scales.multiplier()
         node.normal(multiplier, "multiplier x_scale * w_scale / y_scale")
         window = Window.read(node, source, weights.shape[2:], attributes)
-        output = (width, *window.output[3 - len(source.shape) :])
+        output = (width, *window.result(source))
         layer = cls(
             **fields(node, [source], output, source.dtype),
             weights=np.ascontiguousarray(weights.reshape(width, -1).T),

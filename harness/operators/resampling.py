@@ -12,11 +12,13 @@ changes a coordinate, a node is refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from harness.core.arrays import Array
 from harness.operators.fault_models import Single
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
@@ -27,6 +29,8 @@ ATTRIBUTES: dict[str, Any] = {
     "nearest_mode": b"round_prefer_floor",
 }  # fmt: skip
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+POLICIES = {b"not_larger": min, b"not_smaller": max}
+"""How one scale follows from those of all axes, where sizes keep the aspect ratio."""
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -55,13 +59,12 @@ class Resampling:
                 f"it is {mode}, {coordinate}, {nearest}",
                 f"nearest or linear, {', '.join(COORDINATES)}, {', '.join(NEAREST)}",
             )
-        unsupported = ("antialias", "exclude_outside", "keep_aspect_ratio_policy")
+        unsupported = ("antialias", "exclude_outside")
         if any(attributes[name] != ATTRIBUTES[name] for name in unsupported):
             raise node.refusal(f"{', '.join(unsupported)}: one of them is given", "none of them")
         source = node.activation(0, [FLOAT32] if mode == "linear" else [UINT8, INT8, FLOAT32])
-        shape, scales = _scales(node, source, list(attributes["axes"]))
-        if min(shape) < 1:
-            raise node.refusal(f"the output has shape {shape}", "sizes of 1 or more")
+        shape, exact = sizes_and_scales(node, source, attributes)
+        scales = tuple(map(np.float32, exact[1:]))
         if shape == source.shape and any(scale != 1 for scale in scales):
             raise node.refusal(
                 f"the scales {[float(scale) for scale in scales]} leave the shape {shape}, so ONNX Runtime copies",
@@ -74,36 +77,52 @@ class Resampling:
         return cls(source, mode == "linear", nearest, shape, scales, found)
 
 
-def _scales(node: Node, source: Tensor, axes: list[int]) -> tuple[tuple[int, ...], tuple[np.float32, ...]]:
-    """Return the shape of the output and a float32 scale for each axis of a vector; refuse those of the vectors."""
-    rank, at = 1 + len(source.shape), 3 if node.has(3) else 2
+def sizes_and_scales(
+    node: Node, source: Tensor, attributes: Mapping[str, Any]
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return the shape of the output and the scale of each axis, 1 of that of the vectors; refuse others of it."""
+    rank, at, axes = 1 + len(source.shape), 3 if node.has(3) else 2, list(attributes["axes"])
     if not node.has(at) or (at == 3 and node.has(2) and node.constant(2, "scales", [FLOAT32]).size):
         raise node.refusal("it has both scales and sizes, or none", "one of them, constant")
     given = node.constant(at, "sizes" if at == 3 else "scales", [np.dtype(np.int64) if at == 3 else FLOAT32])
     axes = axes or list(range(rank))
     if given.shape != (len(axes),) or not all(-rank <= axis < rank for axis in axes):
         raise node.refusal(f"it has {given.size} scales or sizes", f"one for each of {len(axes)} axes")
-    if at == 3 and 0 in (axis % rank for axis in axes):
+    axes = [axis % rank for axis in axes]
+    if at == 3 and 0 in axes:
         raise node.refusal("its sizes state the number of vectors, which is free", "scales, or axes without the first")
-    shape, scales = list(source.shape), [np.float32(1)] * rank
-    for axis, value in zip((axis % rank for axis in axes), given, strict=True):
-        if at == 3:
-            shape[axis - 1], scales[axis] = int(value), np.float32(value) / np.float32(source.shape[axis - 1])
-        else:
-            scales[axis] = value
-            if not (np.isfinite(value) and value > 0):
-                raise node.refusal(f"a scale is {value}", "positive, finite numbers")
-            if axis:
-                size = source.shape[axis - 1]
-                shape[axis - 1] = int(np.floor(np.float32(size) * value))
-                if shape[axis - 1] != int(size * float(value)):
-                    raise node.refusal(
-                        f"{size} * {value} is {shape[axis - 1]} only if it is rounded to float32",
-                        "sizes in place of scales",
-                    )
+    shape, scales = [1, *source.shape], [1.0] * rank
+    before = [shape[axis] for axis in axes]
+    policy = attributes["keep_aspect_ratio_policy"]
+    resized = _of_sizes(before, given, policy) if at == 3 else _of_scales(node, before, given)
+    for axis, (count, scale) in zip(axes, resized, strict=True):
+        shape[axis], scales[axis] = count, scale
     if scales[0] != 1:
         raise node.refusal("it resizes the first axis, the vectors", "a scale of 1 there, or axes without it")
-    return tuple(shape), tuple(scales[1:])
+    if min(shape) < 1:
+        raise node.refusal(f"the output has shape {tuple(shape[1:])}", "sizes of 1 or more")
+    return tuple(shape[1:]), tuple(scales)
+
+
+def _of_sizes(before: list[int], sizes: Array, policy: bytes) -> Iterator[tuple[int, float]]:
+    """Yield size and scale of each axis for the sizes that a node states."""
+    scales = [float(size) / old for size, old in zip(sizes, before, strict=True)]
+    for size, scale, old in zip(sizes, scales, before, strict=True):
+        joint = POLICIES[policy](scales) if policy in POLICIES else scale
+        yield int(old * joint + 0.5) if policy in POLICIES else int(size), joint
+
+
+def _of_scales(node: Node, before: list[int], scales: Array) -> Iterator[tuple[int, float]]:
+    """Yield size and scale of each axis for the scales that a node states."""
+    for size, value in zip(before, scales, strict=True):
+        if not (np.isfinite(value) and value > 0):
+            raise node.refusal(f"a scale is {value}", "positive, finite numbers")
+        count = int(np.floor(np.float32(size) * value))
+        if count != int(size * float(value)):
+            raise node.refusal(
+                f"{size} * {value} is {count} only if it is rounded to float32", "sizes in place of scales"
+            )
+        yield count, float(value)
 
 
 def _require_specified(node: Node, size: int, count: int, scale: np.float32, mode: str) -> None:

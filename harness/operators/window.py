@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,32 +15,36 @@ from harness.operators.tensor import FLOAT32, Tensor
 
 DEFAULTS: dict[str, Any] = {"auto_pad": b"NOTSET", "dilations": [], "kernel_shape": [], "pads": [], "strides": []}
 """The attributes that `Window.read` reads."""
+IMAGE, VOLUME = 2, 3
+"""Axes of the windows over an image, and over a volume."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Windows over images (channels, height, width); one over a sequence (channels, length) has the height 1.
+    """Windows over images (channels, height, width) or volumes (channels, depth, height, width).
 
-    Window (y, x) reads rows y * stride[0] - before[0] + i * dilation[0] for i below kernel[0], and columns likewise.
-    `shape` is (height, width) of the image, `output` that of the windows.
+    One over a sequence (channels, length) has the height 1.  Window (y, x) reads rows y * stride[0] - before[0] + i *
+    dilation[0] for i below kernel[0], and columns likewise.  `shape` is (height, width) of the image, `output` that of
+    the windows.
     """
 
-    shape: tuple[int, int]
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    before: tuple[int, int]
-    output: tuple[int, int]
+    shape: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    output: tuple[int, ...]
 
     @classmethod
-    def read(cls, node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dict[str, Any]) -> Window:
-        """Read the attributes of a node with a kernel over the last axes of `source`; raise RequestError."""
+    def read(
+        cls, node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dict[str, Any], most: int = IMAGE
+    ) -> Window:
+        """Read the attributes of a node with a kernel over the last axes of `source`, at most `most` of them.
+
+        Raises RequestError.
+        """
         axes = len(source.shape) - 1
-        if axes not in (1, 2):
-            raise node.refusal(
-                f"its input has shape (vectors, {', '.join(map(str, source.shape))})",
-                "images (vectors, channels, height, width) or sequences (vectors, channels, length)",
-            )
+        _require_axes(node, source, most)
         if len(kernel) != axes or min(kernel) < 1:
             raise node.refusal(f"the kernel has shape {kernel}", f"{axes} sizes of 1 or more")
         asked = tuple(attributes["kernel_shape"]) or kernel
@@ -57,21 +62,21 @@ class Window:
         ]
         if min(output) < 1:
             raise node.refusal(f"a kernel of {tuple(extents)} does not fit into {source.shape[1:]}", "a smaller kernel")
-        one, none = (1,) * (2 - axes), (0,) * (2 - axes)
+        one, none = (1,) * (IMAGE - axes), (0,) * (IMAGE - axes)
         return cls(
-            shape=(*one, *source.shape[1:]),  # type: ignore[arg-type] # two axes in all
-            kernel=(*one, *kernel),  # type: ignore[arg-type]
-            stride=(*one, *strides),  # type: ignore[arg-type]
-            dilation=(*one, *dilations),  # type: ignore[arg-type]
-            before=(*none, *begins),  # type: ignore[arg-type]
-            output=(*one, *output),  # type: ignore[arg-type]
+            shape=(*one, *source.shape[1:]),
+            kernel=(*one, *kernel),
+            stride=(*one, *strides),
+            dilation=(*one, *dilations),
+            before=(*none, *begins),
+            output=(*one, *output),
         )
 
     @classmethod
-    def of_pooling(cls, node: Node, source: Tensor, attributes: dict[str, Any]) -> Window:
-        """Read the attributes of a pooling, which ONNX Runtime pads less than a convolution."""
+    def of_pooling(cls, node: Node, source: Tensor, attributes: dict[str, Any], most: int = IMAGE) -> Window:
+        """Read the attributes of a pooling, which ONNX Runtime pads less than a convolution, as `read` does."""
         kernel, pads = tuple(attributes["kernel_shape"]), list(attributes["pads"])
-        window = cls.read(node, source, kernel, attributes)
+        window = cls.read(node, source, kernel, attributes, most)
         how = attributes["auto_pad"].decode()
         if how == "NOTSET" and any(pad >= size for pad, size in zip(pads, 2 * kernel, strict=False)):
             raise node.refusal(f"pads is {pads}, the kernel {kernel}", "padding smaller than the kernel")
@@ -85,37 +90,38 @@ class Window:
         return window
 
     @classmethod
-    def of_image(cls, node: Node, source: Tensor) -> Window:
+    def of_image(cls, node: Node, source: Tensor, most: int = IMAGE) -> Window:
         """Return the one window that is the whole image, of a node that pools globally; raise RequestError."""
-        if len(source.shape) not in (2, 3):
-            raise node.refusal(
-                f"its input has shape (vectors, {', '.join(map(str, source.shape))})",
-                "images (vectors, channels, height, width) or sequences (vectors, channels, length)",
-            )
-        shape = (*(1,) * (3 - len(source.shape)), *source.shape[1:])
-        return cls(shape, shape, (1, 1), (1, 1), (0, 0), (1, 1))  # type: ignore[arg-type] # two axes in all
+        _require_axes(node, source, most)
+        shape = (*(1,) * (IMAGE + 1 - len(source.shape)), *source.shape[1:])
+        one = (1,) * len(shape)
+        return cls(shape, shape, one, one, (0,) * len(shape), one)
+
+    def result(self, source: Tensor) -> tuple[int, ...]:
+        """Return the sizes of the windows' results along the axes behind the channels of `source`."""
+        return self.output[1 - len(source.shape) :]
 
     @property
     def is_image(self) -> bool:
         """True if the whole image is the only window."""
-        return self.positions == 1 and self.kernel == self.shape and self.dilation == (1, 1) and not any(self.before)
+        return self.positions == 1 and self.kernel == self.shape and max(self.dilation) == 1 and not any(self.before)
 
     def in_line(self) -> Window:
         """Return the windows over one row of all values if each is the value at its place; else these windows."""
-        if self.kernel != (1, 1) or self.stride != (1, 1) or self.shape != self.output or any(self.before):
+        if max(*self.kernel, *self.stride) > 1 or self.shape != self.output or any(self.before):
             return self
-        line = (1, self.positions)
-        return replace(self, shape=line, output=line)
+        line, one = (1, self.positions), (1, 1)
+        return Window(line, one, one, one, (0, 0), line)
 
     @property
     def size(self) -> int:
         """The number of values that a window reads of one channel."""
-        return self.kernel[0] * self.kernel[1]
+        return math.prod(self.kernel)
 
     @property
     def positions(self) -> int:
         """The number of windows."""
-        return self.output[0] * self.output[1]
+        return math.prod(self.output)
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -128,7 +134,7 @@ class Window:
         )
 
     def table(self) -> npt.NDArray[np.int32]:
-        """Return the sizes, int32 (6, 2): image, kernel, stride, dilation, padding before, output."""
+        """Return the sizes, int32 (6, axes): image, kernel, stride, dilation, padding before, output."""
         rows = (self.shape, self.kernel, self.stride, self.dilation, self.before, self.output)
         return np.array(rows, np.int32)
 
@@ -142,22 +148,23 @@ class Window:
         }
 
     def views(self, images: Array, padding: Array | float) -> Array:
-        """Return a view (n, channels, *output, *kernel) of images (n, channels, height * width) with padding."""
+        """Return a view (n, channels, *output, *kernel) of images (n, channels, values) with padding."""
         count, channels = images.shape[:2]
         sizes = (max(*pair) for pair in zip(self.reach, self._ends(), strict=True))
         padded = np.full((count, channels, *sizes), padding)
         padded = padded.astype(images.dtype, copy=False)
-        (top, left), (height, width) = self.before, self.shape
-        padded[:, :, top : top + height, left : left + width] = images.reshape(count, channels, height, width)
+        inside = (slice(before, end) for before, end in zip(self.before, self._ends(), strict=True))
+        padded[:, :, *inside] = images.reshape(count, channels, *self.shape)
         extents = tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilation, strict=True))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, extents, axis=(2, 3))
-        windows = windows[:, :, :: self.stride[0], :: self.stride[1], :: self.dilation[0], :: self.dilation[1]]
-        view: Array = windows[:, :, : self.output[0], : self.output[1]]
+        axes = tuple(range(2, 2 + len(extents)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, extents, axis=axes)
+        windows = windows[:, :, *(slice(None, None, step) for step in (*self.stride, *self.dilation))]
+        view: Array = windows[:, :, *map(slice, self.output)]
         return view
 
     def sources(self, channels: int) -> npt.NDArray[np.intp]:
         """Return the place in the images of each value of each window, (channels, positions, size); -1 for padding."""
-        numbers = np.arange(channels * self.shape[0] * self.shape[1]).reshape(1, channels, -1)
+        numbers = np.arange(channels * math.prod(self.shape)).reshape(1, channels, -1)
         return self.views(numbers, -1).reshape(channels, self.positions, self.size)
 
     def part(self, axis: int, first: int, last: int) -> tuple[Window, int, int]:
@@ -180,10 +187,9 @@ class Window:
         return replace(self, **changed), low, high
 
     def inside(self) -> npt.NDArray[np.bool_]:
-        """Return which values of each window are in the image, bool (*output, *kernel)."""
-        ones = np.ones((1, 1, self.shape[0] * self.shape[1]), np.bool_)
-        inside: npt.NDArray[np.bool_] = self.views(ones, padding=False)[0, 0]
-        return inside
+        """Return which values of each window are in the image, bool (positions, size)."""
+        ones = np.ones((1, 1, math.prod(self.shape)), np.bool_)
+        return self.views(ones, padding=False).reshape(self.positions, self.size)
 
     def padded(self, node: Node, source: Tensor, attributes: dict[str, Any]) -> npt.NDArray[np.int64]:
         """Return how many values of each window are in the image or its padding, int64 (positions,).
@@ -193,26 +199,26 @@ class Window:
         axes = len(source.shape) - 1
         extents = [(size - 1) * step + 1 for size, step in zip(self.kernel[-axes:], self.dilation[-axes:], strict=True)]
         _, after = _pads(node, source.shape[1:], extents, self.stride[-axes:], attributes)
-        ends = np.add(self._ends(), (*(0,) * (2 - axes), *after))
-        rows, columns = (
-            (np.arange(count)[:, None] * stride + np.arange(size) * step < end).sum(axis=1)
-            for count, stride, size, step, end in zip(
-                self.output, self.stride, self.kernel, self.dilation, ends, strict=True
-            )
-        )
-        return np.outer(rows, columns).reshape(-1)
+        ends = np.add(self._ends(), (*(0,) * (len(self.shape) - axes), *after))
+        counts = np.ones(1, np.int64)
+        for count, stride, size, step, end in zip(
+            self.output, self.stride, self.kernel, self.dilation, ends, strict=True
+        ):
+            along = (np.arange(count)[:, None] * stride + np.arange(size) * step < end).sum(axis=1)
+            counts = np.outer(counts, along).reshape(-1)
+        return counts
 
     def alignments(self) -> npt.NDArray[np.intp]:
-        """Return the place in the kernel of each value of the image, (alignments, height * width).
+        """Return the place in the kernel of each value of the image, (alignments, values of an image).
 
         Every window reads values of all places.  In some alignment the places are those of the window, in order.
         """
-        rows, columns = (
-            (np.arange(size) // step - np.arange(kernel)[:, None]) % kernel
-            for size, step, kernel in zip(self.shape, self.dilation, self.kernel, strict=True)
-        )
-        places = rows[:, None, :, None] * self.kernel[1] + columns[None, :, None, :]
-        return places.reshape(self.size, -1)
+        places = np.zeros((1, 1), np.intp)
+        for size, step, kernel in zip(self.shape, self.dilation, self.kernel, strict=True):
+            along = (np.arange(size) // step - np.arange(kernel)[:, None]) % kernel
+            places = places[:, None, :, None] * kernel + along[None, :, None, :]
+            places = places.reshape(math.prod(places.shape[:2]), -1)
+        return places
 
     def apart(self) -> npt.NDArray[np.intp]:
         """Return the places in the image of the values of windows without common values, (windows, size).
@@ -227,8 +233,18 @@ class Window:
                 chosen.append(places)
         return np.array(chosen)
 
-    def _ends(self) -> tuple[int, int]:
-        return self.before[0] + self.shape[0], self.before[1] + self.shape[1]
+    def _ends(self) -> tuple[int, ...]:
+        return tuple(before + size for before, size in zip(self.before, self.shape, strict=True))
+
+
+def _require_axes(node: Node, source: Tensor, most: int) -> None:
+    """Refuse inputs without an axis behind the channels, or with more than `most`."""
+    if not 1 <= len(source.shape) - 1 <= most:
+        volumes = ", volumes (vectors, channels, depth, height, width)" if most > IMAGE else ""
+        raise node.refusal(
+            f"its input has shape (vectors, {', '.join(map(str, source.shape))})",
+            f"images (vectors, channels, height, width){volumes} or sequences (vectors, channels, length)",
+        )
 
 
 def _sizes(node: Node, name: str, values: list[int], axes: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Layers over images (channels, height, width) or sequences (channels, length) that read windows."""
+"""Layers over images (channels, height, width), volumes or sequences (channels, length) that read windows."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class WindowedStreaming(Streaming):
         names = {entry.name for entry in node.attribute}
         if not names & {"pads", "auto_pad"}:
             return node
-        window, axes = self.layer.window, len(self.layer.input.shape) - 1
+        window, inner = self.layer.window, 1 - len(self.layer.input.shape)
         ends = [max(reach - before - size, 0)
                 for reach, before, size in zip(window.reach, window.before, window.shape, strict=True)]  # fmt: skip
-        pads = [[0 if at == self._axis_of_window(axis) else sizes[at] for at in range(2 - axes, 2)]
+        pads = [[0 if at == self._axis_of_window(axis) else size for at, size in enumerate(sizes)][inner:]
                 for sizes in (window.before, ends)]  # fmt: skip
         changed = onnx.NodeProto()
         changed.CopyFrom(node)
@@ -64,8 +64,8 @@ class WindowedStreaming(Streaming):
         return changed
 
     def _axis_of_window(self, axis: int) -> int:
-        """Return 0 for rows and 1 for columns, less than 0 for channels."""
-        return axis + 2 - len(self.layer.input.shape) if axis else -1
+        """Return the axis of the window, for an image 0 for rows and 1 for columns; less than 0 for channels."""
+        return axis + len(self.layer.window.shape) - len(self.layer.input.shape) if axis else -1
 
 
 class WindowedDivision(Division):
@@ -119,8 +119,8 @@ class Windowed(Layer):
         """Return the axes of the positions and of the kernel, and the value at both of a channel with these axes."""
         window = self.window.in_line()
         positions, kernel, image = (
-            tuple(Axis(name, size) for name, size in zip(names, sizes, strict=True))
-            for names, sizes in (("pq", window.output), ("ij", window.kernel), ("yx", window.shape))
+            tuple(Axis(name, size) for name, size in zip(names[-len(sizes) :], sizes, strict=True))
+            for names, sizes in (("opq", window.output), ("hij", window.kernel), ("zyx", window.shape))
         )
         sizes = zip(positions, window.stride, kernel, window.dilation, window.before, strict=True)
         places = [at * stride + step * dilation - before for at, stride, step, dilation, before in sizes]
@@ -144,7 +144,7 @@ class Windowed(Layer):
 
     def rows(self, first: int, last: int) -> tuple[Window, int, int]:
         """Return the window of some rows, the first row that it reads, and the one after the last."""
-        return self.window.part(3 - len(self.output.shape), first, last)
+        return self.window.part(1 + len(self.window.shape) - len(self.output.shape), first, last)
 
     def of_pairs(self, other: int) -> Obligation:
         """Return that two codes of a window act together as specified, whatever they are; the code of all `other` ones.

@@ -181,8 +181,8 @@ def _unneeded(part: Layer, table: Table) -> tuple[int, int]:
     window = getattr(part, "window", None)
     if window is None or not table.name.endswith("_weights"):
         return 0, 0
-    [needed] = np.nonzero(window.inside().any(axis=(0, 1)).reshape(-1))
-    taps = window.kernel[0] * window.kernel[1]
+    [needed] = np.nonzero(window.inside().any(axis=0))
+    taps = window.size
     return int(needed[0]) * table.values.itemsize, int(taps - 1 - needed[-1]) * table.values.itemsize
 
 

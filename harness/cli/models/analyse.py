@@ -50,7 +50,7 @@ def command(
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
-    from harness.model.importer.simplify import load_data
+    from harness.model.importer.external_data import load_data
     from harness.model.importer.tflite import as_onnx
     from harness.reference.stimuli import uniform
 

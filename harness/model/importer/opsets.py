@@ -7,15 +7,20 @@ from typing import Any
 
 import onnx
 import onnx.defs
+import onnx.shape_inference
 import onnx.version_converter
+from onnx import numpy_helper
 
 from harness.core.errors import RequestError
 from harness.model.analysis.propagation import attribute_graphs
 from harness.model.graph import NEWEST_IR_VERSION, opsets_of
 from harness.model.importer.graph import Constants
+from harness.model.transforms.edit import add_constant
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, domain_of
 
 OPSET = 13
+NUMPY_OPSET = 7
+"""The first opset in which operands are repeated along axes as in NumPy."""
 IR_VERSIONS_OF_TYPES = (14,)
 """IR versions that add types to NEWEST_IR_VERSION, and nothing else."""
 
@@ -77,6 +82,8 @@ def converted(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, str] 
     version = opsets_of(model).get("", OPSET)
     if version >= OPSET:
         return None
+    if version < NUMPY_OPSET:
+        _state_slopes(model, name)
     try:
         model = without_weights(model, lambda light: onnx.version_converter.convert_version(light, OPSET))
     except Exception as error:  # it has no class of its own
@@ -88,15 +95,59 @@ def converted(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, str] 
     return model, f"converted from opset {version} to {OPSET} by onnx.version_converter"
 
 
+def _state_slopes(model: onnx.ModelProto, name: str) -> None:
+    """Give the slopes of each PRelu, one for each place of the second axis, the axes behind it, too, in place.
+
+    onnx.version_converter leaves them along the last axis.  Raises RequestError where sizes are not known.
+    """
+    nodes = [node for node in _nodes(model.graph) if node.op_type == "PRelu" and not domain_of(node)]
+    if not nodes:
+        return
+    graph = inferred(model)
+    values = (*graph.input, *graph.value_info, *graph.output)
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    slopes = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in nodes:
+        source, slope = node.input
+        if slope not in slopes or not ranks.get(source):
+            raise RequestError(
+                f"model {name!r}: node {node.name or node.output[0]!r} (PRelu): its slope is not constant, or the "
+                f"number of axes of {source!r} is not known",
+                f"export it with opset {NUMPY_OPSET} or later",
+            )
+        values_of_slope = numpy_helper.to_array(slopes[slope])
+        if values_of_slope.size > 1:
+            shaped = values_of_slope.reshape(-1, *(1,) * (ranks[source] - 2))
+            node.input[1] = add_constant(model.graph, shaped, f"{slope}/{node.output[0]}")
+
+
 def without_weights(model: onnx.ModelProto, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
     """Return the changed model; `change`, which copies what it reads, sees large initializers without their data."""
+    weights = _take_weights(model)
+    changed = change(model)
+    _put_weights(changed, weights)
+    return changed
+
+
+def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
+    """Return a graph with the types and shapes that ONNX infers, and without the data of large initializers."""
+    weights = _take_weights(model)
+    try:
+        return onnx.shape_inference.infer_shapes(model).graph
+    finally:
+        _put_weights(model, weights)
+
+
+def _take_weights(model: onnx.ModelProto) -> dict[str, bytes]:
     weights: dict[str, bytes] = {}
     for tensor in model.graph.initializer:
         if len(tensor.raw_data) > Constants.LARGE and tensor.name not in weights:
             weights[tensor.name] = tensor.raw_data
             tensor.ClearField("raw_data")
-    changed = change(model)
-    for tensor in changed.graph.initializer:
+    return weights
+
+
+def _put_weights(model: onnx.ModelProto, weights: dict[str, bytes]) -> None:
+    for tensor in model.graph.initializer:
         if tensor.name in weights:
             tensor.raw_data = weights.pop(tensor.name)
-    return changed

@@ -10,6 +10,7 @@ then computes file and result for random inputs (`Simplified.check`).
     opset       versions before 13 become 13 (onnx.version_converter)
     folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
     types       a CastLike becomes a Cast
+    products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
     logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
@@ -28,23 +29,21 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx.checker
-import onnx.external_data_helper
 import onnx.helper
 import onnx.numpy_helper
 
 from harness import operators
 from harness.core.errors import RequestError
-from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, inputs, logic, opsets, vector_axis
+from harness.model.importer import branches, casts, changes, inputs, linear_maps, logic, opsets, vector_axis
+from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import require_same
-from harness.model.onnx_runtime.sessions import Stored
+from harness.model.onnx_runtime.sessions import Stored, session
 from harness.model.transforms.edit import (
     add_constant,
     declare_functions,
@@ -54,25 +53,28 @@ from harness.model.transforms.edit import (
 )
 from harness.operators.node import domain_of
 
-LARGEST_DATA = 1 << 30  # bytes of other files; a serialised model is smaller than 2 GiB
 SHOWN = 6  # names in a note
 QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
 
 
 @dataclass(eq=False)
 class Simplified:
-    """The model, what was changed, and the model before, of `batch` vectors at once, in a file."""
+    """The model, what was changed, and the model before, of `batch` vectors at once, in a file.
+
+    `is_near` is true if sums have another order than in the model before.
+    """
 
     model: onnx.ModelProto
     name: str
     source: Stored
     notes: tuple[str, ...] = ()
     batch: int = 1
+    is_near: bool = False
 
     def check(self) -> None:
         """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""
         if self.notes:
-            require_same(self.source, self.model, self.name, self.batch)
+            require_same(self.source, self.model, self.name, self.batch, is_near=self.is_near)
 
     def release(self) -> None:
         """Forget the model, which holds the weights."""
@@ -114,6 +116,7 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += fold_notes
         if removed := casts.remove(simplified.model, propagation):
             notes.append(f"removed {_listed(removed)}, Cast to a type that its input has")
+        notes += _expand(simplified)
         notes += _free_batch(simplified, propagation)
         notes += logic.convert(simplified.model)
     if notes:
@@ -177,33 +180,6 @@ def named(path: Path, data: bytes) -> dict[str, str]:
     return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
 
 
-def load_data(model: onnx.ModelProto, path: Path) -> dict[str, str]:
-    """Load the tensors that lie in other files of the folder of `path`; return the metadata of these files.
-
-    Raises RequestError where one cannot be read, or lies outside of the folder.
-    """
-    held = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
-    tensors = [*model.graph.initializer, *held]
-    places = sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
-    if not places:
-        return {}
-    hashes = {}
-    try:
-        if (size := sum((path.parent / place).stat().st_size for place in places)) > LARGEST_DATA:
-            raise RequestError(f"model {path.stem!r}: its data has {size:,} bytes", f"at most {LARGEST_DATA:,} bytes")
-        for place in places:
-            open_input(path.parent / place).close()
-        onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
-        for place in places:
-            hashes[place] = hashlib.sha256((path.parent / place).read_bytes()).hexdigest()
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise RequestError(
-            f"model {path.stem!r}: its data in another file cannot be read: {error}",
-            f"put it next to {path.name}, or save the model with its data inside: onnx.save(onnx.load(path), new)",
-        ) from error
-    return {"source_data_sha256": json.dumps(hashes)}
-
-
 def _declare(simplified: Simplified) -> Iterator[str]:
     names = declare_functions(simplified.model)
     if names:
@@ -241,9 +217,15 @@ def _remove_listed(simplified: Simplified) -> Iterator[str]:
 
 def _convert(simplified: Simplified) -> Iterator[str]:
     result = opsets.converted(simplified.model, simplified.name)
-    if result is not None:
-        simplified.model, note = result
-        yield note
+    if result is None:
+        return
+    simplified.model, note = result
+    try:
+        session(simplified.source.path, 1, optimised=False)
+    except Exception:  # noqa: BLE001 - its exceptions have no common base of their own
+        simplified.source = Stored(simplified.model)
+        note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
+    yield note
 
 
 def _lower(simplified: Simplified) -> Iterator[str]:
@@ -390,6 +372,15 @@ def _frees_reshape(graph: onnx.GraphProto, node: onnx.NodeProto, propagation: Pr
     node.input[1] = add_constant(graph, np.array([0, *shape[1:]], np.int64), f"{node.output[0]}/shape")
     del node.attribute[:]
     return True
+
+
+def _expand(simplified: Simplified) -> tuple[str, ...]:
+    """Write linear operators as products; where ONNX Runtime deviates, it confirms only the steps that follow."""
+    expanded = linear_maps.expand(simplified.model, simplified.name)
+    simplified.is_near = bool(expanded.notes)
+    if expanded.deviates:
+        simplified.source = Stored(simplified.model)
+    return expanded.notes
 
 
 def _listed(names: Sequence[str]) -> str:

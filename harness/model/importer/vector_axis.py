@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-import onnx.shape_inference
 
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
@@ -77,10 +76,10 @@ def _require_moderate(model: onnx.ModelProto, shapes: Mapping[str, Shape], name:
         for size, number in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
             size.dim_value = number
     try:
-        inferred = opsets.without_weights(model, onnx.shape_inference.infer_shapes)
+        graph = opsets.inferred(model)
     except Exception as error:  # it has no class of its own
         raise RequestError(f"model {name!r}: onnx.shape_inference fails: {error}", "export it again") from error
-    for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
+    for value in (*graph.input, *graph.value_info, *graph.output):
         count = math.prod(size.dim_value for size in value.type.tensor_type.shape.dim)
         if count > LARGEST:
             raise RequestError(

@@ -22,8 +22,10 @@ NAMES = {"float": "float32", "double": "float64"}
 """NumPy's names of the types that ONNX Runtime calls otherwise."""
 
 
-def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
-    """Compare the outputs of two models for random inputs: bit for bit, or for `batch` vectors at once within a share.
+def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1, *, is_near: bool = False) -> None:
+    """Compare the outputs of two models for random inputs: bit for bit, or within a share.
+
+    They may differ by a share if `is_near`, and for `batch` vectors at once.
 
     `before` takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where
     ONNX Runtime refuses or fails, and where outputs differ.
@@ -43,7 +45,7 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
         rows = [{key: _row(value, row) if batch > 1 else value for key, value in read.items()} for row in range(batch)]
         results = [_run(loaded, row, name) for row in rows]
         for output, values, *parts in zip(names, expected, *results, strict=True):
-            if not _same(values, parts):
+            if not _same(values, parts, is_near=is_near):
                 raise RequestError(
                     f"model {name!r}: output {output!r} has other values after the changes at import, according to "
                     "ONNX Runtime without optimisations",
@@ -66,7 +68,7 @@ def require_same_vectors(
         expected = _run(loaded, feed, name)
         results = _run(with_axis, {key: feed[key].reshape(shape) for key, shape in one_vector.items()}, name)
         for output, values, result in zip(loaded.get_outputs(), expected, results, strict=True):
-            if values.dtype != result.dtype or not _near(values, result.reshape(values.shape)):
+            if values.dtype != result.dtype or not near(values, result.reshape(values.shape)):
                 raise RequestError(
                     f"model {name!r}: output {output.name!r} has other values with an axis of vectors in front, "
                     "according to ONNX Runtime without optimisations",
@@ -95,18 +97,19 @@ def _row(value: Array, row: int) -> Array:
     return value[row : row + 1] if value.ndim else value
 
 
-def _same(values: Any, parts: list[Any]) -> bool:
+def _same(values: Any, parts: list[Any], *, is_near: bool = False) -> bool:
     if not isinstance(values, np.ndarray):  # a sequence of maps, or of tensors
         return len(parts) == 1 and repr(values) == repr(parts[0])
     if len(parts) == 1:
-        return values.dtype == parts[0].dtype and values.shape == parts[0].shape and same_bits(values, parts[0])
+        is_alike = values.dtype == parts[0].dtype and values.shape == parts[0].shape
+        return is_alike and (near if is_near else same_bits)(values, parts[0])
     if len({np.shape(part)[1:] for part in parts}) > 1:  # a shape that depends on the data
         return False
     joined = np.concatenate(parts) if all(np.ndim(part) for part in parts) else np.array(parts)
-    return joined.shape == values.shape and _near(values, joined)
+    return joined.shape == values.shape and near(values, joined)
 
 
-def _near(values: Array, others: Array) -> bool:
+def near(values: Array, others: Array) -> bool:
     """Return whether the values of arrays of one shape differ by a share of the greatest finite one at most."""
     with np.errstate(all="ignore"):
         greatest = np.abs(values[np.isfinite(values)]).max(initial=0)

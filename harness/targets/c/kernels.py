@@ -9,6 +9,7 @@ from harness.core.arrays import Array
 from harness.operators.conv import FloatConvolution
 from harness.operators.float_contraction import FloatContraction
 from harness.operators.staged import Staged
+from harness.operators.window import IMAGE
 from harness.operators.windowed import Windowed
 from harness.targets.c import code
 from harness.targets.generated import C_TYPES, LayerCode, Table
@@ -27,6 +28,8 @@ BAND_BYTES = 512 * 1024
 def vector(layer: Staged, sources: Sequence[str]) -> LayerCode | None:
     """Return the code of a layer that calls a kernel of its class; None if there is none."""
     last = layer.program.result
+    if isinstance(layer, Windowed) and len(layer.window.kernel) != IMAGE:
+        return None
     if isinstance(layer, FloatConvolution):
         return _windows(layer, sources)
     if isinstance(layer, FloatContraction):

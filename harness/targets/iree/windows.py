@@ -15,9 +15,9 @@ from harness.targets.iree.builder import Body, Function, Value
 
 
 def padded(function: Function, x: Value, window: Window, number: float) -> Value:
-    """Return x as images (vectors, channels, height, width), with `number` where windows reach outside."""
-    height, width = window.shape
-    images = function.reshape(x, (function.vectors, x.size // (function.vectors * height * width), height, width))
+    """Return x as images (vectors, channels, height, width) or volumes, with `number` where windows reach outside."""
+    channels = x.size // (function.vectors * math.prod(window.shape))
+    images = function.reshape(x, (function.vectors, channels, *window.shape))
     sizes = zip(window.reach, window.before, window.shape, strict=True)
     ends = [max(reach - before - size, 0) for reach, before, size in sizes]
     return function.pad(images, (0, 0, *window.before), (0, 0, *ends), number)
@@ -56,27 +56,28 @@ def convolved(
     *,
     products: bool = False,
 ) -> Value:
-    """Return sums (vectors, channels, height, width) of padded images, by channel, row and column of windows.
+    """Return sums (vectors, channels, *positions) of padded images, by channel, row and column of windows.
 
     They begin with the bias (N,).  The body gets an input, its weight, an element of each of the `others` (N,), then
     the sum so far.
     """
-    channels, rows, columns = images.shape[1:]
+    channels, *sizes = images.shape[1:]
     width, groups = layer.weights.shape[1], layer.groups
     grouped = (groups,) if groups > 1 else ()
     of_channel = (*grouped, width // groups)
     vectors, at, first = function.vectors, ", ".join(f"d{n}" for n in range(1, 1 + len(of_channel))), len(of_channel)
-    source = function.reshape(images, (vectors, *grouped, channels // groups, rows, columns))
+    source = function.reshape(images, (vectors, *grouped, channels // groups, *sizes))
     weights = function.constant("weights", layer.weights.reshape(channels // groups, *window.kernel, *of_channel))
     tables = [function.reshape(each, of_channel) for each in (bias, *others)]
     init = function.repeated(tables[0], at, (vectors, *of_channel, *window.output), products=products)
-    group = "d1, " if grouped else ""
+    group, channel = "d1, " if grouped else "", first + 1 + len(sizes)
+    summed = ", ".join(f"d{channel + n}" for n in range(1 + len(sizes)))
     inputs = [
-        (source, f"d0, {group}d{first + 3}, {_places(window, first + 1, first + 4)}"),
-        (weights, f"d{first + 3}, d{first + 4}, d{first + 5}, {at}"),
+        (source, f"d0, {group}d{channel}, {_places(window, first + 1, channel + 1)}"),
+        (weights, f"{summed}, {at}"),
         *((each, at) for each in tables[1:]),
     ]
-    made = function.loops(init, inputs, body, 3, products=products)
+    made = function.loops(init, inputs, body, 1 + len(sizes), products=products)
     return function.reshape(made, (vectors, width, *window.output))
 
 
@@ -109,4 +110,5 @@ def spread(function: Function, x: Value, window: Window, shape: tuple[int, ...])
 
 def _places(window: Window, position: int, kernel: int) -> str:
     """Return row and column of a padded image, for axes d`position` and the next, d`kernel` and the next."""
-    return ", ".join(f"d{position + n} * {window.stride[n]} + d{kernel + n} * {window.dilation[n]}" for n in range(2))
+    steps = enumerate(zip(window.stride, window.dilation, strict=True))
+    return ", ".join(f"d{position + n} * {stride} + d{kernel + n} * {dilation}" for n, (stride, dilation) in steps)

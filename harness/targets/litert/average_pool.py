@@ -20,11 +20,11 @@ class AveragePoolLowering(LiteRtLowering[AveragePool]):
     def unsupported(self, layer: AveragePool, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
         """Refuse windows and divisors that TFLite cannot have."""
         window = layer.window
-        if window.dilation != (1, 1):
+        if max(window.dilation) > 1:
             return "AVERAGE_POOL_2D has no dilation"
-        if windowed.reads_more(window):
-            return "TFLite would compute more windows than the node"
-        of_image = window.inside().sum(axis=(2, 3)).reshape(-1)
+        if reason := windowed.unsupported(window):
+            return reason
+        of_image = window.inside().sum(axis=1)
         padded = any(window.before) or any(reach > size for reach, size in zip(window.reach, window.shape, strict=True))
         divides_by_image = not padded or windowed.is_same(window)
         expected = of_image if divides_by_image else window.size

@@ -34,7 +34,7 @@ class Value:
     tensor: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    image: tuple[int, int, int] | None = None
+    image: tuple[int, ...] | None = None
     offset: int = 0
 
     @property
@@ -47,16 +47,16 @@ class Value:
         return order(self.image) if self.image else np.arange(self.size)
 
 
-def order(image: tuple[int, int, int]) -> Array:
+def order(image: tuple[int, ...]) -> Array:
     """Return the place in (channels, height, width) of each value with the channels last, int64 (size,)."""
     places: Array = np.arange(math.prod(image)).reshape(image).transpose(1, 2, 0).reshape(-1)
     return places
 
 
-def image_of(shape: tuple[int, ...]) -> tuple[int, int, int]:
+def image_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return (channels, height, width) of an image or, with height 1, of a sequence (channels, length)."""
     channels, *sides = shape
-    return (channels, *(1,) * (2 - len(sides)), *sides)  # type: ignore[return-value] # two sides
+    return (channels, *(1,) * (2 - len(sides)), *sides)
 
 
 def stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -159,7 +159,7 @@ class Graph:
             value = self.transpose(image, (0, 3, 1, 2))
         return self.reshape(replace(value, image=None), asked)
 
-    def as_image(self, value: Value, image: tuple[int, int, int]) -> Value:
+    def as_image(self, value: Value, image: tuple[int, ...]) -> Value:
         """Return an activation of shape (1, height, width, channels)."""
         channels, *sides = image
         shape = (1, *sides, channels)

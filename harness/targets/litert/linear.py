@@ -135,9 +135,7 @@ def weight_scales(layer: Contraction) -> npt.NDArray[np.float32] | None:
 
 
 def _more_windows(layer: Linear) -> str | None:
-    if isinstance(layer, Convolution) and windowed.reads_more(layer.window):
-        return "TFLite would compute more windows than the node"
-    return None
+    return windowed.unsupported(layer.window) if isinstance(layer, Convolution) else None
 
 
 def add_sums(layer: Linear, graph: Graph, x: Value, sums: Sums) -> Value:

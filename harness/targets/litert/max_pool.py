@@ -19,11 +19,9 @@ class MaxPoolLowering(LiteRtLowering[MaxPool]):
 
     def unsupported(self, layer: MaxPool, variant: str) -> str | None:  # noqa: ARG002 - all variants refuse the same
         """Refuse windows that TFLite cannot have."""
-        if layer.window.dilation != (1, 1):
+        if max(layer.window.dilation) > 1:
             return "MAX_POOL_2D has no dilation"
-        if windowed.reads_more(layer.window):
-            return "TFLite would compute more windows than the node"
-        return None
+        return windowed.unsupported(layer.window)
 
     def emit(self, layer: MaxPool, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the operator; SAME of TFLite pads with nothing that is chosen."""

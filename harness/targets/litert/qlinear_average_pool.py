@@ -25,7 +25,7 @@ class QLinearAveragePoolLowering(LiteRtLowering[QLinearAveragePool]):
         """Refuse large windows, and those that TFLite cannot have."""
         if layer.window.size > LARGEST_WINDOW:
             return f"its windows have {layer.window.size} values, and each is an operator: up to {LARGEST_WINDOW}"
-        return "TFLite would compute more windows than the node" if windowed.reads_more(layer.window) else None
+        return windowed.unsupported(layer.window)
 
     def emit(self, layer: QLinearAveragePool, graph: Graph, inputs: Sequence[Value]) -> Value:
         """Add the sums and their rounding."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.convolution import Convolution
-from harness.operators.window import Window
+from harness.operators.window import IMAGE, Window
 from harness.targets.litert.graph import PLAIN, SAME, VALID, Graph, Value, offset_of, stored_type
 from harness.targets.litert.lowering import image
 from harness.targets.litert.sums import Sums
@@ -51,14 +51,16 @@ def is_same(window: Window) -> bool:
     return True
 
 
-def reads_more(window: Window) -> bool:
-    """Return whether TFLite would have more windows than the layer."""
-    for axis in range(2):
+def unsupported(window: Window) -> str | None:
+    """Return why TFLite has other windows than the layer, None if it has the same."""
+    if len(window.kernel) != IMAGE:
+        return "TFLite has windows of images and sequences only"
+    for axis in range(IMAGE):
         extent = (window.kernel[axis] - 1) * window.dilation[axis] + 1
         size = max(window.before[axis] + window.shape[axis], window.reach[axis])
         if (size - extent) // window.stride[axis] + 1 != window.output[axis]:
-            return True
-    return False
+            return "TFLite would compute more windows than the node"
+    return None
 
 
 def convolve(layer: Convolution, graph: Graph, x: Value, sums: Sums) -> Value:

@@ -40,7 +40,7 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "uint8": lambda: images.every_operator("uint8", *MOVES),
     "int8": lambda: images.every_operator("int8", *MOVES),
     **integers.NETWORKS,
-    "windows": lambda: float_images.every_operator("windows", "groups", "unbounded", "wider"),
+    "windows": lambda: float_images.every_operator("windows", "groups", "unbounded", "wider", "voxels"),
 }
 IN_BOTH = ("images", "functions", "definitions", "terms", "int8", *integers.NETWORKS)
 CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in IN_BOTH]

@@ -16,7 +16,7 @@ from tests.support.images import random_windows
 
 
 def images(rng: np.random.Generator, axes: int) -> Array:
-    return numbers(rng, 6, int(rng.integers(1, 5)), *rng.integers(1, 11, axes).tolist())
+    return numbers(rng, 6, int(rng.integers(1, 5)), *rng.integers(1, 14 - 3 * axes, axes).tolist())
 
 
 def windows(rng: np.random.Generator, axes: int) -> tuple[dict[str, Any], bool]:
@@ -27,31 +27,45 @@ def windows(rng: np.random.Generator, axes: int) -> tuple[dict[str, Any], bool]:
 
 
 def largest(rng: np.random.Generator) -> None:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     attributes, plain = windows(rng, axes)
     assert_within(node("MaxPool", "x", **attributes), {}, {"x": images(rng, axes)}, evaluator=plain)
 
 
 def largest_of_the_image(rng: np.random.Generator) -> None:
-    x = images(rng, int(rng.integers(1, 3)))  # of sequences the evaluator's output has another shape
+    x = images(rng, int(rng.integers(1, 4)))  # of sequences the evaluator's output has another shape
     assert assert_within(node("GlobalMaxPool", "x"), {}, {"x": x}, evaluator=x.ndim == 4) is not None
 
 
 def means(rng: np.random.Generator) -> None:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     attributes, plain = windows(rng, axes)
     attributes["count_include_pad"] = int(rng.integers(2))
     assert_within(node("AveragePool", "x", **attributes), {}, {"x": images(rng, axes)}, evaluator=plain)
 
 
+def norms(rng: np.random.Generator) -> None:
+    axes = int(rng.integers(1, 4))
+    attributes, _ = windows(rng, axes)
+    attributes["p"] = int(rng.integers(1, 5))
+    x = rng.normal(0, 3, images(rng, axes).shape).astype(np.float32)
+    assert_within(node("LpPool", "x", **attributes), {}, {"x": x}, evaluator=False)
+
+
+def norms_of_the_image(rng: np.random.Generator) -> None:
+    x = rng.normal(0, 3, images(rng, int(rng.integers(1, 4))).shape).astype(np.float32)
+    proto = node("GlobalLpPool", "x", p=int(rng.integers(1, 9)))
+    assert assert_within(proto, {}, {"x": x}, evaluator=False) is not None
+
+
 def means_of_the_image(rng: np.random.Generator) -> None:
-    x = images(rng, int(rng.integers(1, 3)))
+    x = images(rng, int(rng.integers(1, 4)))
     assert assert_within(node("GlobalAveragePool", "x"), {}, {"x": x}) is not None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("check", [largest, largest_of_the_image, means, means_of_the_image])
+@pytest.mark.parametrize("check", [largest, largest_of_the_image, means, means_of_the_image, norms, norms_of_the_image])
 def test_random_configurations_agree(check: Callable[[np.random.Generator], None], count: int) -> None:
     assert_agree_at_random(check, count)
 
@@ -87,6 +101,17 @@ def test_the_first_of_equal_zeros_stays() -> None:
     for values, negative in (([[0.0, -0.0], [0.0, -1.0]], False), ([[-1.0, -0.0], [0.0, -1.0]], True)):
         x = np.float32(values)[None, None]
         assert np.signbit(specified(layer_of(node("GlobalMaxPool", "x"), {}, {"x": x}), {"x": x})).all() == negative
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 6])
+def test_a_norm_is_the_root_of_a_sum_of_powers(p: int) -> None:
+    proto = node("LpPool", "x", **WINDOW, p=p)
+    layer = layer_of(proto, {}, {"x": X})
+    right = specified(layer, {"x": X})
+    sums = loops(layer, np.abs(X.astype(np.float64)) ** p, 0, np.add).astype(np.float64)
+    np.testing.assert_allclose(right, sums ** (1 / p), rtol=1e-6)
+    causes = [model.cause for model in layer.fault_models(X.reshape(len(X), -1))]
+    assert f"p is {2 if p == 1 else 1}" in causes
 
 
 def test_infinities_and_the_value_that_onnx_runtime_gives_for_them() -> None:

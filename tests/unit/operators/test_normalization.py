@@ -14,13 +14,15 @@ from harness.operators.float_errors import Perturbed
 from tests.support.codes import COUNTS, assert_agree_at_random, layer_of, node, specified
 from tests.support.floats import assert_within, read_node
 
-OPERATORS = ["LayerNormalization", "InstanceNormalization", "LogSoftmax"]
+OPERATORS = ["LayerNormalization", "InstanceNormalization", "LogSoftmax", "LpNormalization"]
 
 
 def configuration(rng: np.random.Generator, operator: str, shape: list[int]) -> tuple[Any, dict[str, Array]]:
     """A node with constants for images of this shape."""
     if operator == "LogSoftmax":
         return node(operator, "x", axis=int(rng.integers(1, 1 + len(shape)))), {}
+    if operator == "LpNormalization":
+        return node(operator, "x", axis=int(rng.integers(1, 1 + len(shape))), p=int(rng.integers(1, 3))), {}
     first = int(rng.integers(1, 1 + len(shape)))
     of_scale = shape[:1] if operator == "InstanceNormalization" else shape[first - 1 :]
     constants = {name: rng.normal(size=of_scale).astype(np.float32) for name in ("scale", "bias")}
@@ -43,7 +45,10 @@ def normalised(rng: np.random.Generator, operator: str) -> None:
     proto, constants = configuration(rng, operator, shape)
     x = np.ldexp(rng.normal(size=(6, *shape)), rng.integers(-8, 8)).astype(np.float32)
     bound = float(np.abs(x).max())
-    assert assert_within(proto, constants, {"x": x}, evaluator=operator != "LogSoftmax", bound=bound) is not None
+    assert (
+        assert_within(proto, constants, {"x": x}, evaluator="Instance" in operator or "Layer" in operator, bound=bound)
+        is not None
+    )
 
 
 @pytest.mark.slow
@@ -58,11 +63,21 @@ OF_MEAN = [
     "in w: 1.0 is multiplied by 1 / sqrt(t[i] / count[] + epsilon[]) in 1.0 / sqrt(t[i] / count[] + epsilon[])",
 ]
 WITHOUT_EFFECT = {
+    "LpNormalization": ["in y: the condition n[i] == 0.0 is taken as false"],  # no row is 0
     "LayerNormalization": OF_MEAN,
     "InstanceNormalization": OF_MEAN,
     "LogSoftmax": ["in m: the condition x[k, i] > m includes equality"],  # exp of 0 and -0 is 1
 }
 """The fault models that give the specified bits for all inputs."""
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_row_of_norm_0_stays_0(p: int) -> None:
+    x = np.float32([[[3, -4, 0, 0], [0, -0.0, 0, 0]]])
+    layer = layer_of(node("LpNormalization", "x", p=p), {}, {"x": x})
+    [right] = specified(layer, {"x": x})
+    assert right[:2].tolist() == pytest.approx([3 / (9 - 2 * p), -4 / (9 - 2 * p)])
+    assert not right[2:].any()
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

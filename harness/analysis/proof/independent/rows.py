@@ -30,8 +30,8 @@ def _last(node: Node) -> Constants:
 
 
 WITHOUT_CONSTANTS = (
-    "LogSoftmax", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "Softmax",
+    "LogSoftmax", "LpNormalization", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare", "Softmax",
 )  # fmt: skip
 READERS: dict[str, Reader] = {
     **dict.fromkeys(WITHOUT_CONSTANTS, no_constants),

@@ -78,8 +78,10 @@ def _mean(node: Node) -> Constants:
 
 READERS: dict[str, Reader] = {
     "AveragePool": _counted,
+    "GlobalLpPool": no_constants,
     "GlobalMaxPool": no_constants,
     "LRN": _lrn,
+    "LpPool": no_constants,
     "MaxPool": no_constants,
     "QLinearAveragePool": _mean,
     "QLinearGlobalAveragePool": _global_mean,

@@ -68,6 +68,22 @@ def test_a_network_of_the_form_of_mnist_is_imported_and_runs_as_it_is(tmp_path: 
         np.testing.assert_allclose(outputs(ours.onnx_bytes, vectors, 8), theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (1 << 14, 1)])
+def test_slopes_before_opset_7_are_those_of_channels(tmp_path: Path, shape: tuple[int, int]) -> None:
+    """ONNX Runtime does not run opset 6; the last axis fits the slopes, too, or they have more than 64 KiB."""
+    slopes = np.linspace(0.25, 4, shape[0], dtype=F)
+    onnx_bytes = model([node("PRelu", "x s", "y")], {"s": slopes}, shape=["n", *shape], opset=6)
+    network = load(saved(tmp_path, onnx_bytes))
+    assert "ONNX Runtime does not run the file" in changes_of(network.metadata)[0]
+    assert (outputs(network.onnx_bytes, -np.ones((2, *shape), F), 2) == -slopes[:, None]).all()
+
+
+def test_slopes_before_opset_7_that_are_an_input_are_refused(tmp_path: Path) -> None:
+    nodes = [node("Neg", "x", "s"), node("PRelu", "x s", "y")]
+    with pytest.raises(RequestError, match=r"\(PRelu\): its slope is not constant"):
+        load(saved(tmp_path, model(nodes, {}, shape=["n", 3, 3], opset=6)))
+
+
 def branches(condition: Sequence[onnx.NodeProto], constants: dict[str, Array]) -> bytes:
     """Relu, or Tanh of Relu, of a product: both branches name their tensors alike."""
     kind = helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)

@@ -1,0 +1,222 @@
+"""Linear operators as products with constant matrices, where no operator of the product takes the node.
+
+    Resize          linear and cubic, in all modes: a matrix for each axis that it resizes (resize_maps.py)
+    DFT, STFT       the transform of each row, or of each frame with its window
+
+A matrix is computed in float64 and rounded to float32 once.  ONNX's reference evaluator gives the same values, within a
+share of the greatest one, for the node and for those in its place; ONNX Runtime may compute others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from harness import operators
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.graph import opsets_of
+from harness.model.importer import opsets
+from harness.model.importer.maps import Maps, Matrix
+from harness.model.importer.resize_maps import resize
+from harness.model.onnx_runtime.agreement import near
+from harness.model.onnx_runtime.sessions import session
+from harness.operators.node import NEWEST_OPSET, Node, domain_of
+from harness.operators.tensor import FLOAT32, INT64, Tensor
+
+AXIS_IS_INPUT = 20
+"""The first opset in which the axis of DFT is an input."""
+
+
+def _dft(node: Node, maps: Maps) -> None:
+    """Add the matrix of DFT: the axis comes before that of real and imaginary parts."""
+    node.require_inputs(1, 3)
+    is_input = node.opset >= AXIS_IS_INPUT
+    attributes = node.attributes({"inverse": 0, "onesided": 0} | ({} if is_input else {"axis": 1}))
+    rank = 1 + len(node.activation(0, [FLOAT32]).shape)
+    axis = attributes.get("axis", -2)
+    if is_input and node.has(2):
+        axis = int(node.single(2, "axis", [INT64]))
+    length = int(node.single(1, "length", [INT64, np.dtype(np.int32)])) if node.has(1) else None
+    if not 0 < axis % rank < rank - 1 or maps.shape[-1] not in (1, 2):
+        raise node.refusal(
+            f"axis is {axis}, the last one has {maps.shape[-1:]} values",
+            f"axes 1 to {rank - 2}, and 1 or 2 parts of a number along the last axis",
+        )
+    maps.exchange(axis % rank - 1, rank - 3)
+    matrix = _transform(maps.shape[-2:], length, inverse=attributes["inverse"], onesided=attributes["onesided"])
+    _transform_rows(maps, matrix)
+    maps.exchange(axis % rank - 1, rank - 3)
+
+
+def _stft(node: Node, maps: Maps) -> None:
+    """Add the frames of STFT and their matrix, which has the factors of the window."""
+    node.require_inputs(2, 4)
+    onesided, integers = node.attributes({"onesided": 1})["onesided"], [INT64, np.dtype(np.int32)]
+    step = int(node.single(1, "step", integers))
+    window = node.constant(2, "window", [FLOAT32]) if node.has(2) else np.ones(0, np.float32)
+    size = int(node.single(3, "length of frames", integers)) if node.has(3) else len(window)
+    if len(maps.shape) != 2 or maps.shape[1] not in (1, 2 - onesided) or not (0 < size <= maps.shape[0] and step > 0):
+        raise node.refusal(
+            f"its signal has shape (vectors, {', '.join(map(str, maps.shape))}), frames of {size} are {step} apart",
+            "a signal (vectors, length, 1), or of complex numbers with onesided 0, frames that fit into it",
+        )
+    window = window if node.has(2) else np.ones(size, np.float32)
+    if window.shape != (size,):
+        raise node.refusal(f"the window has shape {window.shape}", f"({size},)")
+    frames, parts = 1 + (maps.shape[0] - size) // step, maps.shape[1]
+    places = np.arange(frames)[:, None] * step + np.arange(size)
+    maps.add("Gather", "", maps.constant(places.reshape(-1)), axis=1)
+    maps.reshape(frames, size, parts)
+    matrix = _transform((size, parts), None, inverse=False, onesided=onesided)
+    _transform_rows(maps, matrix * window.astype(np.float64)[:, None, None, None])
+
+
+def _transform_rows(maps: Maps, matrix: Matrix) -> None:
+    """Multiply the last two axes, numbers and their parts, by a matrix of two axes each."""
+    outer, size = maps.shape[:-2], math.prod(maps.shape[-2:])
+    maps.reshape(*outer, size)
+    maps.along(len(outer), matrix.reshape(size, -1).T)
+    maps.reshape(*outer, *matrix.shape[2:])
+
+
+def _transform(shape: tuple[int, ...], length: int | None, *, inverse: bool, onesided: bool) -> Matrix:
+    """Return the matrix of a discrete Fourier transform: numbers and their parts, then those of the result."""
+    count, parts = shape
+    units = np.stack([np.eye(count), 1j * np.eye(count)][:parts], axis=1)
+    if inverse and onesided:
+        return np.fft.irfft(units, length)[..., None]
+    result = np.fft.ifft(units, length) if inverse else np.fft.fft(units, length)
+    if onesided:
+        result = result[..., : result.shape[-1] // 2 + 1]
+    return np.stack([result.real, result.imag], axis=-1)
+
+
+RULES: Mapping[str, Callable[[Node, Maps], None]] = {"Resize": resize, "DFT": _dft, "STFT": _stft}
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """The notes of what was replaced; `deviates` is true if ONNX Runtime has other values of one of these nodes."""
+
+    notes: tuple[str, ...] = ()
+    deviates: bool = False
+
+
+def expand(model: onnx.ModelProto, name: str) -> Expanded:
+    """Replace the nodes with a rule that no operator takes, in place.
+
+    Raises RequestError where a node has no operator and its rule refuses it, and where ONNX's reference evaluator
+    computes other values than its matrices.
+    """
+    graph = model.graph
+    if not any(node.op_type in RULES and not domain_of(node) for node in graph.node):
+        return Expanded()
+    (tensors, counts), nodes = _tensors(model), list[onnx.NodeProto]()
+    replaced, deviating = list[str](), list[str]()
+    for node in graph.node:
+        maps = None if domain_of(node) or node.op_type not in RULES else _maps(model, node, name, tensors, counts)
+        nodes += [node] if maps is None else maps.finish()
+        if maps is not None:
+            replaced.append(f"{node.op_type} {maps.node.name!r}")
+            if _deviates(model, maps):
+                deviating.append(replaced[-1])
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    notes = [f"{', '.join(replaced)}: products with constant matrices"] if replaced else []
+    if deviating:
+        notes.append(f"{', '.join(deviating)}: ONNX Runtime deviates from ONNX, whose reference evaluator confirms it")
+    return Expanded(tuple(notes), bool(deviating))
+
+
+def _tensors(model: onnx.ModelProto) -> tuple[dict[str, Tensor], dict[str, int]]:
+    """Return the activations of float32 whose shape is known, but for the first axis, and its sizes, 0 if unknown."""
+    graph = opsets.inferred(model)
+    constants = {tensor.name for tensor in graph.initializer}
+    tensors, counts = {}, {}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        shape = tuple(size.dim_value for size in kind.shape.dim[1:])
+        if kind.elem_type == onnx.TensorProto.FLOAT and shape and min(shape) > 0 and value.name not in constants:
+            tensors[value.name] = Tensor(value.name, shape, FLOAT32)
+            counts[value.name] = kind.shape.dim[0].dim_value
+    return tensors, counts
+
+
+def _maps(
+    model: onnx.ModelProto,
+    proto: onnx.NodeProto,
+    name: str,
+    tensors: Mapping[str, Tensor],
+    counts: Mapping[str, int],
+) -> Maps | None:
+    """Return the nodes in the place of a node; None if it stays."""
+    constants = {tensor.name: numpy_helper.to_array(tensor)
+                 for tensor in model.graph.initializer if tensor.name in proto.input}  # fmt: skip
+    opset = opsets_of(model).get("", NEWEST_OPSET)
+    node = Node(name, proto, proto.name or proto.output[0], constants, tensors, opset=opset)
+    operator = operators.of_node(proto)
+    try:
+        if operator is not None:
+            operator.read(node)
+            return None
+    except RequestError:
+        pass
+    before = len(model.graph.initializer)
+    try:
+        source = node.activation(0, [FLOAT32])
+        maps = Maps(model.graph, node, source.name, source.shape, counts[source.name])
+        RULES[proto.op_type](node, maps)
+    except RequestError:
+        del model.graph.initializer[before:]
+        if operator is None:
+            raise
+        return None
+    return maps
+
+
+def _deviates(model: onnx.ModelProto, maps: Maps) -> bool:
+    """Return whether ONNX Runtime computes other values for the node of the file than ONNX's reference evaluator.
+
+    Raises RequestError where that computes others for the nodes in its place.
+    """
+    source = maps.node.inputs[0]
+    shape = (1, *maps.node.activations[source].shape)
+    values: dict[str, Any] = {source: np.random.default_rng(0).standard_normal(shape, np.float32)}
+    of_file, of_maps = (_alone(model, nodes, source, shape) for nodes in ([maps.node.proto], maps.nodes))
+    expected, result = (_evaluated(each, values) for each in (of_file, of_maps))
+    if result.shape != expected.shape or not near(expected, result):
+        raise maps.node.refusal("ONNX's reference evaluator has other values than its matrices", "report the file")
+    try:
+        [theirs] = session(of_file.SerializeToString(), 1, optimised=False).run(None, values)
+    except Exception:  # noqa: BLE001 - its exceptions have no common base of their own
+        return True
+    return theirs.shape != expected.shape or not near(expected, theirs)
+
+
+def _evaluated(model: onnx.ModelProto, values: dict[str, Any]) -> Array:
+    from onnx.reference import ReferenceEvaluator  # here, because few files need it
+
+    [result] = ReferenceEvaluator(model).run(None, values)
+    return np.asarray(result)
+
+
+def _alone(model: onnx.ModelProto, nodes: list[onnx.NodeProto], source: str, shape: tuple[int, ...]) -> onnx.ModelProto:
+    """Return a model of nodes that read one activation."""
+    read = {name for node in nodes for name in node.input}
+    graph = helper.make_graph(
+        nodes,
+        "alone",
+        [helper.make_tensor_value_info(source, onnx.TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.FLOAT, None)],
+        [tensor for tensor in model.graph.initializer if tensor.name in read],
+    )
+    opset = opsets_of(model).get("", NEWEST_OPSET)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=model.ir_version)
