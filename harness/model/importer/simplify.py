@@ -39,7 +39,7 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, inputs, logic, opsets, vector_axis
+from harness.model.importer import branches, casts, changes, expansions, inputs, logic, opsets, vector_axis
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
@@ -249,6 +249,8 @@ def _convert(simplified: Simplified) -> Iterator[str]:
 def _lower(simplified: Simplified) -> Iterator[str]:
     notes = opsets.lower(simplified.model)
     if notes:
+        if expanded := expansions.expand(simplified.model):
+            notes.append(f"wrote {_listed(expanded)} of types that ONNX Runtime does not have by other operators")
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
     yield from notes
 
