@@ -18,6 +18,7 @@ import onnx.numpy_helper
 from harness.backend import HarnessBackend
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, RequestError
+from harness.operators.tensor import SHORT
 
 PASS, REFUSED, WRONG, NOT_STATED = "pass", "refused", "wrong", "not stated"
 RESULTS = (PASS, REFUSED, WRONG, NOT_STATED)
@@ -126,6 +127,8 @@ def _require_near(result: Array, expected: Array, case: Case) -> None:
         raise AssertionError(
             f"the output is {result.dtype} of shape {result.shape}, expected {expected.dtype} of {expected.shape}"
         )
+    if result.dtype in SHORT:
+        result, expected = result.astype(np.float32), expected.astype(np.float32)
     np.testing.assert_allclose(result, expected, rtol=case.relative, atol=case.absolute)
 
 
