@@ -18,6 +18,7 @@ import onnx.numpy_helper
 from harness.backend import HarnessBackend
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, RequestError
+from harness.operators.tensor import SHORT
 
 PASS, REFUSED, WRONG, NOT_STATED = "pass", "refused", "wrong", "not stated"
 ROUNDING = {"DFT": 2.0**-22}
@@ -131,6 +132,8 @@ def _require_near(result: Array, expected: Array, case: Case) -> None:
         raise AssertionError(
             f"the output is {result.dtype} of shape {result.shape}, expected {expected.dtype} of {expected.shape}"
         )
+    if result.dtype in SHORT:
+        result, expected = result.astype(np.float32), expected.astype(np.float32)
     rounding = ROUNDING.get(case.operator, 0) * np.abs(expected).max(initial=0)
     np.testing.assert_allclose(result, expected, rtol=case.relative, atol=max(case.absolute, rounding))
 

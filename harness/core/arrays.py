@@ -6,6 +6,7 @@ import zlib
 from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
+import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -22,6 +23,12 @@ UNREADABLE = (
     *(RuntimeError, TypeError, ValueError, BadZipFile, zlib.error),
 )
 """Exceptions of numpy for a file that is no .npy or .npz, or has other arrays than expected."""
+
+
+def file_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that .npy files have for one: that of the bits, where NumPy itself does not have the type."""
+    is_foreign = dtype.isbuiltin == 2
+    return np.dtype(f"u{dtype.itemsize}") if is_foreign else dtype
 
 
 def vectors_at_once(size: int) -> int:

@@ -1,5 +1,7 @@
 """The .npy format of dumps, byte for byte the same on board and host: one fixed header, then the rows.
 
+Values of types that NumPy does not have itself are in it as bits.
+
 Dumps come from a board and are not trusted: shape and type are known beforehand, so a dump is accepted only if
 its header is exactly the expected one and its length fits.
 """
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Array
+from harness.core.arrays import Array, file_type
 from harness.core.errors import BoardError
 from harness.operators.base import Layer
 
@@ -21,7 +23,7 @@ HEADER_BYTES = 128
 
 def header(dtype: np.dtype[Any], rows: int, width: int) -> bytes:
     """Return the header that numpy.save writes for a C-ordered (rows, width) array."""
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
+    text = f"{{'descr': '{file_type(dtype).str}', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
     return b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
 
 
@@ -39,13 +41,17 @@ def write(path: Path, values: Array) -> None:
     """Write a (rows, width) array."""
     with path.open("wb") as file:
         file.write(header(values.dtype, *values.shape))
-        file.write(np.ascontiguousarray(values).data.cast("B"))
+        file.write(_bytes(values))
+
+
+def _bytes(values: Array) -> memoryview:
+    return np.ascontiguousarray(values).view(file_type(values.dtype)).data.cast("B")
 
 
 def sha256(values: Array) -> str:
     """Return the SHA-256 that the file of a (rows, width) array has."""
     digest = hashlib.sha256(header(values.dtype, *values.shape))
-    digest.update(np.ascontiguousarray(values).data.cast("B"))
+    digest.update(_bytes(values))
     return digest.hexdigest()
 
 

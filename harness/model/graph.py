@@ -28,7 +28,7 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.products import fused_operators
 from harness.operators.base import Layer
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, Node, domain_of, element_type
-from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT8, LARGEST, STORED, UINT8, Tensor, integer_limits
+from harness.operators.tensor import EVERY_TYPE, FLOAT32, INT8, LARGEST, STORED, UINT8, Tensor, integer_limits, is_float
 from harness.operators.traits import Trait
 
 NEWEST_IR_VERSION = 13  # that ONNX Runtime 1.31, the reference, takes
@@ -337,7 +337,7 @@ def _of_value(value: onnx.ValueInfoProto, name: str) -> Tensor:
             f"type of {', '.join(map(str, INPUT_TYPES))}; scales, zero points, weights and bias are initializers",
         )
     bound = LARGEST if dtype == FLOAT32 else math.inf
-    return Tensor(value.name, tuple(sizes[1:]), dtype, bound, negative_zero=dtype.kind == "f")
+    return Tensor(value.name, tuple(sizes[1:]), dtype, bound, negative_zero=is_float(dtype))
 
 
 def _input_type(element: int) -> np.dtype[Any] | None:
@@ -406,7 +406,7 @@ class _Bounds:
 
 
 def _of_tensor(tensor: Tensor) -> tuple[Array, Array]:
-    if tensor.dtype.kind != "f":
+    if not is_float(tensor.dtype):
         low, high = (np.full((1, tensor.size), limit, tensor.dtype) for limit in integer_limits(tensor.dtype))
         return low, high
     return np.full((1, tensor.size), -tensor.bound, np.float32), np.full((1, tensor.size), tensor.bound, np.float32)

@@ -15,7 +15,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Normalisation
 from harness.operators.base import Layer
 from harness.operators.counters import DEFAULT_BOX
-from harness.operators.tensor import LARGEST, Tensor, integer_limits
+from harness.operators.tensor import LARGEST, Tensor, integer_limits, is_float
 
 SHOWN = 80  # characters of a value, in a message
 
@@ -37,7 +37,7 @@ def input_box(
 
 def default_box(tensor: Tensor, readers: Sequence[Layer]) -> Array:
     """Return bounds, (2, size), for every output of the readers of a float input, all values of another."""
-    if tensor.dtype.kind != "f":
+    if not is_float(tensor.dtype):
         ends: tuple[float, float] = integer_limits(tensor.dtype)
     elif readers:
         low, high = zip(*(layer.stimuli.representable() for layer in readers), strict=True)
@@ -49,7 +49,7 @@ def default_box(tensor: Tensor, readers: Sequence[Layer]) -> Array:
 
 def _of_type(box: npt.NDArray[np.float64], tensor: Tensor, name: str) -> Array:
     """Return bounds of an input, (2, size), as values of its type."""
-    if tensor.dtype.kind != "f":
+    if not is_float(tensor.dtype):
         least, greatest = integer_limits(tensor.dtype)
         if not ((box == np.rint(box)) & (box >= least) & (box <= greatest)).all():
             raise RequestError(

@@ -50,8 +50,8 @@ def definition_of(operator: str) -> Expression:
 def of_halves(root: Expression) -> Expression:
     """Return a definition of float32 numbers for float16 numbers, rounded to float16."""
     arguments = [place for place in ordered(root) if place.operation == "argument"]
-    values = {id(place): formats.of_half(argument(place.name, FLOAT16)) for place in arguments}
-    return formats.to_half(substituted(root, values))
+    values = {id(place): formats.to_single(argument(place.name, FLOAT16)) for place in arguments}
+    return formats.of_single(substituted(root, values), FLOAT16)
 
 
 @dataclass(frozen=True, eq=False)

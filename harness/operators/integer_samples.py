@@ -44,7 +44,7 @@ def of_values(layer: Layer, statement: str, special: Array) -> Obligation:
         ProofStep.OTHERS,
         StageKind.COMPUTE,
         statement,
-        f"{kinds * count:,} vectors of the values {', '.join(f'{number:g}' for number in special[:NAMED])}"
+        f"{kinds * count:,} vectors of the values {', '.join(f'{float(number):g}' for number in special[:NAMED])}"
         f"{' and so on' if len(special) > NAMED else ''}"
         f"{', of random bits, and of both' if has_bits else ''}; not complete",
         kinds * count * layer.size,

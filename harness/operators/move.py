@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from harness.core.arrays import Array
+from harness.core.arrays import Array, file_type
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
@@ -115,14 +115,14 @@ class Move(Layer):
             return inputs[0]
         if self.order.steps is None:
             return inputs[0][:, self.places]
-        count, shape = len(inputs[0]), self.order.steps.shape
+        count, shape, kind = len(inputs[0]), self.order.steps.shape, file_type(inputs[0].dtype)
         y = np.empty((count, *shape), inputs[0].dtype)
         if (self.places < 0).any():
             y[...] = 0 if filler is None else filler  # not `or`: -0.0 is a filler
         for copy in self.boxes:
-            x = inputs[copy.number]
+            x = inputs[copy.number].view(kind)  # as_strided knows NumPy's own types alone
             strides = (x.strides[0], *(x.strides[1] * step for step in copy.steps))
-            y[:, *copy.box] = as_strided(x[:, copy.place :], (count, *copy.sizes), strides)
+            y.view(kind)[:, *copy.box] = as_strided(x[:, copy.place :], (count, *copy.sizes), strides)
         return y.reshape(count, -1)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

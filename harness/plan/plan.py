@@ -26,7 +26,7 @@ from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.region import Region
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import SHORT, Tensor
 from harness.plan import arena
 from harness.plan.split import Share, Split, parse
 
@@ -208,6 +208,16 @@ class Plan:
         return tuple(task for task in self.tasks if task.layer == layer)
 
 
+def _require_inputs(network: Network) -> None:
+    """Refuse inputs of types that no file of vectors has."""
+    for tensor in network.inputs:
+        if tensor.dtype in SHORT:
+            raise RequestError(
+                f"network {network.name}: its input {tensor.name!r} is {tensor.dtype}, which no .npy file has",
+                "an input of float32, float16 or int8, and a Cast behind it",
+            )
+
+
 def make(
     network: Network,
     profile: Profile,
@@ -228,6 +238,7 @@ def make(
     of items of the targets for which it is true share bytes of an arena; without, none do.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
+    _require_inputs(network)
     items = _items(profile, targets)
     wanted = _wanted(network, profile, split)
     shares = _shares(network, profile, wanted, items, supports)

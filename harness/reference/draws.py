@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.model.network import Network
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import Tensor, is_float
 
 SPECIAL_VALUES = np.array(
     [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38], np.float32
@@ -52,7 +52,7 @@ class InputDraws:
 
 def uniform(box: Array, u: Array) -> Array:
     """Return values that are uniform over a box, (2, size), of the box's type; integers with both bounds."""
-    if box.dtype.kind == "f":
+    if is_float(box.dtype):
         low, high = box.astype(np.float64)
         inside: npt.NDArray[np.float64] = np.clip(low + (high - low) * u, low, high)
         return inside.astype(box.dtype)
@@ -64,7 +64,7 @@ def uniform(box: Array, u: Array) -> Array:
 
 
 def _special_values(network: Network, tensor: Tensor) -> npt.NDArray[Any]:
-    if tensor.dtype.kind != "f":
+    if not is_float(tensor.dtype):
         return np.empty(0, tensor.dtype)
     with np.errstate(over="ignore"):
         values = SPECIAL_VALUES.astype(tensor.dtype)

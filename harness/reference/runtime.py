@@ -13,6 +13,7 @@ from harness.core.errors import ReferenceFailed
 from harness.model.graph import fold_weights
 from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session, takes_precision
+from harness.model.onnx_runtime.values import computed
 from harness.operators.base import Layer
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def shaped(network: Network, vectors: Array) -> dict[str, Array]:
 def _run(prepared: onnxruntime.InferenceSession, names: list[str], given: Mapping[str, Array]) -> list[Array]:
     """Return outputs by name; `given` has the values of each input by its name."""
     try:
-        outputs: list[Array] = prepared.run(names, dict(given))
+        outputs: list[Array] = computed(prepared, names, given)
     except Exception as error:  # its exceptions have no common base of their own
         raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
     return outputs

@@ -9,11 +9,13 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness import targets
+from harness.core.arrays import file_type
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
@@ -246,6 +248,11 @@ def _headers(plan: Plan) -> set[str]:
         found.update(target.headers())
         found.update(header for lowering in target.used(views) for header in lowering.headers)
     return found
+
+
+def _type(dtype: np.dtype[Any]) -> str:
+    """Return the type of values in a dump, as C text."""
+    return f'"{file_type(dtype).str}"'
 
 
 def _printable(name: str) -> str:
@@ -606,7 +613,7 @@ def _table(array: str, rows: Iterable[str]) -> str:
 
 def _input_table(network: Network) -> str:
     rows = [
-        f'    {{"{_printable(tensor.name)}", "{tensor.dtype.str}", {tensor.size}, {tensor.dtype.itemsize}, '
+        f'    {{"{_printable(tensor.name)}", {_type(tensor.dtype)}, {tensor.size}, {tensor.dtype.itemsize}, '
         f"&{input_array(network, tensor)}[0][0]}},"
         for tensor in network.inputs
     ]
@@ -625,7 +632,7 @@ def _task_table(plan: Plan) -> str:
 def _layer_table(plan: Plan) -> str:
     """Return the layers; of one whose activations are overwritten no column is dumped."""
     rows = [
-        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.size * plan.kept[index]}, {layer.dtype.itemsize}, '
+        f'    {{"{layer.name}", {_type(layer.dtype)}, {layer.size * plan.kept[index]}, {layer.dtype.itemsize}, '
         f"&tasks[{plan.tasks.index(own[0])}], {len(own) if plan.kept[index] else 1}}},"
         for index, layer in enumerate(plan.network.layers)
         for own in [plan.tasks_of(index)]
@@ -667,7 +674,7 @@ def _hand_over_table(hand_overs: tuple[HandOver, ...]) -> str:
 def _constant_table(tables: list[Table]) -> str:
     """Return the constants by their names, for the proof."""
     rows = [
-        f'    {{"{table.name}", "{table.values.dtype.str}", {rows}, {columns}, {table.values.dtype.itemsize}, '
+        f'    {{"{table.name}", {_type(table.values.dtype)}, {rows}, {columns}, {table.values.dtype.itemsize}, '
         f"{table.name}}},"
         for table in tables
         for rows, columns in [np.atleast_2d(table.values).shape]
@@ -678,8 +685,8 @@ def _constant_table(tables: list[Table]) -> str:
 def _stage_table(stages: list[tuple[Stage, int]]) -> str:
     """Return the stages, each with the item that it belongs to."""
     rows = [
-        f'    {{"{stage.name}", {item}, "{stage.input_dtype.str}", {stage.input_width}, {stage.input_dtype.itemsize}, '
-        f'"{stage.output_dtype.str}", {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},'
+        f'    {{"{stage.name}", {item}, {_type(stage.input_dtype)}, {stage.input_width}, {stage.input_dtype.itemsize}, '
+        f"{_type(stage.output_dtype)}, {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},"
         for stage, item in stages
     ]
     return _table("stage stages", rows)

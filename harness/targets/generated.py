@@ -18,7 +18,7 @@ from harness.operators.tensor import STORED, Tensor
 C_TYPES = {
     "float32": "float", "bool": "uint8_t", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t",
     "uint16": "uint16_t", "int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t", "uint64": "uint64_t",
-    "float16": "uint16_t", "float64": "uint64_t",  # their bits: no target computes with them
+    **{kind.name: f"uint{8 * kind.itemsize}_t" for kind in STORED},  # their bits: no target computes with them
 }  # fmt: skip
 
 TEXT_LIMIT = 64 * 1024

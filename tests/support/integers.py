@@ -11,6 +11,7 @@ from onnx import helper
 
 from harness.model.network import Network
 from harness.model.transforms.edit import declare_functions
+from harness.operators.exact import formats
 from harness.operators.integer_samples import special_integers
 from harness.operators.reduce import OF_INTEGERS
 from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT16, FLOAT32, FLOAT64, INTEGERS, STORED
@@ -176,9 +177,13 @@ def every_format() -> Network:
             node("Gather", x, "indices", output=f"gathered_{kind}", axis=1),
             node("Concat", x, f"gathered_{kind}", output=f"joined_{kind}", axis=1),
             cast(f"joined_{kind}", FLOAT32, f"back_{kind}"),
-            cast(f"flat_{kind}", BOOL, f"flag_{kind}"),
         ]
-        kinds |= {f"back_{kind}": "float32", f"flag_{kind}": "bool"}
+        kinds[f"back_{kind}"] = "float32"
+        if kind != formats.E8M0:
+            nodes.append(cast(f"flat_{kind}", BOOL, f"flag_{kind}"))
+        kinds[f"flat_{kind}" if kind == formats.E8M0 else f"flag_{kind}"] = (
+            str(kind) if kind == formats.E8M0 else "bool"
+        )
     for kind in INTEGERS:
         nodes += [cast("x_float16", kind, f"{kind}_of_half"), cast(f"{kind}_of_half", FLOAT16, f"half_of_{kind}")]
         kinds[f"half_of_{kind}"] = "float16"

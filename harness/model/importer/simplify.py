@@ -37,7 +37,17 @@ from harness.core.errors import RequestError
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, inputs, linear_maps, logic, opsets, vector_axis
+from harness.model.importer import (
+    branches,
+    casts,
+    changes,
+    expansions,
+    inputs,
+    linear_maps,
+    logic,
+    opsets,
+    vector_axis,
+)
 from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
@@ -231,6 +241,8 @@ def _convert(simplified: Simplified) -> Iterator[str]:
 def _lower(simplified: Simplified) -> Iterator[str]:
     notes = opsets.lower(simplified.model)
     if notes:
+        if expanded := expansions.expand(simplified.model):
+            notes.append(f"wrote {_listed(expanded)} of types that ONNX Runtime does not have by other operators")
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
     yield from notes
 

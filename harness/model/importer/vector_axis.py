@@ -19,6 +19,7 @@ from harness.model.importer.inputs import BATCH
 from harness.model.importer.rewriting import Rewriting, Shape
 from harness.model.onnx_runtime.agreement import keeps_vectors, random_inputs, require_same_vectors
 from harness.model.onnx_runtime.sessions import Stored, refused, session
+from harness.model.onnx_runtime.values import computed
 from harness.model.transforms.edit import declare_functions, free_initializers, name_nodes, tidy
 from harness.operators.node import NEWEST_OPSET
 
@@ -117,7 +118,7 @@ def _shapes(model: onnx.ModelProto, sizes: Mapping[str, Shape], name: str) -> di
     stored = Stored(exposed)
     try:
         loaded = session(stored.path, 1, optimised=False)
-        values = loaded.run(activations, random_inputs(loaded, sizes, 1, 0))
+        values = computed(loaded, activations, random_inputs(loaded, sizes, 1, 0))
     except Exception as error:  # its exceptions have no common base of their own
         raise refused(name, error) from error
     shapes = {tensor: np.shape(value) for tensor, value in zip(activations, values, strict=True)}

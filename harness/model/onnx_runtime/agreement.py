@@ -11,6 +11,8 @@ import onnx
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.onnx_runtime.sessions import Stored, refused, session
+from harness.model.onnx_runtime.values import computed, type_of
+from harness.operators.tensor import SHORT, is_float
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 VECTORS = 8
 BATCH_SHARE = 1e-4
 """Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
-NAMES = {"float": "float32", "double": "float64"}
-"""NumPy's names of the types that ONNX Runtime calls otherwise."""
 
 
 def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1, *, is_near: bool = False) -> None:
@@ -111,6 +111,8 @@ def _same(values: Any, parts: list[Any], *, is_near: bool = False) -> bool:
 
 def near(values: Array, others: Array) -> bool:
     """Return whether the values of arrays of one shape differ by a share of the greatest finite one at most."""
+    if values.dtype in SHORT:
+        values, others = values.astype(np.float32), others.astype(np.float32)
     with np.errstate(all="ignore"):
         greatest = np.abs(values[np.isfinite(values)]).max(initial=0)
         near = np.abs(others.astype(np.float64) - values) <= BATCH_SHARE * greatest
@@ -133,18 +135,9 @@ def random_inputs(
         shape = [size if isinstance(size, int) and size > 0 else known[axis] or free[axis]
                  for axis, size in enumerate(value.shape)]  # fmt: skip
         drawn = random.standard_normal(shape) * 2
-        dtype = _dtype(value.type)
-        inputs[value.name] = np.asarray(drawn if dtype.kind == "f" else drawn > 0, dtype)
+        dtype = type_of(value.type)
+        inputs[value.name] = np.asarray(drawn if is_float(dtype) else drawn > 0).astype(dtype)
     return inputs
-
-
-def _dtype(name: str) -> np.dtype[Any]:
-    """Return NumPy's type for one of ONNX Runtime; raise RequestError if there is none."""
-    element = name.removeprefix("tensor(").removesuffix(")")
-    try:
-        return np.dtype(NAMES.get(element, element))
-    except TypeError as error:
-        raise RequestError(f"an input of ONNX Runtime is {name}", "tensors of numbers") from error
 
 
 def _loaded(model: Stored, name: str) -> onnxruntime.InferenceSession:
@@ -156,7 +149,7 @@ def _loaded(model: Stored, name: str) -> onnxruntime.InferenceSession:
 
 def _run(loaded: onnxruntime.InferenceSession, inputs: Mapping[str, Array], name: str) -> list[Any]:
     try:
-        return list(loaded.run(None, inputs))
+        return computed(loaded, None, inputs)
     except Exception as error:  # as above
         raise RequestError(
             f"ONNX Runtime fails on model {name!r}: {error}", "give a model that runs with one vector at a time"

@@ -78,9 +78,14 @@ NUMPY: Mapping[str, Callable[..., Any]] = {
     "number": lambda x: x.astype(np.float32),
     "fused": floats.fused,
     "bits": lambda x: x.view(f"u{x.itemsize}"),
-    "from_bits": lambda x: x.view(f"f{x.itemsize}"),
 }
 """The function of numpy for each operation; numpy's float32 operations are those of IEEE 754."""
+
+TYPED: Mapping[str, Callable[..., Any]] = {
+    "convert": lambda dtype, x: x.astype(dtype),
+    "from_bits": lambda dtype, x: x.view(dtype),
+}
+"""The function for operations whose result has a type of its own, which is the first argument."""
 
 EXACT: Mapping[str, Callable[..., Any]] = {
     "integer": np.float64,
@@ -118,8 +123,9 @@ class Evaluation:
             return partial(_limited, limit)
         if self._is_real and node.operation in EXACT:
             return EXACT[node.operation]
-        if node.operation == "convert":
-            return lambda x: x.astype(np.float64 if self._is_real else node.dtype)
+        if node.operation in TYPED:
+            is_double = self._is_real and node.operation == "convert"
+            return partial(TYPED[node.operation], np.float64 if is_double else node.dtype)
         if node.operation == "code":
             return lambda v, zero_point: floats.saturate(v, node.dtype, zero_point)
         if node.function is None:

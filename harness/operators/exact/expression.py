@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from harness.operators.tensor import SHORT
+
 if TYPE_CHECKING:
     from harness.operators.exact.stages import Load
 
 FLOAT32, BOOL, INT8, UINT8, INT16, UINT16 = map(np.dtype, ("float32", "bool", "int8", "uint8", "int16", "uint16"))
 INT32, UINT32, INT64, UINT64 = map(np.dtype, ("int32", "uint32", "int64", "uint64"))
 FLOAT16, FLOAT64 = map(np.dtype, ("float16", "float64"))
-BITS = {FLOAT32: UINT32, FLOAT16: UINT16, FLOAT64: UINT64}
-"""The types of the bits of floats; those of float16 and float64 are all that a definition takes of them."""
+BITS = {FLOAT32: UINT32, FLOAT16: UINT16, FLOAT64: UINT64, **{kind: np.dtype(f"u{kind.itemsize}") for kind in SHORT}}
+"""The types of the bits of floats and of small integers; but for float32 these are all that a definition takes."""
 CODES = (INT8, UINT8)
 """The types of codes, which are compared, selected and converted."""
 INTEGERS = (*CODES, INT16, UINT16, INT32, UINT32, INT64, UINT64)
@@ -200,14 +202,14 @@ def is_nan(x: Expression) -> Expression:
 
 
 def bits(x: Expression) -> Expression:
-    """Return the bits of a float as an unsigned integer."""
+    """Return the bits of a float or of a small integer as an unsigned integer."""
     if x.dtype not in BITS:
         _require(x, FLOAT32)
     return node("bits", [x], BITS[x.dtype])
 
 
 def from_bits(x: Expression, dtype: np.dtype[Any] = FLOAT32) -> Expression:
-    """Return the float with these bits."""
+    """Return the float, or the small integer, with these bits."""
     _require(x, BITS[dtype])
     return node("from_bits", [x], dtype)
 

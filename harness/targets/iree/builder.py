@@ -15,11 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import STORED, Tensor
 
 ELEMENTS = {
     "float32": "f32", "bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32",
-    "uint32": "i32", "int64": "i64", "uint64": "i64", "float16": "i16", "float64": "i64",
+    "uint32": "i32", "int64": "i64", "uint64": "i64",
+    **{kind.name: f"i{8 * kind.itemsize}" for kind in STORED},
 }  # fmt: skip
 """MLIR's integers have no sign; an operation that needs one names it."""
 ZERO = "unknown_zero"
@@ -365,7 +366,7 @@ def literal(number: float | np.generic, kind: str) -> str:
     """Return a float32 by its bits, or an integer of an MLIR type with the sign that its bits have."""
     if kind == "f32":
         return f"0x{int(np.float32(number).view(np.uint32)):08X}"
-    if isinstance(number, np.floating):  # float16 and float64 are bits here
+    if isinstance(number, np.generic) and number.dtype in STORED:  # bits here
         number = int(np.asarray(number).view(f"u{number.dtype.itemsize}"))
     half = 1 << (int(kind[1:]) - 1)
     return str((int(number) + half) % (2 * half) - half)

@@ -84,7 +84,8 @@ class BoardProgram:
 
     def read_dumps(self, folder: Path) -> tuple[Array, ...]:
         return tuple(
-            np.load(folder / f"{index:02}_{layer.name}.npy") for index, layer in enumerate(self.network.layers)
+            np.load(folder / f"{index:02}_{layer.name}.npy").view(layer.dtype)
+            for index, layer in enumerate(self.network.layers)
         )
 
 

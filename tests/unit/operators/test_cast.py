@@ -11,24 +11,47 @@ from onnx import helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators.cast import TO_DOUBLE, Cast, special_values
+from harness.operators.cast import Cast, special_values
+from harness.operators.exact import formats
 from harness.operators.exact.integers import IntegerEvaluation
 from harness.operators.logic import NUMBERS
-from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT16, FLOAT32, FLOAT64, INTEGERS, STORED, integer_limits
+from harness.operators.tensor import (
+    BOOL,
+    EVERY_TYPE,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INTEGERS,
+    SHORT,
+    STORED,
+    UINT8,
+    UINT16,
+    integer_limits,
+)
 from tests.support.codes import runtime
 from tests.support.diagnosis import layers
 from tests.support.floats import numbers, read_node
 
 PAIRS = [pair for pair in itertools.product(EVERY_TYPE, EVERY_TYPE) if pair[0] != pair[1]]
 OF_HALF = [pair for kind in EVERY_TYPE for pair in ((FLOAT16, kind), (kind, FLOAT16))]
-OF_DOUBLE = [*((kind, FLOAT64) for kind in (*TO_DOUBLE, FLOAT16)), (FLOAT64, FLOAT32), (FLOAT64, BOOL)]
-PAIRS += [*OF_HALF, *OF_DOUBLE]
+TO_DOUBLE = (FLOAT32, BOOL, UINT8, INT8, UINT16, INT16, FLOAT16)
+OF_DOUBLE = [*((kind, FLOAT64) for kind in TO_DOUBLE), *((FLOAT64, kind) for kind in (FLOAT32, BOOL, FLOAT16))]
+KNOWN = [kind for kind in SHORT if kind != formats.E2M1]
+"""Those that ONNX Runtime has."""
+OF_SHORT = [pair for kind in KNOWN for other in (FLOAT32, FLOAT16, INT8)
+            for pair in ((kind, other), (other, kind))
+            if not (kind == formats.E8M0 and other == INT8)]  # fmt: skip
+PAIRS += [*OF_HALF, *OF_DOUBLE, *OF_SHORT]
 Type = np.dtype[Any]
 
 
 def values_of(source: Type, dtype: Type) -> Array:
     """Values of a type, those at its limits and at those of the other type among them, (n, 1)."""
     rng = np.random.default_rng(0)
+    if source in SHORT and source.itemsize == 1:
+        return special_values(source, dtype)[:, None]
     if source in STORED:
         words = rng.integers(0, 1 << 16, (4096, source.itemsize // 2), np.uint16)
         near = rng.normal(size=4096) * 2.0 ** rng.integers(-160, 140, 4096)

@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.arrays import Array
 from harness.operators.exact.errors import item_errors, stage_errors
-from harness.operators.exact.evaluation import NUMPY, Evaluation
+from harness.operators.exact.evaluation import NUMPY, TYPED, Evaluation
 from harness.operators.exact.expression import (
     COMPARISONS,
     DefinitionError,
@@ -168,7 +168,8 @@ class Interpreter:
             elif node.operation == "select":
                 values[id(node)] = operands[1] if operands[0] else operands[2]
             else:
-                value = NUMPY[node.operation](*operands)
+                typed = TYPED.get(node.operation)
+                value = typed(node.dtype, *operands) if typed else NUMPY[node.operation](*operands)
                 values[id(node)] = value if node.operation in COMPARISONS else node.dtype.type(value)
         return values[id(nodes[-1])]
 
