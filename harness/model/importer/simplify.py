@@ -4,11 +4,13 @@ Each step below changes the model in place and returns a note of what it changed
 then computes file and result for random inputs (`Simplified.check`).
 
     opset       versions after NEWEST_OPSET become it, where that changes no operator
+    layout      recurrent operators have layout 0
     domains     operators that ONNX Runtime does not have get their functions
     functions   local functions of other operators are inlined
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
-    folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
+    folding     what depends on shapes and constants only becomes a constant, for one vector; If, Loop and Scan that
+                depend on them only become the nodes of their graphs
     types       a CastLike becomes a Cast
     casts       a Cast to the same type, or to a wider one and back, is removed
     logic       a Where of float32 reads its condition as float32 (logic.py)
@@ -39,7 +41,7 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, inputs, logic, opsets, vector_axis
+from harness.model.importer import branches, casts, changes, inputs, layouts, logic, opsets, vector_axis
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
@@ -247,7 +249,7 @@ def _convert(simplified: Simplified) -> Iterator[str]:
 
 
 def _lower(simplified: Simplified) -> Iterator[str]:
-    notes = opsets.lower(simplified.model)
+    notes = [*opsets.lower(simplified.model), *layouts.lower(simplified.model)]
     if notes:
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
     yield from notes
@@ -277,10 +279,10 @@ def _state_types(simplified: Simplified) -> list[str]:
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
-    """Fold until no If has a constant condition; return the facts of the result, None where nothing needs them."""
+    """Fold until no control flow is left that depends on no data; return the facts, None where nothing needs them."""
     removed: dict[str, None] = {}
     propagation: Propagation | None = None
-    while _is_foldable(simplified.model.graph):
+    while _is_foldable(simplified.model.graph) or branches.has_control_flow(simplified.model.graph):
         propagation = _facts(simplified.model)
         _require_consistent(propagation, simplified.name)
         for operator in _constant_nodes(propagation):
@@ -293,9 +295,10 @@ def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
         for value in (*graph.input, *graph.output):
             for size in value.type.tensor_type.shape.dim[:1]:
                 size.CopyFrom(shapes[value.name])
-        if not branches.inline_branches(graph, propagation):
+        replaced = branches.inline_branches(graph, propagation)
+        if not replaced:
             break
-        removed.setdefault("If")
+        removed |= dict.fromkeys(replaced)
     names = [operator for operator in removed if operator != "Constant"]
     notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
     if not any(node.op_type in ("Cast", "Reshape") for node in simplified.model.graph.node):
@@ -322,7 +325,8 @@ def _facts(model: onnx.ModelProto) -> Propagation:
     del model.graph.value_info[:]
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    free = [value.name for value in model.graph.input if not _first_size(value).dim_value]
+    inputs_of_vectors = [value for value in model.graph.input if value.type.tensor_type.shape.dim]
+    free = [value.name for value in inputs_of_vectors if not _first_size(value).dim_value]
     propagation = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
     del model.graph.output[:]
     model.graph.output.extend(stated)
