@@ -7,19 +7,16 @@ Scan    a copy of the body for each step, if the number of steps is known
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx
-import onnx.helper
 import onnx.numpy_helper
 
-from harness.core.errors import RequestError
 from harness.model.analysis.propagation import CONTROL_FLOW, Propagation, attribute_graphs
+from harness.model.importer.added import Added, replace_nodes
 from harness.model.importer.rewriting import attribute
-from harness.model.transforms.edit import add_constant
 from harness.operators.node import domain_of
 
 MOST_NODES = 1 << 12
@@ -33,30 +30,25 @@ def has_control_flow(graph: onnx.GraphProto) -> bool:
 
 def inline_branches(graph: onnx.GraphProto, propagation: Propagation) -> list[str]:
     """Replace the nodes that depend on no data; return their operators.  Raises RequestError for too many copies."""
-    written: list[onnx.NodeProto] = []
-    replaced = []
-    for place, node in enumerate(graph.node):
+    replaced: list[str] = []
+
+    def replacement(place: int, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         write = WRITERS.get(node.op_type) if not domain_of(node) else None
-        copies = Copies(graph, f"{node.name or node.op_type}_{place}", propagation)
-        if write is not None and write(copies, node):
-            replaced.append(node.op_type)
-            written += copies.nodes
-        else:
-            written.append(node)
-    copied = [onnx.NodeProto.FromString(node.SerializeToString()) for node in written]
-    del graph.node[:]
-    graph.node.extend(copied)
+        copies = Copies(graph, f"{node.name or node.op_type}_{place}", propagation=propagation)
+        if write is None or not write(copies, node):
+            return [node]
+        replaced.append(node.op_type)
+        return copies.nodes
+
+    replace_nodes(graph, replacement)
     return replaced
 
 
-@dataclass(eq=False)
-class Copies:
-    """The nodes that replace a node of control flow; initializers are added to `graph`, with names after `name`."""
+@dataclass(eq=False, kw_only=True)
+class Copies(Added):
+    """The nodes that replace a node of control flow."""
 
-    graph: onnx.GraphProto
-    name: str
     propagation: Propagation
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
 
     def body(self, graph: onnx.GraphProto, inputs: Sequence[str], number: int = 0) -> list[str]:
         """Add the nodes of a copy of a graph, which reads these inputs; return the names of its outputs."""
@@ -75,16 +67,6 @@ class Copies:
             _rename(self.nodes[-1], names)
         return [names.get(value.name, value.name) for value in graph.output]
 
-    def add(self, operator: str, inputs: Iterable[str], output: str, **attributes: Any) -> str:
-        """Add a node, which is named after its output; return the output."""
-        node = onnx.helper.make_node(operator, [*inputs], [output], f"{output}/{operator}", **attributes)
-        self.nodes.append(node)
-        return output
-
-    def constant(self, values: Any, name: str) -> str:
-        """Return the name of a new constant of integers."""
-        return add_constant(self.graph, np.asarray(values, np.int64), f"{self.name}/{name}")
-
     def value(self, tensor: str) -> Any:
         """Return the number of a tensor that has one known value, else None."""
         value = self.propagation.facts.of(tensor).concrete if tensor else None
@@ -93,16 +75,13 @@ class Copies:
     def require_moderate(self, node: onnx.NodeProto, count: int, body: onnx.GraphProto) -> None:
         """Refuse too many copies."""
         if count * len(body.node) > MOST_NODES:
-            raise RequestError(
-                f"node {node.name or node.output[0]!r} ({node.op_type}): its {count:,} steps have {len(body.node)} "
-                "nodes each",
-                f"at most {MOST_NODES:,} nodes in all",
-            )
+            reason = f"its {count:,} steps have {len(body.node)} nodes each"
+            raise self.refusal(node, reason, f"at most {MOST_NODES:,} nodes in all")
 
     def join(self, values: Sequence[str], output: str, axis: int) -> None:
         """Write an output that has the values side by side along a new axis."""
-        axes = self.constant([axis], "axis")
-        rows = [self.add("Unsqueeze", [value, axes], f"{output}/{number}") for number, value in enumerate(values)]
+        axes = self.constant([axis])
+        rows = [self.add("Unsqueeze", [value, axes]) for value in values]
         self.add("Concat", rows, output, axis=axis)
 
 
@@ -126,11 +105,10 @@ def _loop(copies: Copies, node: onnx.NodeProto) -> bool:
     if count is None or not starts or not _stays_true(body) or (scanned and count < 1):
         return False
     copies.require_moderate(node, int(count), body)
-    condition = add_constant(copies.graph, np.array(True), f"{copies.name}/condition")
+    condition = copies.constant(True, bool)
     rows = []
     for number in range(int(count)):
-        at = add_constant(copies.graph, np.array(number, np.int64), f"{copies.name}/{number}/number")
-        results = copies.body(body, [at, condition, *states], number + 1)
+        results = copies.body(body, [copies.constant(number), condition, *states], number + 1)
         states, row = results[1 : len(states) + 1], results[len(states) + 1 :]
         rows.append(row)
     _write(copies, node, states, rows)
@@ -171,8 +149,7 @@ def _scan(copies: Copies, node: onnx.NodeProto) -> bool:
     for number in range(steps):
         places = [steps - 1 - number if is_reverse else number for is_reverse in directions]
         taken = [
-            copies.add("Gather", [source, copies.constant(place, f"place_{place}")],
-                       f"{copies.name}/{number}/taken_{source}", axis=axis)
+            copies.add("Gather", [source, copies.constant(place)], axis=axis)
             for source, place, axis in zip(sources, places, axes, strict=True)
         ]  # fmt: skip
         results = copies.body(body, [*states, *taken], number + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
+from harness.model.importer.added import replace_nodes
 from harness.model.importer.rewriting import attribute
 from harness.operators.node import domain_of
 
@@ -17,17 +18,15 @@ OUTPUTS = {0: [2, 0, 1, 3], 1: EXCHANGED, 2: EXCHANGED}
 
 def lower(model: onnx.ModelProto) -> list[str]:
     """Rewrite the nodes in place; return a note of them."""
-    nodes: list[onnx.NodeProto] = []
-    names = []
-    for node in model.graph.node:
-        is_other = node.op_type in OPERATORS and not domain_of(node) and attribute(node, "layout", 0)
-        if is_other:
-            names.append(node.name or node.output[0] or node.op_type)
-        nodes += _transposed(node) if is_other else [node]
-    if names:
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del model.graph.node[:]
-        model.graph.node.extend(copies)
+    names: list[str] = []
+
+    def replacement(_: int, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        if node.op_type not in OPERATORS or domain_of(node) or not attribute(node, "layout", 0):
+            return [node]
+        names.append(node.name or node.op_type)
+        return _transposed(node)
+
+    replace_nodes(model.graph, replacement)
     return [f"layout 1 of {', '.join(map(repr, names))} is 0 between Transposes"] if names else []
 
 

@@ -9,6 +9,7 @@ then computes file and result for random inputs (`Simplified.check`).
     functions   local functions of other operators are inlined
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
+    classic     operators of ai.onnx.ml become those of ONNX's own domain
     folding     what depends on shapes and constants only becomes a constant, for one vector; If, Loop and Scan that
                 depend on them only become the nodes of their graphs
     types       a CastLike becomes a Cast
@@ -41,11 +42,11 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, inputs, layouts, logic, opsets, vector_axis
+from harness.model.importer import branches, casts, changes, classic, inputs, layouts, logic, opsets, vector_axis
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
-from harness.model.onnx_runtime.agreement import require_same
+from harness.model.onnx_runtime.agreement import require_near, require_same
 from harness.model.onnx_runtime.sessions import Stored
 from harness.model.transforms.edit import (
     add_constant,
@@ -255,7 +256,24 @@ def _lower(simplified: Simplified) -> Iterator[str]:
     yield from notes
 
 
-STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_lower, _declare, _inline, _remove_listed, _convert)
+def _expand(simplified: Simplified) -> Iterator[str]:
+    before = simplified.source
+    notes = classic.expand(simplified.model)
+    if notes:
+        declare_functions(simplified.model)
+        require_near(before, simplified.model, simplified.name, _batch_size(simplified.model))
+        simplified.source = Stored(simplified.model)
+    yield from notes
+
+
+STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (
+    _lower,
+    _declare,
+    _inline,
+    _remove_listed,
+    _convert,
+    _expand,
+)
 
 
 def _batch_size(model: onnx.ModelProto) -> int:
