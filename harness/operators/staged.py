@@ -87,13 +87,6 @@ class Staged(Layer):
             count += times * sum(stage.size * stage.steps for stage in computed(item))
         return count
 
-    def unfolded(self) -> str | None:
-        """Return why targets refuse it that compute a recurrence as a fold; None if they can."""
-        recurrences = [item for item in self.program.stages if isinstance(item, Recurrence)]
-        if all(item.as_fold is not None for item in recurrences):
-            return None
-        return "its recurrence has several states, or reads a state at another place; take target c"
-
     def numbers(self) -> Mapping[str, Any]:
         """Return the constants of the definition, float32 arrays."""
         return self.text.facts()

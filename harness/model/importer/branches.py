@@ -1,48 +1,176 @@
-"""The branch of an If whose condition is a constant, in the place of the If."""
+"""Nodes of control flow that depend on no data, replaced by the nodes of their graphs.
+
+If      the branch, if its condition is a constant
+Loop    a copy of the body for each iteration, if its count is a constant and its condition stays true
+Scan    a copy of the body for each step, if the number of steps is known
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import onnx
-import onnx.helper
+import onnx.numpy_helper
 
-from harness.model.analysis.propagation import Propagation, attribute_graphs
+from harness.model.analysis.propagation import CONTROL_FLOW, Propagation, attribute_graphs
+from harness.model.importer.added import Added, replace_nodes
+from harness.model.importer.rewriting import attribute
+from harness.operators.node import domain_of
 
-
-def inline_branches(graph: onnx.GraphProto, propagation: Propagation) -> bool:
-    """Replace each If of a known condition by the nodes of its branch; return whether there was one."""
-    nodes = list(graph.node)
-    branches = {}
-    for place, node in enumerate(nodes):
-        value = propagation.facts.of(node.input[0]).concrete if node.op_type == "If" else None
-        if value is not None and value.size == 1:
-            branch_name = "then_branch" if value.reshape(-1)[0] else "else_branch"
-            branches[place] = next(entry.g for entry in node.attribute if entry.name == branch_name)
-    copies = [[node] if place not in branches else _nodes_of(graph, node, branches[place], place)
-              for place, node in enumerate(nodes)]  # fmt: skip
-    written = [onnx.NodeProto.FromString(node.SerializeToString()) for part in copies for node in part]
-    del graph.node[:]
-    graph.node.extend(written)
-    return bool(branches)
+MOST_NODES = 1 << 12
+"""Nodes that the copies of a body have in all."""
 
 
-def _nodes_of(
-    graph: onnx.GraphProto, node: onnx.NodeProto, branch: onnx.GraphProto, place: int
-) -> list[onnx.NodeProto]:
-    """Return the nodes of a branch, with names of their own, that write the outputs of the If; store its constants."""
-    inner = [tensor.name for tensor in branch.initializer] + [name for part in branch.node for name in part.output]
-    names = {name: f"{node.name or 'If'}_{place}/{name}" for name in inner if name}
-    for tensor in branch.initializer:
-        graph.initializer.add().CopyFrom(tensor)
-        graph.initializer[-1].name = names[tensor.name]
-    nodes = []
-    for part in branch.node:
-        nodes.append(onnx.NodeProto.FromString(part.SerializeToString()))
-        nodes[-1].name = f"{node.name or 'If'}_{place}/{part.name or len(nodes)}"
-        _rename(nodes[-1], names)
-    for value, output in zip(branch.output, node.output, strict=True):
-        source = names.get(value.name, value.name)
-        nodes.append(onnx.helper.make_node("Identity", [source], [output], f"{output}/Identity"))
-    return nodes
+def has_control_flow(graph: onnx.GraphProto) -> bool:
+    """Return whether a node has graphs of its own."""
+    return any(node.op_type in CONTROL_FLOW for node in graph.node)
+
+
+def inline_branches(graph: onnx.GraphProto, propagation: Propagation) -> list[str]:
+    """Replace the nodes that depend on no data; return their operators.  Raises RequestError for too many copies."""
+    replaced: list[str] = []
+
+    def replacement(place: int, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        write = WRITERS.get(node.op_type) if not domain_of(node) else None
+        copies = Copies(graph, f"{node.name or node.op_type}_{place}", propagation=propagation)
+        if write is None or not write(copies, node):
+            return [node]
+        replaced.append(node.op_type)
+        return copies.nodes
+
+    replace_nodes(graph, replacement)
+    return replaced
+
+
+@dataclass(eq=False, kw_only=True)
+class Copies(Added):
+    """The nodes that replace a node of control flow."""
+
+    propagation: Propagation
+
+    def body(self, graph: onnx.GraphProto, inputs: Sequence[str], number: int = 0) -> list[str]:
+        """Add the nodes of a copy of a graph, which reads these inputs; return the names of its outputs."""
+        prefix = f"{self.name}/{number}" if number else self.name
+        names = dict(zip((value.name for value in graph.input), inputs, strict=True))
+        known = {tensor.name for tensor in self.graph.initializer}
+        for tensor in graph.initializer:  # all copies share them
+            names[tensor.name] = f"{self.name}/{tensor.name}"
+            if names[tensor.name] not in known:
+                self.graph.initializer.add().CopyFrom(tensor)
+                self.graph.initializer[-1].name = names[tensor.name]
+        names |= {tensor: f"{prefix}/{tensor}" for node in graph.node for tensor in node.output if tensor}
+        for node in graph.node:
+            self.nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+            self.nodes[-1].name = f"{prefix}/{node.name or len(self.nodes)}"
+            _rename(self.nodes[-1], names)
+        return [names.get(value.name, value.name) for value in graph.output]
+
+    def value(self, tensor: str) -> Any:
+        """Return the number of a tensor that has one known value, else None."""
+        value = self.propagation.facts.of(tensor).concrete if tensor else None
+        return value.reshape(-1)[0] if value is not None and value.size == 1 else None
+
+    def require_moderate(self, node: onnx.NodeProto, count: int, body: onnx.GraphProto) -> None:
+        """Refuse too many copies."""
+        if count * len(body.node) > MOST_NODES:
+            reason = f"its {count:,} steps have {len(body.node)} nodes each"
+            raise self.refusal(node, reason, f"at most {MOST_NODES:,} nodes in all")
+
+    def join(self, values: Sequence[str], output: str, axis: int) -> None:
+        """Write an output that has the values side by side along a new axis."""
+        axes = self.constant([axis])
+        rows = [self.add("Unsqueeze", [value, axes]) for value in values]
+        self.add("Concat", rows, output, axis=axis)
+
+
+def _if(copies: Copies, node: onnx.NodeProto) -> bool:
+    """Write a branch; return False for a condition that is no constant."""
+    condition = copies.value(node.input[0])
+    if condition is None:
+        return False
+    branch = attribute(node, "then_branch" if condition else "else_branch", None)
+    for value, output in zip(copies.body(branch, ()), node.output, strict=True):
+        copies.add("Identity", [value], output)
+    return True
+
+
+def _loop(copies: Copies, node: onnx.NodeProto) -> bool:
+    """Write the iterations of a Loop; return False for a count or a condition that is no constant."""
+    body, states = attribute(node, "body", None), list(node.input[2:])
+    count = copies.value(node.input[0])
+    starts = not node.input[1] or bool(copies.value(node.input[1]))
+    scanned = len(node.output) - len(states)
+    if count is None or not starts or not _stays_true(body) or (scanned and count < 1):
+        return False
+    copies.require_moderate(node, int(count), body)
+    condition = copies.constant(True, bool)
+    rows = []
+    for number in range(int(count)):
+        results = copies.body(body, [copies.constant(number), condition, *states], number + 1)
+        states, row = results[1 : len(states) + 1], results[len(states) + 1 :]
+        rows.append(row)
+    _write(copies, node, states, rows)
+    return True
+
+
+def _stays_true(body: onnx.GraphProto) -> bool:
+    """Return whether the condition after an iteration is that before it, or true."""
+    writers = {tensor: node for node in body.node for tensor in node.output}
+    constants = {tensor.name: tensor for tensor in body.initializer}
+    name = body.output[0].name
+    while name in writers and writers[name].op_type in ("Identity", "Cast"):
+        name = writers[name].input[0]
+    if name in writers and writers[name].op_type == "Constant":
+        constants[name] = attribute(writers[name], "value", None)
+    if constants.get(name) is not None:
+        return bool(onnx.numpy_helper.to_array(constants[name]).all())
+    return bool(name == body.input[1].name)
+
+
+def _scan(copies: Copies, node: onnx.NodeProto) -> bool:
+    """Write the steps of a Scan; return False for a number that is not known, and for the form of opset 8."""
+    body, scanned = attribute(node, "body", None), int(attribute(node, "num_scan_inputs", 0))
+    if len(node.input) != len(body.input):
+        return False
+    count = len(node.input) - scanned
+    states, sources = list(node.input[:count]), node.input[count:]
+    facts = [copies.propagation.facts.of(source) for source in sources]
+    axes = [axis % (fact.rank or 1) for axis, fact in
+            zip(attribute(node, "scan_input_axes", [0] * scanned), facts, strict=True)]  # fmt: skip
+    sizes = {fact.sizes[axis].constant if axis in fact.sizes else None for axis, fact in zip(axes, facts, strict=True)}
+    steps = sizes.pop()
+    if sizes or not steps:
+        return False
+    copies.require_moderate(node, steps, body)
+    directions = attribute(node, "scan_input_directions", [0] * scanned)
+    rows = []
+    for number in range(steps):
+        places = [steps - 1 - number if is_reverse else number for is_reverse in directions]
+        taken = [
+            copies.add("Gather", [source, copies.constant(place)], axis=axis)
+            for source, place, axis in zip(sources, places, axes, strict=True)
+        ]  # fmt: skip
+        results = copies.body(body, [*states, *taken], number + 1)
+        states, row = results[:count], results[count:]
+        rows.append(row)
+    _write(copies, node, states, rows)
+    return True
+
+
+def _write(copies: Copies, node: onnx.NodeProto, states: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write the last states, and the values of all steps side by side."""
+    scanned = len(node.output) - len(states)
+    axes = attribute(node, "scan_output_axes", [0] * scanned)
+    directions = attribute(node, "scan_output_directions", [0] * scanned)
+    for state, output in zip(states, node.output, strict=False):
+        if output:
+            copies.add("Identity", [state], output)
+    for number, output in enumerate(node.output[len(states) :]):
+        values = [row[number] for row in rows]
+        if output:
+            copies.join(values[::-1] if directions[number] else values, output, axes[number])
 
 
 def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
@@ -53,3 +181,6 @@ def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
             _rename(part, names)
         for value in inner.output:
             value.name = names.get(value.name, value.name)
+
+
+WRITERS = {"If": _if, "Loop": _loop, "Scan": _scan}

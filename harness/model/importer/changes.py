@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
@@ -50,9 +50,8 @@ class Changes:
 def apply(model: onnx.ModelProto, name: str, asked: Changes) -> tuple[str, ...]:
     """Change the model, and return a note for each change; its metadata CHANGES has all of them.
 
-    Scaler nodes become Sub and Mul, which is the same arithmetic.  Raises RequestError for a change of nothing.
+    Raises RequestError for a change of nothing.
     """
-    _write_scalers(model)
     notes = [_drop_final(model, name)] if asked.drop_final else []
     notes += [_drop_first(model, name)] if asked.drop_first else []
     notes += _widened(model, name, asked)
@@ -87,24 +86,6 @@ def _widened(model: onnx.ModelProto, name: str, asked: Changes) -> list[str]:
 
 def _set_metadata(model: onnx.ModelProto, values: Mapping[str, str]) -> None:
     helper.set_model_props(model, {entry.key: entry.value for entry in model.metadata_props} | dict(values))
-
-
-def _write_scalers(model: onnx.ModelProto) -> None:
-    """Replace each Scaler of float32 values by Sub and Mul."""
-    nodes = list(model.graph.node)
-    if not any(node.op_type == "Scaler" for node in nodes):
-        return
-    del model.graph.node[:]
-    for node in nodes:
-        given = {entry.name: np.asarray(entry.floats, np.float32) for entry in node.attribute}
-        if (node.domain, node.op_type) != ("ai.onnx.ml", "Scaler") or given.keys() != {"offset", "scale"}:
-            model.graph.node.append(node)
-            continue
-        names = {what: f"{node.output[0]}/{what}" for what in ("offset", "scale", "difference")}
-        model.graph.initializer.extend(numpy_helper.from_array(given[what], names[what]) for what in given)
-        sub = helper.make_node("Sub", [node.input[0], names["offset"]], [names["difference"]], f"{node.name}/Sub")
-        mul = helper.make_node("Mul", [names["difference"], names["scale"]], node.output, f"{node.name}/Mul")
-        model.graph.node.extend([sub, mul])
 
 
 def _drop_final(model: onnx.ModelProto, name: str) -> str:

@@ -19,7 +19,7 @@ def convert(model: onnx.ModelProto) -> list[str]:
     if not any(node.op_type == "Where" and not domain_of(node) for node in graph.node):
         return []
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == TensorProto.BOOL}
-    types = _types(model)
+    types = types_of(model)
     nodes: list[onnx.NodeProto] = []
     replaced = 0
     for node in graph.node:
@@ -37,7 +37,7 @@ def convert(model: onnx.ModelProto) -> list[str]:
     return [f"{replaced} Where read a number of their type as condition: 1 is true, 0 is false"]
 
 
-def _types(model: onnx.ModelProto) -> dict[str, int]:
+def types_of(model: onnx.ModelProto) -> dict[str, int]:
     """Return the ONNX types of all tensors whose type can be inferred."""
     inferred = onnx.shape_inference.infer_shapes(model).graph
     values = (*inferred.value_info, *inferred.output)

@@ -4,11 +4,14 @@ Each step below changes the model in place and returns a note of what it changed
 then computes file and result for random inputs (`Simplified.check`).
 
     opset       versions after NEWEST_OPSET become it, where that changes no operator
+    layout      recurrent operators have layout 0
     domains     operators that ONNX Runtime does not have get their functions
     functions   local functions of other operators are inlined
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
-    folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
+    classic     operators of ai.onnx.ml become those of ONNX's own domain
+    folding     what depends on shapes and constants only becomes a constant, for one vector; If, Loop and Scan that
+                depend on them only become the nodes of their graphs
     types       a CastLike becomes a Cast
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
@@ -41,8 +44,10 @@ from harness.model.importer import (
     branches,
     casts,
     changes,
+    classic,
     expansions,
     inputs,
+    layouts,
     linear_maps,
     logic,
     opsets,
@@ -52,7 +57,7 @@ from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
-from harness.model.onnx_runtime.agreement import require_same
+from harness.model.onnx_runtime.agreement import require_near, require_same
 from harness.model.onnx_runtime.sessions import Stored, session
 from harness.model.transforms.edit import (
     add_constant,
@@ -239,7 +244,7 @@ def _convert(simplified: Simplified) -> Iterator[str]:
 
 
 def _lower(simplified: Simplified) -> Iterator[str]:
-    notes = opsets.lower(simplified.model)
+    notes = [*opsets.lower(simplified.model), *layouts.lower(simplified.model)]
     if notes:
         if expanded := expansions.expand(simplified.model):
             notes.append(f"wrote {_listed(expanded)} of types that ONNX Runtime does not have by other operators")
@@ -247,7 +252,24 @@ def _lower(simplified: Simplified) -> Iterator[str]:
     yield from notes
 
 
-STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (_lower, _declare, _inline, _remove_listed, _convert)
+def _expand(simplified: Simplified) -> Iterator[str]:
+    before = simplified.source
+    notes = classic.expand(simplified.model)
+    if notes:
+        declare_functions(simplified.model)
+        require_near(before, simplified.model, simplified.name, _batch_size(simplified.model))
+        simplified.source = Stored(simplified.model)
+    yield from notes
+
+
+STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (
+    _lower,
+    _declare,
+    _inline,
+    _remove_listed,
+    _convert,
+    _expand,
+)
 
 
 def _batch_size(model: onnx.ModelProto) -> int:
@@ -271,10 +293,10 @@ def _state_types(simplified: Simplified) -> list[str]:
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
-    """Fold until no If has a constant condition; return the facts of the result, None where nothing needs them."""
+    """Fold until no control flow is left that depends on no data; return the facts, None where nothing needs them."""
     removed: dict[str, None] = {}
     propagation: Propagation | None = None
-    while _is_foldable(simplified.model.graph):
+    while _is_foldable(simplified.model.graph) or branches.has_control_flow(simplified.model.graph):
         propagation = _facts(simplified.model)
         _require_consistent(propagation, simplified.name)
         for operator in _constant_nodes(propagation):
@@ -287,9 +309,10 @@ def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
         for value in (*graph.input, *graph.output):
             for size in value.type.tensor_type.shape.dim[:1]:
                 size.CopyFrom(shapes[value.name])
-        if not branches.inline_branches(graph, propagation):
+        replaced = branches.inline_branches(graph, propagation)
+        if not replaced:
             break
-        removed.setdefault("If")
+        removed |= dict.fromkeys(replaced)
     names = [operator for operator in removed if operator != "Constant"]
     notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
     if not any(node.op_type in ("Cast", "Reshape") for node in simplified.model.graph.node):
@@ -316,7 +339,8 @@ def _facts(model: onnx.ModelProto) -> Propagation:
     del model.graph.value_info[:]
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    free = [value.name for value in model.graph.input if not _first_size(value).dim_value]
+    inputs_of_vectors = [value for value in model.graph.input if value.type.tensor_type.shape.dim]
+    free = [value.name for value in inputs_of_vectors if not _first_size(value).dim_value]
     propagation = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
     del model.graph.output[:]
     model.graph.output.extend(stated)

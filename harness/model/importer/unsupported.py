@@ -25,6 +25,7 @@ ADVICE = {
 }
 """Operators that no network may have, and what can stand for them."""
 REASONS = {
+    "Loop": "has a count or a condition that depends on the data",
     "If": "has a condition that depends on the data",
     **dict.fromkeys(
         ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"),

@@ -25,6 +25,8 @@ from harness.operators.exact.stages import (
     array,
     guards,
     loads,
+    place,
+    with_places,
 )
 from harness.operators.float_contraction import FloatContraction
 from harness.operators.staged import Staged
@@ -34,6 +36,8 @@ from harness.targets.iree.builder import Block, Function, Scalar, Value
 from harness.targets.iree.lowering import IreeLowering
 from harness.targets.iree.pointwise import has_products, operations
 
+MOST_STAGES = 2048
+
 
 class StagedLowering(IreeLowering[Staged]):
     """The stages one after the other."""
@@ -41,8 +45,12 @@ class StagedLowering(IreeLowering[Staged]):
     operator = Staged
 
     def unsupported(self, layer: Staged, variant: str) -> str | None:
-        """Refuse recurrences of several states, or of states that other places read."""
-        return layer.unfolded() or super().unsupported(layer, variant)
+        """Refuse recurrences of many stages, which are written for each step."""
+        unrolled = [item for item in layer.program.stages if isinstance(item, Recurrence) and item.as_fold is None]
+        count = sum(item.time.size * len(item.stages) for item in unrolled)
+        if count > MOST_STAGES:
+            return f"its recurrence has {count:,} stages in all steps, and at most {MOST_STAGES:,} are written"
+        return super().unsupported(layer, variant)
 
     def emit(self, layer: Staged, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loops."""
@@ -62,7 +70,8 @@ def computed(function: Function, items: Sequence[Item], inputs: Sequence[Value],
         if isinstance(item, Stage):
             values[id(item)] = _stage(function, item, values)
         else:
-            values[id(item.histories[0])] = _history(function, item, values)
+            for history, value in zip(item.histories, _histories(function, item, values), strict=True):
+                values[id(history)] = value
     return values[id(items[-1])]
 
 
@@ -83,10 +92,31 @@ def _stage(function: Function, stage: Stage, values: Mapping[int, Value]) -> Val
     return _loops(function, init, stage, stage.root, values, stage.over)
 
 
-def _history(function: Function, item: Recurrence, values: Mapping[int, Value]) -> Value:
-    """Add the state at the start and after each step: a fold at each place, whose later steps change nothing."""
+def _histories(function: Function, item: Recurrence, values: Mapping[int, Value]) -> list[Value]:
+    """Add the states at the start and after each step."""
     fold = item.as_fold
-    assert fold is not None  # noqa: S101 - see `unsupported`
+    if fold is not None:
+        return [_history(function, item, fold, values)]
+    known = dict(values)
+    rows: list[list[Value]] = [[_stage(function, start, values)] for start in item.starts]
+    for moment in range(item.time.size):
+        known |= {id(state): row[-1] for state, row in zip(item.states, rows, strict=True)}
+        for stage in item.stages:
+            here = {item.time: place(moment)}
+            root, start = with_places(stage.root, here), with_places(stage.start, here)
+            known[id(stage)] = _stage(function, replace(stage, root=root, start=start), known)
+        for row, result in zip(rows, item.results, strict=True):
+            row.append(known[id(result)])
+    return [_stacked(function, row) for row in rows]
+
+
+def _stacked(function: Function, row: Sequence[Value]) -> Value:
+    """Return the values side by side along a new axis behind the vectors."""
+    return function.joined([function.reshape(value, (value.shape[0], 1, *value.shape[1:])) for value in row], 1)
+
+
+def _history(function: Function, item: Recurrence, fold: Stage, values: Mapping[int, Value]) -> Value:
+    """Add the state at the start and after each step: a fold at each place, whose later steps change nothing."""
     start = array(fold.name, (Axis("moment", item.time.size + 1), *fold.axes), fold.start)
     init = _loops(function, function.empty((function.vectors, *start.shape), fold.dtype), start, fold.start, values)
     return _loops(function, init, replace(fold, axes=start.axes), fold.root, values, fold.over, is_history=True)

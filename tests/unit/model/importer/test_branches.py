@@ -1,0 +1,98 @@
+"""Loop and Scan whose steps depend on no data, against ONNX Runtime, and those that stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import harness.backend
+from harness.core.errors import RequestError
+from harness.model.importer.simplify import simplify
+
+FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+
+
+def value(name: str, *shape: Any, kind: int = FLOAT) -> onnx.ValueInfoProto:
+    """Return a value of a graph."""
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(
+    node: onnx.NodeProto, constants: dict[str, Any], outputs: list[onnx.ValueInfoProto], *states: int
+) -> onnx.ModelProto:
+    """Return a model of one node, which reads x (2, 3, 4) and s, a state of this shape."""
+    read = [each for each in (value("x", 2, 3, 4), value("s", *states)) if each.name in node.input]
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph([node], "control", read, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def loop(count: int, *, condition: str = "Identity") -> onnx.ModelProto:
+    """Return a Loop that adds its number and a weight to s, and writes the products with it."""
+    nodes = [
+        helper.make_node("Cast", ["number"], ["n"], to=FLOAT),
+        helper.make_node("Mul", ["n", "weight"], ["m"]),
+        helper.make_node("Add", ["before", "m"], ["after"]),
+        helper.make_node("Mul", ["after", "before"], ["product"]),
+        helper.make_node("Identity", ["holds"], ["next"])
+        if condition == "Identity"
+        else helper.make_node("Less", ["number", "last"], ["next"]),
+    ]
+    tensors = [numpy_helper.from_array(np.arange(4, dtype=np.float32), "weight"),
+               numpy_helper.from_array(np.array(1), "last")]  # fmt: skip
+    body = helper.make_graph(
+        nodes, "body",
+        [value("number", kind=INT64), value("holds", kind=BOOL), value("before", 4)],
+        [value("next", kind=BOOL), value("after", 4), value("product", 4)],
+        tensors,
+    )  # fmt: skip
+    node = helper.make_node("Loop", ["count", "true", "s"], ["last_s", "products"], "loop", body=body)
+    outputs = [value("last_s", 4), value("products", count, 4)]
+    return model(node, {"count": np.array(count), "true": np.array(True)}, outputs, 4)
+
+
+def scan(**attributes: Any) -> onnx.ModelProto:
+    """Return a Scan along the second axis of x, whose state is s, and which writes its sums."""
+    nodes = [helper.make_node("Add", ["before", "row"], ["after"]), helper.make_node("Relu", ["after"], ["kept"])]
+    body = helper.make_graph(
+        nodes, "body", [value("before", 2, 4), value("row", 2, 4)], [value("after", 2, 4), value("kept", 2, 4)]
+    )
+    node = helper.make_node("Scan", ["s", "x"], ["sums", "all"], "scan", body=body, num_scan_inputs=1,
+                            scan_input_axes=[1], **attributes)  # fmt: skip
+    return model(node, {}, [value("sums", 2, 4), value("all", None, None, None)], 2, 4)
+
+
+MODELS = {
+    "a loop of one step": lambda: loop(1),
+    "a loop": lambda: loop(4),
+    "a scan": scan,
+    "a reversed scan": lambda: scan(scan_input_directions=[1]),
+    "a scan whose output is reversed, along another axis": lambda: scan(
+        scan_output_directions=[1], scan_output_axes=[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_known_steps_have_the_values_of_onnx_runtime(name: str) -> None:
+    network = MODELS[name]()
+    random = np.random.default_rng(1)
+    session = onnxruntime.InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
+    inputs = {each.name: random.normal(size=each.shape).astype(np.float32) for each in session.get_inputs()}
+    for ours, theirs in zip(harness.backend.prepare(network).run(inputs), session.run(None, inputs), strict=True):
+        np.testing.assert_array_equal(ours.reshape(theirs.shape), theirs)
+
+
+def test_a_loop_whose_condition_depends_on_its_number_stays() -> None:
+    simplified = simplify(loop(4, condition="Less"), "loop")
+    assert "Loop" in {node.op_type for node in simplified.model.graph.node}
+
+
+def test_too_many_steps_are_refused() -> None:
+    with pytest.raises(RequestError, match="its 4,096 steps have 5 nodes each"):
+        simplify(loop(1 << 12), "loop")
