@@ -11,6 +11,7 @@ then computes file and result for random inputs (`Simplified.check`).
     folding     what depends on shapes and constants only becomes a constant, for one vector; so does an If of it
     types       a CastLike becomes a Cast
     casts       a Cast to the same type, or to a wider one and back, is removed
+    selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
 
@@ -39,7 +40,7 @@ from harness.core.safe_io import open_input
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, parse, read_file
-from harness.model.importer import branches, casts, changes, inputs, logic, opsets, vector_axis
+from harness.model.importer import branches, casts, changes, inputs, logic, opsets, sampling, selections, vector_axis
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
@@ -61,18 +62,22 @@ QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
 
 @dataclass(eq=False)
 class Simplified:
-    """The model, what was changed, and the model before, of `batch` vectors at once, in a file."""
+    """The model, what was changed, and the model before, of `batch` vectors at once, in a file.
+
+    It `keeps_bits` unless sums may have another order.
+    """
 
     model: onnx.ModelProto
     name: str
     source: Stored
     notes: tuple[str, ...] = ()
     batch: int = 1
+    keeps_bits: bool = True
 
     def check(self) -> None:
         """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""
         if self.notes:
-            require_same(self.source, self.model, self.name, self.batch)
+            require_same(self.source, self.model, self.name, self.batch, keeps_bits=self.keeps_bits)
 
     def release(self) -> None:
         """Forget the model, which holds the weights."""
@@ -112,6 +117,9 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += _state_types(simplified)
         propagation, fold_notes = _fold(simplified)
         notes += fold_notes
+        if selections.is_needed(simplified.model.graph):
+            notes += _select(simplified)
+            propagation = _facts(simplified.model)
         if removed := casts.remove(simplified.model, propagation):
             notes.append(f"removed {_listed(removed)}, Cast to a type that its input has")
         notes += _free_batch(simplified, propagation)
@@ -274,6 +282,13 @@ def _state_types(simplified: Simplified) -> list[str]:
     _require_consistent(propagation, simplified.name)
     count = casts.state_types(simplified.model, propagation)
     return [f"{count} CastLike are Cast to a type that is known"] if count else []
+
+
+def _select(simplified: Simplified) -> list[str]:
+    """Write operators with indices, masks and samples by others."""
+    replaced = selections.convert(simplified.model, _facts(simplified.model))
+    simplified.keeps_bits &= sampling.RULES.keys().isdisjoint(replaced)
+    return [f"{_listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:

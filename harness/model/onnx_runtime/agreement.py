@@ -22,11 +22,12 @@ NAMES = {"float": "float32", "double": "float64"}
 """NumPy's names of the types that ONNX Runtime calls otherwise."""
 
 
-def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1) -> None:
+def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1, *, keeps_bits: bool = True) -> None:
     """Compare the outputs of two models for random inputs: bit for bit, or for `batch` vectors at once within a share.
 
-    `before` takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where
-    ONNX Runtime refuses or fails, and where outputs differ.
+    Without `keeps_bits`, sums of both may have another order, and outputs differ by a share.  `before` takes `batch`
+    vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where ONNX Runtime refuses or
+    fails, and where outputs differ.
     """
     inputs, outputs = [], []
     sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}
@@ -43,7 +44,7 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
         rows = [{key: _row(value, row) if batch > 1 else value for key, value in read.items()} for row in range(batch)]
         results = [_run(loaded, row, name) for row in rows]
         for output, values, *parts in zip(names, expected, *results, strict=True):
-            if not _same(values, parts):
+            if not _same(values, parts, keeps_bits=keeps_bits):
                 raise RequestError(
                     f"model {name!r}: output {output!r} has other values after the changes at import, according to "
                     "ONNX Runtime without optimisations",
@@ -95,11 +96,12 @@ def _row(value: Array, row: int) -> Array:
     return value[row : row + 1] if value.ndim else value
 
 
-def _same(values: Any, parts: list[Any]) -> bool:
+def _same(values: Any, parts: list[Any], *, keeps_bits: bool = True) -> bool:
     if not isinstance(values, np.ndarray):  # a sequence of maps, or of tensors
         return len(parts) == 1 and repr(values) == repr(parts[0])
     if len(parts) == 1:
-        return values.dtype == parts[0].dtype and values.shape == parts[0].shape and same_bits(values, parts[0])
+        is_alike = values.dtype == parts[0].dtype and values.shape == parts[0].shape
+        return is_alike and (same_bits if keeps_bits else _near)(values, parts[0])
     if len({np.shape(part)[1:] for part in parts}) > 1:  # a shape that depends on the data
         return False
     joined = np.concatenate(parts) if all(np.ndim(part) for part in parts) else np.array(parts)
