@@ -51,16 +51,16 @@ class Prepared(BackendRep):
         """Return the outputs of the model for its inputs, arrays in the order of the model or by name.
 
         If a model of several inputs cannot be imported, all but one of them become constants: shapes, axes and limits
-        are inputs in many models.  The one that stays is the first of the first type in INPUT_TYPES.  Raises
-        RequestError where that cannot be imported either, and where an input has another type or shape.
+        are inputs in many models.  The one that stays is the first that can be imported, in the order of INPUT_TYPES.
+        Raises RequestError where none can, for the first one, and where an input has another type or shape.
         """
         names = _inputs(self._model)
         arrays = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
         values = {name: np.asarray(value) for name, value in arrays.items()}
         if self._network is not None:
             return _computed(self._model, self._network, values)
-        model, name = _with_constants(self._model, values)
-        return _computed(self._model, _network_of(model), {name: values[name]})
+        network, name = _with_one_input(self._model, values)
+        return _computed(self._model, network, {name: values[name]})
 
 
 class HarnessBackend(Backend):
@@ -102,18 +102,28 @@ def _network_of(model: onnx.ModelProto) -> Network:
         return load(path)
 
 
-def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array]) -> tuple[onnx.ModelProto, str]:
-    """Return the model with one input and its name; the other inputs are constants.  See `Prepared.run`."""
+def _with_one_input(model: onnx.ModelProto, values: Mapping[str, Array]) -> tuple[Network, str]:
+    """Return the network with one input, and its name; the other inputs are constants.  See `Prepared.run`."""
     names = [name for name in _inputs(model) if values[name].dtype in INPUT_TYPES]
-    if not names:
-        raise RequestError("the model has no input of numbers", f"one of {', '.join(map(str, INPUT_TYPES))}")
     names.sort(key=lambda name: INPUT_TYPES.index(values[name].dtype))
-    copy = onnx.ModelProto.FromString(model.SerializeToString())
-    for value in [value for value in copy.graph.input if value.name in values and value.name != names[0]]:
+    refused = RequestError("the model has no input of numbers", f"one of {', '.join(map(str, INPUT_TYPES))}")
+    for place, name in enumerate(names):
+        try:
+            return _network_of(_with_constants(model, values, name)), name
+        except RequestError as error:
+            refused = refused if place else error
+    raise refused
+
+
+def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array], name: str) -> onnx.ModelProto:
+    """Return the model whose inputs other than `name` are constants."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in [value for value in copy.graph.input if value.name in values and value.name != name]:
         copy.graph.input.remove(value)
         copy.graph.initializer.append(onnx.numpy_helper.from_array(values[value.name], value.name))
     free_initializers(copy)
-    return copy, names[0]
+    return copy
 
 
 def _computed(model: onnx.ModelProto, network: Network, values: Mapping[str, Array]) -> tuple[Array, ...]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.arg_rows import ArgRows
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, Stimuli, count
 from harness.operators.exact import from_ordered, ordered
@@ -23,7 +24,7 @@ from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, samples
 from harness.operators.rules import Rules
 from harness.operators.softfloat import Integers
-from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.tensor import CODES, FLOAT32, INT64
 from harness.operators.text import Fragment, Text
 from harness.operators.traits import Trait
 
@@ -93,15 +94,12 @@ class ArgExtremum(Layer):
         node.reduces(node.parameter("axis", 1, 0), keep=bool(node.attribute("keepdims", 1)))
 
     @classmethod
-    def read(cls, node: Node) -> Self:
-        """Read a node over the last axis."""
-        node.require_inputs(1, 1)
-        source = node.vector(0, [UINT8, INT8, FLOAT32])
-        attributes = node.attributes({"axis": 0, "keepdims": 1, "select_last_index": 0})
-        if attributes["axis"] not in (1, -1):
-            raise node.refusal(f"axis is {attributes['axis']}", "axis 1 or -1: the values of one vector")
-        largest, last = node.operator == "ArgMax", bool(attributes["select_last_index"])
-        return cls(**fields(node, [source], (1,), INT64), largest=largest, last=last)
+    def read(cls, node: Node) -> Layer:
+        """Read a node over an axis of a vector; along one of several axes, it is an ArgRows."""
+        rows = ArgRows.read(node)
+        if len(rows.input.shape) > 1 or rows.input.dtype not in (*CODES, FLOAT32):
+            return rows
+        return cls(**fields(node, rows.inputs, (1,), INT64), largest=rows.largest, last=rows.last)
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:  # noqa: ARG002 - all are possible
         """Return the first and the last index."""

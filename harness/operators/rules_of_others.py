@@ -235,21 +235,6 @@ def _non_zero(node: Rules) -> None:
     node.given(node.x.rank).then(lambda rank: node.equals(node.y.size(0), rank))
 
 
-def _top_k(node: Rules) -> None:
-    values, indices = node.y, node.output(1)
-    node.same_type(node.x, values).is_type(indices, np.int64).same_shape(values, indices).equals(
-        node.x.rank, values.rank
-    )
-
-    def sizes(rank: int) -> None:
-        chosen = node.axis(node.attribute("axis", -1), rank)
-        for axis in {*range(rank)} - {chosen}:
-            node.equals(node.x.size(axis), values.size(axis))
-        node.parameter("k", 1).then(lambda count: node.equals(values.size(chosen), Size.of(count.ravel()[0])))
-
-    node.given(node.x.rank).then(sizes)
-
-
 def _cast_like(node: Rules) -> None:
     node.same_type(node.input(1), node.y).same_shape(node.x, node.y)
 
@@ -277,7 +262,6 @@ RULES: Mapping[str, Callable[[Rules], None]] = {
     "DynamicQuantizeLinear": _dynamic_quantiser,
     "OneHot": _one_hot,
     "NonZero": _non_zero,
-    "TopK": _top_k,
     "CastLike": _cast_like,
 }
 """The rules by ONNX operator, of ONNX's own domain."""

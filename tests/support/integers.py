@@ -14,6 +14,7 @@ from harness.model.transforms.edit import declare_functions
 from harness.operators.exact import formats
 from harness.operators.integer_samples import special_integers
 from harness.operators.reduce import OF_INTEGERS
+from harness.operators.selection import TYPES
 from harness.operators.tensor import BOOL, EVERY_TYPE, FLOAT16, FLOAT32, FLOAT64, INTEGERS, STORED
 from tests.support.builders import ELEMENT_TYPES, make_model
 from tests.support.codes import node
@@ -159,6 +160,67 @@ def every_reduction() -> Network:
     return network_of(nodes, constants | {"one": np.array(1)}, kinds)
 
 
+def every_selection() -> Network:
+    """Values at indices, ranks and places of the extreme ones, of float32 and integers."""
+    nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled"), node("Floor", "x", output="whole"),
+                                   node("Clip", "whole", "low_float32", "high_float32", output="floor")]  # fmt: skip
+    indices = np.array([1, -1, 0, 1, 2, -3]).reshape(1, 1, 3, 2)
+    constants: dict[str, Any] = {
+        "scales": np.float32([1, 10, 1, 100, 1, 10]), "image": np.array([-1, 1, 3, 2]),
+        "row": np.array([-1, 1, 6, 1]), "three": np.array([3]),
+    }  # fmt: skip
+    kinds: dict[str, str] = {}
+    for kind in map(str, TYPES):
+        dtype = np.dtype(kind)
+        constants |= {f"low_{kind}": dtype.type(-3), f"high_{kind}": dtype.type(2)}
+        constants[f"zeros_{kind}"] = np.zeros((1, 1, 3, 1), dtype)
+        constants[f"table_{kind}"] = np.arange(12).reshape(1, 1, 3, 4).astype(dtype)
+        constants[f"indices_{kind}"] = indices.astype(dtype)
+        for name, source in (("x", "scaled"), ("w", "floor")):
+            is_float = kind == "float32"
+            output = f"{name}_{kind}"
+            nodes.append(node("Neg", source, output=output) if is_float else cast(source, kind, output))
+        nodes.append(node("Clip", f"w_{kind}", f"low_{kind}", f"high_{kind}", output=f"index_{kind}"))
+        for name, form in (("x", "image"), ("x", "row"), ("w", "image"), ("index", "image"), ("index", "row")):
+            nodes.append(node("Reshape", f"{name}_{kind}", form, output=f"{name}_{form}_{kind}"))
+        for each, output in _selections(kind):
+            nodes.append(each)
+            for place, name in enumerate(each.output):
+                nodes.append(node("Flatten", name, output=f"flat_{name}"))
+                kinds[f"flat_{name}"] = output if place == 0 else "int64"
+    return network_of(nodes, constants, kinds)
+
+
+def _selections(kind: str) -> Iterator[tuple[onnx.NodeProto, str]]:
+    names = ("x_image", "w_image", "index_image", "index_row", "x_row", "indices", "zeros")
+    x, w, index, row, of_row, constant, zeros = (f"{name}_{kind}" for name in names)
+
+    def of_harness(operator: str, output: str, *inputs: str, **attributes: Any) -> tuple[onnx.NodeProto, str]:
+        name = f"{output}_{kind}"
+        return helper.make_node(operator, inputs, [name], name, domain="harness", **attributes), kind
+
+    yield of_harness("GatherElements", "gathered", x, index)
+    yield of_harness("GatherElements", "rows", x, row)
+    if kind == "int64":
+        yield of_harness("GatherElements", "looked_up", "table_float32", row)[0], "float32"
+    if kind == "int32":
+        yield of_harness("GatherElements", "integers_looked_up", "table_int64", row)[0], "int64"
+    yield of_harness("ScatterElements", "scattered", x, index, w, reduction="none")
+    yield of_harness("ScatterElements", "of_constants", zeros, row, of_row, reduction="max")
+    yield of_harness("ScatterElements", "smaller", x, constant, w, reduction="min")
+    yield of_harness("ScatterElements", "at_constants", w, constant, constant, reduction="max")
+    if kind == "float32":
+        yield of_harness("ScatterElements", "added", x, index, w, reduction="add")
+        yield of_harness("ScatterElements", "multiplied", x, constant, w, reduction="mul")
+    for largest in (0, 1):
+        outputs = [f"{part}_{largest}_{kind}" for part in ("ranked", "ranks")]
+        yield helper.make_node("TopK", [x, "three"], outputs, outputs[0], axis=2, largest=largest), kind
+    for operator in ("ArgMax", "ArgMin"):
+        for last in (0, 1):
+            name = f"{operator.lower()}_{last}_{kind}"
+            yield node(operator, x, output=name, axis=2, select_last_index=last), "int64"
+
+
 def every_format() -> Network:
     """Casts from and to float16 and float64, and moves of them."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
@@ -216,4 +278,5 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "arithmetic": every_arithmetic,
     "reductions": every_reduction,
     "formats": every_format,
+    "selections": every_selection,
 }

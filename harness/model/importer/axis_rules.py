@@ -284,6 +284,22 @@ def _resize(to: Rewriting, node: onnx.NodeProto) -> None:
     images(to, node)
 
 
+def _selection(to: Rewriting, node: onnx.NodeProto) -> None:
+    """Write a selection along the third of four axes; the first one becomes a part of the second."""
+    lead = max(to.shape_of(tensor)[0] for tensor in node.input)
+    inputs = []
+    for tensor in node.input:
+        first, outer, *others = to.shape_of(tensor)
+        if to.is_activation(tensor):
+            inputs.append(to.form(tensor, (first * outer, *others)))
+        else:
+            values = to.required_values(node, list(node.input).index(tensor))
+            rows = np.broadcast_to(values, (lead if outer > 1 or first > 1 else 1, *values.shape[1:]))
+            inputs.append(to.constant(rows.reshape(1, -1, *others), tensor, values.dtype))
+    first, outer, *others = to.shapes[node.output[0]]
+    to.write(node, inputs, (first * outer, *others))
+
+
 def _unchanged(to: Rewriting, node: onnx.NodeProto) -> None:
     """Write an operator of the last axes."""
     to.one_activation(node)
@@ -315,6 +331,7 @@ FAMILIES: Mapping[Rule, str] = {
     _resize: "Resize",
     _unchanged: "Trilu Det",
     recurrence: "LSTM GRU RNN",
+    _selection: "harness.GatherElements harness.ScatterElements",
     images: "Conv ConvTranspose ConvInteger QLinearConv AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool "
     "GlobalLpPool BatchNormalization InstanceNormalization GroupNormalization LRN Upsample DepthToSpace "
     "SpaceToDepth com.microsoft.QLinearAveragePool com.microsoft.QLinearGlobalAveragePool harness.LSTM harness.GRU "

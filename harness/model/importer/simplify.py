@@ -15,6 +15,7 @@ then computes file and result for random inputs (`Simplified.check`).
     types       a CastLike becomes a Cast
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
+    selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
     batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
 
@@ -51,6 +52,8 @@ from harness.model.importer import (
     linear_maps,
     logic,
     opsets,
+    sampling,
+    selections,
     vector_axis,
 )
 from harness.model.importer.external_data import load_data
@@ -129,6 +132,9 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += _state_types(simplified)
         propagation, fold_notes = _fold(simplified)
         notes += fold_notes
+        if selections.is_needed(simplified.model.graph):
+            notes += _select(simplified)
+            propagation = _facts(simplified.model)
         if removed := casts.remove(simplified.model, propagation):
             notes.append(f"removed {_listed(removed)}, Cast to a type that its input has")
         notes += _expand(simplified)
@@ -290,6 +296,13 @@ def _state_types(simplified: Simplified) -> list[str]:
     _require_consistent(propagation, simplified.name)
     count = casts.state_types(simplified.model, propagation)
     return [f"{count} CastLike are Cast to a type that is known"] if count else []
+
+
+def _select(simplified: Simplified) -> list[str]:
+    """Write operators with indices, masks and samples by others."""
+    replaced = selections.convert(simplified.model, _facts(simplified.model))
+    simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
+    return [f"{_listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:

@@ -25,10 +25,9 @@ BATCH_SHARE = 1e-4
 def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1, *, is_near: bool = False) -> None:
     """Compare the outputs of two models for random inputs: bit for bit, or within a share.
 
-    They may differ by a share if `is_near`, and for `batch` vectors at once.
-
-    `before` takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where
-    ONNX Runtime refuses or fails, and where outputs differ.
+    They may differ by a share if `is_near`, because sums have another order, and for `batch` vectors at once.  `before`
+    takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where ONNX Runtime
+    refuses or fails, and where outputs differ.
     """
     inputs, outputs = [], []
     sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}
@@ -88,7 +87,7 @@ def require_near(before: Stored, after: onnx.ModelProto, name: str, batch: int) 
             if (
                 values.dtype != result.dtype
                 or values.size != result.size
-                or not _near(values, result.reshape(values.shape))
+                or not near(values, result.reshape(values.shape))
             ):
                 raise RequestError(
                     f"model {name!r}: output {output.name!r} has other values with operators of ONNX's own domain, "

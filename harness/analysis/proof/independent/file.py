@@ -43,6 +43,8 @@ ONNX_DOMAINS = ("", "ai.onnx", "com.microsoft", "harness")
 """The domains of the operators that this package reads; `READERS` has those of others as `domain.operator`."""
 RECURRENT = ("GRU", "LSTM", "RNN")
 """The operators of domain `harness` that write a state after each step."""
+SELECTIONS = {"GatherElements": 1, "ScatterElements": 0}
+"""The operators of domain `harness` with indices, and the input that has the size of the axis of the output."""
 NUMBERS = {"CellUnion": 1, "CheckPositions": 1, "HybridSelect": 2}
 """The operators of domain `harness` that give integers, and how many."""
 
@@ -66,6 +68,8 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
     for proto, output in ((operator, name) for operator in operators for name in _written(operator)):
         shape = _shape(proto, output, values, tensors, model.opset_import)
         node = replace(_node(proto, values, tensors, shape), output=output)
+        if proto.op_type == "TopK" and output == proto.output[1]:
+            node = replace(node, dtype=np.dtype(np.int64))
         tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         by_output[node.output] = node
     return by_output
@@ -122,7 +126,7 @@ def _dequantised(proto: onnx.NodeProto, values: Mapping[str, Array]) -> Array:
 
 def _written(proto: onnx.NodeProto) -> list[str]:
     """Return the outputs of a node that are layers."""
-    return list(proto.output if proto.op_type == "Split" else proto.output[:1])
+    return list(proto.output if proto.op_type in ("Split", "TopK") else proto.output[:1])
 
 
 def _shape(  # noqa: PLR0911 - one for each form
@@ -152,6 +156,9 @@ def _shape(  # noqa: PLR0911 - one for each form
         if operator in {"Select", "Where"}:
             own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]
             return np.broadcast_shapes(*(tensors[name].shape for name in sources), *own_shapes)
+        if operator in SELECTIONS:
+            shapes = [tensors[name].shape if name in tensors else values[name].shape[1:] for name in proto.input]
+            return (shapes[0][0], shapes[SELECTIONS[operator]][1], shapes[0][2])
         if operator in RECURRENT:
             return (shape[0], next(entry.i for entry in proto.attribute if entry.name == "hidden_size"))
         if operator == "Delay":
@@ -228,5 +235,6 @@ def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtyp
         return np.dtype(helper.tensor_dtype_to_np_dtype(helper.get_node_attr_value(proto, "to")))
     if operator in GIVE_BOOLS:
         return np.dtype(np.bool_)
-    integers = ("ArgMax", "ArgMin", *NUMBERS)
-    return np.dtype(np.int64) if operator in integers else given
+    if operator in SELECTIONS and inputs[0] is not None:
+        given = inputs[0].dtype
+    return np.dtype(np.int64) if operator in ("ArgMax", "ArgMin", *NUMBERS) else given

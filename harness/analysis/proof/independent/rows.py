@@ -25,18 +25,12 @@ def _scaled_rows(node: Node) -> Constants:
     return {"scale": scale, "bias": bias, "epsilon": np.array([epsilon]), "count": np.array([count], np.float32)}
 
 
-def _last(node: Node) -> Constants:
-    return {"last": np.array([node.attributes.get("select_last_index", 0)])}
-
-
 WITHOUT_CONSTANTS = (
     "LogSoftmax", "LpNormalization", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd",
     "ReduceSum", "ReduceSumSquare", "Softmax",
 )  # fmt: skip
 READERS: dict[str, Reader] = {
     **dict.fromkeys(WITHOUT_CONSTANTS, no_constants),
-    "ArgMax": _last,
-    "ArgMin": _last,
     "GlobalAveragePool": _share,
     "InstanceNormalization": _scaled_rows,
     "LayerNormalization": _scaled_rows,
