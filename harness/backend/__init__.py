@@ -50,6 +50,13 @@ class Prepared(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:  # noqa: ARG002 - as in the base class
         """Return the outputs of the model for its inputs, arrays in the order of the model or by name.
 
+        Raises RequestError as `vectors`.
+        """
+        return self.outputs(*self.vectors(inputs))
+
+    def vectors(self, inputs: Any) -> tuple[Network, Array]:
+        """Return the network that computes these inputs, and its vectors, (n, size) or records.
+
         If a model of several inputs cannot be imported, all but one of them become constants: shapes, axes and limits
         are inputs in many models.  The one that stays is the first that can be imported, in the order of INPUT_TYPES.
         Raises RequestError where none can, for the first one, and where an input has another type or shape.
@@ -57,10 +64,24 @@ class Prepared(BackendRep):
         names = _inputs(self._model)
         arrays = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
         values = {name: np.asarray(value) for name, value in arrays.items()}
-        if self._network is not None:
-            return _computed(self._model, self._network, values)
-        network, name = _with_one_input(self._model, values)
-        return _computed(self._model, network, {name: values[name]})
+        network = self._network
+        if network is None:
+            network, name = _with_one_input(self._model, values)
+            values = {name: values[name]}
+        return network, network.vectors({tensor.name: _rows(tensor, values[tensor.name]) for tensor in network.inputs})
+
+    def outputs(self, network: Network, vectors: Array) -> tuple[Array, ...]:
+        """Return the outputs of the model, in the shapes that it states, as the network computes the vectors."""
+        activations = SpecificationReference(network).activations(vectors)
+        places = {layer.output.name: place for place, layer in enumerate(network.layers)}
+        outputs = []
+        for output in self._model.graph.output:
+            place = places[output.name]
+            sizes = tuple(size.dim_value for size in output.type.tensor_type.shape.dim)
+            is_stated = output.type.tensor_type.HasField("shape") and math.prod(sizes) == activations[place].size
+            shape = sizes if is_stated else (len(vectors), *network.layers[place].output.shape)
+            outputs.append(activations[place].reshape(shape))
+        return tuple(outputs)
 
 
 class HarnessBackend(Backend):
@@ -124,22 +145,6 @@ def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array], name: s
         copy.graph.initializer.append(onnx.numpy_helper.from_array(values[value.name], value.name))
     free_initializers(copy)
     return copy
-
-
-def _computed(model: onnx.ModelProto, network: Network, values: Mapping[str, Array]) -> tuple[Array, ...]:
-    """Return the outputs of the model, of the network that was imported from it, for a value of each input."""
-    vectors = network.vectors({tensor.name: _rows(tensor, values[tensor.name]) for tensor in network.inputs})
-    activations = SpecificationReference(network).activations(vectors)
-    layers = {layer.output.name: place for place, layer in enumerate(network.layers)}
-    outputs = []
-    for output in model.graph.output:
-        place = layers[output.name]
-        sizes = tuple(size.dim_value for size in output.type.tensor_type.shape.dim)
-        is_stated = output.type.tensor_type.HasField("shape") and math.prod(sizes) == activations[place].size
-        outputs.append(
-            activations[place].reshape(sizes if is_stated else (len(vectors), *network.layers[place].output.shape))
-        )
-    return tuple(outputs)
 
 
 def _rows(tensor: Tensor, value: Array) -> Array:

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,16 @@ RESULTS = (PASS, REFUSED, WRONG, NOT_STATED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """A test, its result, and the reason if that is not `pass`; `operator` is that of its first node."""
+    """A test, its result, and the reason if that is not `pass`; `operator` is that of its first node.
+
+    `layers` are the names of the classes that compute a passed test.
+    """
 
     name: str
     operator: str
     result: str
     reason: str = ""
+    layers: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def kind(self) -> str:
@@ -102,11 +106,14 @@ def outcome(case: Case) -> Outcome:
     values = (*case.model.graph.input, *case.model.graph.output)
     if not all(value.type.HasField("tensor_type") for value in values) or _has_texts(case):
         return Outcome(case.name, case.operator, NOT_STATED, "sequences, optional values or texts")
+    layers: set[str] = set()
     try:
         prepared = HarnessBackend.prepare(case.model)
         for inputs, expected in case.data:
-            results = prepared.run([_array(value) for value in inputs])
-            for result, value in zip(results, map(_array, expected), strict=True):
+            network, vectors = prepared.vectors([as_array(value) for value in inputs])
+            results = prepared.outputs(network, vectors)
+            layers.update(type(layer).__name__ for layer in network.layers)
+            for result, value in zip(results, map(as_array, expected), strict=True):
                 _require_near(result, value, case)
     except RequestError as error:
         return Outcome(case.name, case.operator, REFUSED, error.message)
@@ -114,10 +121,11 @@ def outcome(case: Case) -> Outcome:
         return Outcome(case.name, case.operator, WRONG, str(error).strip())
     except Exception as error:  # noqa: BLE001 - an error of the product is a result of its test
         return Outcome(case.name, case.operator, WRONG, f"{type(error).__name__}: {error}")
-    return Outcome(case.name, case.operator, PASS)
+    return Outcome(case.name, case.operator, PASS, layers=tuple(sorted(layers)))
 
 
-def _array(value: Any) -> Array:
+def as_array(value: Any) -> Array:
+    """Return the array of an input or an output of a case."""
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 

@@ -58,6 +58,8 @@ class Rules:
     def __init__(self, facts: Facts, proto: onnx.NodeProto, name: str, opset: int, roles: Sequence[str] = ()) -> None:
         self.facts, self.proto, self.name, self.opset = facts, proto, name, opset
         self.pending: list[Rule] = []
+        self.stated: dict[str, None] = {}
+        """The equations between facts, in the order in which they were stated."""
         schema = schema_of(proto, opset)
         self.inputs = self._variables(proto.input, roles or _roles(schema.inputs if schema else (), len(proto.input)))
         self.outputs = self._variables(
@@ -112,6 +114,11 @@ class Rules:
         found = self.attributes.get(name, default)
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
+    def _origin(self, equation: str) -> Origin:
+        """Return the origin of facts that an equation gives, which is listed in `stated`."""
+        self.stated[equation] = None
+        return Origin(self.name, equation)
+
     # The rules
 
     def equals(self, left: Operand, right: Operand) -> Rules:
@@ -120,7 +127,7 @@ class Rules:
 
     def all_equal(self, *operands: Operand) -> Rules:
         """State that expressions are equal."""
-        origin = Origin(self.name, " = ".join(map(_text, operands)))
+        origin = self._origin(" = ".join(map(_text, operands)))
         terms = [each for each in operands if isinstance(each, Term)]
         constants = [each for each in operands if not isinstance(each, Term)]
         assert len(constants) < 2, constants  # noqa: S101 - the terms of a rule are compared with one at most
@@ -144,7 +151,7 @@ class Rules:
 
     def sum_is_zero(self, *terms: tuple[int, Operand]) -> Rules:
         """State that the sum of factor * expression is zero."""
-        origin = Origin(self.name, f"{_side(terms, -1)} = {_side(terms, 1)}")
+        origin = self._origin(f"{_side(terms, -1)} = {_side(terms, 1)}")
 
         def solve() -> bool:
             values = [_value(term) for _, term in terms]
@@ -192,7 +199,7 @@ class Rules:
         return self
 
     def _broadcast(self, output: Term, terms: Sequence[Term]) -> bool:
-        origin = Origin(self.name, f"{output} = {' = '.join(map(str, terms))}, where not 1")
+        origin = self._origin(f"{output} = {' = '.join(map(str, terms))}, where not 1")
         sizes = [term.get() for term in terms]
         larger = [
             (t, s)
@@ -255,7 +262,7 @@ class Rules:
 
     def follow(self, variable: Variable, shape: tuple[int, ...], items: Sequence[Operand]) -> Rules:
         """State the values of a tensor of integers one by one, each perhaps unknown."""
-        origin = Origin(self.name, f"{variable.role}.value = [{', '.join(map(str, items))}]")
+        origin = self._origin(f"{variable.role}.value = [{', '.join(map(str, items))}]")
 
         def set_values() -> bool:
             values = np.empty(len(items), object)
@@ -304,7 +311,7 @@ class Rules:
 
     def product_is_kept(self, left: Sequence[Operand], right: Sequence[Operand]) -> Rules:
         """State that two lists of sizes have the same product."""
-        origin = Origin(self.name, f"{'*'.join(map(str, left)) or 1} = {'*'.join(map(str, right)) or 1}")
+        origin = self._origin(f"{'*'.join(map(str, left)) or 1} = {'*'.join(map(str, right)) or 1}")
 
         def unify() -> bool:
             missing: list[tuple[int, Term]] = []

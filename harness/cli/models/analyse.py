@@ -36,11 +36,23 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
     "--vectors", type=click.IntRange(0), default=64, show_default=True,
     help="Number of vectors with which saturation and the used codes are observed; 0: none.",
 )  # fmt: skip
+@click.option(
+    "--profile", type=click.Choice(["sonnx"]),
+    help="List where the network leaves the safety-related profile of ONNX, by node.",
+)  # fmt: skip
 @seed
 @as_json
 @pass_workspace
 def command(
-    space: Workspace, /, as_json: bool, model: str, facts: tuple[str, ...], whole: bool, vectors: int, seed: int
+    space: Workspace,
+    /,
+    as_json: bool,
+    model: str,
+    facts: tuple[str, ...],
+    whole: bool,
+    vectors: int,
+    profile: str | None,
+    seed: int,
 ) -> int:
     """Analyse MODEL, a name, an ONNX or a TFLite file, before it runs: types, shapes, values, ranges, findings.
 
@@ -52,6 +64,7 @@ def command(
     from harness.model.graph import read_file
     from harness.model.importer.external_data import load_data
     from harness.model.importer.tflite import as_onnx
+    from harness.model.sonnx import departures
     from harness.reference.stimuli import uniform
 
     console, file = Console.open(as_json=as_json), space.model_file(model, READABLE)
@@ -70,7 +83,7 @@ def command(
         console.note(f"{vectors} vectors of seed {seed}: computing {len(network.layers)} layers")
         return uniform(network, seed, vectors)
 
-    analysis = analyse(graph, hints, seeded, accumulators)
+    analysis = analyse(graph, hints, seeded, accumulators, departures=departures if profile else None)
     console.show(_edges(analysis, whole=whole))
     if analysis.layers:
         console.show(Text(), _ranges(analysis), Text())

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
-from harness.cli._options import as_json
+from harness.boards.workspace import Workspace
+from harness.cli import _completion
+from harness.cli._options import Words, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from harness.backend.conformance import Outcome
+    from harness.backend.conformance import Case, Outcome
 
 SETS = ("node", "pytorch-converted", "pytorch-operator", "simple")
 """The sets by their names in `onnx.backend.test.loader`."""
 SHOWN = 40  # kinds of reasons
+COLUMNS = ("c", "cuda", "iree", "tiovx", "vitis", "litert")
+"""The targets of the table of operators, in their order."""
 PAGE = """\
 # Conformance
 
@@ -33,6 +38,22 @@ A network that is refused is no error: the message of `harness models import` sa
 sequences, optional values or texts. None may be *wrong*: the command then ends with exit code 1. If a test of several
 inputs cannot be imported, the first of float32 or of 8 bits is the input, and the others are constants.
 
+`harness models conformance --board NAME` computes the passed tests on a board, too: a program for each test, of which
+every activation must have the bits of the specification. *Refused* are then also those with a layer that a target of
+the board's items does not have, and *wrong* those with another bit. `--only` chooses tests, `--items` other targets:
+
+    harness models conformance --set node --only 'test_reduce_*' --board host --items c:generic,c:generic
+    harness models conformance --set node --board cortex-m4
+
+"""
+OPERATORS = """\
+## Operators
+
+All operators of ONNX's own domain, and those of other domains that have tests. *Pass* and *tests* count the tests whose
+first node has the operator. An operator is *specified* if it has a definition of its own (yes), or if the importer
+expands it into operators that have one or folds it (expanded), which a passed test shows. The columns of the targets
+and of the proof then hold for all layers of its passed tests. A target may refuse some layers of an operator.
+
 """
 
 
@@ -40,20 +61,38 @@ inputs cannot be imported, the first of float32 or of 8 bits is the input, and t
 @click.option("--set", "chosen", type=click.Choice(SETS), multiple=True, help="A set of tests; by default all.")
 @click.option("--only", default="*", metavar="PATTERN", help="Tests whose names match, such as 'test_conv_*'.")
 @click.option("--markdown", is_flag=True, help="Print the page docs/conformance.md.")
+@click.option(
+    "--board", shell_complete=_completion.boards,
+    help="Compute the passed tests on this board, too, and compare every activation bit for bit.",
+)  # fmt: skip
+@click.option("--items", type=Words(), help="Targets of the board's items, such as c:generic,c:generic.")
 @as_json
-def command(*, chosen: tuple[str, ...], only: str, markdown: bool, as_json: bool) -> int:
+@pass_workspace
+def command(
+    space: Workspace,
+    /,
+    as_json: bool,
+    chosen: tuple[str, ...],
+    only: str,
+    markdown: bool,
+    board: str | None,
+    items: tuple[str, ...] | None,
+) -> int:
     """Run ONNX's own tests: pass, refused with the reason, or wrong (exit code 1)."""
     from harness.backend import conformance
 
+    if items and not board:
+        raise click.UsageError("--items are those of a board: add --board")
     console = Console.open(as_json=as_json)
     outcomes: dict[str, list[Outcome]] = {}
-    for name in chosen or SETS:
-        cases = list(conformance.cases(name, only))
-        with console.progress(f"tests of {name}", len(cases)) as bar:
-            outcomes[name] = []
-            for case in cases:
-                outcomes[name].append(conformance.outcome(case))
-                bar.advance(1)
+    with _outcome(board, items, space, console) as outcome:
+        for name in chosen or SETS:
+            cases = list(conformance.cases(name, only))
+            with console.progress(f"tests of {name}", len(cases)) as bar:
+                outcomes[name] = []
+                for case in cases:
+                    outcomes[name].append(outcome(case))
+                    bar.advance(1)
     if not any(outcomes.values()):
         raise RequestError(
             f"no test of {', '.join(outcomes)} matches {only!r}", "another pattern, such as 'test_conv_*'"
@@ -64,6 +103,22 @@ def command(*, chosen: tuple[str, ...], only: str, markdown: bool, as_json: bool
         _show(console, outcomes)
     every = [each for of_set in outcomes.values() for each in of_set]
     return EXIT_DIFFERS if any(each.result == conformance.WRONG for each in every) else 0
+
+
+@contextmanager
+def _outcome(
+    board: str | None, items: tuple[str, ...] | None, space: Workspace, console: Console
+) -> Iterator[Callable[[Case], Outcome]]:
+    """Yield the function that computes a test, on the board where one is named."""
+    from harness.backend import conformance
+    from harness.cli._journal import LOCK_WAIT_S
+    from harness.runs.board_tests import on_board
+
+    if board is None:
+        yield conformance.outcome
+        return
+    with on_board(board, items, space, LOCK_WAIT_S, console.note) as tests:
+        yield tests.outcome
 
 
 def _show(console: Console, outcomes: dict[str, list[Outcome]]) -> None:
@@ -97,19 +152,43 @@ def page(outcomes: dict[str, list[Outcome]]) -> str:
     from harness.backend import conformance
 
     every = [each for of_set in outcomes.values() for each in of_set]
-    passed = Counter(each.operator for each in every if each.result == conformance.PASS)
-    tests = Counter(each.operator for each in every)
     reasons = [[str(count), kind.replace("|", r"\|")] for kind, count in conformance.reasons(every)[:SHOWN]]
-    operators = [[operator, str(passed[operator]), str(count)] for operator, count in sorted(tests.items())]
     parts = [
         PAGE.format(version=onnx.__version__)
         + _table(["set", *conformance.RESULTS], [_row(*entry) for entry in outcomes.items()]),
         "## Reasons of refusals\n\n"
         "Names, numbers and shapes are left out (`...`, n).\n\n" + _table(["tests", "reason"], reasons),
-        "## Operators\n\nThe operator is that of the first node of a test.\n\n"
-        + _table(["operator", "pass", "tests"], operators),
+        OPERATORS + _operators(every),
     ]
     return "\n".join(parts)
+
+
+def _operators(outcomes: Sequence[Outcome]) -> str:
+    """Return the table of the operators, with the number of operators that each column has."""
+    import onnx.defs
+
+    from harness import operators
+    from harness.backend.conformance import PASS
+    from harness.cli.models.operators import has_proof, lowered, targets_of
+
+    classes, lowerings = {operator.__name__: operator for operator in operators.classes()}, lowered()
+    own = {".".join(filter(None, name)): operator for name, operator in operators.by_onnx_name().items()}
+    standard = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+    columns = ("specified", *(name for name in COLUMNS if name in lowerings), "proof")
+    counts, rows = Counter[str](), []
+    for name in sorted(standard | {outcome.operator for outcome in outcomes}):
+        tests = [outcome for outcome in outcomes if outcome.operator == name]
+        passed = [outcome for outcome in tests if outcome.result == PASS]
+        used = [classes[layer] for outcome in passed for layer in outcome.layers]
+        used = [own[name]] if name in own else used
+        marks = {"specified": "yes" if name in own else "expanded"} if used else {}
+        kept = [target for target in lowerings if all(target in targets_of(kind, lowerings) for kind in used)]
+        marks |= dict.fromkeys(kept, "yes") if used else {}
+        marks |= {"proof": "yes"} if used and all(map(has_proof, used)) else {}
+        counts.update(mark for mark in marks if name in standard)
+        rows.append([name, str(len(passed)), str(len(tests)), *(marks.get(column, "") for column in columns)])
+    total = [f"{len(standard)} of ONNX", "", "", *(str(counts[column]) for column in columns)]
+    return _table(["operator", "pass", "tests", *columns], [total, *rows])
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

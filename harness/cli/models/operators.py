@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
@@ -10,6 +12,9 @@ from rich.text import Text
 from harness.cli._options import as_json
 from harness.core.console import Console
 from harness.core.table import Table
+
+if TYPE_CHECKING:
+    from harness.operators.base import Layer
 
 HEADINGS = ("operator", "targets", "exactness", "proof")
 EXACT = "bit for bit"
@@ -65,23 +70,42 @@ def command(*, markdown: bool, as_json: bool) -> None:
 
 def supported() -> list[SupportedOperator]:
     """Return all operators, sorted by name."""
-    from harness import operators, targets
-    from harness.operators.base import Layer
+    from harness import operators
     from harness.operators.float_errors import has_tolerance
 
-    names = targets.names()
-    lowerings = {name: targets.find(name).lowerings for name in names}
+    lowerings = lowered()
+    entries = operators.by_onnx_name().items()
     return [
         SupportedOperator(
             f"{domain}.{name}" if domain else name,
-            tuple(dict.fromkeys(each.partition(":")[0] for each in names if operator in lowerings[each])),
+            targets_of(operator, lowerings),
             ORDERED if has_tolerance(operator) else EXACT,
-            operator.obligations is not Layer.obligations,
+            has_proof(operator),
         )
-        for (domain, name), operator in sorted(
-            operators.by_onnx_name().items(), key=lambda each: (each[0][1].lower(), each[0][0])
-        )
+        for (domain, name), operator in sorted(entries, key=lambda entry: (entry[0][1].lower(), entry[0][0]))
     ]
+
+
+def lowered() -> dict[str, Collection[type[Layer]]]:
+    """Return the classes of operators that each target computes, by the target without its variant."""
+    from harness import targets
+
+    classes: dict[str, set[type[Layer]]] = {}
+    for name in targets.names():
+        classes.setdefault(name.partition(":")[0], set()).update(targets.find(name).lowerings)
+    return dict(classes)
+
+
+def targets_of(operator: type[Layer], lowerings: Mapping[str, Collection[type[Layer]]]) -> tuple[str, ...]:
+    """Return the targets that compute a class."""
+    return tuple(target for target, classes in lowerings.items() if operator in classes)
+
+
+def has_proof(operator: type[Layer]) -> bool:
+    """Return whether a proof of the class is available."""
+    from harness.operators.base import Layer
+
+    return operator.obligations is not Layer.obligations
 
 
 def page(found: list[SupportedOperator]) -> str:

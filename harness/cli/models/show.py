@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PAGE_COLUMNS = 100
 LISTED_INPUTS = 16
-FORMATS = ("tables", "mlir")
+FORMATS = ("tables", "mlir", "sonnx")
 ENDLESS = RichConsole(width=100_000)
 
 
@@ -34,8 +34,9 @@ ENDLESS = RichConsole(width=100_000)
 @click.argument("name", shell_complete=_completion.models)
 @click.option("--text", type=click.Path(path_type=Path), help="Write the whole model as text to this file.")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], help="Print tables, or the network as MLIR."
-)
+    "--format", "form", type=click.Choice(FORMATS), default=FORMATS[0],
+    help="Print tables, the network as MLIR, or a description in the structure of the safety-related ONNX profile.",
+)  # fmt: skip
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, name: str, text: Path | None, form: str) -> None:
@@ -44,7 +45,7 @@ def command(space: Workspace, /, as_json: bool, name: str, text: Path | None, fo
 
 
 def show(name: str, text: Path | None, workspace: Workspace, console: Console, form: str = FORMATS[0]) -> None:
-    """Print the facts of a model, or its form `mlir`.
+    """Print the facts of a model, or its form `mlir` or `sonnx`.
 
     With `text` write the whole model to that file and to the weights file next to it.
     """
@@ -52,10 +53,10 @@ def show(name: str, text: Path | None, workspace: Workspace, console: Console, f
     from harness.model.text.document import document
 
     network = workspace.model(name)
-    if form == "mlir":
+    if form != FORMATS[0]:
         if text is not None:
-            raise RequestError("--text writes another form than --format mlir prints", "give one of them")
-        _print_mlir(network, console)
+            raise RequestError(f"--text writes another form than --format {form} prints", "give one of them")
+        _print(network, form, console)
         return
     if text is None:
         console.show(*_page(network))
@@ -67,13 +68,15 @@ def show(name: str, text: Path | None, workspace: Workspace, console: Console, f
     console.document(document(network) | files)
 
 
-def _print_mlir(network: Network, console: Console) -> None:
+def _print(network: Network, form: str, console: Console) -> None:
+    """Print the network as MLIR, or its description for the profile."""
+    from harness.model import sonnx
     from harness.model.text.document import document
     from harness.targets.iree.module import network_pieces
 
-    pieces = network_pieces(network)
+    pieces = network_pieces(network) if form == "mlir" else sonnx.describe(network)
     if console.as_json:
-        console.document(document(network) | {"mlir": "".join(pieces)})
+        console.document(document(network) | {form: "".join(pieces)})
         return
     for piece in pieces:
         click.echo(piece, nl=False)

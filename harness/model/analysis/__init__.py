@@ -42,15 +42,18 @@ def analyse(
     tighter: Tighter = lambda _: {},
     *,
     with_ranges: bool = True,
+    departures: Callable[[onnx.ModelProto, Propagation], Iterable[Finding]] | None = None,
 ) -> Analysis:
     """Return the facts of all edges of an ONNX model, ranges, and findings; `hints` are those of `parse_hint`.
 
     The model may be float or quantised, of any opset, and need not be one that harness can run; ranges are those of
     networks that it can run.  `vectors` returns float32 inputs (n, K) of the network, with which it is observed,
-    and `tighter` sound bounds of accumulators.  Without `with_ranges`, the layers are not computed.
+    and `tighter` sound bounds of accumulators.  Without `with_ranges`, the layers are not computed.  `departures`
+    returns more findings, from the facts of the model.
     """
     found = propagate(graph, hints)
     findings = [*_structure(found.nodes, graph.graph), *map(of_contradiction, found.contradictions)]
+    findings += departures(graph, found) if departures else ()
     findings += [
         Finding("warning", "not_analysed", each.node, "", each.reason, "state facts of its outputs with --fact")
         for each in found.unanalysed

@@ -76,13 +76,14 @@ class Unanalysed:
 
 @dataclass(eq=False)
 class Propagation:
-    """The facts of a graph, its nodes by name in their order, and the contradictions and gaps that were found."""
+    """The facts of a graph, its nodes and their rules by name, and the contradictions and gaps that were found."""
 
     facts: Facts
     nodes: dict[str, onnx.NodeProto]
     contradictions: list[Contradiction] = field(default_factory=list)
     unanalysed: list[Unanalysed] = field(default_factory=list)
     passes: int = 0
+    rules: dict[str, Rules] = field(default_factory=dict)
 
 
 def node_names(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
@@ -111,6 +112,7 @@ def propagate(model: onnx.ModelProto, hints: Iterable[tuple[str, str, Any]] = ()
     _state(found, graph, model.ir_version, hints)
     opset = max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN), default=NEWEST_OPSET)
     pending = {name: rules for name, node in found.nodes.items() if (rules := _rules_of(found, name, node, opset))}
+    found.rules.update(pending)
     opsets, places = opsets_of(model), {name: place for place, name in enumerate(pending)}
     readers: dict[str, list[str]] = {}
     for name in pending:

@@ -26,8 +26,8 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
     """Compare the outputs of two models for random inputs: bit for bit, or within a share.
 
     They may differ by a share if `is_near`, because sums have another order, and for `batch` vectors at once.  `before`
-    takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where ONNX Runtime
-    refuses or fails, and where outputs differ.
+    takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where ONNX
+    Runtime refuses or fails, and where outputs differ.
     """
     inputs, outputs = [], []
     sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}

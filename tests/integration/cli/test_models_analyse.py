@@ -59,6 +59,18 @@ def test_hints_give_symbols_a_size_and_a_contradiction_ends_with_2(user: User, t
     assert (refused.code, "unknown tensor 'z'" in refused.err) == (2, True)
 
 
+def test_the_profile_check_names_nodes_and_restrictions(user: User) -> None:
+    ended = user.harness("models", "analyse", "lenet5", "--profile", "sonnx", "--vectors", "0")
+    assert ended.code == 0, ended.err
+    assert "warning: pool_1: REQ OP 000: operator AveragePool is none of the 55 operators of the profile" in ended.out
+    assert "warning: dense_1: R2 of Gemm (to be confirmed, says the document): does not hold" in ended.out
+    document = user.harness("models", "analyse", "lenet5", "--profile", "sonnx", "--vectors", "0", "--json").document
+    [*departures, summary] = [entry for entry in document["findings"] if entry["kind"] == "sonnx"]
+    assert {entry["severity"] for entry in departures} == {"warning"}
+    assert summary["reason"] == "13 of 13 nodes leave the safety-related profile"
+    assert "sonnx" not in user.harness("models", "analyse", "lenet5", "--vectors", "0", "--json").out
+
+
 @pytest.mark.parametrize("prune", ["sinks", "lca"])
 def test_the_smaller_file_is_written_and_verified(user: User, tmp_path: Path, prune: str) -> None:
     file, output = tmp_path / "figure.onnx", tmp_path / "folded.onnx"

@@ -20,6 +20,7 @@ from harness.cli.models import show as show_command
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
+from harness.model.sonnx import describe
 from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.qgemm import QGemm
 from harness.targets.iree.module import network_pieces
@@ -47,7 +48,7 @@ def save(path: Path, **options: object) -> bytes:
     return path.read_bytes()
 
 
-def test_show_prints_mlir(user: User) -> None:
+def test_show_prints_mlir_and_the_description_of_the_profile(user: User) -> None:
     text = "".join(network_pieces(networks.load(ACAS)))
     ended = user.harness("models", "show", "acas_coc", "--format", "mlir")
     assert (ended.code, ended.err) == (0, "")
@@ -55,6 +56,8 @@ def test_show_prints_mlir(user: User) -> None:
     shown = user.harness("models", "show", "acas_coc", "--format", "mlir", "--json")
     document = json.loads(shown.out)
     assert (document["model"], document["mlir"]) == ("acas_coc", text)
+    described = user.harness("models", "show", "acas_coc", "--format", "sonnx")
+    assert (described.code, described.out) == (0, "".join(describe(networks.load(ACAS))))
     both = user.harness("models", "show", "acas_coc", "--format", "mlir", "--text", "acas.txt")
     assert both.code == 2
     assert "--text writes another form than --format mlir prints" in both.err
