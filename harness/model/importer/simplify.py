@@ -137,7 +137,7 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
             propagation = _facts(simplified.model)
         if removed := casts.remove(simplified.model, propagation):
             notes.append(f"removed {_listed(removed)}, Cast to a type that its input has")
-        notes += _expand(simplified)
+        notes += _write_products(simplified)
         notes += _free_batch(simplified, propagation)
         notes += logic.convert(simplified.model)
     if notes:
@@ -423,10 +423,10 @@ def _frees_reshape(graph: onnx.GraphProto, node: onnx.NodeProto, propagation: Pr
     return True
 
 
-def _expand(simplified: Simplified) -> tuple[str, ...]:
+def _write_products(simplified: Simplified) -> tuple[str, ...]:
     """Write linear operators as products; where ONNX Runtime deviates, it confirms only the steps that follow."""
     expanded = linear_maps.expand(simplified.model, simplified.name)
-    simplified.is_near = bool(expanded.notes)
+    simplified.is_near |= bool(expanded.notes)
     if expanded.deviates:
         simplified.source = Stored(simplified.model)
     return expanded.notes
