@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.core import strict_json
 from harness.core.arrays import Array
+from harness.core.document import SpelledNumber
 
 BLOCK = 1 << 18  # elements compared at a time
 
@@ -18,8 +18,8 @@ class Difference:
 
     vector: int
     unit: int
-    expected: strict_json.Number
-    actual: strict_json.Number
+    expected: SpelledNumber
+    actual: SpelledNumber
 
 
 @dataclass(frozen=True)

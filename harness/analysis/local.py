@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from harness import targets
 from harness.analysis.compare import difference_map
-from harness.core import strict_json
 from harness.core.arrays import Array
+from harness.core.document import SpelledNumber
 from harness.operators.base import Layer
 from harness.operators.exact import BLOCK
 from harness.plan.plan import Plan
@@ -31,7 +31,7 @@ class Bounded:
     `ratio` is the largest |board - specification| / tolerance; it is infinite if a value or its bound is not finite.
     """
 
-    ratio: strict_json.Number
+    ratio: SpelledNumber
     unequal: int
 
     def __add__(self, other: Bounded) -> Bounded:
@@ -48,7 +48,7 @@ class OutputDifference:
 
     layer: int
     unequal: int
-    largest: strict_json.Number
+    largest: SpelledNumber
 
     def __add__(self, other: OutputDifference) -> OutputDifference:
         """Return the result over the vectors of both."""

@@ -217,13 +217,13 @@ def _ticket_document(ticket: Ticket, now: Now) -> dict[str, Any]:
 def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace: Workspace, console: Console) -> None:
     """Lock a board for this user; BoardError if it is not free after `wait_s` seconds."""
     from harness.boards import profile as profiles
-    from harness.boards.locks import manual_lock, queue_of
+    from harness.boards.locks import lock, queue_of
     from harness.boards.locks.ticket import Now, clock, having
 
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
         before = [each for each in having(queue.tickets(), Now.read()) if _is_my_own(each)]
-        ticket = manual_lock.reserve(queue, purpose, for_s, wait_s, console.note)
+        ticket = lock.reserve(queue, purpose, for_s, wait_s, console.note)
     instead = f" (was {clock(before[-1].until_s)}, {before[-1].owner.purpose})" if before else ""
     until = f"{clock(ticket.until_s)}{instead}"
     console.show(
@@ -240,11 +240,11 @@ def _is_my_own(ticket: Ticket) -> bool:
 def unlock(name: str, workspace: Workspace, console: Console, *, force: bool) -> None:
     """Release a board; BoardError if another user has it and `force` is not given."""
     from harness.boards import profile as profiles
-    from harness.boards.locks import lock, manual_lock, queue_of
+    from harness.boards.locks import lock, queue_of
 
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
-        ended = manual_lock.release(queue, force=force)
+        ended = lock.release(queue, force=force)
     for ticket in ended:
         within = "" if ticket.by_hand_s is not None else f", which ends within {lock.TERMS.beat_s:g} s"
         from_whom = "released" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"

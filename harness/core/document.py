@@ -10,9 +10,9 @@ from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, BinaryIO, ClassVar, Literal, Self, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal, Self, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from harness.core import strict_json
 from harness.core.errors import RequestError
@@ -24,6 +24,8 @@ Content: TypeAlias = "Mapping[str, Any] | Entries"
 """The JSON object of a document, or its model."""
 Number: TypeAlias = int | float
 """A number of JSON; an integer stays an integer, because 1 and 1.0 are different bytes."""
+SpelledNumber: TypeAlias = Annotated[Number, BeforeValidator(strict_json.number)]
+"""A number, also read from the string that `strict_json.spelled` made of it."""
 
 
 @dataclass(frozen=True)

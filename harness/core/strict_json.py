@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
-
-from pydantic import BeforeValidator
+from typing import Any
 
 NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Python and JavaScript read them back
 
@@ -29,7 +27,3 @@ def spelled(value: Any) -> Any:
 def number(value: float | str) -> float:
     """Return a number, also from a string that `spelled` made of it; ValueError for another string."""
     return float(value) if isinstance(value, str) else value
-
-
-Number: TypeAlias = Annotated[int | float, BeforeValidator(number)]
-"""A number, also from the string that `spelled` made of it; an integer stays an integer."""

@@ -9,7 +9,6 @@ bundle into a new folder that only this user can enter, below the work folder th
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import tarfile
@@ -26,6 +25,7 @@ from harness.boards.hashes import hash_files, hash_timeout_s, hashes_of, parse_h
 from harness.boards.session import COMMAND_TIMEOUT_S, Board, Completed, Fetch
 from harness.core.arrays import Array
 from harness.core.errors import BoardError, InfrastructureError
+from harness.core.file_digest import file_sha256
 from harness.core.safe_io import parse_json
 from harness.execution import dumps, fp_environment
 from harness.execution.fp_environment import FpEnvironment
@@ -153,7 +153,7 @@ def _unpacked(board: Board, bundle: Bundle, work: PurePosixPath, run_folder: Pur
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / ARCHIVE
         _pack(bundle, archive)
-        script = ["sh", "-c", UNPACK, "sh", str(run_folder), str(kept), _sha256(archive), *bundle.files]
+        script = ["sh", "-c", UNPACK, "sh", str(run_folder), str(kept), file_sha256(archive), *bundle.files]
         timeout_s = hash_timeout_s(3 * archive.stat().st_size)
         done = board.run(script, timeout_s)
         if done.status == KEPT:
@@ -256,7 +256,7 @@ def execute_chunk(
     dumped = [*wanted.values(), *(layers[-1] for _ in deployed_paths)]
     size = sum(dumps.size(layer, count) for layer in dumped) + vectors.stat().st_size + deployed.size
     found = hash_files(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)], size)
-    _require_unchanged(found, {**deployed.files, str(there): _sha256(vectors)})
+    _require_unchanged(found, {**deployed.files, str(there): file_sha256(vectors)})
     hashes = require_present(found, paths)
     alone = [ExecutedAlone(*pair) for pair in zip(paths, hashes, strict=True)][len(wanted) :]
     last = hashes[len(wanted) - 1]
@@ -318,7 +318,7 @@ def fetch_whole(board: Board, path: PurePosixPath, to: Path, largest: int | None
     if largest is not None and size > largest:
         raise BoardError(f"{path} has {size} bytes, at most {largest} were expected")
     board.get(path, to, size)
-    if _sha256(to) != sha256:
+    if file_sha256(to) != sha256:
         raise BoardError(
             f"{path} was changed during the transfer from the board", "run again; check the network and the disks"
         )
@@ -420,11 +420,6 @@ def _failed(what: str, done: Completed) -> BoardError:
     full = b"No space left" in done.stderr
     hint = "its disk is full: free some of it" if full else "see the board's work folder"
     return BoardError(f"{what} failed on the board: {_tail(done)}", hint)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _last_line(done: Completed) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.report.disagreement import html as disagreement
 from harness.report.html import html
 from harness.report.junit import junit
+from harness.report.page import disagreement
 
 __all__ = ["disagreement", "html", "junit", "measurement", "reports"]
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
+from harness import __version__
 from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.core.time_units import duration
@@ -183,3 +184,13 @@ def sha256sum(*files: tuple[str, str | None]) -> str:
 def python(script: str) -> str:
     """Return a command that runs a script."""
     return f"python3 -c {shlex.quote(script.strip())}"
+
+
+def disagreement(model: str, board: str, reason: str, found: Mapping[str, Any], go_on: str) -> str:
+    """Return the page of a run without a verdict, because the engines of its reference disagree.
+
+    `found` is that of `EnginesDisagree`, `go_on` is how to resume the run.
+    """
+    page = environment().get_template("disagreement.html.jinja")
+    texts = {"model": model, "board": board, "reason": reason, "go_on": go_on, "version": __version__}
+    return page.render(texts, found=found, script=script("tables.js"))

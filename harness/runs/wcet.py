@@ -26,7 +26,7 @@ from harness import __version__
 from harness.analysis import wcet
 from harness.analysis.wcet import cycles, flow_facts
 from harness.analysis.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bounds, LayerBound
-from harness.analysis.wcet.processors import PROCESSORS
+from harness.analysis.wcet.graph import PROCESSORS
 from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile, restored
 from harness.core import strict_json

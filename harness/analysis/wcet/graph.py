@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from harness.analysis.inspection.program import Program, Symbol
-from harness.analysis.wcet import processors
-from harness.analysis.wcet.machine import Step
+from harness.analysis.wcet import aarch64
+from harness.analysis.wcet.machine import Processor, Step
 from harness.analysis.wcet.state import RefusedError
 
 EXIT = -1
@@ -21,6 +21,11 @@ COPY = 1 << 64
 """The keys of copies of blocks are multiples of it above the addresses."""
 MOST_COPIES = 64
 """Loops that are copied for their other entries, at most."""
+PROCESSORS: Mapping[str, Processor] = {"aarch64": aarch64.PROCESSOR}
+"""The processors whose machine code can be bounded, by the machine of a program's file.
+
+A new one is a module like aarch64.py: its instructions as steps, and the registers of its calling convention.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +103,7 @@ class Functions:
     """The functions of a program, decoded when they are asked for."""
 
     def __init__(self, program: Program) -> None:
-        self.program, self.processor = program, processors.of_program(program)
+        self.program, self.processor = program, _processor_of(program)
         self._found: dict[int, Function] = {}
 
     def at(self, address: int) -> Function | None:
@@ -137,6 +142,16 @@ class Functions:
             if step.flow:
                 break
         return found
+
+
+def _processor_of(program: Program) -> Processor:
+    """Return the processor of a program; RefusedError if its instructions are not known."""
+    if program.machine not in PROCESSORS:
+        raise RefusedError(
+            f"the instructions of {program.machine} are not followed",
+            f"bound the program of a board with {' or '.join(PROCESSORS)}",
+        )
+    return PROCESSORS[program.machine]
 
 
 def build(symbol: Symbol, steps: Sequence[Step]) -> Function:

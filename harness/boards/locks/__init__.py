@@ -3,9 +3,9 @@
 lease        holds a board; the other packages call it
 ticket       a place in the queue; `blockers` decides who has the board before a ticket
 queue        this process's ticket; the duration of a lease (`Terms`) and the longest time to wait (HARNESS_LOCK_WAIT_S)
-lock         waits for the first place, renews the lease, raises BoardBusy after the longest time to wait
+lock         waits for the first place, renews the lease, raises BoardBusy after the longest time to wait;
+             also locks without a process
 lease_guard  ends the sessions with a board when its lock is lost
-manual_lock  locks without a process
 labgrid      a board that is a place of a labgrid coordinator; heartbeat releases the place
 folder       the shared folder with the tickets
 health       checks a board, quarantine keeps the result, power switches a board off and on

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.core.installation import ROOT
 from tests.campaigns.faults.campaign import IDENTICAL, INCONCLUSIVE, KILLED, Cell
 from tests.campaigns.faults.faults import FAULTS, Fault
 from tests.campaigns.faults.laboratory import CHUNK, CHUNKS, PROGRAM_TIMEOUT_S
 from tests.campaigns.faults.stage import LIMITS, Step
+from tests.support.markdown import table
 
 PAGE = ROOT / "docs" / "faults.md"
 NEVER = "-"
@@ -67,7 +68,7 @@ def page(cells: Sequence[Cell], untried: dict[str, str], when: str) -> str:
     """The whole page; `untried` are the names of faults that could not be done, with the reason."""
     wrong = [cell for cell in cells if cell.complaints]
     parts = [INTRODUCTION, f"{when} {_totals(cells, wrong)}\n"]
-    parts += [_table(("fault", *Step), _rows(cells, untried)), LEGEND]
+    parts += [table(("fault", *Step), _rows(cells, untried)), LEGEND]
     parts += ["## Faults and messages\n", "".join(_messages(cells))]
     if wrong:
         parts += ["## Failed conditions\n", "".join(map(_complaint, wrong))]
@@ -130,8 +131,3 @@ def general(message: str) -> str:
 
 def _complaint(cell: Cell) -> str:
     return f"- {cell.fault}, {cell.step}: {general('; '.join(cell.complaints))[:500]}\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

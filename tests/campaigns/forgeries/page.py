@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from harness.core.installation import ROOT
 from tests.campaigns.forgeries.bases import BASES
 from tests.campaigns.forgeries.campaign import Outcome
 from tests.campaigns.forgeries.forgeries import KINDS
+from tests.support.markdown import table
 
 PAGE = ROOT / "docs" / "forgeries.md"
 INTRODUCTION = """# Which forged evidence is rejected
@@ -45,12 +46,12 @@ def page(outcomes: Sequence[Outcome], limits: Sequence[tuple[Outcome, Outcome]],
     """Return the whole page; `limits` pairs what was seen without and with the key, `where` names day and machine."""
     found = sum(outcome.rejected for outcome in outcomes)
     parts = [INTRODUCTION, f"{where} {found} of {len(outcomes)} forgeries were rejected.\n", "## The true runs\n"]
-    parts.append(_table(("run", "what it is"), BASES.items()))
+    parts.append(table(("run", "what it is"), BASES.items()))
     for kind, about in KINDS.items():
         own = [outcome for outcome in outcomes if outcome.forgery.kind == kind]
         parts += [f"## {kind.capitalize()}\n", f"{about}\n", *([SIGNATURES] if kind == "signature" else [])]
-        parts.append(_table(("what is forged", "run", "rejected by", "exit code", "sign"), map(_row, own)))
-    parts += [LIMITS, _table(("what is forged", "run", "verify", "verify --key"), map(_limit, limits))]
+        parts.append(table(("what is forged", "run", "rejected by", "exit code", "sign"), map(_row, own)))
+    parts += [LIMITS, table(("what is forged", "run", "verify", "verify --key"), map(_limit, limits))]
     return "\n".join(parts)
 
 
@@ -63,8 +64,3 @@ def _row(outcome: Outcome) -> Sequence[str]:
 def _limit(pair: tuple[Outcome, Outcome]) -> Sequence[str]:
     forgery = pair[0].forgery
     return forgery.name, forgery.base, *(f"exit code {outcome.seen.code}" for outcome in pair)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

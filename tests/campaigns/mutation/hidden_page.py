@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.installation import ROOT
 from tests.campaigns.mutation.hidden import VECTORS, Excluded, Kind, Outcome, Wrong
+from tests.support.markdown import table
 
 PAGE = ROOT / "docs" / "mutation-hidden.md"
 BEFORE = "aa3a160"
@@ -40,7 +41,7 @@ def page(tried: Mapping[str, Outcome], programs: Sequence[Wrong], where: str) ->
         own = [wrong for wrong in programs if wrong.kind is kind]
         rows = [(wrong.name, _on(wrong), FOUND if wrong.before else UNNOTICED, _now(wrong, tried)) for wrong in own]
         title = kind.value[0].upper() + kind.value[1:]
-        parts += [f"## {title}\n", _table(("program", "on", "before", "now"), rows)]
+        parts += [f"## {title}\n", table(("program", "on", "before", "now"), rows)]
     return "\n".join(parts)
 
 
@@ -53,7 +54,7 @@ def _totals(tried: Mapping[str, Outcome], programs: Sequence[Wrong]) -> str:
         missed = sum(tried[wrong.name].unnoticed for wrong in own if wrong not in excluded)
         counts = (len(own), sum(wrong.before for wrong in own), found, len(excluded), missed)
         rows.append((kind.value if kind else "all", *map(str, counts)))
-    return _table(("class", "programs", "found before", "found now", "excluded", "unnoticed"), rows)
+    return table(("class", "programs", "found before", "found now", "excluded", "unnoticed"), rows)
 
 
 def _on(wrong: Wrong) -> str:
@@ -68,8 +69,3 @@ def _now(wrong: Wrong, tried: Mapping[str, Outcome]) -> str:
     if isinstance(wrong.found, Excluded):
         return f"excluded: {next((text for text in outcome.assumptions if wrong.found.text in text), UNNOTICED)}"
     return UNNOTICED
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

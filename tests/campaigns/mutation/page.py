@@ -12,6 +12,7 @@ from tests.campaigns.mutation import target_cuda, target_tiovx, target_vitis
 from tests.campaigns.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.campaigns.mutation.mutants import MUTANTS
 from tests.campaigns.mutation.networks import NETWORKS, VECTORS, networks_of
+from tests.support.markdown import table
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 PAGE = ROOT / "docs" / "mutation.md"
@@ -130,7 +131,7 @@ def page(cells: Sequence[Cell], faults: Mapping[str, str], where: str) -> str:
         about = [ABOUT[target]] if target in ABOUT else []
         parts += [f"## Target `{target}`\n", *about, _totals(own, guarded=guarded)]
         parts += [_summary(own, guarded=guarded), LEGEND, _details(own), *_senseless(target)]
-    parts += ["## Around the network\n", _table(("what is wrong", "verdict"), faults.items())]
+    parts += ["## Around the network\n", table(("what is wrong", "verdict"), faults.items())]
     return "\n".join(parts)
 
 
@@ -189,7 +190,7 @@ def _summary(cells: Sequence[Cell], *, guarded: bool) -> str:
     refused = ("refused by build", "by self-test") if guarded else ()
     found = ("found by run", "found by proof", "equal", "alone", "among others", "not named")
     rows = (_row(name, own, guarded=guarded) for name, own in _by_mutant(cells))
-    return _table(("mutant", "programs", *refused, *found), rows)
+    return table(("mutant", "programs", *refused, *found), rows)
 
 
 def _row(name: str, cells: Sequence[Cell], *, guarded: bool) -> Sequence[str]:
@@ -212,7 +213,7 @@ def _row(name: str, cells: Sequence[Cell], *, guarded: bool) -> Sequence[str]:
 
 def _details(cells: Sequence[Cell]) -> str:
     networks = networks_of(cells[0].target)
-    return _table(("mutant", *networks), ((name, *map(cell_text, own)) for name, own in _by_mutant(cells)))
+    return table(("mutant", *networks), ((name, *map(cell_text, own)) for name, own in _by_mutant(cells)))
 
 
 def _by_mutant(cells: Sequence[Cell]) -> Iterator[tuple[str, list[Cell]]]:
@@ -236,8 +237,3 @@ def _found(outcome: Outcome) -> str:
         return EQUAL if outcome.complete else HELD
     steps = " ".join(str(list(ProofStep).index(step)) for step in outcome.failed) or "MISSED"
     return f"{outcome.differing:,} / {steps} / {outcome.named.value if outcome.named else '-'}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from harness.boards.local import LocalBoard
 from harness.boards.session import Board
 from harness.boards.ssh import Limits, SshBoard
 from tests.support.boards import sshd
@@ -35,3 +36,11 @@ def gates(tmp_path_factory: pytest.TempPathFactory, server: sshd.Server) -> Iter
 def ssh_board(server: sshd.Server) -> Iterator[Board]:
     with SshBoard.connect(server.address, PATIENT) as session:
         yield session
+
+
+@pytest.fixture(params=["local", "ssh"])
+def board(request: pytest.FixtureRequest) -> Board:
+    if request.param == "local":
+        return LocalBoard()
+    session: Board = request.getfixturevalue("ssh_board")
+    return session

@@ -29,14 +29,6 @@ AWKWARD_NAMES = [
 RANDOM_MEBIBYTE = os.urandom(1 << 20)
 
 
-@pytest.fixture(params=["local", "ssh"])
-def board(request: pytest.FixtureRequest) -> Board:
-    if request.param == "local":
-        return LocalBoard()
-    session: Board = request.getfixturevalue("ssh_board")
-    return session
-
-
 def on_board(path: Path) -> PurePosixPath:
     """The board under test is this machine, under whatever name."""
     return PurePosixPath(path)

@@ -100,14 +100,6 @@ def test_the_default_is_in_the_home_of_the_user(shared: Path, monkeypatch: pytes
 # ---- what is refused
 
 
-@pytest.fixture(params=["local", "ssh"])
-def board(request: pytest.FixtureRequest) -> Board:
-    if request.param == "local":
-        return LocalBoard()
-    session: Board = request.getfixturevalue("ssh_board")
-    return session
-
-
 @needs_root
 @pytest.mark.parametrize("below", ["", "/deep"])
 def test_a_link_of_another_user(shared: Path, board: Board, below: str) -> None:

@@ -19,7 +19,18 @@ from harness.runs.folder import write_json
 from tests.campaigns.mutation.campaign import EFFORT
 from tests.integration.cli.conftest import FEW_FLOATS
 from tests.integration.cli.test_resume_board import NAME, entry
-from tests.integration.cli.test_verify import QUICK, a_run, change, identical, model, rehash, states, text, user
+from tests.integration.cli.test_verify import (
+    QUICK,
+    a_run,
+    change,
+    edit_text,
+    identical,
+    model,
+    rehash,
+    states,
+    text,
+    user,
+)
 from tests.integration.cli.test_verify_measured import base, wrong
 from tests.support.cli.command import User
 from tests.support.identities import XAVIER
@@ -98,15 +109,6 @@ def drop_board_of_attempt(folder: Path) -> None:
     change(folder / "run.json", lambda run: run["attempts"][0].update(board=None))
 
 
-def add_text(name: str, old: str, new: str) -> Edit:
-    def edit(folder: Path) -> None:
-        before = (folder / name).read_text()
-        assert old in before
-        (folder / name).write_text(before.replace(old, new, 1))
-
-    return edit
-
-
 def all_of(*edits: Edit) -> Edit:
     def edit(folder: Path) -> None:
         for each in edits:
@@ -174,7 +176,7 @@ LOCAL: Mapping[str, Forgery] = {
     "attempt in another boot": Forgery(in_attempts(boot_id=OTHER_BOOT), "request.json names a board that no attempt"),
     "attempt without a board": Forgery(drop_board_of_attempt, "names a board that no attempt has reached"),
     "attempt, in its file only": Forgery(
-        add_text("attempts.jsonl", '"kind": "this machine"', '"kind": "hardware"'), "attempts[0].board.kind", "request"
+        edit_text("attempts.jsonl", '"kind": "this machine"', '"kind": "hardware"'), "attempts[0].board.kind", "request"
     ),
     "board asked for": Forgery(in_request(machine_id="f" * 32), "run.json and request.json name different boards"),
     "boot in run.json": Forgery(in_run(boot_id=OTHER_BOOT), f"boot-id {OTHER_BOOT}, attempt 1 names this machine"),
@@ -187,7 +189,7 @@ LOCAL: Mapping[str, Forgery] = {
         lambda folder: write_json(folder / "proof.json", {"holds": True, "board": XAVIER.document()}),
         "run.json and proof.json name different boards",
     ),
-    "key twice": Forgery(add_text("boards/00000.json", "{", '{"kind": "hardware",'), "'kind' is repeated"),
+    "key twice": Forgery(edit_text("boards/00000.json", "{", '{"kind": "hardware",'), "'kind' is repeated"),
     "unknown key": Forgery(note("00000", approved=True), "boards/00000.json has unknown keys: 'approved'"),
     "unknown key of the request": Forgery(
         lambda folder: change(folder / "request.json", lambda asked: asked.update(approved=True)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,11 @@ import pytest
 
 from harness import report
 from tests.support.measurement import documents
-from tests.support.site.browser import Browser, browser
+from tests.support.site.browser import Browser
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed here")
 
 PHONE, DESK = 390, 1280
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,12 @@ import pytest
 
 from harness.report.decision import html
 from tests.support.decide.finished import COC, ROBUST, SL, SR, TABLE, WL, WR, decided
-from tests.support.site.browser import Browser, browser
+from tests.support.site.browser import Browser
 
 needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed here")
 
 PHONE, DESK = 390, 1280
 BOX, OTHER = (2, 1, 1, 0, 1), (0, 0, 0, 0, 0)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 def advisories() -> np.ndarray[Any, np.dtype[np.uint8]]:

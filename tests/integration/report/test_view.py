@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from harness.report.viewer.facts import NodeFacts
 from harness.report.viewer.groups import groupings
 from tests.support import graphs
 from tests.support.cli.command import User
-from tests.support.site.browser import Browser, browser
+from tests.support.site.browser import Browser
 from tests.unit.report.test_html import HOSTILE, Page
 
 pytestmark = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed here")
@@ -33,12 +32,6 @@ needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="ch
 NODES = 2000
 LONGEST_S = 0.1  # of an interaction, of the processor
 DESK = 1280
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 def content(folder: Path, model: onnx.ModelProto, **options: Any) -> Content:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.locks import lock, manual_lock
+from harness.boards.locks import lock
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.lease_guard import BoardBusy, BoardLost, Held
 from harness.boards.locks.queue import RENEW_S, QueuedTicket, Terms
@@ -280,12 +280,12 @@ def test_never_do_two_have_a_board(tmp_path: Path) -> None:
 
 def lock_by_hand(folder: Path, for_s: float = 60, purpose: str = "soldering") -> Ticket:
     with queue(folder) as xavier:
-        return manual_lock.reserve(xavier, purpose, for_s, 0, print)
+        return lock.reserve(xavier, purpose, for_s, 0, print)
 
 
 def release_by_hand(folder: Path, *, force: bool = False) -> list[Ticket]:
     with queue(folder) as xavier:
-        return manual_lock.release(xavier, force=force)
+        return lock.release(xavier, force=force)
 
 
 def as_if_anothers(folder: Path, ticket: Ticket) -> None:
@@ -349,7 +349,7 @@ def test_a_run_under_a_lock_by_hand_is_before_those_who_wait_for_that() -> None:
 def test_a_lock_by_hand_is_before_those_who_came_behind_it(tmp_path: Path) -> None:
     taken: list[Ticket] = []
     with held_elsewhere(tmp_path) as first, queue(tmp_path) as xavier:
-        person = threading.Thread(target=lambda: taken.append(manual_lock.reserve(xavier, "soldering", 60, 30, print)))
+        person = threading.Thread(target=lambda: taken.append(lock.reserve(xavier, "soldering", 60, 30, print)))
         person.start()
         while len(xavier.tickets()) < 2:
             time.sleep(0.02)

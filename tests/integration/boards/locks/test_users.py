@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.locks import manual_lock, quarantine
+from harness.boards.locks import lock, quarantine
 from harness.boards.locks.lease_guard import BoardLost, Held
 from harness.core.errors import BoardError
 from tests.support.locks.holder import NOBODY, SHORT, board, common_folder, nobody, queue
@@ -57,8 +57,8 @@ def test_a_user_takes_a_board_by_force_without_touching_the_others_file(folder: 
     def force() -> None:
         with queue(folder) as xavier:
             with pytest.raises(BoardError, match="in use by root@"):
-                manual_lock.release(xavier, force=False)
-            [taken] = manual_lock.release(xavier, force=True)
+                lock.release(xavier, force=False)
+            [taken] = lock.release(xavier, force=True)
             assert taken.owner.user == "root"
 
     with pytest.raises(BoardLost, match=r"nobody@.*took it away"), board(folder, "run", 0) as held, nobody(force):

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.report.site.conftest import HOSTILE
-from tests.support.site.browser import Browser, browser
+from tests.support.site.browser import Browser
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed here")
 
 PHONE, DESK = 360, 1280
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 def pages(built: Path) -> list[Path]:

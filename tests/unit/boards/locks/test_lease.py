@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.locks import hold, in_use, key_of, manual_lock, quarantine, queue_of
+from harness.boards.locks import hold, in_use, key_of, lock, quarantine, queue_of
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.lease_guard import BoardBusy
 from harness.boards.profile import Address, Labgrid, Profile
@@ -38,7 +38,7 @@ def test_who_has_a_board_is_seen_by_all_its_names(host: Profile, tmp_path: Path)
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 def test_a_board_locked_by_hand_is_its_users_only(host: Profile, tmp_path: Path) -> None:
     with queue_of(host, tmp_path) as queue:
-        kept = manual_lock.reserve(queue, "soldering", 60, 0, print)
+        kept = lock.reserve(queue, "soldering", 60, 0, print)
     assert in_use(host, tmp_path) == ""
     with hold(host, tmp_path, "run", 0, print):
         assert "in use by" in in_use(host, tmp_path), "one at a time"
