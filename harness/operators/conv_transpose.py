@@ -198,8 +198,10 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
     defaults = {"strides": [1] * axes, "dilations": [1] * axes, "pads": [0] * (2 * axes), "output_padding": [0] * axes}
     given = {name: list(attributes[name]) or default for name, default in defaults.items()}
     strides, dilations, pads, more = given.values()
-    if how not in ("NOTSET", "VALID") or attributes["output_shape"]:
-        raise node.refusal(f"auto_pad is {how}, output_shape {attributes['output_shape']}", "pads and output_padding")
+    stated = list(attributes["output_shape"])
+    fits = not stated or (len(stated) == axes and how != "VALID")
+    if how not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or not fits:
+        raise node.refusal(f"auto_pad is {how}, output_shape {stated}", f"{axes} sizes and no auto_pad of VALID")
     if any(len(given[name]) != len(default) for name, default in defaults.items()) or min(strides + dilations) < 1:
         raise node.refusal(f"strides, dilations, pads and output_padding are {given}", f"{axes} numbers an axis")
     if (tuple(attributes["kernel_shape"]) or kernel) != kernel or min(pads + more) < 0:
@@ -207,13 +209,18 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
             f"kernel_shape {attributes['kernel_shape']}, {given}", "the weights' shape, pads of 0 or more"
         )
     pads = [0] * (2 * axes) if how == "VALID" else pads
-    begins = pads[:axes]
-    shape = [
-        (size - 1) * stride + extra + (count - 1) * dilation + 1 - begin - end
-        for size, stride, extra, count, dilation, begin, end in zip(
-            source.shape[1:], strides, more, kernel, dilations, begins, pads[axes:], strict=True
-        )
+    whole = [
+        (size - 1) * stride + extra + (count - 1) * dilation + 1
+        for size, stride, extra, count, dilation in zip(source.shape[1:], strides, more, kernel, dilations, strict=True)
     ]
+    if stated or how.startswith("SAME"):
+        shape = stated or [size * stride for size, stride in zip(source.shape[1:], strides, strict=True)]
+        rests = [max(size - kept, 0) for size, kept in zip(whole, shape, strict=True)]
+        begins = [rest // 2 if how == "SAME_UPPER" else rest - rest // 2 for rest in rests]
+        _require_reached(node, shape, whole, strides if stated else [1] * axes)
+    else:
+        begins = pads[:axes]
+        shape = [size - begin - end for size, begin, end in zip(whole, begins, pads[axes:], strict=True)]
     if min(shape) < 1:
         raise node.refusal(f"the output has shape {shape}", "less padding")
     if any(extra >= stride for extra, stride in zip(more, strides, strict=True)):
@@ -227,3 +234,10 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
         before=(*none, *begins),
         output=(*one, *source.shape[1:]),
     )
+
+
+def _require_reached(node: Node, shape: list[int], whole: list[int], limits: list[int]) -> None:
+    """Refuse an output that is larger than all windows by a limit: ONNX Runtime fails, or has a smaller one."""
+    if any(size - most >= limit for size, most, limit in zip(shape, whole, limits, strict=True)):
+        sizes = tuple(most + limit - 1 for most, limit in zip(whole, limits, strict=True))
+        raise node.refusal(f"the output has shape {tuple(shape)}", f"at most {sizes}")

@@ -66,11 +66,18 @@ def test_one_product_after_the_other_is_added(seed: int) -> None:
 def transposed(rng: np.random.Generator) -> None:
     axes = int(rng.integers(1, 3))
     attributes, constants, shape = configuration(rng, axes)
-    if rng.random() < 0.2:
-        attributes = {name: attributes[name] for name in ("group", "strides", "dilations")} | {"auto_pad": "VALID"}
+    if rng.random() < 0.5:
+        padding = str(rng.choice(["VALID", "SAME_UPPER", "SAME_LOWER", "NOTSET"]))
+        attributes = {name: attributes[name] for name in ("group", "strides", "dilations")} | {"auto_pad": padding}
+        if padding == "NOTSET":
+            sizes = [attributes["strides"], attributes["dilations"], constants["w"].shape[2:], shape[1:]]
+            for stride, step, count, size in zip(*sizes, strict=True):
+                whole = (size - 1) * stride + (count - 1) * step + 1
+                attributes.setdefault("output_shape", []).append(int(rng.integers(max(whole - 3, 1), whole + stride)))
     x = np.clip(numbers(rng, 4, *shape), np.float32(-1e30), np.float32(1e30))  # no sum overflows
     proto = node("ConvTranspose", "x", *constants, **attributes)
-    assert assert_within(proto, constants, {"x": x}, evaluator=False, bound=1e30) is not None
+    is_read = assert_within(proto, constants, {"x": x}, evaluator=False, bound=1e30) is not None
+    assert is_read or attributes.get("auto_pad", "").startswith("SAME")  # with strides larger than the kernel
 
 
 @pytest.mark.slow
@@ -105,8 +112,10 @@ def test_every_fault_model_changes_some_values() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
-    "same padding": (GIVEN, {"auto_pad": "SAME_UPPER"}, "auto_pad is SAME_UPPER", "pads and output_padding"),
-    "stated shape": (GIVEN, {"output_shape": [7, 8]}, "output_shape", "pads and output_padding"),
+    "no such padding": (GIVEN, {"auto_pad": "SAME"}, "auto_pad is SAME", "no auto_pad of VALID"),
+    "stated shape": (GIVEN, {"output_shape": [1, 4, 7, 8]}, "output_shape", "2 sizes and no auto_pad of VALID"),
+    "no padding": (GIVEN, {"auto_pad": "SAME_UPPER", "strides": [4, 1]}, r"has shape \(12, 5\)", r"at most \(11, 7\)"),
+    "beyond": (GIVEN, {"output_shape": [9, 8]}, r"the output has shape \(9, 8\)", r"at most \(8, 7\)"),
     "groups": (GIVEN, {"group": 3}, "group is 3", "a divisor"),
     "no output": (GIVEN, {"pads": [5, 0, 5, 0]}, "the output has shape", "less padding"),
     "much more": (GIVEN, {"output_padding": [2, 2]}, r"output_padding is \[2, 2\]", "less than the stride"),
