@@ -22,12 +22,21 @@ BATCH_SHARE = 1e-4
 """Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
 
 
+def runs(stored: Stored) -> bool:
+    """Return whether ONNX Runtime has all operators of a model, in the types that it uses."""
+    try:
+        _loaded(stored, "")
+    except RequestError:
+        return False
+    return True
+
+
 def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1, *, is_near: bool = False) -> None:
     """Compare the outputs of two models for random inputs: bit for bit, or within a share.
 
     They may differ by a share if `is_near`, because sums have another order, and for `batch` vectors at once.  `before`
-    takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where ONNX Runtime
-    refuses or fails, and where outputs differ.
+    takes `batch` vectors, `after` one; all first axes are those of vectors then.  Raises RequestError where ONNX
+    Runtime refuses or fails, and where outputs differ.
     """
     inputs, outputs = [], []
     sizes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in after.graph.input}
