@@ -1,15 +1,24 @@
-"""Nodes that are written as nodes of other operators, of which ONNX says the same."""
+"""Nodes that are written as nodes of other operators or types, of which ONNX says the same.
+
+An operator on float16 or bfloat16 that has no definition of its own becomes that of float32 numbers, whose result is
+rounded once.  What ONNX Runtime does not have in a type is written in one that it has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import onnx
 import onnx.parser
 import onnx.shape_inference
 from onnx import TensorProto, helper
 
-from harness.operators.node import NEWEST_OPSET, domain_of
+from harness import operators
+from harness.operators.cast import Cast
+from harness.operators.half_elements import OPERANDS
+from harness.operators.move import Move
+from harness.operators.node import domain_of
+from harness.operators.rename import Rename
 
 LEFT = """\
     x = Cast <to = 13> (a)
@@ -30,8 +39,21 @@ RIGHT = """\
     s = BitwiseXor (rest, sign)
 """
 """A shift of signed numbers: the bits of uint64; a number of places that is negative, or large, shifts all of them."""
-WIDE = (TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64)
+SHIFTED = (TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64)
 """The types of BitShift that ONNX Runtime has."""
+END = "3.4028234663852886e38"
+INFINITIES = {
+    (1, 1): f"    size = Abs (a)\n    end = Constant <value_float = {END}> ()\n    y = Greater (size, end)\n",
+    (1, 0): f"    end = Constant <value_float = {END}> ()\n    y = Greater (a, end)\n",
+    (0, 1): f"    end = Constant <value_float = -{END}> ()\n    y = Less (a, end)\n",
+}
+"""IsInf, by detect_positive and detect_negative."""
+BODIES = ("BitShift", "IsNaN", "IsInf")
+"""The operators that have bodies here."""
+NAN = "    is_number = Equal (a, a)\n    y = Not (is_number)\n"
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+"""Types whose greatest and least values are found among int32 numbers."""
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:
@@ -42,11 +64,42 @@ def types(model: onnx.ModelProto) -> dict[str, int]:
     return known | {value.name: value.type.tensor_type.elem_type for value in values}
 
 
-def written(node: onnx.NodeProto, body: str, outputs: str) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a body of ONNX's text form for a node, whose inputs are a, b, ...; `outputs` are its last."""
+def _body(node: onnx.NodeProto, kinds: Mapping[str, int]) -> str | None:
+    """Return the body of a node in ONNX's text form, from a, b, ... to y; None for a node that stays."""
+    kind = kinds.get(node.input[0], TensorProto.UNDEFINED) if node.input else TensorProto.UNDEFINED
+    if node.op_type == "BitShift" and kind not in SHIFTED:
+        is_left = helper.get_node_attr_value(node, "direction") == b"LEFT"
+        return f"{LEFT if is_left else RIGHT}    y = Cast <to = {kind}> (s)\n"
+    if node.op_type == "IsNaN" and kind == TensorProto.FLOAT:
+        return NAN
+    if node.op_type == "IsInf" and kind == TensorProto.FLOAT:
+        stated = {entry.name: entry.i for entry in node.attribute}
+        return INFINITIES.get((stated.get("detect_positive", 1), stated.get("detect_negative", 1)))
+    return None
+
+
+def _wide(node: onnx.NodeProto, kinds: Mapping[str, int]) -> tuple[int, int] | None:
+    """Return the type of a node's numbers, and the wider one in which it is computed; None for a node that stays."""
+    kind = next((kinds[tensor] for tensor in node.input if kinds.get(tensor, 0) in (*HALVES, *NARROW)), 0)
+    if kind in NARROW:
+        return (kind, TensorProto.INT32) if node.op_type in {"Max", "Min"} else None
+    is_defined = node.op_type in OPERANDS and kind == TensorProto.FLOAT16
+    return (kind, TensorProto.FLOAT) if kind in HALVES and not is_defined and _computes(node) else None
+
+
+def _computes(node: onnx.NodeProto) -> bool:
+    """Return whether a node computes with float32 numbers: it neither moves, nor converts or quantises values."""
+    operator = operators.of_node(node)
+    if operator is None or "Quantize" in node.op_type:
+        return node.op_type in BODIES
+    return not issubclass(operator, (Move, Rename, Cast))
+
+
+def _written(node: onnx.NodeProto, body: str, opset: int) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a body for a node."""
     letters = "abcdefgh"[: len(node.input)]
-    head = f'<domain: "harness", opset_import: ["" : {NEWEST_OPSET}]>\nf ({", ".join(letters)}) => ({outputs})'
-    names = dict(zip([*letters, *outputs.split(", ")], [*node.input, *node.output], strict=True))
+    head = f'<domain: "harness", opset_import: ["" : {opset}]>\nf ({", ".join(letters)}) => (y)'
+    names = dict(zip([*letters, "y"], [*node.input, *node.output], strict=True))
     for inner in onnx.parser.parse_function(f"{head}\n{{\n{body}}}").node:
         for tensors in (inner.input, inner.output):
             tensors[:] = [names.get(tensor, f"{node.output[0]}/{tensor}") for tensor in tensors]
@@ -54,33 +107,43 @@ def written(node: onnx.NodeProto, body: str, outputs: str) -> Iterator[onnx.Node
         yield inner
 
 
-def _shift(node: onnx.NodeProto, kinds: Mapping[str, int]) -> str | None:
-    """Return the body of a BitShift of a type that ONNX Runtime does not have."""
-    kind = kinds.get(node.input[0], TensorProto.UINT8)
-    if kind in WIDE:
-        return None
-    is_left = helper.get_node_attr_value(node, "direction") == b"LEFT"
-    return f"{LEFT if is_left else RIGHT}    y = Cast <to = {kind}> (s)\n"
+def _widened(node: onnx.NodeProto, kinds: dict[str, int], narrow: int, wide: int) -> Iterator[onnx.NodeProto]:
+    """Yield a node in a wider type, behind and before Casts; `kinds` gets the types of the new tensors."""
+    copy = onnx.NodeProto.FromString(node.SerializeToString())
+    for place, tensor in enumerate(node.input):
+        if kinds.get(tensor) == narrow:
+            copy.input[place] = f"{node.output[0]}/wide_{place}"
+            kinds[copy.input[place]] = wide
+            yield helper.make_node("Cast", [tensor], [copy.input[place]], copy.input[place], to=wide)
+    back = [tensor for tensor in node.output if tensor and kinds.get(tensor) == narrow]
+    for place, tensor in enumerate(node.output):
+        if tensor in back:
+            copy.output[place] = f"{tensor}/wide"
+            kinds[copy.output[place]] = wide
+    yield copy
+    for tensor in back:
+        yield helper.make_node("Cast", [f"{tensor}/wide"], [tensor], f"{tensor}/Cast", to=narrow)
 
 
-BODIES: Mapping[str, Callable[[onnx.NodeProto, Mapping[str, int]], str | None]] = {"BitShift": _shift}
-"""The body of a node by its operator, with the output y; None for a node that stays."""
-
-
-def expand(model: onnx.ModelProto) -> list[str]:
-    """Write such nodes as their bodies, in place; return their operators."""
-    if not any(node.op_type in BODIES and not domain_of(node) for node in model.graph.node):
-        return []
-    kinds, nodes = types(model), []
-    expanded: dict[str, None] = {}
-    for node in model.graph.node:
-        body = BODIES[node.op_type](node, kinds) if node.op_type in BODIES and not domain_of(node) else None
-        if body is None:
+def expand(model: onnx.ModelProto, opset: int) -> list[str]:
+    """Write such nodes in place; return their operators."""
+    kinds = types(model)
+    nodes: list[onnx.NodeProto] = []
+    written: dict[str, None] = {}
+    waiting = list(model.graph.node)[::-1]
+    while waiting:
+        node = waiting.pop()
+        is_own = not domain_of(node) and len(node.output) == 1
+        pair, body = (_wide(node, kinds), _body(node, kinds)) if is_own else (None, None)
+        if pair is None and body is None:
             nodes.append(node)
             continue
-        expanded[node.op_type] = None
-        nodes += written(node, body, "y")
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(copies)
-    return [*expanded]
+        written[node.op_type] = None
+        others = _widened(node, kinds, *pair) if pair else _written(node, body or "", opset)
+        waiting += list(others)[::-1] if pair else []
+        nodes += [] if pair else others
+    if written:
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del model.graph.node[:]
+        model.graph.node.extend(copies)
+    return [*written]

@@ -13,6 +13,7 @@ then computes file and result for random inputs (`Simplified.check`).
     folding     what depends on shapes and constants only becomes a constant, for one vector; If, Loop and Scan that
                 depend on them only become the nodes of their graphs
     types       a CastLike becomes a Cast
+    types       operators and types without a definition are written by others (expansions.py)
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
     selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
@@ -40,7 +41,7 @@ from harness import operators
 from harness.core.errors import RequestError
 from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
-from harness.model.graph import decode, parse, read_file
+from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
     branches,
     casts,
@@ -60,7 +61,7 @@ from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
-from harness.model.onnx_runtime.agreement import require_near, require_same
+from harness.model.onnx_runtime.agreement import require_near, require_same, runs
 from harness.model.onnx_runtime.sessions import Stored, session
 from harness.model.transforms.edit import (
     add_constant,
@@ -69,7 +70,7 @@ from harness.model.transforms.edit import (
     inlined,
     tidy,
 )
-from harness.operators.node import domain_of
+from harness.operators.node import NEWEST_OPSET, domain_of
 
 SHOWN = 6  # names in a note
 QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
@@ -252,8 +253,6 @@ def _convert(simplified: Simplified) -> Iterator[str]:
 def _lower(simplified: Simplified) -> Iterator[str]:
     notes = [*opsets.lower(simplified.model), *layouts.lower(simplified.model)]
     if notes:
-        if expanded := expansions.expand(simplified.model):
-            notes.append(f"wrote {_listed(expanded)} of types that ONNX Runtime does not have by other operators")
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
     yield from notes
 
@@ -268,6 +267,16 @@ def _expand(simplified: Simplified) -> Iterator[str]:
     yield from notes
 
 
+def _widen(simplified: Simplified) -> Iterator[str]:
+    """Write nodes by others; ONNX Runtime computes the file only where it has all operators in all types."""
+    names = expansions.expand(simplified.model, opsets_of(simplified.model).get("", NEWEST_OPSET))
+    if not names:
+        return
+    yield f"wrote {_listed(names)} by nodes of other operators or types, of which ONNX says the same"
+    if not runs(simplified.source):
+        simplified.source = Stored(simplified.model)
+
+
 STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (
     _lower,
     _declare,
@@ -275,6 +284,7 @@ STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (
     _remove_listed,
     _convert,
     _expand,
+    _widen,
 )
 
 

@@ -22,6 +22,15 @@ BATCH_SHARE = 1e-4
 """Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
 
 
+def runs(stored: Stored) -> bool:
+    """Return whether ONNX Runtime has all operators of a model, in the types that it uses."""
+    try:
+        _loaded(stored, "")
+    except RequestError:
+        return False
+    return True
+
+
 def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int = 1, *, is_near: bool = False) -> None:
     """Compare the outputs of two models for random inputs: bit for bit, or within a share.
 

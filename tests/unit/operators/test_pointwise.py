@@ -23,6 +23,7 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "Gelu": [{"approximate": "tanh"}, {"approximate": "none"}],
     "Pow": [{"exponent": exponent} for exponent in POWERS if exponent != 2],
     "Selu": [{"alpha": 0.5, "gamma": 3.0}],
+    "Shrink": [{"lambd": 1.5, "bias": 0.3}],
     "ThresholdedRelu": [{"alpha": -0.7}],
 }
 CASES = [(name, attributes) for name in OPERATORS for attributes in ({}, *ATTRIBUTES.get(name, ()))]
@@ -68,7 +69,7 @@ def test_a_nan_gives_a_nan_and_infinities_no_other_result_than_onnx_runtime(oper
     layer, model = layer_of(operator, (4,))
     nan = np.array([0x7F800001, 0x7FC00000, 0xFF800001, 0xFFFFFFFF], np.uint32).view(np.float32)
     y = layer.prepare()(nan[None])
-    takes_nan = operator != "ThresholdedRelu"  # a comparison with NaN is false
+    takes_nan = operator not in {"Shrink", "ThresholdedRelu"}  # a comparison with NaN is false
     assert np.isnan(y).all() == takes_nan
     infinite = specified(layer, np.array([[np.inf, -np.inf, 0.0, -0.0]], np.float32))
     y, runtime = layer.prepare()(infinite), by_runtime(model, infinite)

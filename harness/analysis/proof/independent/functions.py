@@ -46,6 +46,7 @@ READERS: dict[str, Reader] = {
     "HardSigmoid": _numbers(alpha=0.2, beta=0.5),
     "LeakyRelu": _numbers(alpha=0.01),
     "PRelu": _slope,
+    "Shrink": _numbers(lambd=0.5, bias=0.0),
     "Selu": _numbers(alpha=1.6732632, gamma=1.050701),
     "ThresholdedRelu": _numbers(alpha=1.0),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from harness import backend
 from harness.core.arrays import Array
@@ -40,3 +41,37 @@ def test_a_shift_of_every_type_follows_the_newest_text_of_onnx(name: str, direct
     expected = [_shifted(int(a), int(b), kind, left=direction == "LEFT") for a, b in zip(x, y, strict=True)]
     unsigned: Array = np.array(expected, f"u{kind.itemsize}")
     np.testing.assert_array_equal(z, unsigned.view(kind))
+
+
+def _computed(operator: str, x: Array, number: int, result: int, **attributes: int) -> Array:
+    values = [helper.make_tensor_value_info("x", number, x.shape), helper.make_tensor_value_info("y", result, x.shape)]
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"], **attributes)], "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    [y] = backend.run_model(model, [x])
+    return y
+
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -3.0]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_infinities_and_nan_are_found_by_comparisons(kind: Any) -> None:
+    """IsInf, of one sign or both, and IsNaN."""
+    x = np.array([SPECIAL], kind)
+    number = helper.np_dtype_to_tensor_dtype(x.dtype)
+    wide, boolean = x.astype(np.float32), TensorProto.BOOL
+    np.testing.assert_array_equal(_computed("IsNaN", x, number, boolean), np.isnan(wide))
+    np.testing.assert_array_equal(_computed("IsInf", x, number, boolean), np.isinf(wide))
+    np.testing.assert_array_equal(_computed("IsInf", x, number, boolean, detect_positive=0), np.isneginf(wide))
+    np.testing.assert_array_equal(_computed("IsInf", x, number, boolean, detect_negative=0), np.isposinf(wide))
+
+
+@pytest.mark.parametrize("operator", ["Relu", "Exp", "Softmax"])
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_a_function_of_halves_is_that_of_float32_rounded_once(operator: str, kind: Any) -> None:
+    x = np.random.default_rng(0).normal(0, 2, (3, 5)).astype(kind)
+    number = helper.np_dtype_to_tensor_dtype(x.dtype)
+    single = _computed(operator, x.astype(np.float32), TensorProto.FLOAT, TensorProto.FLOAT)
+    result = _computed(operator, x, number, number)
+    assert result.dtype == x.dtype
+    assert result.tobytes() == single.astype(kind).tobytes()
