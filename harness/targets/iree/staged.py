@@ -81,14 +81,15 @@ def _source(function: Function, source: Source, inputs: Sequence[Value], facts: 
     return function.reshape(inputs[number_of(source)], (function.vectors, *source.shape))
 
 
-def _stage(function: Function, stage: Stage, values: Mapping[int, Value]) -> Value:
+def _stage(function: Function, stage: Stage, values: Mapping[int, Value], *, of_step: bool = False) -> Value:
+    """Add the loops of a stage; in a step no loop is a copy for the compiler, which fails for those of small arrays."""
     shape = (function.vectors, *stage.shape)
     if stage.accumulator is None:
-        return _loops(function, function.empty(shape, stage.dtype), stage, stage.root, values)
+        return _loops(function, function.empty(shape, stage.dtype), stage, stage.root, values, of_step=of_step)
     if stage.start.value is not None:
         init = function.filled(stage.start.value, shape, stage.dtype)
     else:
-        init = _loops(function, function.empty(shape, stage.dtype), stage, stage.start, values)
+        init = _loops(function, function.empty(shape, stage.dtype), stage, stage.start, values, of_step=of_step)
     return _loops(function, init, stage, stage.root, values, stage.over)
 
 
@@ -98,21 +99,32 @@ def _histories(function: Function, item: Recurrence, values: Mapping[int, Value]
     if fold is not None:
         return [_history(function, item, fold, values)]
     known = dict(values)
-    rows: list[list[Value]] = [[_stage(function, start, values)] for start in item.starts]
+    rows: list[list[Value]] = [[_stage(function, start, values, of_step=True)] for start in item.starts]
     for moment in range(item.time.size):
         known |= {id(state): row[-1] for state, row in zip(item.states, rows, strict=True)}
         for stage in item.stages:
             here = {item.time: place(moment)}
             root, start = with_places(stage.root, here), with_places(stage.start, here)
-            known[id(stage)] = _stage(function, replace(stage, root=root, start=start), known)
+            known[id(stage)] = _stage(function, replace(stage, root=root, start=start), known, of_step=True)
         for row, result in zip(rows, item.results, strict=True):
             row.append(known[id(result)])
     return [_stacked(function, row) for row in rows]
 
 
-def _stacked(function: Function, row: Sequence[Value]) -> Value:
-    """Return the values side by side along a new axis behind the vectors."""
-    return function.joined([function.reshape(value, (value.shape[0], 1, *value.shape[1:])) for value in row], 1)
+def _stacked(function: Function, rows: Sequence[Value]) -> Value:
+    """Return the values side by side along a new axis behind the vectors: loops, because a concatenation is a copy."""
+    vectors, *shape = rows[0].shape
+    stacked = function.filled(0, (vectors, len(rows), *shape), rows[0].dtype)
+    moments = function.constant("moments", np.arange(len(rows), dtype=np.int32))
+    places = ", ".join(["d0", *(f"d{number}" for number in range(2, len(shape) + 2))])
+    for number, row in enumerate(rows):
+
+        def body(block: Block, value: Scalar, moment: Scalar, before: Scalar, number: int = number) -> Scalar:
+            is_here = block.compare("eq", moment, block.number(number, "i32", name="here"))
+            return block.select(is_here, value, before)
+
+        stacked = function.loops(stacked, [(row, places), (moments, "d1")], body)
+    return stacked
 
 
 def _history(function: Function, item: Recurrence, fold: Stage, values: Mapping[int, Value]) -> Value:
@@ -131,6 +143,7 @@ def _loops(
     over: Sequence[Axis] = (),
     *,
     is_history: bool = False,
+    of_step: bool = False,
 ) -> Value:
     """Add the loops of an expression around the values so far; of a history, at place n only the first n steps."""
     names = {axis: f"d{number}" for number, axis in enumerate((*stage.axes, *over), 1)}
@@ -152,6 +165,8 @@ def _loops(
         sizes = tuple(axis.size for axis in over)
         inputs.append((function.empty(sizes, stage.dtype), ", ".join(names[axis] for axis in over)))
 
+    is_copy = of_step and root.load is not None
+
     def body(block: Block, *elements: Scalar) -> Scalar:
         arguments = dict(zip(reads, elements, strict=False))
         for name, (value, text) in extracted.items():
@@ -160,6 +175,8 @@ def _loops(
         if stage.accumulator is not None:
             arguments[stage.accumulator.name] = elements[-1]
         result = operations(block, root, arguments)
+        if is_copy:
+            result = block.unchanged(result, "same")
         if is_history:
             is_before = block.compare("ult", block.index(len(stage.axes) + 1), block.index(1))
             result = block.select(is_before, result, elements[-1])
@@ -170,7 +187,7 @@ def _loops(
         is_inside = block.compare("ne", mask, block.number(0, "i8", name="none"))
         return block.select(is_inside, result, elements[-1])
 
-    return function.loops(init, inputs, body, len(over), products=has_products(root))
+    return function.loops(init, inputs, body, len(over), products=is_copy or has_products(root))
 
 
 def _is_operand(shape: Sequence[int], places: Sequence[Place]) -> bool:
