@@ -14,7 +14,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Ability, Evaluate, Layer
 from harness.operators.exact import mutations
 from harness.operators.exact.errors import item_errors
-from harness.operators.exact.expression import literal, substituted
+from harness.operators.exact.expression import COMPARISONS, literal, substituted
 from harness.operators.exact.integers import of_stages
 from harness.operators.exact.printing import inline
 from harness.operators.exact.stage_values import Program, number_of
@@ -206,7 +206,8 @@ def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
     if stage.is_sum and sum(axis.size > 1 for axis in stage.over) > 1:
         yield f"the axes of the steps of {stage.name} are exchanged", replace(stage, over=stage.over[::-1])
     yield from _wrong_guards(stage)
-    if stage.accumulator is not None and stage.root.operation == "select" and stage.start.value is not None:
+    is_choice = stage.accumulator is not None and stage.root.operation == "select" and stage.start.value is not None
+    if is_choice and stage.root.operands[0].operation in COMPARISONS[:4]:
         condition, one, other = stage.root.operands
         opposite = replace(condition, operands=condition.operands[::-1])
         root = replace(stage.root, operands=(opposite, one, other))
