@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Ability, Constants, fields
 from harness.operators.exact.expression import Expression, equal, larger, literal, select, smaller
 from harness.operators.exact.stages import Axis, Source, Stage, fold, narrowed, place
+from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
 from harness.operators.node import Node
 from harness.operators.selection import Selection, fragment
@@ -102,6 +103,12 @@ class ArgRows(Selection):
         """Return the numbers of the places, the sizes, and which value is chosen."""
         chosen = {"largest": self.largest, "select_last_index": self.last}
         return {**self.numbers(), "axes": np.array(self.sizes, np.int32), **chosen}
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield the mutants but for another one of equal extreme values, which has the same places."""
+        for model in super().fault_models(*inputs):
+            if not (model.cause.startswith("in m:") and model.cause.endswith("equality")):
+                yield model
 
     def output_bounds(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:  # noqa: ARG002 - all are possible
         """Return the first and the last place."""

@@ -43,18 +43,19 @@ SIZES = """\
     of_index = Shape (index)
     vectors_of_data = Slice (of_data, zero, one)
     vectors_of_index = Slice (of_index, zero, one)
-    vectors = Max (vectors_of_data, vectors_of_index)
+    vectors_of_others = Slice (of_others, zero, one)
+    vectors = Max (vectors_of_data, vectors_of_index, vectors_of_others)
     outer = Slice (of_data, one, two)
     size = Slice (of_data, two, three)
     inner = Slice (of_data, three, four)
     chosen = Slice (of_index, two, three)
-    whole = Concat <axis = 0> (vectors, outer, size, inner)
-    part = Concat <axis = 0> (vectors, outer, chosen, inner)
     number = Cast <to = 7> (index)
     least = Neg (size)
     most = Sub (size, one)
     from_first = Max (number, least)
     inside = Min (from_first, most)
+    whole = Concat <axis = 0> (vectors, outer, size, inner)
+    part = Concat <axis = 0> (vectors, outer, chosen, inner)
     places = Expand (inside, part)
     x = Expand (data, whole)
 """
@@ -218,5 +219,5 @@ class GatherElements(Selection):
     @classmethod
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto:  # noqa: ARG003 - of the base
         """Return the ONNX function."""
-        body = f"{SIZES}    y = GatherElements <axis = 2> (x, places)\n"
+        body = f"    of_others = Shape (index)\n{SIZES}    y = GatherElements <axis = 2> (x, places)\n"
         return onnx_function.function("GatherElements", ["data", "index"], body, opset)

@@ -183,7 +183,8 @@ class ScatterElements(Selection):
         head = f'<domain: "{onnx_function.DOMAIN}", opset_import: ["" : {opset}]>\nScatterElements'
         reduces = ", reduction: string = @reduction" * (opset >= REDUCES_SINCE)
         return onnx.parser.parse_function(
-            f"{head} {'<reduction> ' * bool(reduces)}(data, index, updates) => (y)\n{{\n{SIZES}"
+            f"{head} {'<reduction> ' * bool(reduces)}(data, index, updates) => (y)\n{{\n"
+            f"    of_others = Shape (updates)\n{SIZES}"
             "    all_updates = Expand (updates, part)\n"
             f"    y = ScatterElements <axis = 2{reduces}> (x, places, all_updates)\n}}"
         )

@@ -14,7 +14,7 @@ from harness.core.arrays import Array
 from harness.operators.base import Ability, Evaluate, Layer
 from harness.operators.exact import mutations
 from harness.operators.exact.errors import item_errors
-from harness.operators.exact.expression import literal, substituted
+from harness.operators.exact.expression import COMPARISONS, literal, substituted
 from harness.operators.exact.integers import of_stages
 from harness.operators.exact.printing import inline
 from harness.operators.exact.stage_values import Program, number_of
@@ -206,8 +206,10 @@ def _wrong(stage: Stage) -> Iterator[tuple[str, Stage]]:
     if stage.is_sum and sum(axis.size > 1 for axis in stage.over) > 1:
         yield f"the axes of the steps of {stage.name} are exchanged", replace(stage, over=stage.over[::-1])
     yield from _wrong_guards(stage)
-    if stage.accumulator is not None and stage.root.operation == "select" and stage.start.value is not None:
-        condition, one, other = stage.root.operands
+    condition, *choices = stage.root.operands if stage.root.operation == "select" else [stage.root]
+    is_of_order = condition.operation in COMPARISONS and condition.operation != "equal"
+    if stage.accumulator is not None and stage.start.value is not None and choices and is_of_order:
+        one, other = choices
         opposite = replace(condition, operands=condition.operands[::-1])
         root = replace(stage.root, operands=(opposite, one, other))
         limits = np.iinfo(stage.dtype) if stage.dtype.kind in "iu" else None

@@ -12,6 +12,7 @@ import onnx
 from onnx import helper
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.model.analysis.propagation import Propagation
 from harness.model.transforms.edit import add_constant
 from harness.operators.onnx_function import DOMAIN
@@ -31,7 +32,6 @@ class Expansion:
     graph: onnx.GraphProto
     propagation: Propagation
     name: str = ""
-    opset: int = 0
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     shapes: dict[str, Shape] = field(default_factory=dict)
     types: dict[str, np.dtype[Any]] = field(default_factory=dict)
@@ -103,11 +103,14 @@ class Expansion:
         return self.add("Cast", [tensor], self.shape(tensor), dtype, to=helper.np_dtype_to_tensor_dtype(dtype))
 
     def inside(self, index: str, size: int, dtype: np.dtype[Any]) -> str:
-        """Return indices from -size to size - 1, in a type; raise Unknown for constants beyond."""
+        """Return indices from -size to size - 1, in a type; raise RequestError for constants beyond."""
         values = self.values(index)
         if values is not None:
             if values.size and (values.min() < -size or values.max() >= size):
-                raise Unknown(index)
+                raise RequestError(
+                    f"node {self.name!r}: indices from {values.min()} to {values.max()} of an axis with {size} places",
+                    f"indices from {-size} to {size - 1}",
+                )
             return self.constant(values, dtype)
         for kind in dict.fromkeys((self.dtype(index), dtype)):
             if kind != FLOAT32:  # bounds of integers are not known behind a Cast from others

@@ -1,4 +1,4 @@
-"""GridSample, RoiAlign, Col2Im and Einsum by operators that harness computes; ONNX fixes no order of their sums."""
+"""GridSample, Col2Im and Einsum by operators that harness computes; ONNX fixes no order of their sums."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ def places_of(to: Expansion, index: str, sizes: Shape) -> str:
     steps = np.array([math.prod(sizes[place + 1 :]) for place in range(count)])
     shape = (*to.shape(index)[:-1], 1)
     if values is not None:
-        if (values < -np.array(sizes)).any() or (values >= sizes).any():
-            raise Unknown(index)
+        for place, size in enumerate(sizes):
+            to.inside(to.constant(values[..., place]), size, INT64)
         return to.constant(((values % sizes) * steps).sum(axis=-1, keepdims=True))
     if count == 1:
         return index

@@ -347,7 +347,7 @@ def histories(
 
 
 def _without(root: Expression, accumulator: Expression) -> list[Expression]:
-    """Return the largest parts of an expression that do not depend on the accumulator, but for literals."""
+    """Return the largest parts of an expression without the accumulator; a literal only if there is no other."""
     dependent = {id(accumulator)}
     for node in ordered(root):
         if any(id(operand) in dependent for operand in node.operands):
@@ -356,4 +356,5 @@ def _without(root: Expression, accumulator: Expression) -> list[Expression]:
     for node in ordered(root):
         if id(node) in dependent:
             parts |= {id(part): part for part in node.operands if id(part) not in dependent and part.value is None}
-    return list(parts.values())
+    literals = [part for node in ordered(root) for part in node.operands if part.value is not None]
+    return list(parts.values()) or literals[:1]
