@@ -174,3 +174,12 @@ def _run(loaded: onnxruntime.InferenceSession, inputs: Mapping[str, Array], name
         raise RequestError(
             f"ONNX Runtime fails on model {name!r}: {error}", "give a model that runs with one vector at a time"
         ) from error
+
+
+def is_loaded(model: Stored) -> bool:
+    """Return whether ONNX Runtime has all operators of a model for its types."""
+    try:
+        session(model.path, 1, optimised=False)
+    except Exception:  # noqa: BLE001 - as above
+        return False
+    return True
