@@ -121,7 +121,7 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     return model
 
 
-def opsets_of(model: onnx.ModelProto) -> Opsets:
+def opsets_of(model: onnx.ModelProto | onnx.FunctionProto) -> Opsets:
     """Return the version of each domain."""
     return {"" if entry.domain in DEFAULT_DOMAIN else entry.domain: entry.version for entry in model.opset_import}
 

@@ -31,8 +31,13 @@ def activations(
     return sources
 
 
-def constant(node: Node, position: int, sources: Sequence[Tensor], what: str) -> Array:
-    """Return a finite constant operand, of the type of the activations, without the axis of the vectors."""
+def constant(
+    node: Node, position: int, sources: Sequence[Tensor], what: str, *, takes_infinities: bool = False
+) -> Array:
+    """Return a constant operand, of the type of the activations, without the axis of the vectors.
+
+    Raises RequestError for a NaN, and for an infinity unless `takes_infinities`.
+    """
     value, shape = node.constant(position, what, [sources[0].dtype]), output_shape([source.shape for source in sources])
     axes = value.shape[1:] if value.ndim == len(shape) + 1 and value.shape[0] == 1 else value.shape
     if len(axes) > len(shape) or not _fit([shape, axes]):
@@ -40,8 +45,9 @@ def constant(node: Node, position: int, sources: Sequence[Tensor], what: str) ->
         raise node.refusal(
             f"the {what} has shape {value.shape}", f"shape (), (1,), {one} or {(1, *shape)}, or axes of size 1"
         )
-    if not np.isfinite(value).all():
-        raise node.refusal(f"the {what} holds {value[~np.isfinite(value)].flat[0]}", "finite numbers")
+    accepted = ~np.isnan(value) if takes_infinities else np.isfinite(value)
+    if not accepted.all():
+        raise node.refusal(f"the {what} holds {value[~accepted].flat[0]}", "finite numbers")
     return value.reshape(axes)
 
 

@@ -112,6 +112,8 @@ class Elements(Layer):
     """The arguments of `value`."""
     constant_roles: ClassVar[tuple[str, ...]] = ()
     """The fields that are constants, those of the last operands."""
+    takes_infinities: ClassVar[bool] = False
+    """True if an operand can be infinite; a NaN of infinite operands has no specified bits."""
     alternatives: ClassVar[Mapping[str, Callable[..., Expression]]] = {}
     """Other definitions of float32 with the arguments of `value`, by the fault in words: for mutants a better name."""
 

@@ -53,7 +53,9 @@ class Listed(Elements):
         node.attributes({})
         sources = broadcast.activations(node, cls.verb, (), dtypes)
         terms = tuple(
-            broadcast.constant(node, position, sources, cls.text.role(position)) if name in node.constants else None
+            broadcast.constant(node, position, sources, cls.text.role(position), takes_infinities=cls.takes_infinities)
+            if name in node.constants
+            else None
             for position, name in enumerate(node.inputs)
         )
         return sources, terms, broadcast.output_shape(broadcast.shapes(sources, terms))

@@ -117,6 +117,7 @@ class Logic(Listed):
         summary_of=_summary,
     )
     verb = "compares"
+    takes_infinities = True
 
     @classmethod
     def rules(cls, node: Rules) -> None:

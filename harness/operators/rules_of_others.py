@@ -99,7 +99,8 @@ def _constant(node: Rules) -> None:
         if value.data_location != onnx.TensorProto.EXTERNAL:
             node.holds(node.y, onnx.numpy_helper.to_array(value))
     elif name.startswith("value_") and "string" not in name:
-        node.holds(node.y, np.array(value, np.float32 if "float" in name else np.int64))
+        dtype = np.dtype(np.float32 if "float" in name else np.int64)
+        node.is_type(node.y, dtype).holds(node.y, np.array(value, dtype))
 
 
 def _shaped(node: Rules, shape: Array) -> None:

@@ -76,8 +76,6 @@ class BinaryLayer(Elements):
     """The name of the fragment whose constant is the first term, behind that of the operator, and its comment."""
     neutral_zero: ClassVar[float | None] = None
     """The second term with which it does nothing but turn a -0 into 0."""
-    takes_infinities: ClassVar[bool] = False
-    """True if a term can be infinite; a NaN of infinite terms has no specified bits."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -118,7 +116,7 @@ class BinaryLayer(Elements):
         for position in (i for i, name in enumerate(node.inputs) if name in node.constants):
             role = cls.constant_roles[position % len(cls.constant_roles)]
             what = "constant term" if len(cls.constant_roles) > 1 else role
-            value = broadcast.constant(node, position, sources, what)
+            value = broadcast.constant(node, position, sources, what, takes_infinities=cls.takes_infinities)
             constants[role] = np.broadcast_to(value, sources[0].shape).copy() if value.size == 1 else value
         fixed = (None, *constants.values())[-2:]
         bounds = cls.bounds(node, sources, fixed)

@@ -56,7 +56,9 @@ EXACT = {
     "Shape",
     "Size",
 }
-EXACT |= {"And", "Or", "Greater", "Less", "Sqrt", "Where", "Split", "Pad", "Sign", "Floor", "Ceil"}
+EXACT |= {"And", "Or", "Greater", "Less", "Sqrt", "Where", "Split", "Pad", "Sign", "Floor", "Ceil", "Mod", "Reciprocal"}
+EXACT |= {"Xor", "GreaterOrEqual", "LessOrEqual", "Trilu", "GatherElements", "GatherND", "ScatterND", "CastLike"}
+EXACT |= {"ReduceMax", "ReduceMin"}
 """The operators of constants whose values follow: each result is moved, compared, or rounded once, as IEEE 754 says."""
 LARGEST_CONSTANT = 1 << 26  # bytes
 MOST_PASSES = 100

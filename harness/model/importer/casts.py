@@ -1,4 +1,7 @@
-"""CastLike as Cast, and removal of a Cast to the type that its input has, or had before a Cast to a wider type."""
+"""CastLike as Cast, and removal of a Cast to the type that its input has, or had before a Cast to a wider type.
+
+Inputs of a model that only state a type go away.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,27 @@ import onnx
 import onnx.helper
 
 from harness.model.analysis.propagation import Propagation
-from harness.model.transforms.edit import bypass, writer
+from harness.model.transforms.edit import bypass, outputs, writer
 from harness.operators.node import domain_of
 
 
 def state_types(model: onnx.ModelProto, propagation: Propagation) -> int:
-    """Make each CastLike a Cast to the type of its second input, in place; return their number."""
+    """Make each CastLike a Cast to the type of its second input, in place; return their number.
+
+    Inputs of the model that nothing else reads go away.
+    """
     nodes = [node for node in model.graph.node if node.op_type == "CastLike" and not domain_of(node)]
     types = [propagation.facts.of(node.input[1]).type for node in nodes]
+    removed = set()
     for node, number in zip(nodes, types, strict=True):
         if number:
+            removed.add(node.input[1])
             node.op_type = "Cast"
             del node.input[1:]
             node.attribute.append(onnx.helper.make_attribute("to", number))
+    unread = removed - {tensor for node in model.graph.node for tensor in node.input} - outputs(model.graph)
+    for value in [value for value in model.graph.input if value.name in unread]:
+        model.graph.input.remove(value)
     return len(list(filter(None, types)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import onnx
@@ -25,6 +25,11 @@ IR_VERSIONS_OF_TYPES = (14,)
 """IR versions that add types to NEWEST_IR_VERSION, and nothing else."""
 OF_NEWEST = ("BitShift", "Mod")
 """Operators of which the definition is that of ONNX's newest version, which says more of cases left open before."""
+REWORDED = {
+    *(("Add", 14), ("Sub", 14), ("Mul", 14), ("Div", 14), ("Reshape", 14), ("Shape", 15), ("Cast", 19), ("Cast", 24)),
+    *(("ReduceMax", 20), ("ReduceMin", 20), ("Range", 27), ("SpaceToDepth", 28)),
+}
+"""Versions that describe more types or attributes in other words; what the version before takes means the same."""
 
 
 def lower(model: onnx.ModelProto) -> list[str]:
@@ -35,7 +40,11 @@ def lower(model: onnx.ModelProto) -> list[str]:
     """
     notes = []
     version = opsets_of(model).get("", NEWEST_OPSET)
-    if version > NEWEST_OPSET and not model.functions and all(_is_same(node, version) for node in _nodes(model.graph)):
+    if (
+        version > NEWEST_OPSET
+        and not model.functions
+        and all(is_same(node, version, NEWEST_OPSET) for node in _nodes(model.graph))
+    ):
         for entry in model.opset_import:
             if entry.domain in DEFAULT_DOMAIN:
                 entry.version = NEWEST_OPSET
@@ -54,25 +63,29 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
             yield from _nodes(inner)
 
 
-def _is_same(node: onnx.NodeProto, version: int) -> bool:
-    """Return whether ONNX says the same of an operator in this version and in `NEWEST_OPSET`."""
+def is_same(node: onnx.NodeProto, version: int, other: int) -> bool:
+    """Return whether ONNX says the same of an operator of one version in another one, types apart."""
     if domain_of(node) or node.op_type in OF_NEWEST:
         return True
     try:
-        schemas = [onnx.defs.get_schema(node.op_type, opset, "") for opset in (version, NEWEST_OPSET)]
+        schemas = [onnx.defs.get_schema(node.op_type, opset, "") for opset in (version, other)]
     except onnx.defs.SchemaError:
         return False
-    after, before = map(_statement, schemas)
-    return after == before
+    attributes = {entry.name for entry in node.attribute}.union(*(schema.attributes for schema in schemas[1:]))
+    of_version, of_other = (_statement(schema, attributes) for schema in schemas)
+    return of_version == of_other
 
 
-def _statement(schema: onnx.defs.OpSchema) -> tuple[Any, ...]:
-    """Return what ONNX says of an operator, without its types."""
+def _statement(schema: onnx.defs.OpSchema, names: Collection[str]) -> tuple[Any, ...]:
+    """Return what ONNX says of an operator, without its types and other attributes than these."""
     attributes = [
         (name, entry.type, entry.required, entry.default_value.SerializeToString())
         for name, entry in sorted(schema.attributes.items())
+        if name in names
     ]
     parameters = [[(value.name, value.option) for value in values] for values in (schema.inputs, schema.outputs)]
+    while (schema.name, schema.since_version) in REWORDED:
+        schema = onnx.defs.get_schema(schema.name, schema.since_version - 1, "")
     return schema.doc, attributes, parameters
 
 

@@ -3,10 +3,10 @@
 Each step below changes the model in place and returns a note of what it changed.  ONNX Runtime without optimisations
 then computes file and result for random inputs (`Simplified.check`).
 
+    functions   local functions of operators that no layer reads are inlined, and those that ONNX states for operators
     opset       versions after NEWEST_OPSET become it, where that changes no operator
     layout      recurrent operators have layout 0
     domains     operators that ONNX Runtime does not have get their functions
-    functions   local functions of other operators are inlined
     inputs      initializers are no inputs: a caller cannot replace them
     opset       versions before 13 become 13 (onnx.version_converter)
     classic     operators of ai.onnx.ml become those of ONNX's own domain
@@ -48,6 +48,7 @@ from harness.model.importer import (
     changes,
     classic,
     expansions,
+    functions,
     inputs,
     layouts,
     linear_maps,
@@ -61,13 +62,12 @@ from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
 from harness.model.network import Network
-from harness.model.onnx_runtime.agreement import require_near, require_same, runs
-from harness.model.onnx_runtime.sessions import Stored, session
+from harness.model.onnx_runtime.agreement import is_loaded, require_near, require_same
+from harness.model.onnx_runtime.sessions import Stored
 from harness.model.transforms.edit import (
     add_constant,
     declare_functions,
     free_initializers,
-    inlined,
     tidy,
 )
 from harness.operators.node import NEWEST_OPSET, domain_of
@@ -130,7 +130,6 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
         notes += step(simplified)
     simplified.batch = _batch_size(simplified.model)
     if folds:
-        notes += _state_types(simplified)
         propagation, fold_notes = _fold(simplified)
         notes += fold_notes
         if selections.is_needed(simplified.model.graph):
@@ -213,16 +212,21 @@ def _declare(simplified: Simplified) -> Iterator[str]:
 
 
 def _inline(simplified: Simplified) -> Iterator[str]:
-    functions = [(function.domain, function.name) for function in simplified.model.functions]
-    unknown = [function for function in functions if function not in operators.by_onnx_name()]
-    if not unknown:
-        return
-    try:
-        simplified.model = opsets.without_weights(simplified.model, lambda model: inlined(model, unknown))
-    except Exception as error:  # it has no class of its own
-        reason = f"its local functions cannot be inlined: {error}"
-        raise RequestError(f"model {simplified.name!r}: {reason}", "export it again") from error
-    yield f"inlined the local functions {_listed([name for _, name in unknown])}"
+    local = [(function.domain, function.name) for function in simplified.model.functions]
+    unknown = [function for function in local if function not in operators.by_onnx_name()]
+    if unknown:
+        simplified.model = functions.inline(simplified.model, unknown, simplified.name)
+        yield f"inlined the local functions {_listed([name for _, name in unknown])}"
+
+
+def _replace(simplified: Simplified) -> Iterator[str]:
+    """Put functions in the place of operators, which ONNX Runtime need not have."""
+    simplified.model, names = functions.expand(simplified.model, simplified.name)
+    if names:
+        if is_loaded(simplified.source):
+            require_near(simplified.source, simplified.model, simplified.name, _batch_size(simplified.model))
+        simplified.source = Stored(simplified.model)
+        yield f"the functions of {_listed(names)} are in their place"
 
 
 def _remove_listed(simplified: Simplified) -> Iterator[str]:
@@ -242,9 +246,7 @@ def _convert(simplified: Simplified) -> Iterator[str]:
     if result is None:
         return
     simplified.model, note = result
-    try:
-        session(simplified.source.path, 1, optimised=False)
-    except Exception:  # noqa: BLE001 - its exceptions have no common base of their own
+    if not is_loaded(simplified.source):
         simplified.source = Stored(simplified.model)
         note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
     yield note
@@ -273,19 +275,12 @@ def _widen(simplified: Simplified) -> Iterator[str]:
     if not names:
         return
     yield f"wrote {_listed(names)} by nodes of other operators or types, of which ONNX says the same"
-    if not runs(simplified.source):
+    if not is_loaded(simplified.source):
         simplified.source = Stored(simplified.model)
 
 
-STEPS: tuple[Callable[[Simplified], Iterator[str]], ...] = (
-    _lower,
-    _declare,
-    _inline,
-    _remove_listed,
-    _convert,
-    _expand,
-    _widen,
-)
+STEPS: tuple[Callable[[Simplified], Iterator[str]], ...]
+STEPS = (_inline, _replace, _lower, _declare, _remove_listed, _convert, _expand, _widen)
 
 
 def _batch_size(model: onnx.ModelProto) -> int:
@@ -298,16 +293,6 @@ def _batch_size(model: onnx.ModelProto) -> int:
     return next((shape[0].dim_value or 1 for shape in shapes if len(shape)), 1)
 
 
-def _state_types(simplified: Simplified) -> list[str]:
-    """Make each CastLike a Cast."""
-    if not any(node.op_type == "CastLike" for node in simplified.model.graph.node):
-        return []
-    propagation = _facts(simplified.model)
-    _require_consistent(propagation, simplified.name)
-    count = casts.state_types(simplified.model, propagation)
-    return [f"{count} CastLike are Cast to a type that is known"] if count else []
-
-
 def _select(simplified: Simplified) -> list[str]:
     """Write operators with indices, masks and samples by others."""
     replaced = selections.convert(simplified.model, _facts(simplified.model))
@@ -316,12 +301,17 @@ def _select(simplified: Simplified) -> list[str]:
 
 
 def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
-    """Fold until no control flow is left that depends on no data; return the facts, None where nothing needs them."""
+    """Fold until no control flow is left that depends on no data; return the facts, None where nothing needs them.
+
+    Each CastLike becomes a Cast.
+    """
     removed: dict[str, None] = {}
+    casts_to_types = 0
     propagation: Propagation | None = None
     while _is_foldable(simplified.model.graph) or branches.has_control_flow(simplified.model.graph):
         propagation = _facts(simplified.model)
         _require_consistent(propagation, simplified.name)
+        casts_to_types += casts.state_types(simplified.model, propagation)
         for operator in _constant_nodes(propagation):
             removed.setdefault(operator)
         before = simplified.model.graph
@@ -337,7 +327,8 @@ def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
             break
         removed |= dict.fromkeys(replaced)
     names = [operator for operator in removed if operator != "Constant"]
-    notes = [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
+    notes = [f"{casts_to_types} CastLike are Cast to a type that is known"] if casts_to_types else []
+    notes += [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
     if not any(node.op_type in ("Cast", "Reshape") for node in simplified.model.graph.node):
         return None, notes
     propagation = None  # the facts before, which have values of constants
@@ -351,7 +342,9 @@ def _is_foldable(graph: onnx.GraphProto) -> bool:
     for node in graph.node:
         if domain_of(node) or node.op_type in QUANTISERS:
             continue
-        if node.op_type in ("Shape", "Size", "Constant") or all(tensor in known for tensor in node.input if tensor):
+        if node.op_type in ("Shape", "Size", "Constant", "CastLike") or all(
+            tensor in known for tensor in node.input if tensor
+        ):
             return True
     return False
 
@@ -363,7 +356,7 @@ def _facts(model: onnx.ModelProto) -> Propagation:
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     inputs_of_vectors = [value for value in model.graph.input if value.type.tensor_type.shape.dim]
-    free = [value.name for value in inputs_of_vectors if not _first_size(value).dim_value]
+    free = [value.name for value in inputs_of_vectors if not _first_size(value).HasField("dim_value")]
     propagation = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
     del model.graph.output[:]
     model.graph.output.extend(stated)

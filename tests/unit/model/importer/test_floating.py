@@ -372,8 +372,8 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
     ),
     "ArgMax": ([*CHAIN, node("ArgMax", "y", "t", axis=1)], {}, "operator ArgMax is no dense layer", "accepted: MatMul"),
     "an operator of another domain": (
-        [*CHAIN, node("FastGelu", "y", "t", domain="com.microsoft")], {},
-        "operator com.microsoft.FastGelu is no dense layer", "accepted: MatMul",
+        [*CHAIN, node("Snake", "y", "t", domain="com.microsoft")], {},
+        "operator com.microsoft.Snake is no dense layer", "accepted: MatMul",
     ),
     "a branch": (
         [*CHAIN, node("Add", "y p2", "t")], {},

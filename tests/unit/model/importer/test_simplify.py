@@ -205,7 +205,7 @@ def test_a_later_opset_that_says_the_same_of_the_operators_is_read(tmp_path: Pat
 
 
 def test_a_later_opset_of_another_operator_is_refused(tmp_path: Path) -> None:
-    onnx_bytes = model([node("SpaceToDepth", "x", "y", blocksize=2)], {}, shape=["n", 3, 2, 2], opset=28)
+    onnx_bytes = model([node("SpaceToDepth", "x", "y", blocksize=2, mode="CRD")], {}, shape=["n", 2, 4, 4], opset=28)
     with pytest.raises(RequestError, match="is of opset 28"):
         load(saved(tmp_path, onnx_bytes))
 

@@ -1,0 +1,150 @@
+"""Functions of operators of ONNX Runtime, and of some of ONNX, in the text form of ONNX.
+
+ONNX's own functions of normalisations compute a variance as E[x^2] - E[x]^2, which rounding can make negative.  Those
+here compute E[(x - E[x])^2], as ONNX's descriptions of the operators say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+import onnx.parser
+
+from harness.operators.node import domain_of
+
+OPSET = 18
+"""The version of ONNX's own domain in which the functions are written."""
+
+STATISTICS = """
+    sum = ReduceSum (X, axes)
+    rows = Size (sum)
+    values = Size (X)
+    row_size = Div (values, rows)
+    count = CastLike (row_size, X)
+    mean = Div (sum, count)
+    d = Sub (X, mean)
+    dd = Mul (d, d)
+    squares = ReduceSum (dd, axes)
+    variance = Div (squares, count)
+"""
+"""The steps from `X` and `axes` to mean and variance along the axes, of size 1 then."""
+LAYER_NORMALIZATION = f"""LayerNormalization <axis, epsilon> (X, Scale, B) => (Y, Mean, InvStdDev) {{
+    Y = LayerNormalization <axis: int = @axis, epsilon: float = @epsilon> (X, Scale, B)
+    shape = Shape (X)
+    rank = Size (shape)
+    axis = Constant <value_int: int = @axis> ()
+    first = Mod (axis, rank)
+    one = Constant <value_int = 1> ()
+    axes = Range (first, rank, one)
+{STATISTICS}
+    Mean = Identity (mean)
+    number = Constant <value_float: float = @epsilon> ()
+    small = CastLike (number, X)
+    shifted = Add (variance, small)
+    deviation = Sqrt (shifted)
+    InvStdDev = Reciprocal (deviation)
+}}"""
+GROUP_NORMALIZATION = """GroupNormalization <epsilon, num_groups> (X, scale, bias) => (Y) {
+    number = Constant <value_int: int = @num_groups> ()
+    one = Constant <value_ints = [1]> ()
+    groups = Reshape (number, one)
+    first = Constant <value_ints = [0]> ()
+    all = Constant <value_ints = [-1]> ()
+    grouped_shape = Concat <axis = 0> (first, groups, all)
+    grouped = Reshape (X, grouped_shape)
+    ones = ConstantOfShape <value = float[1] {1}> (groups)
+    zeros = ConstantOfShape <value = float[1] {0}> (groups)
+    normalized = InstanceNormalization <epsilon: float = @epsilon> (grouped, ones, zeros)
+    shape = Shape (X)
+    y = Reshape (normalized, shape)
+    places = Shape <start = 2> (X)
+    rank = Shape (places)
+    spatial = ConstantOfShape <value = int64[1] {1}> (rank)
+    of_channels = Concat <axis = 0> (all, spatial)
+    own_scale = Reshape (scale, of_channels)
+    own_bias = Reshape (bias, of_channels)
+    scaled = Mul (y, own_scale)
+    Y = Add (scaled, own_bias)
+}"""
+MEAN_VARIANCE_NORMALIZATION = f"""MeanVarianceNormalization <axes> (X) => (Y) {{
+    axes = Constant <value_ints: ints = @axes> ()
+{STATISTICS}
+    deviation = Sqrt (variance)
+    number = Constant <value_float = 1e-9> ()
+    small = CastLike (number, X)
+    divisor = Add (deviation, small)
+    Y = Div (d, divisor)
+}}"""
+GELU = """
+    root = Constant <value_float = 1.41421356237309504880> ()
+    quotient = Div (x, root)
+    e = Erf (quotient)
+    one = Constant <value_float = 1.0> ()
+    sum = Add (e, one)
+    product = Mul (x, sum)
+    half = Constant <value_float = 0.5> ()
+    Y = Mul (product, half)
+"""
+MICROSOFT = (
+    f"Gelu (X) => (Y) {{ x = Identity (X) {GELU} }}",
+    f"BiasGelu (A, B) => (Y) {{ x = Add (A, B) {GELU} }}",
+    """FastGelu (X, bias) => (Y) {
+    x = Add (X, bias)
+    a = Constant <value_float = 0.7978845608028654> ()
+    b = Constant <value_float = 0.035677408136300125> ()
+    xx = Mul (x, x)
+    bxx = Mul (xx, b)
+    factor = Add (bxx, a)
+    argument = Mul (x, factor)
+    t = Tanh (argument)
+    one = Constant <value_float = 1.0> ()
+    sum = Add (t, one)
+    product = Mul (x, sum)
+    half = Constant <value_float = 0.5> ()
+    Y = Mul (product, half)
+}""",
+    """QuickGelu <alpha: float = 1.702> (X) => (Y) {
+    number = Constant <value_float: float = @alpha> ()
+    scaled = Mul (X, number)
+    s = Sigmoid (scaled)
+    Y = Mul (X, s)
+}""",
+    """SkipLayerNormalization <epsilon: float = 1e-12> (input, skip, gamma, beta, bias) => (Y, Mean, InvStdDev, sum) {
+    both = Add (input, skip)
+    sum = Add (both, bias)
+    Y, Mean, InvStdDev = LayerNormalization <axis = -1, epsilon: float = @epsilon> (sum, gamma, beta)
+}""",
+    """SkipSimplifiedLayerNormalization <epsilon: float = 1e-12> (input, skip, gamma, bias) => (Y, unused, none, sum) {
+    both = Add (input, skip)
+    sum = Add (both, bias)
+    Y = RMSNormalization <axis = -1, epsilon: float = @epsilon> (sum, gamma)
+}""",
+)
+
+
+TEXTS: Mapping[tuple[str, str], str] = {
+    ("", "LayerNormalization"): LAYER_NORMALIZATION,
+    ("", "GroupNormalization"): GROUP_NORMALIZATION,
+    ("", "MeanVarianceNormalization"): MEAN_VARIANCE_NORMALIZATION,
+    **{("com.microsoft", text.split(maxsplit=1)[0]): text for text in MICROSOFT},
+}
+"""The functions by domain and operator."""
+
+
+def function_of(node: onnx.NodeProto) -> onnx.FunctionProto | None:
+    """Return the function of a node; None if this file has none, and for LayerNormalization of one output, a layer.
+
+    A sum with an input that the node leaves out is its other term.
+    """
+    operator = domain_of(node), node.op_type
+    if operator not in TEXTS or (operator == ("", "LayerNormalization") and not any(node.output[1:])):
+        return None
+    function = onnx.parser.parse_function(f'<domain: "harness", opset_import: ["" : {OPSET}]> {TEXTS[operator]}')
+    left_out = set(function.input[len(node.input) :])
+    left_out |= {name for name, tensor in zip(function.input, node.input, strict=False) if not tensor}
+    for part in function.node:
+        if part.op_type == "Add" and part.input[1] in left_out:
+            part.op_type = "Identity"
+            del part.input[1]
+    return function
