@@ -57,9 +57,7 @@ def run_once(case: Case, runs: str) -> tuple[float, float]:
     """Seconds and MiB of one run in a folder that is thrown away."""
     begin_s = time.perf_counter()
     process = subprocess.Popen(
-        [*HARNESS, "--runs", runs, *case.arguments, "--json"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [*HARNESS, "--runs", runs, *case.arguments, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:

@@ -18,11 +18,7 @@ PARAMETERS: Mapping[str, Number | str] = {
     "AlexNet": "about 61 million",
     "VGG-16": "138.36 million",
 }
-OPERATIONS: Mapping[str, Number | str] = {
-    "LeNet-5": 572_504,
-    "CifarNet": "9.18 million",
-    "AlexNet": "1.64 billion",
-}
+OPERATIONS: Mapping[str, Number | str] = {"LeNet-5": 572_504, "CifarNet": "9.18 million", "AlexNet": "1.64 billion"}
 Rows = Mapping[str, Sequence[Number | None]]
 
 
@@ -39,17 +35,7 @@ def _columns(names: Iterable[str], rows: Rows) -> dict[tuple[str, str], Number]:
 ERRORS = _columns(
     NETWORKS,
     {
-        "V1": (
-            2.0265e-6,
-            1.4305e-6,
-            4.7683e-7,
-            1.4305e-6,
-            5.9604e-7,
-            1.7881e-6,
-            6.1988e-6,
-            2.142e-6,
-            4.7087e-6,
-        ),
+        "V1": (2.0265e-6, 1.4305e-6, 4.7683e-7, 1.4305e-6, 5.9604e-7, 1.7881e-6, 6.1988e-6, 2.142e-6, 4.7087e-6),
         "Keras2C": (2.0265e-6, 1.4305e-6, 4.7683e-7, 8.34465e-7, 9.5367e-7, 2.0265e-6, 5.6028e-6, None, None),
         "uTVM static": (1.6689e-6, 9.5367e-7, 1.1921e-7, 2.3842e-7, 2.3842e-7, 1.9073e-6, 4.2915e-6, None, None),
     },
@@ -67,11 +53,7 @@ CYCLES = {
     ),
     "-O3": _columns(
         ("decr256", "CifarNet"),
-        {
-            "V2": (441_992, 53_773_643),
-            "Keras2C": (2_117_467, 273_594_356),
-            "uTVM static": (291_609, 69_022_625),
-        },
+        {"V2": (441_992, 53_773_643), "Keras2C": (2_117_467, 273_594_356), "uTVM static": (291_609, 69_022_625)},
     ),
 }
 BOUNDS = _columns(

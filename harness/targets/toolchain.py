@@ -99,8 +99,7 @@ class Compiler:
         done = _ended(arguments, folder)
         if done.returncode != 0:
             raise ToolError(
-                f"{' '.join(self.command)} failed:\n{_text(done.stderr)[:2000]}",
-                "the kernels must compile as they are",
+                f"{' '.join(self.command)} failed:\n{_text(done.stderr)[:2000]}", "the kernels must compile as they are"
             )
         if "-g" not in more_flags:  # a caller that asks for debug data reads it; a profile's -g changes nothing
             strip.debug_data(folder / output)

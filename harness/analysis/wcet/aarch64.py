@@ -27,6 +27,7 @@ from harness.analysis.wcet.values import (
     add,
     as_signed,
     divide,
+    exact_sum,
     extend,
     fit,
     is_negative,
@@ -493,47 +494,45 @@ def _address(raw: Any) -> Action:
     return lambda state, _: _set(state, to, value)
 
 
+def _on_condition(raw: Any, choices: Callable[[State], tuple[Value, Value]]) -> Action:
+    """Return the action that takes the first choice where the condition holds, and the second where it does not."""
+    to, condition = _number(_name(raw, raw.operands[0].reg)), _condition(_CODES[raw.cc])
+
+    def act(state: State, _: Machine) -> None:
+        try:
+            holds = condition(state)
+        except NotAffineError:
+            _set(state, to, VARIES)
+            return
+        first, second = choices(state)
+        if holds is None:
+            _set(state, to, first if first == second else DATA)
+        else:
+            _set(state, to, first if holds else second)
+
+    return act
+
+
 def _select(change: Callable[[Value], Value], *, one_source: bool = False) -> Callable[[Any], Action]:
     """Return the action of csel and its relatives; the second value is changed where the condition does not hold."""
 
     def make(raw: Any) -> Action:
-        width, to = _width(raw), _number(_name(raw, raw.operands[0].reg))
-        condition = _condition(_CODES[raw.cc])
+        width = _width(raw)
         first, second = _get(raw, 1, width), _get(raw, 1 if one_source else 2, width)
 
-        def act(state: State, _: Machine) -> None:
-            try:
-                found = condition(state)
-            except NotAffineError:
-                _set(state, to, VARIES)
-                return
+        def choices(state: State) -> tuple[Value, Value]:
             kept, changed = first(state), fit(change(second(state)), width)
-            if one_source:
-                kept, changed = changed, kept
-            if found is None:
-                _set(state, to, kept if kept == changed else DATA)
-            else:
-                _set(state, to, kept if found else changed)
+            return (changed, kept) if one_source else (kept, changed)
 
-        return act
+        return _on_condition(raw, choices)
 
     return make
 
 
 def _set_on(mask: bool) -> Callable[[Any], Action]:
     def make(raw: Any) -> Action:
-        width, to = _width(raw), _number(_name(raw, raw.operands[0].reg))
-        condition, value = _condition(_CODES[raw.cc]), (1 << width) - 1 if mask else 1
-
-        def act(state: State, _: Machine) -> None:
-            try:
-                found = condition(state)
-            except NotAffineError:
-                _set(state, to, VARIES)
-                return
-            _set(state, to, DATA if found is None else value if found else 0)
-
-        return act
+        value = (1 << _width(raw)) - 1 if mask else 1
+        return _on_condition(raw, lambda _: (value, 0))
 
     return make
 
@@ -608,7 +607,7 @@ def _below(flags: Flags) -> bool:
     if flags.kind != "sub":
         raise NotAffineError
     a, b = (known(fit(each, flags.width)) for each in (flags.a, flags.b))
-    return is_negative(_exact_difference(unsigned(a), unsigned(b)))
+    return is_negative(exact_sum(unsigned(a), unsigned(b), -1))
 
 
 def _less(flags: Flags) -> bool:
@@ -617,7 +616,7 @@ def _less(flags: Flags) -> bool:
         negative, _, _, overflow = _bits_set(flags)
         return negative is not overflow
     a, b = _difference(flags)
-    return is_negative(_exact_difference(signed(a, flags.width), signed(b, flags.width)))
+    return is_negative(exact_sum(signed(a, flags.width), signed(b, flags.width), -1))
 
 
 def _negative(flags: Flags) -> bool:
@@ -631,18 +630,6 @@ def _overflow(flags: Flags) -> bool:
     return _bits_set(flags)[3]
 
 
-def _exact_difference(a: int | Linear, b: int | Linear) -> int | Linear:
-    """Return a - b of exact values, without reducing it."""
-    factors = dict(a.factors) if isinstance(a, Linear) else {}
-    if isinstance(b, Linear):
-        for each, factor in b.factors.items():
-            total = factors.pop(each, 0) - factor
-            if total:
-                factors[each] = total
-    constant = (a.constant if isinstance(a, Linear) else a) - (b.constant if isinstance(b, Linear) else b)
-    return Linear(constant, factors) if factors else constant
-
-
 def _not_above(flags: Flags) -> bool:
     return _below(flags) or _equal(flags)
 
@@ -650,7 +637,7 @@ def _not_above(flags: Flags) -> bool:
 def _not_greater(flags: Flags) -> bool:
     if flags.kind == "sub" and _has_forms(flags):  # a <= b is a < b + 1, without a decision between < and =
         a, b = (signed(known(each), flags.width) for each in (flags.a, flags.b))
-        return is_negative(_exact_difference(a, _exact_difference(b, -1)))
+        return is_negative(exact_sum(a, exact_sum(b, 1, 1), -1))
     return _less(flags) or _equal(flags)
 
 

@@ -109,10 +109,8 @@ def known(value: Value) -> int | Linear:
     return value
 
 
-def _sum(a: int | Linear, b: int | Linear, sign: int) -> int | Linear:
-    """Return a + b or a - b without reducing a constant that is part of a form."""
-    if isinstance(a, int) and isinstance(b, int):
-        return (a + sign * b) & MASK
+def exact_sum(a: int | Linear, b: int | Linear, sign: int) -> int | Linear:
+    """Return a + b or a - b without reducing it."""
     factors = dict(a.factors) if isinstance(a, Linear) else {}
     if isinstance(b, Linear):
         for each, factor in b.factors.items():
@@ -120,7 +118,13 @@ def _sum(a: int | Linear, b: int | Linear, sign: int) -> int | Linear:
             if total:
                 factors[each] = total
     constant = (a if isinstance(a, int) else a.constant) + sign * (b if isinstance(b, int) else b.constant)
-    return linear(constant, factors)
+    return Linear(constant, factors) if factors else constant
+
+
+def _sum(a: int | Linear, b: int | Linear, sign: int) -> int | Linear:
+    """Return a + b or a - b modulo 2^64."""
+    total = exact_sum(a, b, sign)
+    return total & MASK if isinstance(total, int) else linear(total.constant, total.factors)
 
 
 def add(a: Value, b: Value) -> Value:

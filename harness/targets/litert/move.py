@@ -93,11 +93,4 @@ def _joined(graph: Graph, layer: Layer, inputs: Sequence[Value], blocks: int) ->
         like, sizes, axis = parts[0], (1, blocks, layer.size // blocks), 2
     options = {**PLAIN, "axis": axis}
     numbers = [part.tensor for part in parts]
-    return graph.call(
-        "CONCATENATION",
-        numbers,
-        name,
-        like,
-        shape=sizes,
-        options=options,
-    )
+    return graph.call("CONCATENATION", numbers, name, like, shape=sizes, options=options)

@@ -99,11 +99,4 @@ def pool(graph: Graph, operator: str, x: Value, window: Window, name: str, fille
     like = Value(inner.tensor, inner.shape, inner.dtype, image_out, x.offset)
     sizes = dict(zip(("filterHeight", "filterWidth"), window.kernel, strict=True))
     shape = (1, *window.output, x.shape[3])
-    return graph.call(
-        operator,
-        [inner.tensor],
-        name,
-        like,
-        shape=shape,
-        options={**options, **sizes, **PLAIN},
-    )
+    return graph.call(operator, [inner.tensor], name, like, shape=shape, options={**options, **sizes, **PLAIN})

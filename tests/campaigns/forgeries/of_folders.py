@@ -18,17 +18,7 @@ from harness.runs import wcet
 from harness.runs.folder import write_json
 from harness.targets import bundle, codegen
 from tests.campaigns.forgeries.bases import Bases
-from tests.campaigns.forgeries.forger import (
-    CASE,
-    Change,
-    Document,
-    all_of,
-    edit,
-    in_document,
-    in_text,
-    redo,
-    rehash,
-)
+from tests.campaigns.forgeries.forger import CASE, Change, Document, all_of, edit, in_document, in_text, redo, rehash
 from tests.campaigns.forgeries.forgery import Using, forgeries
 from tests.campaigns.forgeries.of_documents import certify, times
 

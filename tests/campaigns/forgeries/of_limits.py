@@ -53,10 +53,7 @@ def no_virtual_machine(run: Document) -> None:
 LIMITS = forgeries(
     "limit",
     {
-        "an emulated board is called hardware, in every entry that tells what it is": (
-            "emulated",
-            hardware_everywhere,
-        ),
+        "an emulated board is called hardware, in every entry that tells what it is": ("emulated", hardware_everywhere),
         "the board has another name, in every entry that names it": ("run", other_name),
         "the right outputs of a program that is wrong, as its sources say": (
             "wrong",

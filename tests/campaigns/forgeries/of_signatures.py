@@ -12,16 +12,7 @@ from harness.boards.keys import fingerprint
 from harness.runs.folder import envelope_of, write_json
 from harness.runs.signing import PAYLOAD_TYPE, private_key, public_key, statement
 from tests.campaigns.forgeries.bases import Bases
-from tests.campaigns.forgeries.forger import (
-    Change,
-    Document,
-    all_of,
-    document_in,
-    in_document,
-    in_run,
-    in_text,
-    redo,
-)
+from tests.campaigns.forgeries.forger import Change, Document, all_of, document_in, in_document, in_run, in_text, redo
 from tests.campaigns.forgeries.forgery import Using, forgeries
 
 ENVELOPE = envelope_of("run.json")
@@ -33,11 +24,7 @@ def signed(payload: bytes, key: Ed25519PrivateKey) -> Document:
     kind = PAYLOAD_TYPE.encode()
     content = b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
     signature = {"keyid": fingerprint(key.public_key()), "sig": base64.b64encode(key.sign(content)).decode()}
-    return {
-        "payload": base64.b64encode(payload).decode(),
-        "payloadType": PAYLOAD_TYPE,
-        "signatures": [signature],
-    }
+    return {"payload": base64.b64encode(payload).decode(), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
 
 
 def envelope(how: Callable[[Document], object] = lambda _: None, *then: Change, of: str = "") -> Using:

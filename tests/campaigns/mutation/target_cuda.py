@@ -392,9 +392,7 @@ COLUMN = "(unsigned)(i % WIDTH)"
 ROUNDED = "__float2int_rn(v) + zero_point"
 
 COMMON: Mapping[str, Injection] = {
-    "clamp after round": kernel(
-        Patch(ROUNDING, "v = v > low ? v : low;", "v = rintf(v);\n    v = v > low ? v : low;"),
-    ),
+    "clamp after round": kernel(Patch(ROUNDING, "v = v > low ? v : low;", "v = rintf(v);\n    v = v > low ? v : low;")),
     "round half away (roundf)": rounding("roundf(v)"),
     "(int)(v + 0.5f) after + zp": kernel(Patch(ROUNDING, ROUNDED, "(int32_t)((v + (float)zero_point) + 0.5f)")),
     "round half up, floorf(v + 0.5f)": rounding("floorf(v + 0.5f)"),

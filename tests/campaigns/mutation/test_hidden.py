@@ -19,10 +19,7 @@ from tests.campaigns.mutation.test_page import tables
 from tests.support.programs.board_program import Patch
 
 BY_NAME = {wrong.name: wrong for wrong in PROGRAMS}
-SLICE = [
-    "generator: multipliers one unit in the last place too large",
-    "two items share a scratch array",
-]
+SLICE = ["generator: multipliers one unit in the last place too large", "two items share a scratch array"]
 RIGHT = Wrong("the right program", Kind.STATE, (), RUN)
 
 

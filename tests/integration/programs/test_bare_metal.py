@@ -204,10 +204,7 @@ def _only(folder: Path) -> str:
 )
 def test_a_network_that_does_not_fit_is_refused(r5: Profile, code_kib: int, data_kib: int, message: str) -> None:
     small = BareMetal(
-        machine="none",
-        cpu="cortex-r5f",
-        code=Region(origin=0, kib=code_kib),
-        data=Region(origin=1 << 26, kib=data_kib),
+        machine="none", cpu="cortex-r5f", code=Region(origin=0, kib=code_kib), data=Region(origin=1 << 26, kib=data_kib)
     )
     board = r5.model_copy(update={"bare_metal": small})
     made = made_of(networks.load(ROOT / "models" / "acas_coc.onnx"), board)

@@ -211,11 +211,7 @@ MUTANTS = {
         "vpadalq_s16(sum, vmull_high_s8(b, codes))",
         "vaddq_s32(sum, vmovl_s16(vget_low_s16(vpaddq_s16(vmull_high_s8(b, codes), vmull_high_s8(b, codes)))))",
     ),
-    "clamped from above alone": (
-        "SDOT",
-        "vmaxnmq_f32(v, low)",
-        "((void)low, v)",
-    ),
+    "clamped from above alone": ("SDOT", "vmaxnmq_f32(v, low)", "((void)low, v)"),
 }
 
 
@@ -339,10 +335,7 @@ def test_on_arm_it_takes_less_than_an_eighth_of_the_instructions_of_plain_c(
     assert counts[1] < counts[0] / 8
 
 
-@pytest.mark.parametrize(
-    ("compiler", "target"),
-    COMPILERS,
-)
+@pytest.mark.parametrize(("compiler", "target"), COMPILERS)
 def test_no_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     options = {"zero_points": True, "per_column": True, "residual": 2, "argmax": True}
     net = parse(builders.random_network(np.random.default_rng(1), (5, 18, 3), **options))

@@ -79,11 +79,7 @@ def test_the_proof_holds(target: str, flags: str, dtype: str, host: Profile, obj
 
 IMPLEMENTATIONS = (
     Implementation(
-        "VBMI",
-        ("-O3", "-mavx512f", "-mavx512bw", "-mavx512vbmi", "-mfma"),
-        ("vperm", "vfmadd"),
-        "gcc",
-        ("avx512vbmi",),
+        "VBMI", ("-O3", "-mavx512f", "-mavx512bw", "-mavx512vbmi", "-mfma"), ("vperm", "vfmadd"), "gcc", ("avx512vbmi",)
     ),
     Implementation("NEON", ("-O3", "-mcpu=cortex-a53"), ("tbx", "fmla"), GNU),
     Implementation("NEON by clang", ("-O3", "-mcpu=cortex_a72"), ("tbx", "fmla"), ZIG),
@@ -181,9 +177,6 @@ def test_no_branch_depends_on_a_float(target: str, host: Profile, tmp_path: Path
     assert "comis" not in disassembled(compiled)
 
 
-@pytest.mark.parametrize(
-    ("compiler", "target"),
-    OTHER_COMPILERS,
-)
+@pytest.mark.parametrize(("compiler", "target"), OTHER_COMPILERS)
 def test_no_other_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(every_operator("int8", 20), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)

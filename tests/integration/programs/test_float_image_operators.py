@@ -170,9 +170,6 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
     assert trial.refuted(layer)
 
 
-@pytest.mark.parametrize(
-    ("compiler", "target"),
-    OTHER_COMPILERS,
-)
+@pytest.mark.parametrize(("compiler", "target"), OTHER_COMPILERS)
 def test_no_other_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
     compile_network(every_operator(), with_compiler(host, target, compiler, (LEVEL[target],)), tmp_path, *WARNINGS)

@@ -154,10 +154,7 @@ def test_a_halo_can_be_larger_than_a_part(board: Profile, objects: Path, tmp_pat
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("e1..out=first", "o4..o5=second"),
-        ("e1..out=first", "o1..o5=first+second:rows", "out=second+first"),
-    ],
+    [("e1..out=first", "o4..o5=second"), ("e1..out=first", "o1..o5=first+second:rows", "out=second+first")],
     ids=["branches", "rows"],
 )
 def test_listing_2_runs_on_two_items(board: Profile, objects: Path, tmp_path: Path, words: tuple[str, ...]) -> None:

@@ -284,12 +284,7 @@ def test_the_steps_of_a_sweep_tell_every_output(
     [
         ("int8 activations", StageKind.FINISH, 2**31 - 300, 300),  # from the largest integer to the least
         ("uint8 weights", StageKind.COMPUTE, 2**32 - 300, 300),  # from a NaN to 0 and the least subnormal numbers
-        (
-            "uint8 weights",
-            StageKind.COMPUTE,
-            0x7F800000 - 300,
-            301,
-        ),  # from the largest number to the NaNs
+        ("uint8 weights", StageKind.COMPUTE, 0x7F800000 - 300, 301),  # from the largest number to the NaNs
     ],
 )
 def test_a_sweep_wraps_around(

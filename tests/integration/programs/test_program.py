@@ -568,13 +568,7 @@ def test_the_thread_sanitizer_finds_a_barrier_that_is_left_out(
 
 @pytest.mark.parametrize(("left_out", "writer"), [(0, "prepost"), (1, "network")])
 def test_a_delayed_writer_shows_a_barrier_that_is_left_out(
-    made: Plan,
-    host: Profile,
-    vectors: Array,
-    expected: tuple[Array, ...],
-    tmp_path: Path,
-    left_out: int,
-    writer: str,
+    made: Plan, host: Profile, vectors: Array, expected: tuple[Array, ...], tmp_path: Path, left_out: int, writer: str
 ) -> None:
     broken = build_patched(without_barrier(made, left_out), host, tmp_path / "bundle")
     found = broken.activations(vectors, tmp_path, "--delay", f"{writer}:2000")

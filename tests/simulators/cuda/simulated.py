@@ -95,13 +95,7 @@ def drive(program: Path, library: Path, image: Path, widths: Sequence[int], inpu
     files = (folder / "input", folder / "output")
     command = [*fixed_addresses(), program, library, image, len(inputs), *files, *launch.threads]
     command += [launch.replays, launch.shared, ",".join(map(str, widths)), *launch.kernels]
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
     return Driven(done, _read(folder / "output", widths, len(inputs)))
 
 

@@ -161,11 +161,7 @@ WRONG = {
         "const unsigned at = p + r, position",
     ),
     "a mean without its zero point": ("fused.cuh", "0u - (uint32_t)za * IMAGE", "0u - (uint32_t)za * (IMAGE - 1)"),
-    "terms exchanged": (
-        "rounding.cuh",
-        "__fmaf_rn(a, b, c)",
-        "__fmaf_rn(a, c, b)",
-    ),
+    "terms exchanged": ("rounding.cuh", "__fmaf_rn(a, b, c)", "__fmaf_rn(a, c, b)"),
     "channels in the place of positions": (
         "fused.cuh",
         "(channel / 4 * POSITIONS + n % POSITIONS)",

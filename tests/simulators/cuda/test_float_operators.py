@@ -150,10 +150,7 @@ MISTAKES: Mapping[str, tuple[str, Sequence[Wrong]]] = {
         "windows",
         [(GENERATED, VALUE, "x_0[c_1 * 42 + (q + j_1) * 7 + p * 2 + i_1 - 1]", "windows")],
     ),
-    "the last column cut off": (
-        "windows",
-        [(GENERATED, "< 7u && q + j_1 < 6u", "< 7u && q + j_1 < 5u", "windows")],
-    ),
+    "the last column cut off": ("windows", [(GENERATED, "< 7u && q + j_1 < 6u", "< 7u && q + j_1 < 5u", "windows")]),
     "contracted sums": ("images", [(*change, names.replace(" aligned", "")) for *change, names in CONTRACTED]),
     "no bias": (
         "windows",

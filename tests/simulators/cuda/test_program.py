@@ -16,13 +16,7 @@ from harness.core.arrays import Array
 from harness.plan import plan
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import builders
-from tests.support.programs.board_program import (
-    BoardProgram,
-    Patch,
-    build_patched,
-    parse,
-    uniform_vectors,
-)
+from tests.support.programs.board_program import BoardProgram, Patch, build_patched, parse, uniform_vectors
 
 EXIT_SYSTEM = 4
 VECTORS = 150  # no multiple of the block
@@ -91,23 +85,14 @@ def test_the_gpus_own_times_are_kept(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (
-            {"FAULT": "cuInit=100"},
-            r"cuInit \(starting the driver\): CUDA_ERROR_NO_DEVICE \(100\): the driver sees",
-        ),
+        ({"FAULT": "cuInit=100"}, r"cuInit \(starting the driver\): CUDA_ERROR_NO_DEVICE \(100\): the driver sees"),
         ({"DRIVER": "10020"}, r"the NVIDIA driver is for CUDA 10\.2, the code needs 11\.0 or later: update the driver"),
         ({"ARCH": "61"}, r"is sm_61, for which the program holds no code: add sm_61 to cuda\.archs"),
         ({"ARCH": "87", "DRIVER": "11040"}, r"cuModuleLoadData .*UNSUPPORTED_PTX_VERSION \(222\): set cuda\.ptx"),
         ({"FAULT": "cuMemAlloc_v2=2"}, r"cuMemAlloc_v2 .*CUDA_ERROR_OUT_OF_MEMORY \(2\): use a smaller --block"),
         ({"FAULT": "cuCtxCreate_v2=46"}, r"CUDA_ERROR_DEVICE\w* \(46\): another process has the GPU"),
-        (
-            {"FAULT": "cuStreamSynchronize=702@9"},
-            r"cuStreamSynchronize .*LAUNCH_TIMEOUT \(702\): the kernel ran",
-        ),
-        (
-            {"FAULT": "cuGraphLaunch=999@2"},
-            r"cuGraphLaunch \(\w+_launch\): CUDA_ERROR_UNKNOWN \(999\): the GPU",
-        ),
+        ({"FAULT": "cuStreamSynchronize=702@9"}, r"cuStreamSynchronize .*LAUNCH_TIMEOUT \(702\): the kernel ran"),
+        ({"FAULT": "cuGraphLaunch=999@2"}, r"cuGraphLaunch \(\w+_launch\): CUDA_ERROR_UNKNOWN \(999\): the GPU"),
         ({"FAULT": "cuGraphLaunch=4711"}, r"an error unknown to the driver \(4711\): see the board's kernel log"),
     ],
 )

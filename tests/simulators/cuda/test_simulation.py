@@ -916,13 +916,7 @@ def test_a_cubin_of_a_later_cuda_is_refused(library: Path, small: Compiled, monk
     ],
 )
 def test_ptx_has_a_version_and_a_target(
-    library: Path,
-    small: Compiled,
-    monkeypatch: pytest.MonkeyPatch,
-    driver: int,
-    arch: int,
-    version: str,
-    expected: int,
+    library: Path, small: Compiled, monkeypatch: pytest.MonkeyPatch, driver: int, arch: int, version: str, expected: int
 ) -> None:
     monkeypatch.setenv("HARNESS_SIMULATED_DRIVER", str(driver))
     monkeypatch.setenv("HARNESS_SIMULATED_ARCH", str(arch))

@@ -19,14 +19,7 @@ from harness.targets.tiovx.sources import kernels_digest
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.simulators.tiovx.boards import with_dsp
 from tests.support import builders
-from tests.support.programs.board_program import (
-    BoardProgram,
-    Patch,
-    build_patched,
-    parse,
-    refusal,
-    uniform_vectors,
-)
+from tests.support.programs.board_program import BoardProgram, Patch, build_patched, parse, refusal, uniform_vectors
 
 VECTORS = 150  # no multiple of the block
 CORES = {"c7x": "DSP_C7-1", "mpu": "MPU-0"}

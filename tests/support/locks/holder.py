@@ -43,10 +43,7 @@ def queue(folder: Path, board: str = "xavier") -> Iterator[Queue]:
 @contextmanager
 def board(folder: Path, purpose: str, wait_s: float, terms: Terms = LONG) -> Iterator[lock.Held]:
     """Hold xavier, telling on standard output what is told."""
-    with (
-        queue(folder) as xavier,
-        lock.locked(xavier, purpose, wait_s, _say, terms) as held,
-    ):
+    with queue(folder) as xavier, lock.locked(xavier, purpose, wait_s, _say, terms) as held:
         yield held
 
 

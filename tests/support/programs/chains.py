@@ -42,13 +42,7 @@ def quantize(scale: float, zero_point: int, dtype: str) -> Node:
     return Node("QuantizeLinear", {"x_scale": np.float32(scale), "x_zero_point": np.array(zero_point, dtype)})
 
 
-def qgemm(
-    weights: Array,
-    bias: Array,
-    b_scale: Array,
-    output: tuple[float, int] | None,
-    a_scale: float = 1,
-) -> Node:
+def qgemm(weights: Array, bias: Array, b_scale: Array, output: tuple[float, int] | None, a_scale: float = 1) -> Node:
     """Of uint8 codes with zero point 0; `output` is the scale and zero point of uint8, None for float32."""
     constants: dict[str, Any] = {
         "a_scale": np.float32(a_scale),

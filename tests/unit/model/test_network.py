@@ -113,11 +113,7 @@ def test_load_names_the_network_after_the_file_and_keeps_its_bytes(tmp_path: Pat
 def test_multiplier_is_computed_in_float32_in_the_order_of_the_specification() -> None:
     a_scale, b_scale, y_scale = np.float32(0.1), np.float32([0.3, 0.7, 0.0236721, 1e-3]), np.float32(0.9)
     alpha = np.float32(0.7)
-    changes = [
-        put("layer_0_a_scale", a_scale),
-        put("layer_0_b_scale", b_scale),
-        put("layer_0_y_scale", y_scale),
-    ]
+    changes = [put("layer_0_a_scale", a_scale), put("layer_0_b_scale", b_scale), put("layer_0_y_scale", y_scale)]
     layer = parse(changed(*changes, per_column=True, alpha=0.7)).layers[1]
     assert isinstance(layer, QGemm)
     expected = [np.float32(np.float32(np.float32(alpha * a_scale) * b) / y_scale) for b in b_scale]
@@ -504,11 +500,7 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "nobody's result": (rewire(2, 0, "elsewhere"), "'elsewhere' is not written by any node before", "quantize_out"),
     "later result": (rewire(1, 0, "layer_1_out"), "'layer_1_out' is not written by any node before it", "topological"),
     "constant as activation": (rewire(1, 0, "x_scale"), "'x_scale' is a constant", "result of another node"),
-    "reading the input": (
-        rewire(1, 0, "x"),
-        "'layer_0' .* its input 'x' is float32",
-        "reads uint8 or int8",
-    ),
+    "reading the input": (rewire(1, 0, "x"), "'layer_0' .* its input 'x' is float32", "reads uint8 or int8"),
     "strange output": (lambda model: setattr(model.graph.output[0], "name", "x_scale"), "gives out 'x_scale'", "out"),
     "tensor twice": (
         lambda model: model.graph.node[2].output.__setitem__(0, "layer_0_out"),

@@ -17,18 +17,7 @@ from harness.core.arrays import Array
 from harness.operators.exact import stage_values
 from harness.operators.exact.expression import Expression, larger
 from harness.operators.exact.functions import exponential
-from harness.operators.exact.stages import (
-    SKIP,
-    Axis,
-    Source,
-    Stage,
-    State,
-    array,
-    fold,
-    program,
-    recurrence,
-    sources,
-)
+from harness.operators.exact.stages import SKIP, Axis, Source, Stage, State, array, fold, program, recurrence, sources
 from harness.operators.node import Node
 from harness.operators.staged import Staged
 from harness.operators.tensor import FLOAT32, Tensor

@@ -76,10 +76,7 @@ def test_the_processor_computes_every_operator() -> None:
     ("entry", "message"),
     [
         ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.pointwise and again_c"),
-        (
-            "c:add = again_c:Other",
-            "lowering c:add: again_c:Other is not a subclass of harness.targets.c.code.C",
-        ),
+        ("c:add = again_c:Other", "lowering c:add: again_c:Other is not a subclass of harness.targets.c.code.C"),
         ("c:add = again_c:Nothing", "lowering c:add cannot be loaded: again_c:Nothing: AttributeError"),
     ],
 )

@@ -92,10 +92,7 @@ def test_products_of_normal_numbers_are_those_of_the_specification(integer: Inte
     assert np.array_equal(integer.scaled(acc, m)[normal], by_specification(acc, m)[normal])
 
 
-@given(
-    st.integers(LEAST, 2**31 - 1),
-    st.integers(0, 2**32 - 1).filter(lambda bits: bits >> 23 & 255 != 255),
-)
+@given(st.integers(LEAST, 2**31 - 1), st.integers(0, 2**32 - 1).filter(lambda bits: bits >> 23 & 255 != 255))
 @examples(500)
 def test_any_product_is_that_of_ieee_754(integer: Integer, acc: int, m: int) -> None:
     one_acc, one_m = np.array([acc], np.int32), np.array([m], np.uint32)

@@ -17,8 +17,7 @@ PROGRAM = "from harness.targets.cuda import driver; print(driver.fault())"
 
 
 @pytest.mark.parametrize(
-    ("status", "fault"),
-    [(0, ""), (100, "the NVIDIA driver of this machine finds no usable GPU (cuInit: error 100)")],
+    ("status", "fault"), [(0, ""), (100, "the NVIDIA driver of this machine finds no usable GPU (cuInit: error 100)")]
 )
 def test_a_driver_is_asked_for_a_gpu(tmp_path: Path, status: int, fault: str) -> None:
     library = tmp_path / driver.LIBRARY

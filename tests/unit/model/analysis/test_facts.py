@@ -307,18 +307,12 @@ def test_tensors_that_are_not_written_or_written_twice_are_reported() -> None:
     found = analyse(graph([*nodes, twice], {"x": [2, 3]}, {}))
     assert [
         (each.node, each.edge, each.reason.split(",")[0]) for each in found.findings if each.severity == "error"
-    ] == [
-        ("early", "b", "it reads tensor 'b'"),
-        ("twice", "b", "it writes tensor 'b'"),
-    ]
+    ] == [("early", "b", "it reads tensor 'b'"), ("twice", "b", "it writes tensor 'b'")]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [
-        (b"", "model 'm' is empty (0 bytes)"),
-        (b"no model", "model 'm' is not an ONNX model, or is cut short (8 bytes)"),
-    ],
+    [(b"", "model 'm' is empty (0 bytes)"), (b"no model", "model 'm' is not an ONNX model, or is cut short (8 bytes)")],
 )
 def test_other_bytes_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(RequestError) as caught:

@@ -204,11 +204,7 @@ def test_a_difference_of_a_run_is_named_as_the_check_names_it(options: dict[str,
 
 @pytest.mark.parametrize(
     ("rows", "row", "column", "defect"),
-    [
-        (64, 31, 48, Defect.RAGGED_COLUMNS),
-        (64, 31, 47, Defect.UNKNOWN),
-        (31, 30, 49, Defect.UNKNOWN),
-    ],
+    [(64, 31, 48, Defect.RAGGED_COLUMNS), (64, 31, 47, Defect.UNKNOWN), (31, 30, 49, Defect.UNKNOWN)],
 )
 def test_wrong_last_columns_of_32_rows_are_named(rows: int, row: int, column: int, defect: Defect) -> None:
     layer = net_of().layers[1]
@@ -250,11 +246,7 @@ def test_this_machine_is_as_its_instruction_set_says(x64_quant_precision: bool) 
     features = host.instruction_set.split()
     saturates = "avx2" in features and not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(features)
     mixed = Defect.SATURATION if saturates and not x64_quant_precision else Defect.NONE
-    assert dict(host.defects) == {
-        "uint8 x int8": mixed,
-        "uint8 x uint8": Defect.NONE,
-        "int8 x int8": Defect.NONE,
-    }
+    assert dict(host.defects) == {"uint8 x int8": mixed, "uint8 x uint8": Defect.NONE, "int8 x int8": Defect.NONE}
 
 
 def test_instruction_set_lists_the_features_that_choose_a_kernel(tmp_path: Path) -> None:

@@ -150,10 +150,7 @@ def test_kernels_must_be_the_network_s() -> None:
             [*ARGUMENTS[:4], replace(ARGUMENTS[4], size=8, c_type="unsigned long"), *ARGUMENTS[5:]],
             r"argument 4 \(part\) has 8 bytes; it must have 4",
         ),
-        (
-            [replace(ARGUMENTS[0], c_type="unsigned long"), *ARGUMENTS[1:]],
-            r"argument 0 \(given\) is no buffer",
-        ),
+        ([replace(ARGUMENTS[0], c_type="unsigned long"), *ARGUMENTS[1:]], r"argument 0 \(given\) is no buffer"),
         ([*ARGUMENTS[:2], replace(ARGUMENTS[2], c_type="int*"), *ARGUMENTS[3:]], r"argument 2 \(vectors\) is a buffer"),
     ],
 )
