@@ -96,9 +96,11 @@ def _squeeze(node: Rules, x: Variable, y: Variable, *, undone: bool = False) -> 
     def state(axes: Array | None) -> None:
         if axes is None:
             node.require(not undone, "it has no axes").given(x.rank).then(of_ones)
-        elif undone:
-            node.given(y.rank).then(lambda rank: of_axes(rank + len(axes), axes))
+            return
+        numbers = np.atleast_1d(axes)  # functions of ONNX give one number
+        if undone:
+            node.given(y.rank).then(lambda rank: of_axes(rank + len(numbers), numbers))
         else:
-            node.given(x.rank).then(lambda rank: of_axes(rank, axes))
+            node.given(x.rank).then(lambda rank: of_axes(rank, numbers))
 
     node.parameter("axes", 1).then(state)

@@ -2,6 +2,8 @@
 
     Resize          linear and cubic, in all modes: a matrix for each axis that it resizes (resize_maps.py)
     DFT, STFT       the transform of each row, or of each frame with its window
+    AffineGrid      the coordinates of all places, which have a row each
+    ConvInteger     a Conv of float32, which has every integer below 2^24; not where a chain of codes begins
 
 A matrix is computed in float64 and rounded to float32 once.  ONNX's reference evaluator gives the same values, within a
 share of the greatest one, for the node and for those in its place; ONNX Runtime may compute others.
@@ -28,7 +30,7 @@ from harness.model.importer.resize_maps import resize
 from harness.model.onnx_runtime.agreement import near
 from harness.model.onnx_runtime.sessions import session
 from harness.operators.node import NEWEST_OPSET, Node, domain_of
-from harness.operators.tensor import FLOAT32, INT64, Tensor
+from harness.operators.tensor import CODES, FLOAT32, INT64, Tensor, integer_limits
 
 AXIS_IS_INPUT = 20
 """The first opset in which the axis of DFT is an input."""
@@ -98,7 +100,52 @@ def _transform(shape: tuple[int, ...], length: int | None, *, inverse: bool, one
     return np.stack([result.real, result.imag], axis=-1)
 
 
-RULES: Mapping[str, Callable[[Node, Maps], None]] = {"Resize": resize, "DFT": _dft, "STFT": _stft}
+def _affine_grid(node: Node, maps: Maps) -> None:
+    """Add the matrix of AffineGrid: one row a place, with its coordinates from the last axis on, and 1."""
+    node.require_inputs(2, 2)
+    aligned = node.attributes({"align_corners": 0})["align_corners"]
+    count, _, *sizes = node.constant(1, "size", [INT64]).reshape(-1).tolist()
+    axes = len(sizes)
+    if maps.shape != (axes, axes + 1) or min(sizes) < 1 + aligned or maps.count not in (0, count):
+        raise node.refusal(
+            f"its input has shape (vectors, {', '.join(map(str, maps.shape))}), the size is {sizes}",
+            f"shape (vectors, {axes}, {axes + 1}), sizes of 1 or more, with align_corners of 2 or more",
+        )
+    places = [np.linspace(-1, 1, size) if aligned else (2 * np.arange(size) + 1) / size - 1 for size in sizes]
+    grids = np.meshgrid(*places, indexing="ij")
+    maps.along(1, np.stack([*grids[::-1], np.ones(sizes)], axis=-1).reshape(-1, axes + 1))
+    maps.exchange(0, 1)
+    maps.reshape(*sizes, axes)
+
+
+EXACT = 1 << 24
+"""Below it float32 has every integer."""
+
+
+def _conv_integer(node: Node, maps: Maps) -> None:
+    """Add the Conv of ConvInteger, whose sums are exact in every order; padding is the zero point, and so 0."""
+    node.require_inputs(2, 4)
+    source, weights = node.activation(0, CODES), node.constant(1, "weight", CODES).astype(np.int64)
+    zero_points = [node.constant(place, "zero point", CODES).astype(np.int64).reshape(-1) if node.has(place)
+                   else np.zeros(1, np.int64) for place in (2, 3)]  # fmt: skip
+    if zero_points[0].size != 1 or zero_points[1].size not in (1, len(weights)):
+        raise node.refusal("its zero points have several values", "one of the input, one for each channel of weights")
+    centred = weights - zero_points[1].reshape(-1, *(1,) * (weights.ndim - 1))
+    limit = np.abs(np.array(integer_limits(source.dtype)) - zero_points[0]).max()
+    largest = np.abs(centred).reshape(len(centred), -1).sum(axis=1).max() * limit
+    if largest >= EXACT:
+        raise node.refusal(f"a sum can reach {largest:,}", f"sums below {EXACT:,}, which float32 has exactly")
+    maps.add("Cast", "", to=onnx.TensorProto.FLOAT)
+    maps.add("Sub", "", maps.constant(zero_points[0].reshape(()), np.float32))
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.proto.attribute}
+    maps.add("Conv", "", maps.constant(centred, np.float32), **attributes)
+    maps.add("Cast", "", to=onnx.TensorProto.INT32)
+
+
+RULES: Mapping[str, Callable[[Node, Maps], None]] = {
+    "Resize": resize, "DFT": _dft, "STFT": _stft, "AffineGrid": _affine_grid, "ConvInteger": _conv_integer,
+}  # fmt: skip
+DTYPES = {helper.np_dtype_to_tensor_dtype(dtype): dtype for dtype in (FLOAT32, *CODES)}
 
 
 @dataclass(frozen=True)
@@ -121,7 +168,7 @@ def expand(model: onnx.ModelProto, name: str) -> Expanded:
     (tensors, counts), nodes = _tensors(model), list[onnx.NodeProto]()
     replaced, deviating = list[str](), list[str]()
     for node in graph.node:
-        maps = None if domain_of(node) or node.op_type not in RULES else _maps(model, node, name, tensors, counts)
+        maps = _maps(model, node, name, tensors, counts) if _has_rule(graph, node) else None
         nodes += [node] if maps is None else maps.finish()
         if maps is not None:
             replaced.append(f"{node.op_type} {maps.node.name!r}")
@@ -136,16 +183,25 @@ def expand(model: onnx.ModelProto, name: str) -> Expanded:
     return Expanded(tuple(notes), bool(deviating))
 
 
+def _has_rule(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
+    """Return whether a rule replaces a node; a ConvInteger before Add or Cast becomes a quantised operator."""
+    if domain_of(node) or node.op_type not in RULES:
+        return False
+    readers = {reader.op_type for reader in graph.node if node.output[0] in reader.input}
+    return node.op_type != "ConvInteger" or not readers or not readers <= {"Add", "Cast"}
+
+
 def _tensors(model: onnx.ModelProto) -> tuple[dict[str, Tensor], dict[str, int]]:
-    """Return the activations of float32 whose shape is known, but for the first axis, and its sizes, 0 if unknown."""
+    """Return float32 activations and codes of known shape, but for the first axis; and its sizes, 0 if unknown."""
     graph = opsets.inferred(model)
     constants = {tensor.name for tensor in graph.initializer}
     tensors, counts = {}, {}
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type
         shape = tuple(size.dim_value for size in kind.shape.dim[1:])
-        if kind.elem_type == onnx.TensorProto.FLOAT and shape and min(shape) > 0 and value.name not in constants:
-            tensors[value.name] = Tensor(value.name, shape, FLOAT32)
+        dtype = DTYPES.get(kind.elem_type)
+        if dtype is not None and shape and min(shape) > 0 and value.name not in constants:
+            tensors[value.name] = Tensor(value.name, shape, dtype)
             counts[value.name] = kind.shape.dim[0].dim_value
     return tensors, counts
 
@@ -171,7 +227,7 @@ def _maps(
         pass
     before = len(model.graph.initializer)
     try:
-        source = node.activation(0, [FLOAT32])
+        source = node.activation(0, [FLOAT32, *CODES])
         maps = Maps(model.graph, node, source.name, source.shape, counts[source.name])
         RULES[proto.op_type](node, maps)
     except RequestError:
@@ -187,10 +243,10 @@ def _deviates(model: onnx.ModelProto, maps: Maps) -> bool:
 
     Raises RequestError where that computes others for the nodes in its place.
     """
-    source = maps.node.inputs[0]
-    shape = (1, *maps.node.activations[source].shape)
-    values: dict[str, Any] = {source: np.random.default_rng(0).standard_normal(shape, np.float32)}
-    of_file, of_maps = (_alone(model, nodes, source, shape) for nodes in ([maps.node.proto], maps.nodes))
+    source = maps.node.activations[maps.node.inputs[0]]
+    drawn = np.random.default_rng(0).standard_normal((maps.count or 1, *source.shape))
+    values: dict[str, Any] = {source.name: (drawn if source.dtype == FLOAT32 else drawn * 20 + 60).astype(source.dtype)}
+    of_file, of_maps = (_alone(model, nodes, source, len(drawn)) for nodes in ([maps.node.proto], maps.nodes))
     expected, result = (_evaluated(each, values) for each in (of_file, of_maps))
     if result.shape != expected.shape or not near(expected, result):
         raise maps.node.refusal("ONNX's reference evaluator has other values than its matrices", "report the file")
@@ -208,14 +264,14 @@ def _evaluated(model: onnx.ModelProto, values: dict[str, Any]) -> Array:
     return np.asarray(result)
 
 
-def _alone(model: onnx.ModelProto, nodes: list[onnx.NodeProto], source: str, shape: tuple[int, ...]) -> onnx.ModelProto:
-    """Return a model of nodes that read one activation."""
-    read = {name for node in nodes for name in node.input}
+def _alone(model: onnx.ModelProto, nodes: list[onnx.NodeProto], source: Tensor, count: int) -> onnx.ModelProto:
+    """Return a model of nodes that read so many vectors of one activation."""
+    read, kind = {name for node in nodes for name in node.input}, helper.np_dtype_to_tensor_dtype(source.dtype)
     graph = helper.make_graph(
         nodes,
         "alone",
-        [helper.make_tensor_value_info(source, onnx.TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info(source.name, kind, (count, *source.shape))],
+        [onnx.ValueInfoProto(name=nodes[-1].output[0])],
         [tensor for tensor in model.graph.initializer if tensor.name in read],
     )
     opset = opsets_of(model).get("", NEWEST_OPSET)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -41,7 +42,13 @@ STFT = [
     ({}, {"step": np.array(3), "window": np.hanning(8).astype(F)}, (21, 1)),
     ({"onesided": 0}, {"step": np.array(2), "": None, "size": np.array(6)}, (9, 2)),
 ]
+GRIDS = [
+    ({}, [1, 1, 3, 4], (2, 3)), ({"align_corners": 1}, [1, 1, 2, 5], (2, 3)),
+    ({"align_corners": 1}, [1, 2, 3, 2, 4], (3, 4)),
+]  # fmt: skip
 CASES = [
+    *((20, node("AffineGrid", "x size", "y", **attributes), {"size": np.array(size)}, shape)
+      for attributes, size, shape in GRIDS),
     *((18, node("Resize", f"x {' '.join(name if name in given else '-' for name in ('roi', 'scales', 'sizes'))}", "y",
                 **attributes), given, (2, 4, 6)) for attributes, given in RESIZE),
     *((opset, node("DFT", " ".join(["x", *(name or "-" for name in given)]), "y", **attributes), given, shape)
@@ -86,6 +93,9 @@ def test_a_deviation_of_onnx_runtime_is_named(tmp_path: Path) -> None:
         (17, node("STFT", "x s - n", "y"), {"s": np.array(1), "n": np.array(7)}, (6, 1), "frames of 7 are 1 apart"),
         (17, node("STFT", "x s w n", "y"), {"s": np.array(1), "w": np.ones(3, F), "n": np.array(4)}, (6, 1),
          r"the window has shape \(3,\)"),
+        (20, node("AffineGrid", "x s", "y"), {"s": np.array([1, 1, 3, 4])}, (3, 4), r"the size is \[3, 4\]"),
+        (20, node("AffineGrid", "x s", "y", align_corners=1), {"s": np.array([1, 1, 1, 4])}, (2, 3),
+         r"the size is \[1, 4\]"),
         (18, node("Resize", "x - s", "y", mode="cubic"), {"s": F([1, 1, 1e-3, 1])}, (2, 4, 6), "it is cubic"),
     ],
 )  # fmt: skip
@@ -101,3 +111,34 @@ def test_a_wrong_matrix_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(linear_maps, "_transform", lambda *given, **named: -right(*given, **named))
     with pytest.raises(RequestError, match="ONNX's reference evaluator has other values than its matrices"):
         load(saved(tmp_path, network(17, node("DFT", "x", "y"), {}, (6, 1))))
+
+
+SUMS: dict[str, Any] = {"w": RANDOM.integers(-9, 9, (3, 2, 2, 3)).astype(np.int8), "zx": np.uint8(100)}
+
+
+def integers(zero_points: Any, attributes: dict[str, Any], **given: Any) -> bytes:
+    nodes = [node("ConvInteger", "x w zx zw", "y", **attributes)]
+    constants = SUMS | {"zw": np.asarray(zero_points, np.int8), **given}
+    outputs = {"y": onnx.TensorProto.INT32}
+    return model(nodes, constants, shape=["n", 2, 5, 4], kind=onnx.TensorProto.UINT8, outputs=outputs, opset=13)
+
+
+@pytest.mark.parametrize(
+    ("zero_points", "attributes"),
+    [(3, {"pads": [1, 0, 2, 1]}), ([1, -2, 0], {"strides": [2, 1], "auto_pad": "SAME_UPPER"})],
+)
+def test_sums_of_codes_are_exact(zero_points: Any, attributes: dict[str, Any], tmp_path: Path) -> None:
+    """ONNX Runtime has one zero point of the weights only."""
+    onnx_bytes = integers(zero_points, attributes)
+    centred = SUMS["w"] - np.asarray(zero_points, np.int8).reshape(-1, 1, 1, 1)
+    x = RANDOM.integers(0, 256, (7, 2, 5, 4)).astype(np.uint8)
+    [expected] = onnxruntime.InferenceSession(integers(0, attributes, w=centred)).run(None, {"x": x})
+    result = SpecificationReference(load(saved(tmp_path, onnx_bytes))).activations(x.reshape(7, -1))[-1]
+    assert result.dtype == np.int32
+    assert result.tobytes() == np.asarray(expected).reshape(7, -1).tobytes()
+
+
+def test_sums_that_float32_does_not_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_maps, "EXACT", 1000)
+    with pytest.raises(RequestError, match=r"\(ConvInteger\): a sum can reach [\d,]+"):
+        load(saved(tmp_path, integers(3, {})))
