@@ -123,10 +123,10 @@ def _weights(inputs: Sequence[Array], stated: Mapping[str, Any]) -> Array:
     """Return the float32 numbers of codes with their scales and zero points."""
     codes, *parameters = inputs
     scale, *zeros = (_spread(values, codes.ndim, stated) for values in parameters)
-    wide = np.float32 if is_float(codes.dtype) else np.int64
-    zero = zeros[0].astype(wide) if zeros else wide(0)
-    numbers: Array = (codes.astype(wide) - zero).astype(np.float32) * scale.astype(np.float32)
-    return numbers
+    wide = np.dtype(np.float32 if is_float(codes.dtype) else np.int64)
+    zero = zeros[0] if zeros else np.zeros(())
+    difference: Array = codes.astype(wide) - zero.astype(wide)
+    return np.asarray(difference.astype(np.float32) * scale.astype(np.float32))
 
 
 def _dequantise(steps: _Steps, kind: int, factor: Array, zero: Array | None) -> None:
