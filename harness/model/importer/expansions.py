@@ -14,6 +14,7 @@ import onnx.shape_inference
 from onnx import TensorProto, helper
 
 from harness import operators
+from harness.model.importer import quantisers
 from harness.operators.cast import Cast
 from harness.operators.half_elements import OPERANDS
 from harness.operators.move import Move
@@ -56,12 +57,14 @@ NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UI
 """Types whose greatest and least values are found among int32 numbers."""
 
 
-def types(model: onnx.ModelProto) -> dict[str, int]:
-    """Return the ONNX types of all tensors whose type is stated or can be inferred."""
+def types(model: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the ONNX types of all tensors, and their numbers of axes, that are stated or can be inferred."""
     inferred = onnx.shape_inference.infer_shapes(model).graph
     values = (*inferred.input, *inferred.value_info, *inferred.output)
     known = {tensor.name: tensor.data_type for tensor in inferred.initializer}
-    return known | {value.name: value.type.tensor_type.elem_type for value in values}
+    kinds = known | {value.name: value.type.tensor_type.elem_type for value in values}
+    shaped = [value for value in values if value.type.tensor_type.HasField("shape")]
+    return kinds, {value.name: len(value.type.tensor_type.shape.dim) for value in shaped}
 
 
 def _body(node: onnx.NodeProto, kinds: Mapping[str, int]) -> str | None:
@@ -127,7 +130,10 @@ def _widened(node: onnx.NodeProto, kinds: dict[str, int], narrow: int, wide: int
 
 def expand(model: onnx.ModelProto, opset: int) -> list[str]:
     """Write such nodes in place; return their operators."""
-    kinds = types(model)
+    kinds, ranks = types(model)
+    quantised = quantisers.expand(model, kinds, ranks)
+    if quantised:
+        kinds, _ = types(model)
     nodes: list[onnx.NodeProto] = []
     written: dict[str, None] = {}
     waiting = list(model.graph.node)[::-1]
@@ -146,4 +152,4 @@ def expand(model: onnx.ModelProto, opset: int) -> list[str]:
         copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del model.graph.node[:]
         model.graph.node.extend(copies)
-    return [*written]
+    return [*quantised, *written]

@@ -58,8 +58,8 @@ class Function:
 
     `real` is the real function that it approximates, float64 to float64, and `ulp` the largest distance from it in
     units in the last place of the result.  It rises, or `falls`, but for that distance; without an exception, -0 below
-    0, if it `is_monotone`.  No result is outside of `limits`.  Functions of other libraries are
-    within `others` of the real one.
+    0, if it `is_monotone`; it may rise and fall if it `is_wave`.  No result is outside of `limits`.  Functions of other
+    libraries are within `others` of the real one.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Function:
     is_monotone: bool = False
     limits: tuple[float, float] = (-np.inf, np.inf)
     others: float = OTHERS
+    is_wave: bool = False
 
     def __call__(self, x: Expression) -> Expression:
         """Return the value of the function."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.operators.exact import functions
+from harness.operators.exact import functions, trigonometric
 from harness.operators.exact.expression import Function
 from harness.operators.exact.printing import statements
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
@@ -158,9 +158,43 @@ ERROR = _fragment(functions.error_function, 105, f"""\
     magnitude = select(m < 0.921875, small, large);
     y = select(x < 0.0, -magnitude, select(x > 0.0, magnitude, x));
 """, (EXPONENTIAL,))  # fmt: skip
+USES: Mapping[Function, tuple[Fragment, ...]] = {
+    trigonometric.arctangent: (),
+    trigonometric.arcsine: (),
+    trigonometric.arccosine: (),
+    trigonometric.hyperbolic_sine: (MINUS_ONE, EXPONENTIAL),
+    trigonometric.hyperbolic_cosine: (EXPONENTIAL,),
+    trigonometric.inverse_hyperbolic_sine: (LOGARITHM, ONE_PLUS),
+    trigonometric.inverse_hyperbolic_cosine: (LOGARITHM, ONE_PLUS),
+    trigonometric.inverse_hyperbolic_tangent: (LOGARITHM, ONE_PLUS),
+}
+WAVES = (trigonometric.sine, trigonometric.cosine, trigonometric.tangent)
+"""Functions of integers of 64 bits, which NNEF does not have: their fragments have no body."""
+TRIGONOMETRIC = (
+    *(_derived(each, 106 + place, used) for place, (each, used) in enumerate(USES.items())),
+    *(
+        Fragment(
+            each.name,
+            114 + place,
+            f"# {each.name}(x) by IEEE float32 operations and integers of 64 bits, which have no text here.\n"
+            f"fragment {each.name}(x: tensor<scalar>) -> (y: tensor<scalar>);\n",
+        )
+        for place, each in enumerate(WAVES)
+    ),
+)
 
 FUNCTIONS: Mapping[str, Fragment] = {
     fragment.name: fragment
-    for fragment in (NEAREST_EVEN, EXPONENTIAL, MINUS_ONE, TANGENT, LOGISTIC, LOGARITHM, ONE_PLUS, ERROR)
+    for fragment in (
+        *TRIGONOMETRIC,
+        NEAREST_EVEN,
+        EXPONENTIAL,
+        MINUS_ONE,
+        TANGENT,
+        LOGISTIC,
+        LOGARITHM,
+        ONE_PLUS,
+        ERROR,
+    )
 }
 """The fragments by the names of functions and operations that NNEF does not have."""

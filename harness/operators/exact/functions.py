@@ -32,18 +32,18 @@ ROUNDER_BITS = 0x4B400000
 LOG2E, LN2_HIGH, LN2_LOW = (float.fromhex(digits) for digits in ("0x1.715476p+0", "0x1.62e4p-1", "0x1.7f7d1cp-20"))
 
 
-def _coefficients(*digits: str) -> list[float]:
+def coefficients(*digits: str) -> list[float]:
     """Return the coefficients of a polynomial, the highest power first."""
     return [float.fromhex(number) for number in reversed(digits)]
 
 
-EXPONENTIAL = _coefficients("0x1.fffffcp-2", "0x1.55548cp-3", "0x1.555858p-5", "0x1.123dep-7", "0x1.6ac74ep-10")
-TANH = _coefficients("-0x1.555532p-2", "0x1.1106f6p-3", "-0x1.b835a4p-5", "0x1.51f8cep-6", "-0x1.750ce4p-8")
-LOGARITHM = _coefficients("0x1.555554p-1", "0x1.999c26p-2", "0x1.23d3ep-2", "0x1.f13b22p-3")
-ERROR = _coefficients(
+EXPONENTIAL = coefficients("0x1.fffffcp-2", "0x1.55548cp-3", "0x1.555858p-5", "0x1.123dep-7", "0x1.6ac74ep-10")
+TANH = coefficients("-0x1.555532p-2", "0x1.1106f6p-3", "-0x1.b835a4p-5", "0x1.51f8cep-6", "-0x1.750ce4p-8")
+LOGARITHM = coefficients("0x1.555554p-1", "0x1.999c26p-2", "0x1.23d3ep-2", "0x1.f13b22p-3")
+ERROR = coefficients(
     "0x1.06eba6p-3", "-0x1.8126e8p-2", "0x1.ce1ab4p-4", "-0x1.b68e66p-6", "0x1.474a0ep-8", "-0x1.3a48e2p-11"
 )
-COMPLEMENT = _coefficients(
+COMPLEMENT = coefficients(
     "-0x1.037d4cp-9", "-0x1.1ead68p+0", "-0x1.4d6fd4p-1", "-0x1.73d946p-4", "0x1.fb05fep-7", "-0x1.4492060000000p-10"
 )
 ROOT_OF_HALF_BITS = 0x3F3504F3

@@ -156,6 +156,10 @@ def _narrowed(bounds: Interval, other: Interval, *, holds: bool, is_upper: bool)
 
 
 def _call(function: Function, x: Interval) -> Interval:
+    if function.is_wave:
+        is_infinite = np.isinf(x.low) | np.isinf(x.high)
+        low, high = (np.full_like(x.low, limit) for limit in function.limits)
+        return Interval(low, high, x.nan | is_infinite, np.ones_like(x.nan))
     evaluate = numpy_function(function)
     ends = [evaluate(end) for end in (x.low, x.high)]
     low, high = reversed(ends) if function.falls else ends
