@@ -23,6 +23,7 @@ from tests.support import builders
 from tests.support.boards import sshd
 from tests.support.cli.command import User
 from tests.support.dags import listing_2, random_dag
+from tests.support.recurrent import Recurrences
 
 NAME = "testboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
@@ -112,6 +113,20 @@ def test_the_steps_of_a_stream_are_identical(user: User) -> None:
     assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
     assert sum(layer["compared"] for layer in ended.document["layers"]) == 3 * 98 * 2064
     assert ended.document["stream"]["windows"] == 50
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_the_steps_of_recurrences_are_identical(user: User, tmp_path: Path) -> None:
+    _give(user, _entry(items={"prepost": {"target": "c", "core": 0}, "network": {"target": "c", "core": 1}}))
+    network = Recurrences(5, 3, 4, np.random.default_rng(3))
+    network.add("LSTM", states=["constant", "input"])
+    network.add("GRU", "reverse", linear_before_reset=1)
+    onnx.save_model(network.model(), tmp_path / "recurrences.onnx")
+    words = ("--model", str(tmp_path / "recurrences.onnx"), "--vectors", "50", "--trace", "8", "--json")
+    ended = user.harness("run", "--board", NAME, *words)
+    assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
+    assert [layer["compared"] for layer in ended.document["layers"]] == [50 * 20] * 2
+    assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
 
 
 @pytest.mark.usefixtures("endpoint")
