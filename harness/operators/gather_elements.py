@@ -20,7 +20,7 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function
-from harness.operators.base import Ability, Constants, fields
+from harness.operators.base import Ability, Constants, Evaluate, fields
 from harness.operators.exact.expression import Expression, literal, select
 from harness.operators.exact.stages import Axis, Source, Stage, fold
 from harness.operators.float_errors import Errors, Perturbed
@@ -197,6 +197,23 @@ class GatherElements(Selection):
         is_constant = self.data is not None
         data = ("data" if is_constant else "x", self.dtype, is_constant)
         return definition(self.sizes, data, ("x" if is_constant else "x1", self.inputs[-1].dtype, False))
+
+    def prepare(self) -> Evaluate:
+        """Return the function that reads the values at their places, which takes less time than all places in turn."""
+        outer, k, m, inner, *of_index = self.sizes
+
+        def gather(*inputs: Array) -> Array:
+            data = inputs[0].reshape(-1, outer, k, inner) if self.data is None else self.data[None]
+            index = inputs[-1].reshape(-1, of_index[0], m, of_index[1])
+            inside = (index >= -k) & (index < k)
+            places = np.where(inside, index, 0).astype(np.int64)
+            is_place = inside & (places == index)
+            shape = (len(index), outer)
+            x, at = np.broadcast_to(data, (*shape, k, inner)), np.broadcast_to(places % k, (*shape, m, inner))
+            y = np.take_along_axis(x, at, axis=2)
+            return np.where(is_place, y, self.dtype.type(0)).reshape(len(index), -1)
+
+        return gather
 
     def numbers(self) -> dict[str, Array]:
         """Return the data, if they are constant, and the numbers of the places."""

@@ -475,11 +475,11 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "half precision": (attribute(0, "precision", TensorProto.FLOAT16), "precision is 10", "float, or none"),
     "output types differ": (attribute(0, "output_dtype", TensorProto.INT8), "output_dtype is int8", "same type"),
     "too few inputs": (lambda model: model.graph.node[0].input.__delitem__(slice(1, 3)), "has 1 inputs", "2 to 3"),
-    "axis": (append("ArgMax", ["layer_1_out"], ["y"], axis=0), "axis is 0", "axis 1 or -1"),
+    "axis": (append("ArgMax", ["layer_1_out"], ["y"], axis=0), "axis is 0", "axes 1 to 1"),
     "after ArgMax": (
-        both(append("ArgMax", ["layer_1_out"], ["y"], axis=1), append("ArgMin", ["y"], ["z"], name="late", axis=1)),
-        r"'late' \(ArgMin\): its input 'y' is int64",
-        "reads uint8 or int8 or float32",
+        both(append("ArgMax", ["layer_1_out"], ["y"], axis=1), append("Softmax", ["y"], ["z"], name="late", axis=1)),
+        r"'late' \(Softmax\): its input 'y' is int64",
+        "reads float32",
     ),
     "node twice": (
         lambda model: setattr(model.graph.node[2], "name", "layer_0"),
