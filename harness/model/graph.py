@@ -80,7 +80,7 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     model = onnx.ModelProto.FromString(model.SerializeToString())  # a message keeps the memory of what it contained
     nodes = _nodes(model.graph, constants, name)
     sources = _inputs(model.graph, constants, name)
-    layers = _layers(name, nodes, constants, sources, opset)
+    layers = _layers(name, nodes, constants, sources, [value.name for value in model.graph.output], opset)
     if any(_is_dequantised(node, constants) for node in model.graph.node):
         _require_unfused(decode(onnx_bytes, name), name)
     _require_outputs(model.graph, layers, name)
@@ -355,10 +355,15 @@ def _layers(
     nodes: Mapping[str, onnx.NodeProto],
     constants: Mapping[str, Array],
     sources: Sequence[Tensor],
+    outputs: Sequence[str],
     opset: int,
 ) -> tuple[Layer, ...]:
-    """Return the nodes' layers; every node reads the network's inputs `sources`, or outputs of earlier nodes."""
+    """Return the nodes' layers; every node reads the network's inputs `sources`, or outputs of earlier nodes.
+
+    Of a node with several outputs, one that nothing reads and that is none of the network's `outputs` is no layer.
+    """
     layers: dict[str, Layer] = {}
+    needed = {*outputs, *(tensor for proto in nodes.values() for tensor in proto.input)}
     activations, bounds = {source.name: source for source in sources}, _Bounds(sources, layers)
     writer = partial(_behind, writers=layers)
     for name, proto in nodes.items():
@@ -366,7 +371,8 @@ def _layers(
         operator = operators.of_node(proto)
         if operator is None:
             raise _unsupported(node)
-        for position in range(max(len(proto.output), 1)):  # most operators refuse several
+        positions = [position for position, tensor in enumerate(proto.output) if tensor in needed]
+        for position in positions or [0]:  # most operators refuse several
             part = replace(node, position=position)
             layer = operator.read(part)
             layers[layer.output.name] = layer

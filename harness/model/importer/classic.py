@@ -27,6 +27,8 @@ from harness.model.importer.rewriting import attribute
 
 DOMAIN = "ai.onnx.ml"
 TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE)
+KEEP_TYPE = ("ArrayFeatureExtractor", "Binarizer", "Normalizer", "Scaler")
+"""Operators whose output has the type of the input; ONNX infers none."""
 Writer = Callable[[Added, onnx.NodeProto, Any], bool]
 """Function that adds the nodes of a node for a type of its input; it returns False for a form that it does not know."""
 
@@ -45,6 +47,8 @@ def expand(model: onnx.ModelProto) -> list[str]:
         is_known = kind in TYPES or node.op_type == "LabelEncoder"
         if write is None or not is_known or not write(added, node, helper.tensor_dtype_to_np_dtype(kind)):
             return [node]
+        if node.op_type in KEEP_TYPE:
+            types[node.output[0]] = kind
         replaced[node.op_type] = None
         return added.nodes
 

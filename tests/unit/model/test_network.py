@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from harness import model as networks
+from harness.analysis.proof.independent import file as independent_file
 from harness.core.errors import RequestError
 from harness.model.network import Network, Normalisation
 from harness.operators.add import Add
@@ -22,6 +23,7 @@ from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
+from harness.reference.specification import SpecificationReference
 from tests.support.builders import make_model, random_network
 
 Change = Callable[[onnx.ModelProto], object]
@@ -803,3 +805,18 @@ def test_limits_of_the_versions_are_those_of_onnx_runtime(kind: str, excess: int
         assert excess == 1
     else:
         assert excess == 0
+
+
+def test_outputs_of_a_node_that_nothing_reads_are_no_layers() -> None:
+    """A TopK of which only the values are an output, and a Split of which one part is read."""
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["values", "places"], name="best"),
+        helper.make_node("Split", ["values", "sizes"], ["left", "right"], name="split", axis=1),
+    ]
+    constants = {"k": np.array([3], np.int64), "sizes": np.array([1, 2], np.int64)}
+    model = make_model(nodes, constants, {"right": ("float32", 2)}, width=5).SerializeToString()
+    network = networks.parse(model, "network")
+    assert [layer.output.name for layer in network.layers] == ["values", "right"]
+    assert list(independent_file.nodes(model)) == ["values", "right"]
+    x = np.array([[3, 1, 4, 1, 5]], np.float32)
+    assert SpecificationReference(network).activations(x)[-1].tolist() == [[4, 3]]

@@ -65,7 +65,8 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
             operators.append(node)
     tensors = {value.name: _shaped(value) for value in graph.input if value.name not in values}
     by_output: dict[str, Node] = {}
-    for proto, output in ((operator, name) for operator in operators for name in _written(operator)):
+    read = {value.name for value in graph.output}.union(*(operator.input for operator in operators))
+    for proto, output in ((operator, name) for operator in operators for name in _written(operator, read)):
         shape = _shape(proto, output, values, tensors, model.opset_import)
         node = replace(_node(proto, values, tensors, shape), output=output)
         if proto.op_type == "TopK" and output == proto.output[1]:
@@ -124,9 +125,11 @@ def _dequantised(proto: onnx.NodeProto, values: Mapping[str, Array]) -> Array:
     return (np.moveaxis(weights, -1, axis) if scale.size > 1 else weights).reshape(codes.shape)
 
 
-def _written(proto: onnx.NodeProto) -> list[str]:
-    """Return the outputs of a node that are layers."""
-    return list(proto.output if proto.op_type in ("Split", "TopK") else proto.output[:1])
+def _written(proto: onnx.NodeProto, read: set[str]) -> list[str]:
+    """Return the outputs of a node that are layers: all, or of several those that a node or the network reads."""
+    if proto.op_type not in ("Split", "TopK"):
+        return list(proto.output[:1])
+    return [output for output in proto.output if output in read]
 
 
 def _shape(  # noqa: PLR0911 - one for each form
