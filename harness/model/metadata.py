@@ -15,7 +15,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Normalisation
 from harness.operators.base import Layer
 from harness.operators.counters import DEFAULT_BOX
-from harness.operators.tensor import LARGEST, Tensor, integer_limits, is_float
+from harness.operators.tensor import BOOL, CODES, LARGEST, Tensor, integer_limits, is_float
 
 SHOWN = 80  # characters of a value, in a message
 
@@ -36,14 +36,14 @@ def input_box(
 
 
 def default_box(tensor: Tensor, readers: Sequence[Layer]) -> Array:
-    """Return bounds, (2, size), for every output of the readers of a float input, all values of another."""
-    if not is_float(tensor.dtype):
-        ends: tuple[float, float] = integer_limits(tensor.dtype)
-    elif readers:
-        low, high = zip(*(layer.stimuli.representable() for layer in readers), strict=True)
-        ends = min(low), max(high)
-    else:
-        ends = DEFAULT_BOX
+    """Return bounds, (2, size), for every output of the readers of an input.
+
+    Those are all codes, and all values of wider integers, but for a Clip, as that of an index to the places of an axis.
+    """
+    whole: tuple[float, float] = DEFAULT_BOX if is_float(tensor.dtype) else integer_limits(tensor.dtype)
+    limiting = [] if tensor.dtype in (BOOL, *CODES) else readers
+    ranges = [layer.stimuli.representable() or whole for layer in limiting] or [whole]
+    ends = min(low for low, _ in ranges), max(high for _, high in ranges)
     return np.repeat(np.array(ends, tensor.dtype)[:, None], tensor.size, axis=1)
 
 

@@ -126,9 +126,9 @@ class Stimuli:
     `counter` returns the coverage counter, with a map of accumulators if that fits into so many bits; `find_ties` the
     function from inputs to the output and to whether each value was rounded half way between two codes, None if it
     rounds to no codes.  The others are for layers that read the input of the network: `boundaries` returns sorted
-    float32 inputs around which the output changes, and those exactly half way; `representable` bounds of a float32
-    input that reach every output and one step more, for lack of a stated box.  A layer that `checks_input` finds inputs
-    that are NaN, infinite or out of bounds: the vectors of a run then have them, too.
+    float32 inputs around which the output changes, and those exactly half way; `representable` bounds of an input that
+    reach every output and one step more, for lack of a stated box, and None for all values of its type.  A layer that
+    `checks_input` finds inputs that are NaN, infinite or out of bounds: the vectors of a run then have them, too.
 
     It `takes_every_input` if ONNX Runtime, the specification and every board agree on NaN and infinities too; others
     read only finite inputs of the network.  IEEE 754 leaves sign and payload of a computed NaN open: ONNX Runtime 1.31
@@ -138,7 +138,7 @@ class Stimuli:
     counter: Callable[[int], Counter] = lambda _: NoCounter()
     find_ties: Callable[[], FindTies] | None = None
     boundaries: Callable[[], tuple[Array, Array]] = lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
-    representable: Callable[[], tuple[float, float]] = lambda: DEFAULT_BOX
+    representable: Callable[[], tuple[float, float] | None] = lambda: None
     checks_input: bool = False
     takes_every_input: bool = False
 

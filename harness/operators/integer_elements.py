@@ -15,6 +15,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators import broadcast
 from harness.operators.base import Ability, Constants, fields
+from harness.operators.counters import Stimuli
 from harness.operators.elements import Terms, evaluation
 from harness.operators.exact import mutations, printing
 from harness.operators.exact.expression import Expression, argument
@@ -104,6 +105,7 @@ class IntegerElements(Listed):
     errors = Ability[Errors](
         lambda layer: Errors(layer, rising=layer.operator in RISING, change=layer.change, rounding=layer.no_rounding)
     )
+    stimuli = Ability[Stimuli](lambda layer: Stimuli(representable=layer.representable))
     verb = "computes with"
     types: ClassVar[Sequence[np.dtype[Any]]] = INTEGERS
 
@@ -144,6 +146,15 @@ class IntegerElements(Listed):
             raise node.refusal(f"reads {' and '.join(sorted(kinds))}", "operands of one type; Cast them")
         shape = broadcast.output_shape(broadcast.shapes(sources, terms))
         return cls(**fields(node, sources, shape, sources[0].dtype), terms=terms, options=options)
+
+    def representable(self) -> tuple[float, float] | None:
+        """Return the bounds of a Clip and one more on either side; None for other operators."""
+        least, greatest = integer_limits(self.input.dtype)
+        bounds = [term for term in self.terms if term is not None]
+        if self.operator != "Clip" or len(bounds) != len(self.terms) - 1:
+            return None
+        low, high = (int(bound.item()) for bound in bounds)
+        return max(low - 1, least), min(high + 1, greatest)
 
     @property
     def stated(self) -> Expression:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.errors import RequestError
 from harness.model import parse
@@ -344,3 +344,13 @@ def test_archive_and_missing_file_are_refused(tmp_path: Path) -> None:
         from_file(tmp_path / "v.npz", POWERS)
     with pytest.raises(RequestError, match="No such file"):
         from_file(tmp_path / "missing.npy", POWERS)
+
+
+def test_integers_behind_a_clip_reach_every_result_and_one_step_more() -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.INT64, ["N", 6]) for name in "xy")
+    clip = helper.make_node("Clip", ["x", "low", "high"], ["y"])
+    ends = [numpy_helper.from_array(np.array(end), name) for name, end in (("low", -3), ("high", 2))]
+    graph = helper.make_graph([clip], "clip", [x], [y], ends)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    network = parse(model.SerializeToString(), "clip")
+    assert np.unique(stimuli(network, 500, seed=1).chunk(0, 500)).tolist() == list(range(-4, 4))
