@@ -278,7 +278,7 @@ def _widen(simplified: Simplified) -> Iterator[str]:
     if not names:
         return
     yield f"wrote {_listed(names)} by nodes of other operators or types, of which ONNX says the same"
-    if not is_loaded(simplified.source):
+    if not is_run(simplified.source, _batch_size(simplified.model)):
         simplified.source = Stored(simplified.model)
 
 
