@@ -86,8 +86,8 @@ class Pad(Move):
             raise node.refusal(f"pads is {pads}", "no padding of the first axis, the vectors")
         dtype = node.activation(0, cls.types).dtype
         value = node.single(2, "constant value", [dtype]) if node.has(2) else dtype.type(0)
-        if not np.isfinite(value):
-            raise node.refusal(f"the constant value is {value}", "a finite number")
+        if np.isnan(value):
+            raise node.refusal(f"the constant value is {value}", "a number")
         if mode == "constant":
             padded = np.pad(x, widths[1:].tolist(), constant_values=-1)
             return Order(padded, padded, value)

@@ -58,6 +58,10 @@ def _is_nan(node: Rules) -> None:
     node.same_shape(node.x, node.y).is_type(node.y, np.bool_)
 
 
+def _gather_elements(node: Rules) -> None:
+    node.same_type(node.x, node.y).same_shape(node.input(1), node.y)
+
+
 def _where(node: Rules) -> None:
     values = [node.input(1), node.input(2)]
     node.is_type(node.x, np.bool_).same_type(*values, node.y).broadcast(node.y, [node.x, *values])
@@ -251,6 +255,7 @@ RULES: Mapping[str, Callable[[Rules], None]] = {
     **dict.fromkeys(("LpPool", "GlobalLpPool"), _lp_pool),
     "LayerNormalization": _normalised,
     "Where": _where,
+    "GatherElements": _gather_elements,
     "Shape": _shape,
     "Size": _size,
     "Constant": _constant,

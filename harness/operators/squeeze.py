@@ -94,6 +94,7 @@ def _squeeze(node: Rules, x: Variable, y: Variable, *, undone: bool = False) -> 
         )
 
     def state(axes: Array | None) -> None:
+        axes = axes if axes is None else np.atleast_1d(axes)  # ONNX's functions have numbers
         if axes is None:
             node.require(not undone, "it has no axes").given(x.rank).then(of_ones)
             return

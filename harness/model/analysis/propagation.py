@@ -58,8 +58,11 @@ EXACT = {
 }
 EXACT |= {"And", "Or", "Greater", "Less", "Sqrt", "Where", "Split", "Pad", "Sign", "Floor", "Ceil", "Mod", "Reciprocal"}
 EXACT |= {"Xor", "GreaterOrEqual", "LessOrEqual", "Trilu", "GatherElements", "GatherND", "ScatterND", "CastLike"}
-EXACT |= {"ReduceMax", "ReduceMin"}
-"""The operators of constants whose values follow: each result is moved, compared, or rounded once, as IEEE 754 says."""
+EXACT |= {"ReduceMax", "ReduceMin", "ReduceSum"}
+"""The operators of constants whose values follow: each result is moved, compared, or rounded once, as IEEE 754 says.
+
+The order of a sum is that of NumPy.
+"""
 LARGEST_CONSTANT = 1 << 26  # bytes
 MOST_PASSES = 100
 MALFORMED = (TypeError, ValueError, IndexError, AttributeError, OverflowError, ZeroDivisionError)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx.helper
 
+from harness.model.analysis.folding import captured
 from harness.model.analysis.propagation import Propagation
 from harness.model.transforms.edit import bypass, outputs, writer
 from harness.operators.node import domain_of
@@ -30,7 +31,8 @@ def state_types(model: onnx.ModelProto, propagation: Propagation) -> int:
             node.op_type = "Cast"
             del node.input[1:]
             node.attribute.append(onnx.helper.make_attribute("to", number))
-    unread = removed - {tensor for node in model.graph.node for tensor in node.input} - outputs(model.graph)
+    read = {tensor for node in model.graph.node for tensor in (*node.input, *captured(node))}
+    unread = removed - read - outputs(model.graph)
     for value in [value for value in model.graph.input if value.name in unread]:
         model.graph.input.remove(value)
     return len(list(filter(None, types)))

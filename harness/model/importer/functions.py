@@ -12,7 +12,6 @@ from typing import Any
 
 import onnx
 import onnx.defs
-import onnx.shape_inference
 from onnx import helper
 
 from harness import operators
@@ -85,7 +84,7 @@ def _stated() -> frozenset[tuple[str, str]]:
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """Return the types of all tensors of which ONNX's inference of shapes finds one."""
-    graph = opsets.without_weights(model, onnx.shape_inference.infer_shapes).graph
+    graph = opsets.inferred(model)
     types = {tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims) for tensor in graph.initializer}
     return types | {value.name: value.type for value in chain(graph.input, graph.value_info, graph.output)}
 

@@ -176,10 +176,11 @@ def _run(loaded: onnxruntime.InferenceSession, inputs: Mapping[str, Array], name
         ) from error
 
 
-def is_loaded(model: Stored) -> bool:
-    """Return whether ONNX Runtime has all operators of a model for its types."""
+def is_run(model: Stored, batch: int) -> bool:
+    """Return whether ONNX Runtime has the operators of a model for its types, and takes random inputs."""
     try:
-        session(model.path, 1, optimised=False)
+        loaded = session(model.path, 1, optimised=False)
+        loaded.run(None, random_inputs(loaded, {}, batch, 0))
     except Exception:  # noqa: BLE001 - as above
         return False
     return True
