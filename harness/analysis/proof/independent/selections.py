@@ -6,10 +6,17 @@ import numpy as np
 
 from harness.analysis.proof.independent.node import Constants, Node, Reader
 
+COUNTED = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.float32))
+
 
 def _extremum(node: Node) -> Constants:
-    """Read ArgMax or ArgMin: whether the last of equal values is chosen, and the numbers of the places."""
+    """Read ArgMax or ArgMin: whether the last of equal values is chosen, and the numbers of the places.
+
+    Over all codes or float32 values of a vector, kernels count the places and have no table.
+    """
     last = np.array([node.attributes.get("select_last_index", 0)])
+    if len(node.image) == 1 and node.input_dtype in COUNTED:
+        return {"last": last}
     return {"last": last, **_ranked(node, node.attributes.get("axis", 0))}
 
 
