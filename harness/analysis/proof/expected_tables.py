@@ -24,6 +24,7 @@ from harness.operators.exact import fused
 from harness.operators.region import Region
 
 INFINITY = 0x7F800000
+IMAGE = 3  # axes of an image with its channels: conv_vector.h does not compute volumes
 LANES, QUAD = 16, 4  # columns of a panel, inputs of a group: kernels/c/lanes.h, kernels/c/integer/dot4.h
 TILE_COLUMNS, TILE_PRODUCTS = (16, 32, 64), 64  # kernels/cuda/tensor.cuh: sizes of a tile, products of a step
 LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
@@ -86,7 +87,7 @@ def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
         return _of_windows(node)
-    if node.operator == "Conv":
+    if node.operator == "Conv" and len(node.image) <= IMAGE:
         return {"weights": _in_quads(node), "bias": node.constants["bias"]}
     if node.operator in FLOAT_DENSE and _has_weights(node):
         return {"weights": _float_panels(node), "bias": _padded(node.constants["bias"], LANES)}

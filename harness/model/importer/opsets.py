@@ -19,6 +19,12 @@ from harness.model.transforms.edit import add_constant
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, domain_of
 
 OPSET = 13
+DEFAULTS = {
+    "BatchNormalization": (6, ("is_test",)),
+    "Dropout": (6, ("is_test",)),
+    "Selu": (5, ("alpha", "gamma")),
+}
+"""The last opset in which attributes have another default, which onnx.version_converter takes for that of `OPSET`."""
 NUMPY_OPSET = 7
 """The first opset in which operands are repeated along axes as in NumPy."""
 IR_VERSIONS_OF_TYPES = (14,)
@@ -98,6 +104,7 @@ def converted(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, str] 
     if version >= OPSET:
         return None
     if version < NUMPY_OPSET:
+        _require_stated(model, version, name)
         _state_slopes(model, name)
     try:
         model = without_weights(model, lambda light: onnx.version_converter.convert_version(light, OPSET))
@@ -108,6 +115,19 @@ def converted(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, str] 
             f"export it with opset {OPSET} or later",
         ) from error
     return model, f"converted from opset {version} to {OPSET} by onnx.version_converter"
+
+
+def _require_stated(model: onnx.ModelProto, version: int, name: str) -> None:
+    """Refuse nodes that leave out attributes whose default means something else in later opsets."""
+    for node in _nodes(model.graph):
+        last, attributes = DEFAULTS.get(node.op_type, (0, ()))
+        missing = [] if domain_of(node) else sorted({*attributes} - {entry.name for entry in node.attribute})
+        if missing and version <= last:
+            raise RequestError(
+                f"model {name!r}: node {node.name or node.output[0]!r} ({node.op_type}): it has no {missing[0]}, whose "
+                f"default in opset {version} differs from that in {OPSET}",
+                f"state {', '.join(attributes)}, or export it with opset {last + 1} or later",
+            )
 
 
 def _state_slopes(model: onnx.ModelProto, name: str) -> None:

@@ -78,6 +78,28 @@ def test_slopes_before_opset_7_are_those_of_channels(tmp_path: Path, shape: tupl
     assert (outputs(network.onnx_bytes, -np.ones((2, *shape), F), 2) == -slopes[:, None]).all()
 
 
+@pytest.mark.parametrize(
+    ("operator", "opset", "stated", "missing"),
+    [
+        ("Dropout", 6, {"is_test": 1}, "is_test"),
+        ("BatchNormalization", 6, {"is_test": 1}, "is_test"),
+        ("Selu", 5, {"alpha": 1.5, "gamma": 1.25}, "alpha"),
+    ],
+)
+def test_defaults_that_changed_must_be_stated(
+    tmp_path: Path, operator: str, opset: int, stated: dict[str, float], missing: str
+) -> None:
+    constants = {name: np.ones(3, F) for name in "abcd"} if operator == "BatchNormalization" else {}
+
+    def file(**attributes: float) -> Path:
+        nodes = [node(operator, " ".join(["x", *constants]), "z", **attributes), node("Neg", "z", "y")]
+        return saved(tmp_path, model(nodes, constants, shape=["n", 3], opset=opset))
+
+    assert load(file(**stated)).layers[-1].operator == "Neg"
+    with pytest.raises(RequestError, match=rf"\({operator}\): it has no {missing}, whose default in opset {opset}"):
+        load(file())
+
+
 def test_slopes_before_opset_7_that_are_an_input_are_refused(tmp_path: Path) -> None:
     nodes = [node("Neg", "x", "s"), node("PRelu", "x s", "y")]
     with pytest.raises(RequestError, match=r"\(PRelu\): its slope is not constant"):
