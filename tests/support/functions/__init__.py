@@ -86,10 +86,14 @@ def definition(function: Definition) -> str:
     return f"{text}\n\n{head}\n{{\n{variables}    {loop}\n}}\n\n"
 
 
+DOMAINS = {"Acos": (-1, 1), "Acosh": (1, 1e30), "Asin": (-1, 1), "Atanh": (-0.9999, 0.9999)}
+"""The numbers of which an operator has a result, where these are not all numbers."""
+
+
 def nodes_of(operator: str, source: str = "x", name: str = "y", **attributes: Any) -> tuple[Nodes, dict[str, Array]]:
     """Return the node of a function, and constants: a Pow has an exponent, 2 if it is not given.
 
-    An Abs is before a function of numbers that are not negative.
+    An Abs is before a function of numbers that are not negative, a Clip before one of other numbers.
     """
     exponent, constants = np.float32(attributes.pop("exponent", 2)), {}
     read, nodes = [source], []
@@ -97,6 +101,12 @@ def nodes_of(operator: str, source: str = "x", name: str = "y", **attributes: An
     if getattr(kind, "least", -np.inf) == 0:
         read = [f"{name}_magnitude"]
         nodes.append(helper.make_node("Abs", [source], read, name=read[0]))
+    if operator in DOMAINS:
+        limits = {
+            f"{name}_{end}": np.float32(limit) for end, limit in zip(("low", "high"), DOMAINS[operator], strict=True)
+        }
+        read, constants = [f"{name}_within"], dict(limits)
+        nodes.append(helper.make_node("Clip", [source, *limits], read, name=read[0]))
     if operator == "Pow":
         read.append(f"{name}_exponent")
         constants[read[-1]] = exponent
