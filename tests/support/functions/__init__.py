@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -141,10 +141,12 @@ def every_function(width: int = WIDTH) -> Network:
     return parse(model.SerializeToString(), "functions")
 
 
-def every_definition(width: int = WIDTH) -> Network:
+def every_definition(width: int = WIDTH, without: Collection[str] = ()) -> Network:
     """Return a network with all operators that are defined by an expression, with the attributes of the standard."""
     names = sorted(
-        name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
+        name
+        for (domain, name), kind in by_onnx_name().items()
+        if not domain and issubclass(kind, Pointwise) and name not in without
     )
     groups = [nodes_of(name, name=name.lower()) for name in names]
     groups.append(nodes_of("Gelu", name="gelu_tanh", approximate="tanh"))
