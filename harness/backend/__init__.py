@@ -22,13 +22,13 @@ from harness.core.errors import RequestError
 from harness.model.graph import load
 from harness.model.network import Network
 from harness.model.transforms.edit import free_initializers
-from harness.operators.tensor import CODES, FLOAT16, FLOAT32, FLOAT64, SHORT, WIDE_INTEGERS, Tensor
+from harness.operators.tensor import BOOL, CODES, FLOAT16, FLOAT32, FLOAT64, SHORT, WIDE_INTEGERS, Tensor
 from harness.reference.specification import SpecificationReference
 
 __all__ = ["HarnessBackend", "Prepared", "prepare", "run_model", "supports_device"]
 
 DEVICE = "CPU"
-INPUT_TYPES = (FLOAT32, FLOAT64, FLOAT16, *CODES, *WIDE_INTEGERS, *SHORT)
+INPUT_TYPES = (FLOAT32, FLOAT64, FLOAT16, *CODES, *WIDE_INTEGERS, *SHORT, BOOL)
 """The types of an input that stays one where several cannot be imported; the first in this order stays."""
 
 

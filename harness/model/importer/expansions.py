@@ -6,7 +6,7 @@ rounded once.  What ONNX Runtime does not have in a type is written in one that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import onnx
 import onnx.parser
@@ -53,8 +53,11 @@ BODIES = ("BitShift", "IsNaN", "IsInf")
 """The operators that have bodies here."""
 NAN = "    is_number = Equal (a, a)\n    y = Not (is_number)\n"
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+NARROW = (TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 """Types whose greatest and least values are found among int32 numbers."""
+ENDS = ("Max", "Min", "ReduceMax", "ReduceMin")
+KEEPING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+"""Reductions that keep their input where they have no axes, if an attribute says so."""
 
 
 def types(model: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
@@ -67,12 +70,16 @@ def types(model: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
     return kinds, {value.name: len(value.type.tensor_type.shape.dim) for value in shaped}
 
 
-def _body(node: onnx.NodeProto, kinds: Mapping[str, int]) -> str | None:
+def _body(node: onnx.NodeProto, kinds: Mapping[str, int], empty: Collection[str]) -> str | None:
     """Return the body of a node in ONNX's text form, from a, b, ... to y; None for a node that stays."""
     kind = kinds.get(node.input[0], TensorProto.UNDEFINED) if node.input else TensorProto.UNDEFINED
     if node.op_type == "BitShift" and kind not in SHIFTED:
         is_left = helper.get_node_attr_value(node, "direction") == b"LEFT"
         return f"{LEFT if is_left else RIGHT}    y = Cast <to = {kind}> (s)\n"
+    if node.op_type in KEEPING and all(tensor in empty for tensor in node.input[1:] if tensor):
+        stated = {entry.name: entry for entry in node.attribute}
+        keeps = "axes" not in stated and "noop_with_empty_axes" in stated and stated["noop_with_empty_axes"].i
+        return "    y = Identity (a)\n" if keeps else None
     if node.op_type == "IsNaN" and kind == TensorProto.FLOAT:
         return NAN
     if node.op_type == "IsInf" and kind == TensorProto.FLOAT:
@@ -85,7 +92,8 @@ def _wide(node: onnx.NodeProto, kinds: Mapping[str, int]) -> tuple[int, int] | N
     """Return the type of a node's numbers, and the wider one in which it is computed; None for a node that stays."""
     kind = next((kinds[tensor] for tensor in node.input if kinds.get(tensor, 0) in (*HALVES, *NARROW)), 0)
     if kind in NARROW:
-        return (kind, TensorProto.INT32) if node.op_type in {"Max", "Min"} else None
+        is_reduced = node.op_type.startswith("Reduce")
+        return (kind, TensorProto.INT32) if node.op_type in ENDS and is_reduced == (kind == TensorProto.BOOL) else None
     is_defined = node.op_type in OPERANDS and kind == TensorProto.FLOAT16
     return (kind, TensorProto.FLOAT) if kind in HALVES and not is_defined and _computes(node) else None
 
@@ -135,12 +143,13 @@ def expand(model: onnx.ModelProto, opset: int) -> list[str]:
     if quantised:
         kinds, _ = types(model)
     nodes: list[onnx.NodeProto] = []
+    empty = {tensor.name for tensor in model.graph.initializer if 0 in tensor.dims}
     written: dict[str, None] = {}
     waiting = list(model.graph.node)[::-1]
     while waiting:
         node = waiting.pop()
         is_own = not domain_of(node) and len(node.output) == 1
-        pair, body = (_wide(node, kinds), _body(node, kinds)) if is_own else (None, None)
+        pair, body = (_wide(node, kinds), _body(node, kinds, empty)) if is_own else (None, None)
         if pair is None and body is None:
             nodes.append(node)
             continue

@@ -126,7 +126,7 @@ def inverse_hyperbolic_cosine(x: Expression) -> Expression:
     t = named("t", x - 1)
     small = logarithm_of_one_plus(select(x < 1.25, t + square_root(t * 2 + t * t), 0))
     large = logarithm(select(x < HUGE, x + square_root(x * x - 1), x)) + select(x < HUGE, 0, LN2)
-    return select(x < 1, np.nan, select(x < 1.25, small, large))
+    return select(x < 1, square_root(t), select(x < 1.25, small, large))
 
 
 @function(_quiet(np.arctanh), ulp=2.85)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -86,10 +86,14 @@ def definition(function: Definition) -> str:
     return f"{text}\n\n{head}\n{{\n{variables}    {loop}\n}}\n\n"
 
 
+DOMAINS = {"Acos": (-1, 1), "Acosh": (1, 1e30), "Asin": (-1, 1), "Atanh": (-0.9999, 0.9999)}
+"""The numbers of which an operator has a result, where these are not all numbers."""
+
+
 def nodes_of(operator: str, source: str = "x", name: str = "y", **attributes: Any) -> tuple[Nodes, dict[str, Array]]:
     """Return the node of a function, and constants: a Pow has an exponent, 2 if it is not given.
 
-    An Abs is before a function of numbers that are not negative.
+    An Abs is before a function of numbers that are not negative, a Clip before one of other numbers.
     """
     exponent, constants = np.float32(attributes.pop("exponent", 2)), {}
     read, nodes = [source], []
@@ -97,6 +101,12 @@ def nodes_of(operator: str, source: str = "x", name: str = "y", **attributes: An
     if getattr(kind, "least", -np.inf) == 0:
         read = [f"{name}_magnitude"]
         nodes.append(helper.make_node("Abs", [source], read, name=read[0]))
+    if operator in DOMAINS:
+        limits = {
+            f"{name}_{end}": np.float32(limit) for end, limit in zip(("low", "high"), DOMAINS[operator], strict=True)
+        }
+        read, constants = [f"{name}_within"], dict(limits)
+        nodes.append(helper.make_node("Clip", [source, *limits], read, name=read[0]))
     if operator == "Pow":
         read.append(f"{name}_exponent")
         constants[read[-1]] = exponent
@@ -131,10 +141,12 @@ def every_function(width: int = WIDTH) -> Network:
     return parse(model.SerializeToString(), "functions")
 
 
-def every_definition(width: int = WIDTH) -> Network:
+def every_definition(width: int = WIDTH, without: Collection[str] = ()) -> Network:
     """Return a network with all operators that are defined by an expression, with the attributes of the standard."""
     names = sorted(
-        name for (domain, name), kind in by_onnx_name().items() if not domain and issubclass(kind, Pointwise)
+        name
+        for (domain, name), kind in by_onnx_name().items()
+        if not domain and issubclass(kind, Pointwise) and name not in without
     )
     groups = [nodes_of(name, name=name.lower()) for name in names]
     groups.append(nodes_of("Gelu", name="gelu_tanh", approximate="tanh"))

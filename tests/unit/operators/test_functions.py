@@ -23,7 +23,7 @@ from harness import model as networks
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.operators.base import Layer
 from harness.operators.contracted import contracted
-from harness.operators.exact import from_ordered, functions, ordered
+from harness.operators.exact import from_ordered, functions, ordered, trigonometric
 from harness.operators.exact.evaluation import numpy_function
 from harness.operators.exact.expression import Function
 from harness.operators.softmax import FLUSHED, Softmax
@@ -135,7 +135,10 @@ def test_the_reference_evaluator_of_onnx_is_within_the_tolerance(operator: str) 
 # Accuracy, against float64; all 2^32 inputs are in tests/campaigns/functions.
 
 FUNCTIONS: dict[str, Function] = {
-    name: function for name, function in vars(functions).items() if isinstance(function, Function)
+    name: function
+    for module in (functions, trigonometric)
+    for name, function in vars(module).items()
+    if isinstance(function, Function)
 }
 RANGES = {
     "exponential": (-104, 88),
@@ -145,6 +148,17 @@ RANGES = {
     "logarithm": (0, 3),
     "logarithm_of_one_plus": (0, 1),
     "error_function": (-4.5, 4.5),
+    "sine": (-1e4, 1e4),
+    "cosine": (-1e4, 1e4),
+    "tangent": (-1e4, 1e4),
+    "arctangent": (-10, 10),
+    "arcsine": (-1, 1),
+    "arccosine": (-1, 1),
+    "hyperbolic_sine": (-89, 89),
+    "hyperbolic_cosine": (0, 89),
+    "inverse_hyperbolic_sine": (-100, 100),
+    "inverse_hyperbolic_cosine": (1, 100),
+    "inverse_hyperbolic_tangent": (-0.9999, 0.9999),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from harness import backend
 from harness.core.arrays import Array
@@ -75,3 +75,22 @@ def test_a_function_of_halves_is_that_of_float32_rounded_once(operator: str, kin
     result = _computed(operator, x, number, number)
     assert result.dtype == x.dtype
     assert result.tobytes() == single.astype(kind).tobytes()
+
+
+@pytest.mark.parametrize(("operator", "choose"), [("ReduceMax", np.any), ("ReduceMin", np.all)])
+def test_the_greatest_and_the_least_of_bools_are_found_among_integers(operator: str, choose: Any) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(np.bool_)
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.BOOL, shape) for name, shape in (("x", (4, 3)), ("y", (4, 1)))
+    ]
+    axes = numpy_helper.from_array(np.array([1]), "axes")
+    graph = helper.make_graph([helper.make_node(operator, ["x", "axes"], ["y"])], "g", values[:1], values[1:], [axes])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    [y] = backend.run_model(model, [x])
+    np.testing.assert_array_equal(y, choose(x, 1, keepdims=True))
+
+
+def test_a_reduction_without_axes_can_keep_its_input() -> None:
+    x = np.float32([[1, -0.0, 3]])
+    result = _computed("ReduceSum", x, TensorProto.FLOAT, TensorProto.FLOAT, noop_with_empty_axes=1)
+    assert result.tobytes() == x.tobytes()
