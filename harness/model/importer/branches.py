@@ -137,8 +137,10 @@ def _scan(copies: Copies, node: onnx.NodeProto) -> bool:
     count = len(node.input) - scanned
     states, sources = list(node.input[:count]), node.input[count:]
     facts = [copies.propagation.facts.of(source) for source in sources]
-    axes = [axis % (fact.rank or 1) for axis, fact in
-            zip(attribute(node, "scan_input_axes", [0] * scanned), facts, strict=True)]  # fmt: skip
+    stated = attribute(node, "scan_input_axes", [0] * scanned)
+    axes = [axis % fact.rank for axis, fact in zip(stated, facts, strict=True) if fact.rank]
+    if len(axes) != scanned:
+        return False
     sizes = {fact.sizes[axis].constant if axis in fact.sizes else None for axis, fact in zip(axes, facts, strict=True)}
     steps = sizes.pop()
     if sizes or not steps:
