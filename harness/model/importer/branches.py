@@ -1,6 +1,6 @@
-"""Nodes of control flow that depend on no data, replaced by the nodes of their graphs.
+"""Nodes of control flow, replaced by the nodes of their graphs.
 
-If      the branch, if its condition is a constant
+If      the branch, if its condition is a constant; else both, and a choice of their outputs of one shape
 Loop    a copy of the body for each iteration, if its count is a constant and its condition stays true
 Scan    a copy of the body for each step, if the number of steps is known
 """
@@ -86,13 +86,22 @@ class Copies(Added):
 
 
 def _if(copies: Copies, node: onnx.NodeProto) -> bool:
-    """Write a branch; return False for a condition that is no constant."""
+    """Write a branch, or both and a choice of their outputs; return False for outputs of other shapes or types."""
     condition = copies.value(node.input[0])
-    if condition is None:
+    branches = [attribute(node, name, None) for name in ("then_branch", "else_branch")]
+    if condition is not None:
+        for value, output in zip(copies.body(branches[not condition], ()), node.output, strict=True):
+            copies.add("Identity", [value], output)
+        return True
+    kinds = [[value.type.SerializeToString() for value in branch.output] for branch in branches]
+    sizes = [size for value in branches[0].output for size in value.type.tensor_type.shape.dim]
+    is_fixed = all(value.type.tensor_type.HasField("shape") for value in branches[0].output)
+    is_number = copies.propagation.facts.of(node.input[0]).rank == 0
+    if kinds[0] != kinds[1] or not is_fixed or not all(size.dim_value for size in sizes) or not is_number:
         return False
-    branch = attribute(node, "then_branch" if condition else "else_branch", None)
-    for value, output in zip(copies.body(branch, ()), node.output, strict=True):
-        copies.add("Identity", [value], output)
+    pairs = zip(copies.body(branches[0], (), 1), copies.body(branches[1], (), 2), strict=True)
+    for pair, output in zip(pairs, node.output, strict=True):
+        copies.add("Where", [node.input[0], *pair], output)
     return True
 
 
@@ -137,8 +146,10 @@ def _scan(copies: Copies, node: onnx.NodeProto) -> bool:
     count = len(node.input) - scanned
     states, sources = list(node.input[:count]), node.input[count:]
     facts = [copies.propagation.facts.of(source) for source in sources]
-    axes = [axis % (fact.rank or 1) for axis, fact in
-            zip(attribute(node, "scan_input_axes", [0] * scanned), facts, strict=True)]  # fmt: skip
+    stated = attribute(node, "scan_input_axes", [0] * scanned)
+    axes = [axis % fact.rank for axis, fact in zip(stated, facts, strict=True) if fact.rank]
+    if len(axes) != scanned:
+        return False
     sizes = {fact.sizes[axis].constant if axis in fact.sizes else None for axis, fact in zip(axes, facts, strict=True)}
     steps = sizes.pop()
     if sizes or not steps:

@@ -93,13 +93,9 @@ def _normalizer(added: Added, node: onnx.NodeProto, dtype: Any) -> bool:
 
 def _label_encoder(added: Added, node: onnx.NodeProto, dtype: Any) -> bool:
     keys, values = _table(node, "keys"), _table(node, "values")
-    if (
-        keys is None
-        or values is None
-        or keys.dtype != dtype
-        or len(keys) > trees.MOST_KEYS
-        or values.dtype.kind not in "if"
-    ):
+    if keys is None or values is None or keys.dtype != dtype or values.dtype.kind not in "if":
+        return False
+    if len(keys) > trees.MOST_KEYS or np.isnan(keys).any():  # Equal is false for NaN
         return False
     default = attribute(node, "default_tensor", None)
     if default is not None:

@@ -88,6 +88,38 @@ def test_known_steps_have_the_values_of_onnx_runtime(name: str) -> None:
         np.testing.assert_array_equal(ours.reshape(theirs.shape), theirs)
 
 
+def choice(*shape: int) -> onnx.ModelProto:
+    """Return an If of a sum, whose branches write s, and values of this shape."""
+    branches = {
+        "then_branch": helper.make_graph([helper.make_node("Relu", ["s"], ["one"])], "one", [], [value("one", 4)]),
+        "else_branch": helper.make_graph(
+            [], "other", [], [value("constant", *shape)],
+            [numpy_helper.from_array(np.ones(shape, np.float32), "constant")],
+        ),
+    }  # fmt: skip
+    network = model(helper.make_node("If", ["holds"], ["y"], "choice", **branches), {"zero": np.float32(0)},
+                    [value("y", None)], 4)  # fmt: skip
+    network.graph.input.append(value("s", 4))
+    sums = [helper.make_node("ReduceSum", ["s"], ["sum"], keepdims=0),
+            helper.make_node("Greater", ["sum", "zero"], ["holds"])]  # fmt: skip
+    nodes = [*sums, *network.graph.node]
+    del network.graph.node[:]
+    network.graph.node.extend(nodes)
+    return network
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_condition_that_depends_on_the_data_chooses(sign: int) -> None:
+    s = np.array([1, -0.5, 2, 0.25], np.float32) * np.float32(sign)
+    expected = np.maximum(s, 0) if sign > 0 else np.ones(4)
+    [output] = harness.backend.prepare(choice(4)).run([s])
+    np.testing.assert_array_equal(output.reshape(4), expected)
+
+
+def test_branches_of_other_shapes_stay() -> None:
+    assert "If" in {node.op_type for node in simplify(choice(1), "choice").model.graph.node}
+
+
 def test_a_loop_whose_condition_depends_on_its_number_stays() -> None:
     simplified = simplify(loop(4, condition="Less"), "loop")
     assert "Loop" in {node.op_type for node in simplified.model.graph.node}

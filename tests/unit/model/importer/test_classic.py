@@ -132,3 +132,9 @@ def test_deep_trees_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "DEEPEST", 2)
     with pytest.raises(RequestError, match="deeper than 2"):
         simplify(ensemble("Regressor", 1, 2), "trees")
+
+
+def test_a_key_that_is_no_number_stays_as_it_is() -> None:
+    """Equal is false for NaN."""
+    labels = model("LabelEncoder", [(INT64, ["n", FEATURES])], keys_floats=[np.nan, 1.0], values_int64s=[5, 6])
+    assert [node.op_type for node in simplify(labels, "labels").model.graph.node] == ["LabelEncoder"]
