@@ -90,7 +90,7 @@ class CellUnion(onnx_function.Hybrid):
         node.equals(cells.size(0), 2 * len(levels)).equals(cells.size(1), CODES)
         node.equals(node.x.size(0), node.y.size(0)).equals(node.y.size(1), 1)
         if levels:
-            node.equals(levels[0].size(0), 1)
+            node.equals(levels[0].size(0), 1).is_type(levels[-1], np.uint8)
 
         def widths(numbers: Array) -> None:
             for axis, level in enumerate(levels):

@@ -167,6 +167,7 @@ class GatherElements(Selection):
             node.equals(tensor.rank, AXES)
         node.equals(node.y.size(1), node.x.size(1)).equals(node.y.size(3), node.x.size(3))
         node.equals(node.y.size(2), node.input(1).size(2))
+        node.broadcast_sizes(node.y.size(0), [tensor.size(0) for tensor in node.given_inputs])
 
     @classmethod
     def read(cls, node: Node) -> Self:

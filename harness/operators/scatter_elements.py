@@ -114,6 +114,7 @@ class ScatterElements(Selection):
         for axis in range(1, AXES):
             node.equals(node.y.size(axis), node.x.size(axis))
         node.equals(node.input(1).size(2), node.input(2).size(2))
+        node.broadcast_sizes(node.y.size(0), [tensor.size(0) for tensor in node.given_inputs])
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -112,7 +112,7 @@ def _mutated(model: onnx.ModelProto, rng: np.random.Generator, edit: str) -> Mut
 def _fits(model: onnx.ModelProto, one: str, other: str) -> bool:
     """Return whether two tensors can have one type and one shape; a number of vectors can be any size."""
     kinds = {tensor.name: (tensor.data_type, *tensor.dims) for tensor in model.graph.initializer}
-    for value in (*model.graph.input, *model.graph.value_info):
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         kind = value.type.tensor_type
         kinds[value.name] = (kind.elem_type, *(dim.dim_value for dim in kind.shape.dim))
     first, second = kinds.get(one, ()), kinds.get(other, ())

@@ -57,6 +57,7 @@ NETWORKS = (
     "choices",
     "arithmetic",
     "recurrences",
+    "selections",
 )
 FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
