@@ -18,7 +18,7 @@ then computes file and result for random inputs (`Simplified.check`).
     casts       a Cast to the same type, or to a wider one and back, is removed
     selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
-    batch       the first axis of inputs, outputs and Reshapes takes any number of vectors
+    batch       the first axis of inputs, outputs, Reshapes and Resizes takes any number of vectors
 
 A model that is refused in this form gets a new axis of vectors (vector_axis.py).
 """
@@ -32,7 +32,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnx.helper
 import onnx.numpy_helper
@@ -43,6 +42,7 @@ from harness.model.analysis.folding import fold
 from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
+    batches,
     branches,
     casts,
     changes,
@@ -65,7 +65,6 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import is_run, require_near, require_same
 from harness.model.onnx_runtime.sessions import Stored
 from harness.model.transforms.edit import (
-    add_constant,
     declare_functions,
     free_initializers,
     tidy,
@@ -334,7 +333,7 @@ def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
     names = [operator for operator in removed if operator != "Constant"]
     notes = [f"{casts_to_types} CastLike are Cast to a type that is known"] if casts_to_types else []
     notes += [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
-    if not any(node.op_type in ("Cast", "Reshape") for node in simplified.model.graph.node):
+    if not any(node.op_type in ("Cast", "Reshape", "Resize") for node in simplified.model.graph.node):
         return None, notes
     propagation = None  # the facts before, which have values of constants
     propagation = _facts(simplified.model)
@@ -403,7 +402,12 @@ def _free_batch(simplified: Simplified, propagation: Propagation | None) -> list
     """
     graph, batch = simplified.model.graph, simplified.batch
     before = Stored(simplified.model) if batch > 1 else None
-    reshaped = [node.name or node.output[0] for node in graph.node if _frees_reshape(graph, node, propagation, batch)]
+    freeing = (batches.frees_reshape, batches.frees_resize)
+    reshaped = [
+        node.name or node.output[0]
+        for node in graph.node
+        if propagation and any(frees(simplified.model, node, propagation, batch) for frees in freeing)
+    ]
     if before is None:
         return [f"{_listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
     for value in (*graph.input, *graph.output):
@@ -415,20 +419,6 @@ def _free_batch(simplified: Simplified, propagation: Propagation | None) -> list
         simplified.model = onnx.load(before.path)
         return []
     return [f"the first axis, {batch} in the file, is the number of vectors"]
-
-
-def _frees_reshape(graph: onnx.GraphProto, node: onnx.NodeProto, propagation: Propagation | None, batch: int) -> bool:
-    """Write 0, the size of the input, for the number of vectors; return whether the node is such a Reshape."""
-    if propagation is None or node.op_type != "Reshape" or domain_of(node):
-        return False
-    shape, first = propagation.facts.of(node.input[1]).concrete, propagation.facts.of(node.input[0]).sizes.get(0)
-    if shape is None or first is None or first.constant != batch or not shape.size or shape[0] != batch:
-        return False
-    if any(entry.name == "allowzero" and entry.i for entry in node.attribute) and 0 in shape:
-        return False
-    node.input[1] = add_constant(graph, np.array([0, *shape[1:]], np.int64), f"{node.output[0]}/shape")
-    del node.attribute[:]
-    return True
 
 
 def _write_products(simplified: Simplified) -> tuple[str, ...]:

@@ -395,7 +395,7 @@ def chosen_columns(g: Export) -> str:
 
 
 def dynamic_quantisation(g: Export) -> str:
-    x, scale, zero_point = g.ops(3, "DynamicQuantizeLinear", table(g))
+    x, scale, zero_point = g.ops(3, "DynamicQuantizeLinear", g.input(1, 4))
     weights = g.initializer(np.arange(-6, 6).reshape(4, 3), np.int8)
     sums = g.op("MatMulInteger", x, weights, zero_point)
     return g.op("Mul", g.op("Cast", sums, to=1), g.op("Mul", scale, g.number(0.02)))
