@@ -17,14 +17,19 @@ from onnx import helper
 from harness import operators
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
-from harness.model.importer import bodies, opsets, selections
+from harness.model.importer import bodies, linear_maps, opsets, selections
 from harness.model.transforms.edit import inlined
 from harness.operators.node import NEWEST_OPSET, domain_of
 
 DOMAIN = "harness.expanded"
 """The domain of nodes that are to be replaced by their function."""
 OTHERWISE_TREATED = {
-    ("", name) for name in ("CastLike", "Range", "Bernoulli", "SequenceMap", "DynamicQuantizeLinear", *selections.RULES)
+    ("", name)
+    for name in (
+        *("CastLike", "Range", "Bernoulli", "SequenceMap", "DynamicQuantizeLinear"),
+        *linear_maps.RULES,
+        *selections.RULES,
+    )
 }
 """Functions that other steps compute or convert, or that no network has."""
 
