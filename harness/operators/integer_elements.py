@@ -149,10 +149,10 @@ class IntegerElements(Listed):
 
     def representable(self) -> tuple[float, float] | None:
         """Return the bounds of a Clip and one more on either side; None for other operators."""
-        least, greatest = integer_limits(self.input.dtype)
         bounds = [term for term in self.terms if term is not None]
         if self.operator != "Clip" or len(bounds) != len(self.terms) - 1:
             return None
+        least, greatest = integer_limits(self.input.dtype)
         low, high = (int(bound.item()) for bound in bounds)
         return max(low - 1, least), min(high + 1, greatest)
 

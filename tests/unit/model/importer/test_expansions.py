@@ -94,3 +94,9 @@ def test_a_reduction_without_axes_can_keep_its_input() -> None:
     x = np.float32([[1, -0.0, 3]])
     result = _computed("ReduceSum", x, TensorProto.FLOAT, TensorProto.FLOAT, noop_with_empty_axes=1)
     assert result.tobytes() == x.tobytes()
+
+
+def test_arithmetic_of_float16_takes_every_input() -> None:
+    x = np.float16([[1, -2, 0.5]])
+    number = helper.np_dtype_to_tensor_dtype(x.dtype)
+    assert _computed("Neg", x, number, number).tobytes() == (-x).tobytes()
