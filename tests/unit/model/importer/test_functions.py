@@ -14,6 +14,7 @@ from harness.core.errors import RequestError
 from harness.model import load
 from harness.model.importer.changes import changes_of
 from harness.reference.specification import SpecificationReference
+from harness.targets import supports
 from tests.support.importer.graphs import Array, saved
 
 F = np.float32
@@ -112,3 +113,17 @@ def test_a_function_that_means_something_else_in_the_opset_of_the_model_is_refus
     model = model_of("ReduceLogSum", "x", "y", {}, opset=13)
     with pytest.raises(RequestError, match=r"ReduceLogSum.*no function can take its place"):
         load(saved(tmp_path, model.SerializeToString()))
+
+
+def test_an_infinite_mask_is_added_on_targets_that_can_store_it(tmp_path: Path) -> None:
+    mask = np.where(np.tri(4, 6) > 0, 0, -np.inf).astype(F)
+    values = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, 6])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4, 6])
+    nodes = [helper.make_node("Add", ["x", "mask"], ["y"])]
+    graph = helper.make_graph(nodes, "graph", [values], [result], [onnx.numpy_helper.from_array(mask, "mask")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = saved(tmp_path, model.SerializeToString())
+    [outputs] = outputs_of(path, {"x": ROWS})
+    assert np.array_equal(outputs.reshape(ROWS.shape), ROWS + mask)
+    [layer] = load(path).layers
+    assert [supports(name, layer) for name in ("c:generic", "iree:static", "cuda:layerwise")] == [True, True, False]
