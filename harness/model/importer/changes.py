@@ -76,8 +76,9 @@ def _widened(model: onnx.ModelProto, name: str, asked: Changes) -> list[str]:
     narrow = [value.name for value in model.graph.input if value.type.tensor_type.elem_type == TensorProto.FLOAT16]
     if narrow and not asked.to_float32:
         raise RequestError(
-            f"model {name!r}: its numbers are float16 (input {narrow[0]!r}), and the harness computes in float32",
-            "harness models import FILE --to-float32 -o NAME, whose values differ from those of the file",
+            f"model {name!r}: its numbers are float16 (input {narrow[0]!r}), and an import writes float32 networks",
+            "harness run --model FILE, which computes in float16, or harness models import FILE --to-float32 -o NAME, "
+            "whose values differ from those of the file",
         )
     if asked.to_float32 and not narrow:
         raise RequestError(f"model {name!r}: --to-float32 finds no float16 input", "leave it out")

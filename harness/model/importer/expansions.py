@@ -56,6 +56,8 @@ HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 NARROW = (TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 """Types whose greatest and least values are found among int32 numbers."""
 ENDS = ("Max", "Min", "ReduceMax", "ReduceMin")
+EXACT = frozenset((*BODIES, *ENDS, *quantisers.OPERATORS, "Relu", "Abs", "Neg"))
+"""Operators whose results ONNX Runtime rounds as they are written here."""
 KEEPING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that keep their input where they have no axes, if an attribute says so."""
 

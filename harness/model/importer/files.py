@@ -107,11 +107,12 @@ def bring_in(
     dense layers is refused too.
     """
     if path.suffix == ".onnx":
-        simplified, metadata = simplify.read(path)
+        simplified, metadata = simplify.read(path, widens=not asked.to_float32)
         metadata = metadata | dict(source or {})
 
         def attempt(changed: Changes) -> FloatImport | NetworkImport:
-            return _from_onnx(simplify.read(path)[0], path.stem, metadata, changed, dense=dense)
+            changed_file, _ = simplify.read(path, widens=not changed.to_float32)
+            return _from_onnx(changed_file, path.stem, metadata, changed, dense=dense)
 
         try:
             return _from_onnx(simplified, path.stem, metadata, asked, dense=dense)
@@ -180,7 +181,7 @@ def _changed(
 
 def _with_axis(path: Path, source: dict[str, str], asked: Changes) -> FloatImport | NetworkImport | None:
     """Return the network with a new axis of vectors in front; None if it is refused, too."""
-    simplified, _ = simplify.read(path)
+    simplified, _ = simplify.read(path, widens=not asked.to_float32)
     shapes = vector_axis.input_shapes(simplified.model, simplified.batch)
     try:
         notes = [*simplified.notes, *changes.apply(simplified.model, path.stem, asked)]

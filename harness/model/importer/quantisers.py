@@ -85,10 +85,13 @@ def _steps(
     """Return the nodes of a node, None for one that stays."""
     stated = _stated(node)
     scale, *others = (numpy_helper.to_array(constants[name]) for name in node.input[1:] if name)
-    is_input_known = node.input[0] in kinds and node.input[0] not in constants
+    if node.input[0] not in kinds or node.input[0] in constants:
+        return None
     is_code = node.op_type == "DequantizeLinear"
     kind = kinds[node.input[0]] if is_code else _result(stated, others)
-    if not is_input_known or _is_defined(helper.tensor_dtype_to_np_dtype(kind), scale, others, stated, is_code=is_code):
+    if kind not in TensorProto.DataType.values():
+        return None
+    if _is_defined(helper.tensor_dtype_to_np_dtype(kind), scale, others, stated, is_code=is_code):
         return None
     rank = ranks.get(node.input[0], scale.ndim)
     factor, *zeros = (_spread(values, rank, stated).astype(np.float32) for values in (scale, *others))

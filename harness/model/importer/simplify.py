@@ -124,11 +124,12 @@ def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simpli
     return simplified
 
 
-def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
+def _apply_steps(simplified: Simplified, *, folds: bool, widens: bool = True) -> None:
     """Change the model; no caller holds it, because a step can make a new one."""
     notes: list[str] = []
     for step in STEPS:
-        notes += step(simplified)
+        if widens or step is not _widen:
+            notes += step(simplified)
     simplified.batch = _batch_size(simplified.model)
     if folds:
         propagation, fold_notes = _fold(simplified)
@@ -147,9 +148,10 @@ def _apply_steps(simplified: Simplified, *, folds: bool) -> None:
     simplified.notes = tuple(notes)
 
 
-def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]:
+def read(path: Path, *, folds: bool = True, widens: bool = True) -> tuple[Simplified, dict[str, str]]:
     """Return the simplified model of an ONNX file, and metadata that name the file and those with its data.
 
+    Without `widens`, operators on float16 stay as they are.
     Raises RequestError if it cannot be read or is no valid ONNX, and as `simplify` does.
     """
     data = read_file(path)
@@ -159,7 +161,7 @@ def read(path: Path, *, folds: bool = True) -> tuple[Simplified, dict[str, str]]
     require_valid(model, path.stem)
     simplified = Simplified(model, path.stem, Stored(model))
     del model
-    _apply_steps(simplified, folds=folds)
+    _apply_steps(simplified, folds=folds, widens=widens)
     return simplified, metadata
 
 
@@ -277,6 +279,7 @@ def _widen(simplified: Simplified) -> Iterator[str]:
     if not names:
         return
     yield f"wrote {_listed(names)} by nodes of other operators or types, of which ONNX says the same"
+    simplified.is_near |= not expansions.EXACT.issuperset(names)
     if not is_run(simplified.source, _batch_size(simplified.model)):
         simplified.source = Stored(simplified.model)
 

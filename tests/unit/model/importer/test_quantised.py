@@ -364,10 +364,6 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         lambda: last(qgemm(1), node("DequantizeLinear", "q1 s1 z1", "d"), node("Det", "d", "t")), FLOAT, {},
         "operator Det is not supported", "leave it out",
     ),
-    "a layer behind ArgMax": (
-        lambda: last(qlinear_matmul(1), node("ArgMax", "q1", "m", axis=1), node("ArgMax", "m", "n", axis=1)),
-        TensorProto.INT64, {}, "node 'node_n' (ArgMax): comes after 'node_m'", "the last node",
-    ),
     "ArgMax over the vectors": (
         lambda: last(qlinear_matmul(1), node("ArgMax", "q1", "m", axis=0)), TensorProto.INT64, {},
         "node 'node_m' (ArgMax): looks along axis 0 of shape (1, 9)", "the axis of the vector's values",

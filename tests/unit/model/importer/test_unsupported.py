@@ -39,11 +39,12 @@ def advised(tmp_path: Path, onnx_bytes: bytes) -> tuple[str, str]:
 
 
 def test_a_command_that_helps_is_named_and_works(tmp_path: Path) -> None:
-    onnx_bytes = model(
-        [*CHAIN, node("ArgMax", "y", "t", axis=0)], ROWS, shape=["n", 5], outputs={"t": onnx.TensorProto.INT64}
-    )
+    labelled = node("LabelEncoder", "m", "t", classes_strings=["left", "right", "ahead"])
+    labelled.domain = "ai.onnx.ml"
+    nodes = [*CHAIN, node("ArgMax", "y", "m", axis=1), labelled]
+    onnx_bytes = model(nodes, ROWS, shape=["n", 5], outputs={"t": onnx.TensorProto.STRING})
     message, hint = advised(tmp_path, onnx_bytes)
-    assert message == "model 'network': node 'node_t' (ArgMax): axis is 0"
+    assert message.endswith("node 'node_t' (LabelEncoder): operator ai.onnx.ml.LabelEncoder is not supported")
     command = f"harness models import {tmp_path}/network.onnx --drop-final -o NAME"
     assert hint.endswith(f"this helps: {command}")
     found = importer.bring_in(saved(tmp_path, onnx_bytes), asked=Changes(drop_final=True))
