@@ -23,7 +23,10 @@ OPERATORS: Mapping[str, str] = {
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "exponential": ("Exp",), "exponential_minus_one": ("Exp", "Sub"), "hyperbolic_tangent": ("Tanh",),
     "logistic": ("Sigmoid",), "logarithm": ("Log",), "logarithm_of_one_plus": ("Add", "Log"),
-    "error_function": ("Erf",),
+    "error_function": ("Erf",), "sine": ("Sin",), "cosine": ("Cos",), "tangent": ("Tan",), "arctangent": ("Atan",),
+    "arcsine": ("Asin",), "arccosine": ("Acos",), "hyperbolic_sine": ("Sinh",), "hyperbolic_cosine": ("Cosh",),
+    "inverse_hyperbolic_sine": ("Asinh",), "inverse_hyperbolic_cosine": ("Acosh",),
+    "inverse_hyperbolic_tangent": ("Atanh",),
 }  # fmt: skip
 """The operators of ONNX, one after the other, by the function that a definition calls; Add and Sub are those of 1."""
 

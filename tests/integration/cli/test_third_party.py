@@ -31,7 +31,9 @@ def shrunk(tmp_path: Path) -> Path:
     """A network of which small float32 results become 0."""
     model = builders.random_network(np.random.default_rng(3), (5, 6, 4), dequantize=True)
     [output] = model.graph.output
-    node = model.graph.node.add(op_type="Shrink", name="shrink", input=[output.name], output=["shrunk"])
+    node = helper.make_node("Shrink", [output.name], ["shrunk"], "shrink", domain="com.example")
+    model.graph.node.append(node)
+    model.opset_import.append(helper.make_opsetid(node.domain, 1))
     output.name = node.output[0]
     path = tmp_path / "shrunk.onnx"
     path.write_bytes(model.SerializeToString())
@@ -53,7 +55,7 @@ def in_campaign(items: str) -> Any:
 def test_without_the_package_the_operator_is_refused(user: User, shrunk: Path) -> None:
     code, document = asked(user, shrunk, "--board", "host")
     assert code == 2
-    assert "operator Shrink is not supported" in str(document["error"])
+    assert "operator com.example.Shrink is not supported" in str(document["error"])
 
 
 @pytest.mark.parametrize("items", ["c:vector,c:inlined", *map(in_campaign, ("c,c", "c:generic,c:unrolled"))])
@@ -77,7 +79,7 @@ def test_a_proof_refuses_an_operator_without_a_reader(user: User, shrunk: Path, 
     [entries] = package.glob("*.dist-info/entry_points.txt")
     entries.write_text(entries.read_text().replace("[harness.readers]\n", "[another.group]\n"))
     code, document = asked(user, shrunk, "--board", "host", command="prove", PYTHONPATH=str(package))
-    assert (code, document["error"]) == (2, "node shrink: a proof does not know the constants of Shrink")
+    assert (code, document["error"]) == (2, "node shrink: a proof does not know the constants of com.example.Shrink")
     assert "entry points harness.readers" in str(document["hint"])
 
 

@@ -17,7 +17,7 @@ from harness.core.arrays import Array
 from harness.model import parse
 from harness.model.network import Network
 from harness.operators import by_onnx_name
-from harness.operators.exact import functions
+from harness.operators.exact import functions, trigonometric
 from harness.operators.exact.expression import Function as Definition
 from harness.operators.pointwise import Pointwise
 from harness.operators.pow import POWERS
@@ -26,7 +26,8 @@ from harness.targets.c import code, expression
 from harness.targets.toolchain import EXACTNESS_FLAGS
 from tests.support.builders import make_model
 
-FUNCTIONS = [function for function in vars(functions).values() if isinstance(function, Definition)]
+DEFINED = {**vars(trigonometric), **vars(functions)}.values()
+FUNCTIONS = [function for function in DEFINED if isinstance(function, Definition)]
 FOLDER = Path(__file__).parent
 WIDTH = 21
 """A whole vector of every processor, and a rest."""

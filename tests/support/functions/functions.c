@@ -51,6 +51,17 @@ static const struct function FUNCTIONS[] = {
     {"logarithm", logarithm_values, log, logl},
     {"logarithm_of_one_plus", logarithm_of_one_plus_values, log1p, log1pl},
     {"error_function", error_function_values, erf, erfl},
+    {"sine", sine_values, sin, sinl},
+    {"cosine", cosine_values, cos, cosl},
+    {"tangent", tangent_values, tan, tanl},
+    {"arctangent", arctangent_values, atan, atanl},
+    {"arcsine", arcsine_values, asin, asinl},
+    {"arccosine", arccosine_values, acos, acosl},
+    {"hyperbolic_sine", hyperbolic_sine_values, sinh, sinhl},
+    {"hyperbolic_cosine", hyperbolic_cosine_values, cosh, coshl},
+    {"inverse_hyperbolic_sine", inverse_hyperbolic_sine_values, asinh, asinhl},
+    {"inverse_hyperbolic_cosine", inverse_hyperbolic_cosine_values, acosh, acoshl},
+    {"inverse_hyperbolic_tangent", inverse_hyperbolic_tangent_values, atanh, atanhl},
 };
 
 static void patterns(uint64_t first, uint64_t step, float *x)

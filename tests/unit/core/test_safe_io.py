@@ -18,9 +18,9 @@ from harness.cli.models.load import _source
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.core.safe_io import load_array, read_input, read_input_text
+from harness.core.strict_yaml import Source
 from harness.model.importer.files import bring_in, float_graph
 from harness.model.quantizer import image_folder
-from harness.nightly import matrix
 from harness.plan.nnef import folder
 from harness.reference.vector_files import from_file
 from harness.runs.decision import hybrid
@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".png": lambda path: image_folder._read(path, np.empty((1, 1, 1), np.uint8), "L"),
     ".txt": _source,
     ".yaml": profile.load,
-    ".nightly": matrix._content,
+    ".nightly": lambda path: Source.read(path, "", ""),
     ".hybrid": hybrid.read,
     ".nnef": folder._read_text,
     ".dat": folder.read_tensor,

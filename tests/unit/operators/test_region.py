@@ -33,7 +33,7 @@ LAYERS = [
 OPERATORS = {
     "QLinearConv", "Conv", "ConvTranspose", "MaxPool", "AveragePool", "QLinearAveragePool", "QLinearGlobalAveragePool",
     "GlobalMaxPool", "GlobalAveragePool", "QuantizeLinear", "Clip", "Add", "Div", "QLinearAdd", "QLinearMul", "Gemm",
-    "MatMul", "Mul", "Sub", "QLinearMatMul", "QLinearLeakyRelu", "QLinearSigmoid",
+    "MatMul", "Mul", "Sub", "QLinearMatMul", "QLinearLeakyRelu", "QLinearSigmoid", "LpPool", "GlobalLpPool",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The constants of Shrink according to the ONNX file, for the proof: it shares nothing with the operator."""
+"""The constants of com.example.Shrink by the ONNX file, for the proof: it shares nothing with the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shrink (ONNX), float32: x[n] + bias below -lambd, x[n] - bias above lambd, else 0."""
+"""Shrink (com.example), float32, as that of ONNX: x[n] + bias below -lambd, x[n] - bias above lambd, else 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.operators.pointwise import Pointwise
 class Shrink(Pointwise):
     """y[n] = x[n] + bias below -lambd, x[n] - bias above lambd, else 0."""
 
-    ONNX = (("", "Shrink"),)
+    ONNX = (("com.example", "Shrink"),)
     defaults = {"bias": 0.0, "lambd": 0.5}  # noqa: RUF012
 
     bias: np.float32
