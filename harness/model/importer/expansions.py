@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 import onnx
 import onnx.parser
-import onnx.shape_inference
 from onnx import TensorProto, helper
 
 from harness import operators
-from harness.model.importer import quantisers
+from harness.model.importer import opsets, quantisers
 from harness.operators.cast import Cast
 from harness.operators.half_elements import OPERANDS
 from harness.operators.move import Move
@@ -64,7 +63,7 @@ KEEPING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
 def types(model: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
     """Return the ONNX types of all tensors, and their numbers of axes, that are stated or can be inferred."""
-    inferred = onnx.shape_inference.infer_shapes(model).graph
+    inferred = opsets.inferred(model)
     values = (*inferred.input, *inferred.value_info, *inferred.output)
     known = {tensor.name: tensor.data_type for tensor in inferred.initializer}
     kinds = known | {value.name: value.type.tensor_type.elem_type for value in values}

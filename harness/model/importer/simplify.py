@@ -246,11 +246,12 @@ def _remove_listed(simplified: Simplified) -> Iterator[str]:
 
 
 def _convert(simplified: Simplified) -> Iterator[str]:
+    is_old = opsets_of(simplified.model).get("", NEWEST_OPSET) < opsets.NUMPY_OPSET
     result = opsets.converted(simplified.model, simplified.name)
     if result is None:
         return
     simplified.model, note = result
-    if not is_run(simplified.source, _batch_size(simplified.model)):
+    if is_old and not is_run(simplified.source, _batch_size(simplified.model)):
         simplified.source = Stored(simplified.model)
         note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
     yield note

@@ -25,8 +25,6 @@ QUANTISED = [
 ]
 EXPORTS = [*exports.NAMES, *(f"{name}/{mode}" for name, mode in QUANTISED)]
 REFUSED: Mapping[str, str] = {
-    "sklearn/linear": "ai.onnx.ml.LinearRegressor",
-    "sklearn/logistic": "ai.onnx.ml.LinearClassifier",
     "sklearn/minmax_mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
     "sklearn/mlp_classifier": "ai.onnx.ml.ArrayFeatureExtractor",
 }

@@ -129,7 +129,9 @@ def test_the_names_of_a_lab(lab: Lab) -> None:
     assert lab.models == [
         *("acas_coc", "acas_decr128", "acas_decr256", "acas_reg100", "acas_reg200", "acas_reg50"),
         *("acas_sl", "acas_sr", "acas_wl", "acas_wr", "autoencoder_int8", "cifarnet", "ds_cnn_int8"),
-        *("kws_causal_int8", "kws_stream_int8", "lenet5", "lenet5_int8", "mobilenet_int8", "resnet8_int8"),
+        *("efficientnet_lite_tiny", "forest_tiny", "kws_causal_int8", "kws_gru", "kws_lstm", "kws_stream_int8"),
+        *("lenet5", "lenet5_int8", "mobilenet_int8", "mobilenet_v3_tiny", "resnet8_int8", "text_tiny", "unet_tiny"),
+        *("vit_tiny", "yolo_tiny"),
     ]
     assert lab.runs == []
 
