@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import onnx
-from onnx import helper
 
-from harness.model.importer.added import replace_nodes
-from harness.model.importer.rewriting import attribute
-from harness.operators.node import domain_of
+from harness.model.importer.replacement import Replacement, attribute, replace_nodes, with_attributes
 
 OPERATORS = ("LSTM", "GRU", "RNN")
 EXCHANGED = [1, 0, 2]
@@ -18,32 +15,21 @@ OUTPUTS = {0: [2, 0, 1, 3], 1: EXCHANGED, 2: EXCHANGED}
 
 def lower(model: onnx.ModelProto) -> list[str]:
     """Rewrite the nodes in place; return a note of them."""
-    names: list[str] = []
-
-    def replacement(_: int, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        if node.op_type not in OPERATORS or domain_of(node) or not attribute(node, "layout", 0):
-            return [node]
-        names.append(node.name or node.op_type)
-        return _transposed(node)
-
-    replace_nodes(model.graph, replacement)
+    replaced = replace_nodes(model.graph, dict.fromkeys(OPERATORS, _transpose))
+    names = [node.name or node.op_type for node in replaced]
     return [f"layout 1 of {', '.join(map(repr, names))} is 0 between Transposes"] if names else []
 
 
-def _transposed(node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """Return the node with layout 0, and the transpositions before and behind it."""
-    stem = node.name or next(filter(None, node.output))
-    copy = onnx.NodeProto.FromString(node.SerializeToString())
-    kept = [entry for entry in node.attribute if entry.name != "layout"]
-    del copy.attribute[:]
-    copy.attribute.extend(kept)
-    before, behind = [], []
+def _transpose(to: Replacement, node: onnx.NodeProto) -> None:
+    """Write a node of layout 1 with layout 0, and the transpositions before and behind it."""
+    if not attribute(node, "layout", 0):
+        return
+    copy = with_attributes(node, layout=None)
     for place, perm in INPUTS.items():
         if place < len(node.input) and node.input[place]:
-            copy.input[place] = f"{stem}/layout_0/input_{place}"
-            before.append(helper.make_node("Transpose", [node.input[place]], [copy.input[place]], perm=perm))
+            copy.input[place] = to.add("Transpose", [node.input[place]], perm=perm)
+    to.nodes.append(copy)
     for place, output in enumerate(node.output):
         if output:
-            copy.output[place] = f"{output}/layout_0"
-            behind.append(helper.make_node("Transpose", [copy.output[place]], [output], perm=OUTPUTS[place]))
-    return [*before, copy, *behind]
+            copy.output[place] = to.free(f"{output}/layout_0")
+            to.add("Transpose", [copy.output[place]], output=output, perm=OUTPUTS[place])

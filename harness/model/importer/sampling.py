@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import onnx
 
-from harness.model.importer.expansion import Expansion, Shape, Unknown
-from harness.model.importer.rewriting import attribute
+from harness.model.importer.replacement import Replacement, Rule, Shape, Unknown, attribute
+from harness.operators.onnx_function import DOMAIN
 from harness.operators.tensor import BOOL, FLOAT32
 
 LINEAR, CUBIC_PLACES = (0, 1), (-1, 0, 1, 2)
@@ -24,10 +24,18 @@ NEIGHBOURS = {
 CUBIC = -0.75
 
 
+def values_at(to: Replacement, data: str, index: str, forms: tuple[Shape, Shape]) -> str:
+    """Return values at indices that are places, with these shapes of four axes, along the third one."""
+    of_data, of_index = forms
+    tensors = [to.reshaped(tensor, form) for tensor, form in zip((data, index), forms, strict=True)]
+    shape = max(of_data[0], of_index[0]), of_data[1], of_index[2], of_data[3]
+    return to.add("GatherElements", tensors, shape, domain=DOMAIN)
+
+
 class Numbers:
     """Arithmetic of float32 tensors and numbers that adds nodes."""
 
-    def __init__(self, to: Expansion) -> None:
+    def __init__(self, to: Replacement) -> None:
         self.to = to
 
     def of(self, operator: str, *operands: str | float) -> str:
@@ -90,7 +98,7 @@ class Sampling(NamedTuple):
         return numbers.clipped(at, size - 1) if self.padding == b"border" else at
 
 
-def grid_sample(to: Expansion, node: onnx.NodeProto) -> str:
+def grid_sample(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a GridSample: neighbours of each coordinate by one GatherElements, and their weighted sums axis by axis."""
     x, grid = node.input
     shape, of_grid, numbers = to.shape(x), to.shape(grid), Numbers(to)
@@ -120,7 +128,7 @@ def grid_sample(to: Expansion, node: onnx.NodeProto) -> str:
     whole, taken = math.prod(sizes), count * len(offsets) ** rank
     forms = (vectors, channels, whole, 1), (vectors, 1, taken, 1)
     result: Shape = (vectors, channels, count, *[len(offsets)] * rank)
-    values = to.reshaped(to.gathered(x, to.inside(index, whole, FLOAT32), forms), result)
+    values = to.reshaped(values_at(to, x, to.inside(index, whole, FLOAT32), forms), result)
     if masks:
         inside = functools.reduce(lambda one, other: numbers.of("And", one, other), masks)
         values = numbers.of("Where", inside, values, 0.0)
@@ -131,7 +139,7 @@ def grid_sample(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(values, (vectors, channels, *of_grid[1:-1]))
 
 
-def col2im(to: Expansion, node: onnx.NodeProto) -> str:
+def col2im(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a Col2Im: the values of each place of the image, in the order of the block, and their sums."""
     shape = to.shape(node.input[0])
     image, block = (to.required(node, position).tolist() for position in (1, 2))
@@ -167,7 +175,7 @@ def col2im(to: Expansion, node: onnx.NodeProto) -> str:
     return to.add("ReduceSum", [terms, to.constant([1])], (vectors, channels, *image), keepdims=0)
 
 
-def einsum(to: Expansion, node: onnx.NodeProto) -> str:
+def einsum(to: Replacement, node: onnx.NodeProto) -> str:
     """Write an Einsum of one or two operands as Transpose, ReduceSum, Mul and MatMul."""
     equation = attribute(node, "equation", b"").decode().replace(" ", "")
     left, arrow, result = equation.partition("->")
@@ -209,7 +217,7 @@ def _dots(labels: str) -> str:
     return "".join(label for label in labels if label.isdigit())
 
 
-def _without_own(to: Expansion, tensor: str, text: str, others: str) -> tuple[str, str]:
+def _without_own(to: Replacement, tensor: str, text: str, others: str) -> tuple[str, str]:
     """Return an operand with each label once, those of no other operand added up."""
     shape, kept = to.shape(tensor), "".join(dict.fromkeys(text))
     if len(kept) < len(text):
@@ -226,7 +234,7 @@ def _without_own(to: Expansion, tensor: str, text: str, others: str) -> tuple[st
     return text, tensor
 
 
-def _transposed(to: Expansion, tensor: str, text: str, order: str) -> str:
+def _transposed(to: Replacement, tensor: str, text: str, order: str) -> str:
     """Return a tensor with the axes in this order."""
     if text == order:
         return tensor
@@ -234,7 +242,7 @@ def _transposed(to: Expansion, tensor: str, text: str, order: str) -> str:
     return to.add("Transpose", [tensor], tuple(to.shape(tensor)[place] for place in perm), perm=perm)
 
 
-def _product(to: Expansion, terms: list[tuple[str, str]], result: str) -> tuple[str, str]:
+def _product(to: Replacement, terms: list[tuple[str, str]], result: str) -> tuple[str, str]:
     """Return the labels of the product of two operands, and the product: a MatMul of labels that it adds up."""
     (first, a), (second, b) = terms
     batch = [label for label in first if label in second and label in result]
@@ -253,7 +261,7 @@ def _product(to: Expansion, terms: list[tuple[str, str]], result: str) -> tuple[
     return "".join([*batch, *rows, *columns]), to.reshaped(product, shape)
 
 
-RULES: Mapping[str, Callable[[Expansion, onnx.NodeProto], str]] = {
+RULES: Mapping[str, Rule] = {
     "Col2Im": col2im,
     "Einsum": einsum,
     "GridSample": grid_sample,

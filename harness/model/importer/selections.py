@@ -10,7 +10,7 @@ ONNX calls an index beyond an axis an error.  The Clip makes it the nearest plac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,9 @@ import onnx
 
 from harness.model.analysis.propagation import Propagation
 from harness.model.importer import sampling
-from harness.model.importer.expansion import Expansion, Shape, Unknown
-from harness.model.importer.rewriting import attribute
+from harness.model.importer.replacement import Replacement, Rule, Shape, Unknown, attribute, operators_of, replace_nodes
 from harness.model.transforms.edit import declare_functions
-from harness.operators.node import domain_of
+from harness.operators.onnx_function import DOMAIN
 from harness.operators.selection import TYPES
 from harness.operators.tensor import BOOL, FLOAT16, FLOAT32, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64
 
@@ -45,15 +44,15 @@ def _lead(shape: Shape, axis: int) -> tuple[int, int]:
     return (shape[0] if axis else 1), math.prod(shape[1:axis])
 
 
-def gathered(to: Expansion, data: str, index: str, forms: tuple[Shape, Shape]) -> str:
+def gathered(to: Replacement, data: str, index: str, forms: tuple[Shape, Shape]) -> str:
     """Return the values of `data` at `index`, with four axes each, along the third one, in the type of the data."""
     dtype = choosable(to.dtype(data))
     of_index = to.dtype(index) if to.values(data) is not None else dtype
     x, places = to.cast(data, dtype), to.inside(index, forms[0][2], of_index)
-    return to.cast(to.gathered(x, places, forms), to.dtype(data))
+    return to.cast(sampling.values_at(to, x, places, forms), to.dtype(data))
 
 
-def gather(to: Expansion, node: onnx.NodeProto) -> str:
+def gather(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a Gather with indices that are data."""
     data, index = node.input
     shape, of_index = to.shape(data), to.shape(index)
@@ -69,7 +68,7 @@ def gather(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(y, (*shape[:axis], *of_index, *shape[axis + 1 :]))
 
 
-def gather_elements(to: Expansion, node: onnx.NodeProto) -> str:
+def gather_elements(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a GatherElements: of constant indices as a selection of values in a row."""
     data, index = node.input
     shape, part = to.shape(data), to.shape(index)
@@ -89,7 +88,7 @@ def gather_elements(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(gathered(to, data, index, (forms[0], forms[1])), part)
 
 
-def places_of(to: Expansion, index: str, sizes: Shape) -> str:
+def places_of(to: Replacement, index: str, sizes: Shape) -> str:
     """Return the numbers of values in a row (..., 1) for indices (..., axes) of axes of these sizes."""
     values, count = to.values(index), len(sizes)
     steps = np.array([math.prod(sizes[place + 1 :]) for place in range(count)])
@@ -108,7 +107,7 @@ def places_of(to: Expansion, index: str, sizes: Shape) -> str:
     return to.add("ReduceSum", [product, to.constant([len(whole) - 1])], shape, keepdims=1)
 
 
-def gather_nd(to: Expansion, node: onnx.NodeProto) -> str:
+def gather_nd(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a GatherND, whose indices become those of values in a row."""
     data, index = node.input
     shape, of_index, batch = to.shape(data), to.shape(index), attribute(node, "batch_dims", 0)
@@ -125,7 +124,7 @@ def gather_nd(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(gathered(to, data, places, ((*lead, size, inner), form_of_index)), result)
 
 
-def scattered(to: Expansion, tensors: Sequence[str], forms: Sequence[Shape], reduction: bytes) -> str:
+def scattered(to: Replacement, tensors: Sequence[str], forms: Sequence[Shape], reduction: bytes) -> str:
     """Return data with updates at indices along the third of four axes each, in the type of the data."""
     data, index, updates = tensors
     dtype = choosable(to.dtype(data))
@@ -133,11 +132,11 @@ def scattered(to: Expansion, tensors: Sequence[str], forms: Sequence[Shape], red
         return _overwritten(to, tensors, forms)
     x, u = (to.cast(to.reshaped(tensor, form), dtype) for tensor, form in ((data, forms[0]), (updates, forms[2])))
     places = to.reshaped(to.inside(index, forms[0][2], dtype), forms[1])
-    y = to.add("ScatterElements", [x, places, u], forms[0], dtype, reduction=reduction.decode())
+    y = to.add("ScatterElements", [x, places, u], forms[0], dtype, domain=DOMAIN, reduction=reduction.decode())
     return to.cast(y, to.dtype(data))
 
 
-def _overwritten(to: Expansion, tensors: Sequence[str], forms: Sequence[Shape]) -> str:
+def _overwritten(to: Replacement, tensors: Sequence[str], forms: Sequence[Shape]) -> str:
     """Return data with updates at constant indices: values of both in a row, or a choice if one is constant."""
     data, index, updates = tensors
     shape = forms[0]
@@ -159,7 +158,7 @@ def _overwritten(to: Expansion, tensors: Sequence[str], forms: Sequence[Shape]) 
     return to.add("Where", [to.constant(places >= 0, np.bool_), taken, x], shape, to.dtype(data))
 
 
-def scatter_elements(to: Expansion, node: onnx.NodeProto) -> str:
+def scatter_elements(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a ScatterElements; indices that leave out values of other axes become those of values in a row."""
     data, index, updates = node.input
     shape, part, reduction = to.shape(data), to.shape(index), attribute(node, "reduction", b"none")
@@ -170,7 +169,7 @@ def scatter_elements(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(scattered(to, (data, index, updates), forms, reduction), shape)
 
 
-def scatter_nd(to: Expansion, node: onnx.NodeProto) -> str:
+def scatter_nd(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a ScatterND, whose indices become those of values in a row."""
     data, index, updates = node.input
     shape, of_index = to.shape(data), to.shape(index)
@@ -181,7 +180,7 @@ def scatter_nd(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(scattered(to, (data, places, updates), forms, attribute(node, "reduction", b"none")), shape)
 
 
-def tensor_scatter(to: Expansion, node: onnx.NodeProto) -> str:
+def tensor_scatter(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a TensorScatter: updates from a place of each batch on, from the end to the beginning if circular."""
     data, updates = node.input[:2]
     shape, part = to.shape(data), to.shape(updates)
@@ -201,7 +200,7 @@ def tensor_scatter(to: Expansion, node: onnx.NodeProto) -> str:
     return to.reshaped(scattered(to, (data, index, updates), (forms[0], to.shape(index), forms[1]), b"none"), shape)
 
 
-def max_unpool(to: Expansion, node: onnx.NodeProto) -> str:
+def max_unpool(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a MaxUnpool: values at places among all, between zeros; then zeros up to a stated shape."""
     shape, kernel = to.shape(node.input[0]), attribute(node, "kernel_shape", [])
     strides, pads = attribute(node, "strides", [1] * len(kernel)), attribute(node, "pads", [0] * 2 * len(kernel))
@@ -222,7 +221,7 @@ def max_unpool(to: Expansion, node: onnx.NodeProto) -> str:
     return to.add("Pad", [y, behind], tuple(stated.tolist()))
 
 
-def trilu(to: Expansion, node: onnx.NodeProto) -> str:
+def trilu(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a Trilu: a choice between the values and zeros."""
     shape = to.shape(node.input[0])
     k = int(to.required(node, 1).item()) if len(node.input) > 1 and node.input[1] else 0
@@ -232,7 +231,7 @@ def trilu(to: Expansion, node: onnx.NodeProto) -> str:
     return to.add("Where", [to.constant(mask, np.bool_), node.input[0], to.constant(0, dtype)], shape, dtype)
 
 
-def _codes(to: Expansion, index: str, axis: int, size: int) -> tuple[str, Shape]:
+def _codes(to: Replacement, index: str, axis: int, size: int) -> tuple[str, Shape]:
     """Return whether an index with an axis of size 1 is each place of this axis, and the shape of that."""
     shape = to.shape(index)
     whole = (*shape[:axis], size, *shape[axis + 1 :])
@@ -241,7 +240,7 @@ def _codes(to: Expansion, index: str, axis: int, size: int) -> tuple[str, Shape]
     return to.add("Equal", [index, to.constant(numbers, dtype)], whole, BOOL), whole
 
 
-def hardmax(to: Expansion, node: onnx.NodeProto) -> str:
+def hardmax(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a Hardmax: 1 at the first of the largest values, else 0."""
     shape, dtype = to.shape(node.input[0]), to.dtype(node.input[0])
     axis = attribute(node, "axis", -1) % len(shape)
@@ -250,7 +249,7 @@ def hardmax(to: Expansion, node: onnx.NodeProto) -> str:
     return to.cast(code, dtype)
 
 
-def one_hot(to: Expansion, node: onnx.NodeProto) -> str:
+def one_hot(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a OneHot: one value at the place of the index, which counts from the end below 0, else another."""
     index, shape = node.input[0], to.shape(node.input[0])
     size, ends = int(to.required(node, 1).item()), to.required(node, 2)
@@ -265,7 +264,7 @@ def one_hot(to: Expansion, node: onnx.NodeProto) -> str:
     return to.add("Where", [code, on, off], whole, ends.dtype)
 
 
-def compress(to: Expansion, node: onnx.NodeProto) -> str:
+def compress(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a Compress with a constant condition as a Gather of the places where it is true."""
     shape, taken = to.shape(node.input[0]), np.flatnonzero(to.required(node, 1))
     axis = attribute(node, "axis", None)
@@ -273,7 +272,7 @@ def compress(to: Expansion, node: onnx.NodeProto) -> str:
     return to.picked(node.input[0], numbers.reshape(-1)[taken] if axis is None else numbers.take(taken, axis))
 
 
-def reverse_sequence(to: Expansion, node: onnx.NodeProto) -> str:
+def reverse_sequence(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a ReverseSequence with constant lengths as a Gather."""
     shape, lengths = to.shape(node.input[0]), to.required(node, 1)
     time, batch = attribute(node, "time_axis", 0), attribute(node, "batch_axis", 1)
@@ -283,7 +282,7 @@ def reverse_sequence(to: Expansion, node: onnx.NodeProto) -> str:
     return to.picked(node.input[0], np.moveaxis(rows, (0, 1), (batch, time)))
 
 
-def center_crop_pad(to: Expansion, node: onnx.NodeProto) -> str:
+def center_crop_pad(to: Replacement, node: onnx.NodeProto) -> str:
     """Write a CenterCropPad as Slice and Pad."""
     shape, sizes = to.shape(node.input[0]), to.required(node, 1)
     axes = [axis % len(shape) for axis in attribute(node, "axes", range(len(shape)))]
@@ -303,7 +302,7 @@ def center_crop_pad(to: Expansion, node: onnx.NodeProto) -> str:
     return to.add("Pad", [y, to.constant([*before, *behind])], whole)
 
 
-RULES: Mapping[str, Callable[[Expansion, onnx.NodeProto], str]] = {
+RULES: Mapping[str, Rule] = {
     **sampling.RULES,
     "CenterCropPad": center_crop_pad,
     "Compress": compress,
@@ -321,30 +320,8 @@ RULES: Mapping[str, Callable[[Expansion, onnx.NodeProto], str]] = {
 }
 
 
-def is_needed(graph: onnx.GraphProto) -> bool:
-    """Return whether a node has a rule."""
-    return any(node.op_type in RULES and not domain_of(node) for node in graph.node)
-
-
 def convert(model: onnx.ModelProto, propagation: Propagation) -> list[str]:
     """Replace the nodes with a rule, in place; return their operators.  Others stay, and their reader refuses them."""
-    graph = model.graph
-    nodes: list[onnx.NodeProto] = []
-    replaced: dict[str, None] = {}
-    for number, node in enumerate(graph.node):
-        to = Expansion(graph, propagation, f"{node.name or f'{node.op_type}_{number}'}")
-        try:
-            written = None if domain_of(node) or node.op_type not in RULES else RULES[node.op_type](to, node)
-        except Unknown:
-            written = None
-        if written is None or not to.nodes:
-            nodes.append(node)
-            continue
-        replaced.setdefault(node.op_type)
-        to.nodes[-1].output[0] = node.output[0]
-        nodes += to.nodes
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+    replaced = operators_of(replace_nodes(model.graph, RULES, propagation))
     declare_functions(model)
-    return [*replaced]
+    return replaced

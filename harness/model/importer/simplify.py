@@ -61,6 +61,7 @@ from harness.model.importer import (
 from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
 from harness.model.importer.inputs import BATCH
+from harness.model.importer.replacement import has_rule
 from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import is_run, require_near, require_same
 from harness.model.onnx_runtime.sessions import Stored
@@ -134,7 +135,7 @@ def _apply_steps(simplified: Simplified, *, folds: bool, widens: bool = True) ->
     if folds:
         propagation, fold_notes = _fold(simplified)
         notes += fold_notes
-        if selections.is_needed(simplified.model.graph):
+        if has_rule(simplified.model.graph, selections.RULES):
             notes += _select(simplified)
             propagation = _facts(simplified.model)
         if removed := casts.remove(simplified.model, propagation):

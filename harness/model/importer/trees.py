@@ -15,8 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
-from harness.model.importer.added import Added
-from harness.model.importer.rewriting import attribute
+from harness.model.importer.replacement import Replacement, Unknown, attribute
 from harness.operators.onnx_function import DOMAIN
 
 MOST_KEYS = 256
@@ -100,7 +99,7 @@ def _levels(tree: Tree, depth: int) -> tuple[list[list[Decision]], list[Leaf]]:
     return levels, [leaf for leaf in row if not isinstance(leaf, Decision)]
 
 
-def _values(added: Added, x: str, trees: Sequence[Tree], targets: int, dtype: Any) -> str:
+def _values(to: Replacement, x: str, trees: Sequence[Tree], targets: int, dtype: Any) -> str:
     """Add the nodes for the sums of all trees, (vectors, targets)."""
     depth, kind = max(map(_depth, trees)), helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     if depth == 0 or (len(trees) * targets) << depth > LARGEST:
@@ -108,59 +107,59 @@ def _values(added: Added, x: str, trees: Sequence[Tree], targets: int, dtype: An
     whole = [_levels(tree, depth) for tree in trees]
     rows = [[levels[level] for levels, _ in whole] for level in range(depth)]
     decisions = [of_tree[place] for row in rows for place in range(len(row[0])) for of_tree in row]
-    parts = _split(added, _decided(added, x, decisions, dtype), [len(row[0]) * len(trees) for row in rows])
+    parts = _split(to, _decided(to, x, decisions, dtype), [len(row[0]) * len(trees) for row in rows])
     leaves = np.zeros((1 << depth, len(trees), targets), dtype)
     for number, (_, of_tree) in enumerate(whole):
         for place, leaf in enumerate(of_tree):
             leaves[place, number, [*leaf]] = [*leaf.values()]
-    halves = [added.constant(half, dtype) for half in np.split(leaves, 2)]
+    halves = [to.constant(half, dtype) for half in np.split(leaves, 2)]
     for level in reversed(range(depth)):
-        sizes = added.constant([0, 1 << level, len(trees), 1])
-        condition = added.add("Reshape", [parts[level], sizes])
+        sizes = to.constant([0, 1 << level, len(trees), 1])
+        condition = to.add("Reshape", [parts[level], sizes])
         name = "Where" if kind == TensorProto.FLOAT else "Select"
-        selected = added.add(name, [condition, *halves], domain=DOMAIN)
-        halves = _split(added, selected, [1 << level - 1] * 2) if level else [selected]
-    values = added.add("Reshape", [halves[0], added.constant([0, len(trees), targets])])
-    return added.add("ReduceSum", [values, added.constant([1])], keepdims=0)
+        selected = to.add(name, [condition, *halves], domain=DOMAIN)
+        halves = _split(to, selected, [1 << level - 1] * 2) if level else [selected]
+    values = to.add("Reshape", [halves[0], to.constant([0, len(trees), targets])])
+    return to.add("ReduceSum", [values, to.constant([1])], keepdims=0)
 
 
-def _decided(added: Added, x: str, decisions: Sequence[Decision], dtype: Any) -> str:
+def _decided(to: Replacement, x: str, decisions: Sequence[Decision], dtype: Any) -> str:
     """Add the comparisons of all decisions; return 1 where they are true, else 0, in the type of x."""
     modes = sorted({decision.mode for decision in decisions})
     results, order = [], list[int]()
     for mode in modes:
         places = [place for place, decision in enumerate(decisions) if decision.mode == mode]
-        features = added.constant([decisions[place].feature for place in places])
-        thresholds = added.constant([decisions[place].threshold for place in places], dtype)
-        is_true = added.add(COMPARISONS[mode], [added.add("Gather", [x, features], axis=1), thresholds])
-        results.append(added.add("Cast", [is_true], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
+        features = to.constant([decisions[place].feature for place in places])
+        thresholds = to.constant([decisions[place].threshold for place in places], dtype)
+        is_true = to.add(COMPARISONS[mode], [to.add("Gather", [x, features], axis=1), thresholds])
+        results.append(to.add("Cast", [is_true], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
         order += places
     if len(modes) == 1:
         return results[0]
-    joined = added.add("Concat", results, axis=1)
-    return added.add("Gather", [joined, added.constant(np.argsort(order))], axis=1)
+    joined = to.add("Concat", results, axis=1)
+    return to.add("Gather", [joined, to.constant(np.argsort(order))], axis=1)
 
 
-def _split(added: Added, tensor: str, sizes: Sequence[int]) -> list[str]:
+def _split(to: Replacement, tensor: str, sizes: Sequence[int]) -> list[str]:
     """Return parts along the axis behind the vectors."""
     if len(sizes) == 1:
         return [tensor]
     ends = np.cumsum(sizes)
-    axis = added.constant([1])
+    axis = to.constant([1])
     return [
-        added.add("Slice", [tensor, added.constant([end - size]), added.constant([end]), axis])
+        to.add("Slice", [tensor, to.constant([end - size]), to.constant([end]), axis])
         for size, end in zip(sizes, ends, strict=True)
     ]
 
 
-def transformed(added: Added, node: onnx.NodeProto, scores: str, output: str) -> str:
-    """Write the scores after the node's transformation."""
+def transformed(to: Replacement, node: onnx.NodeProto, scores: str, output: str = "") -> str:
+    """Add the scores after the node's transformation."""
     stated = attribute(node, "post_transform", b"NONE")
     names = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
     name = names[stated] if isinstance(stated, int) else stated.decode()
     if name not in TRANSFORMATIONS:
-        raise added.refusal(node, f"post_transform is {name}", ", ".join(TRANSFORMATIONS))
-    return added.add(TRANSFORMATIONS[name] or "Identity", [scores], output)
+        raise to.refusal(node, f"post_transform is {name}", ", ".join(TRANSFORMATIONS))
+    return to.add(TRANSFORMATIONS[name] or "Identity", [scores], output=output)
 
 
 def are_labels(labels: Sequence[int] | None) -> bool:
@@ -168,41 +167,41 @@ def are_labels(labels: Sequence[int] | None) -> bool:
     return labels is not None and 1 < len(labels) <= MOST_KEYS
 
 
-def label(added: Added, scores: str, labels: Sequence[int], output: str) -> None:
-    """Write the label of the first greatest score."""
-    place = added.add("ArgMax", [scores], axis=1, keepdims=0)
+def label(to: Replacement, scores: str, labels: Sequence[int]) -> None:
+    """Add the label of the first greatest score."""
+    place = to.add("ArgMax", [scores], axis=1, keepdims=0)
     *others, (_, last) = enumerate(labels)
-    selected(added, place, others, last, (np.int64, np.int64), output)
+    selected(to, place, others, last, (np.int64, np.int64))
 
 
-def selected(
-    added: Added, x: str, pairs: Iterable[tuple[Any, Any]], default: Any, dtypes: tuple[Any, Any], output: str
-) -> None:
-    """Write the value of the first key that equals x, else the default; `dtypes` are those of keys and values."""
+def selected(to: Replacement, x: str, pairs: Iterable[tuple[Any, Any]], default: Any, dtypes: tuple[Any, Any]) -> None:
+    """Add the value of the first key that equals x, else the default; `dtypes` are those of keys and values."""
     of_keys, of_values = dtypes
-    result = added.constant(default, of_values)
-    for place, (key, value) in reversed([*enumerate(pairs)]):
-        is_key = added.add("Equal", [x, added.constant(key, of_keys)])
-        result = added.add("Where", [is_key, added.constant(value, of_values), result], "" if place else output)
+    result = to.constant(default, of_values)
+    for key, value in reversed([*pairs]):
+        is_key = to.add("Equal", [x, to.constant(key, of_keys)])
+        result = to.add("Where", [is_key, to.constant(value, of_values), result])
 
 
-def _written(added: Added, node: onnx.NodeProto, trees: Sequence[Tree], targets: int, dtype: Any, output: str) -> str:
+def _written(
+    to: Replacement, node: onnx.NodeProto, trees: Sequence[Tree], targets: int, dtype: Any, output: str = ""
+) -> str:
     """Add an ensemble with its average, base values and transformation; return the scores."""
     stated = attribute(node, "aggregate_function", b"SUM")
     aggregation = AGGREGATIONS[stated] if isinstance(stated, int) else stated.decode()
     if aggregation not in ("SUM", "AVERAGE"):
-        raise added.refusal(node, f"aggregate_function is {aggregation}", "SUM or AVERAGE")
+        raise to.refusal(node, f"aggregate_function is {aggregation}", "SUM or AVERAGE")
     try:
-        total = _values(added, node.input[0], trees, targets, dtype)
+        total = _values(to, node.input[0], trees, targets, dtype)
     except ValueError as error:
         accepted = f"a depth of 1 to {DEEPEST}, {LARGEST:,} leaves of all trees and targets in all"
-        raise added.refusal(node, str(error), accepted) from error
+        raise to.refusal(node, str(error), accepted) from error
     if aggregation == "AVERAGE":
-        total = added.add("Div", [total, added.constant(len(trees), dtype)])
+        total = to.add("Div", [total, to.constant(len(trees), dtype)])
     base = _stated(node, "base_values")
     if len(base):
-        total = added.add("Add", [total, added.constant(base, dtype)])
-    return transformed(added, node, total, output)
+        total = to.add("Add", [total, to.constant(base, dtype)])
+    return transformed(to, node, total, output)
 
 
 def _stated(node: onnx.NodeProto, name: str) -> Any:
@@ -211,7 +210,7 @@ def _stated(node: onnx.NodeProto, name: str) -> Any:
     return attribute(node, name, []) if tensor is None else numpy_helper.to_array(tensor)
 
 
-def _by_identifier(added: Added, node: onnx.NodeProto, kind: str) -> Iterator[Tree]:
+def _by_identifier(to: Replacement, node: onnx.NodeProto, kind: str) -> Iterator[Tree]:
     """Yield the trees of a regressor or classifier, whose nodes have numbers within their tree."""
     keys = [*zip(attribute(node, "nodes_treeids", []), attribute(node, "nodes_nodeids", []), strict=True)]
     modes = [mode.decode().removeprefix("BRANCH_") for mode in attribute(node, "nodes_modes", [])]
@@ -222,7 +221,7 @@ def _by_identifier(added: Added, node: onnx.NodeProto, kind: str) -> Iterator[Tr
     for owner, target, weight in weights:
         leaf = leaves[-1 - places[owner]]
         if target in leaf:
-            raise added.refusal(node, f"leaf {owner} has two values of target {target}", "one value")
+            raise to.refusal(node, f"leaf {owner} has two values of target {target}", "one value")
         leaf[target] = float(weight)
     true, false = (
         [places.get((tree, child), 0) for (tree, _), child in
@@ -239,35 +238,33 @@ def _by_identifier(added: Added, node: onnx.NodeProto, kind: str) -> Iterator[Tr
         yield nodes.tree(root)
 
 
-def _read(added: Added, node: onnx.NodeProto, kind: str) -> list[Tree]:
+def _read(to: Replacement, node: onnx.NodeProto, kind: str) -> list[Tree]:
     try:
-        return list(_by_identifier(added, node, kind))
+        return list(_by_identifier(to, node, kind))
     except (ValueError, LookupError) as error:
-        raise added.refusal(node, f"its trees are malformed: {error}", f"trees of depth {DEEPEST} at most") from error
+        raise to.refusal(node, f"its trees are malformed: {error}", f"trees of depth {DEEPEST} at most") from error
 
 
-def regressor(added: Added, node: onnx.NodeProto, dtype: Any) -> bool:
+def regressor(to: Replacement, node: onnx.NodeProto, dtype: Any) -> None:
     """Write a TreeEnsembleRegressor of float32."""
     if dtype != np.float32:
-        return False
-    _written(added, node, _read(added, node, "target"), attribute(node, "n_targets", 1), dtype, node.output[0])
-    return True
+        raise Unknown(node.name)
+    _written(to, node, _read(to, node, "target"), attribute(node, "n_targets", 1), dtype)
 
 
-def classifier(added: Added, node: onnx.NodeProto, dtype: Any) -> bool:
+def classifier(to: Replacement, node: onnx.NodeProto, dtype: Any) -> None:
     """Write a TreeEnsembleClassifier of float32 with a weight for each of its labels, which are integers."""
     labels = attribute(node, "classlabels_int64s", None)
     if not are_labels(labels) or dtype != np.float32 or {*attribute(node, "class_ids", [])} != {*range(len(labels))}:
-        return False
+        raise Unknown(node.name)
     if len(labels) == BINARY:
         reason = "has two labels: ONNX does not state the label then, and ONNX Runtime's is not the greatest score"
-        raise added.refusal(node, reason, "a TreeEnsembleRegressor, whose targets are the scores, or more labels")
-    scores = _written(added, node, _read(added, node, "class"), len(labels), dtype, node.output[1])
-    label(added, scores, labels, node.output[0])
-    return True
+        raise to.refusal(node, reason, "a TreeEnsembleRegressor, whose targets are the scores, or more labels")
+    scores = _written(to, node, _read(to, node, "class"), len(labels), dtype, node.output[1])
+    label(to, scores, labels)
 
 
-def ensemble(added: Added, node: onnx.NodeProto, dtype: Any) -> bool:
+def ensemble(to: Replacement, node: onnx.NodeProto, dtype: Any) -> None:
     """Write a TreeEnsemble."""
     arrays: dict[str, Array] = {name: numpy_helper.to_array(attribute(node, name, None))
                                 for name in ("nodes_modes", "nodes_splits", "leaf_weights")}  # fmt: skip
@@ -285,9 +282,8 @@ def ensemble(added: Added, node: onnx.NodeProto, dtype: Any) -> bool:
     try:
         trees = [nodes.tree(root) for root in attribute(node, "tree_roots", [])]
     except (ValueError, LookupError) as error:
-        raise added.refusal(node, f"its trees are malformed: {error}", f"trees of depth {DEEPEST} at most") from error
-    _written(added, node, trees, attribute(node, "n_targets", 1), dtype, node.output[0])
-    return True
+        raise to.refusal(node, f"its trees are malformed: {error}", f"trees of depth {DEEPEST} at most") from error
+    _written(to, node, trees, attribute(node, "n_targets", 1), dtype)
 
 
 def _members(node: onnx.NodeProto, modes: Sequence[str]) -> dict[int, list[float]]:

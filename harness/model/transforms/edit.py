@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -104,10 +104,20 @@ def bypass(graph: onnx.GraphProto, node: onnx.NodeProto, source: str) -> bool:
 
 def add_constant(graph: onnx.GraphProto, values: Array, name: str) -> str:
     """Add an initializer, and return its name: `name`, or the like of it that is not taken."""
-    taken = {tensor for node in graph.node for tensor in (*node.input, *node.output)}
-    free = _free(name, taken | {value.name for value in (*graph.input, *graph.initializer)})
+    free = free_name(name, names_of(graph))
     graph.initializer.append(numpy_helper.from_array(values, free))
     return free
+
+
+def names_of(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of all tensors of a graph."""
+    tensors = {tensor for node in graph.node for tensor in (*node.input, *node.output)}
+    return tensors | {value.name for value in (*graph.input, *graph.initializer)}
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return the name, with a number if it is taken."""
+    return next(other for other in chain([name], (f"{name}_{number}" for number in count(2))) if other not in taken)
 
 
 def free_initializers(model: onnx.ModelProto) -> None:
@@ -158,7 +168,7 @@ def name_nodes(graph: onnx.GraphProto) -> None:
     taken = {node.name for node in graph.node}
     for index, node in enumerate(node for node in graph.node if node.op_type != "Constant"):
         if not node.name:
-            node.name = _free(f"{node.op_type}_{index}", taken)
+            node.name = free_name(f"{node.op_type}_{index}", taken)
             taken.add(node.name)
 
 
@@ -171,7 +181,3 @@ def tidy(graph: onnx.GraphProto) -> None:
         graph.initializer.remove(tensor)
         for value in [value for value in graph.input if value.name == tensor.name]:
             graph.input.remove(value)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return next(each for each in chain([name], (f"{name}_{number}" for number in count(2))) if each not in taken)
