@@ -6,18 +6,18 @@ rounded once.  What ONNX Runtime does not have in a type is written in one that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 import onnx
 import onnx.parser
 from onnx import TensorProto, helper
 
 from harness import operators
-from harness.model.importer import opsets, quantisers
+from harness.model.importer import quantisers
+from harness.model.importer.replacement import Replacement, operators_of, replace_nodes, with_attributes
 from harness.operators.cast import Cast
 from harness.operators.half_elements import OPERANDS
 from harness.operators.move import Move
-from harness.operators.node import domain_of
 from harness.operators.rename import Rename
 
 LEFT = """\
@@ -107,34 +107,30 @@ def _computes(node: onnx.NodeProto) -> bool:
     return not issubclass(operator, (Move, Rename, Cast))
 
 
-def _written(node: onnx.NodeProto, body: str, opset: int) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a body for a node."""
+def _write_body(to: Replacement, node: onnx.NodeProto, body: str, opset: int) -> None:
+    """Add the nodes of a body for a node."""
     letters = "abcdefgh"[: len(node.input)]
     head = f'<domain: "harness", opset_import: ["" : {opset}]>\nf ({", ".join(letters)}) => (y)'
     names = dict(zip([*letters, "y"], [*node.input, *node.output], strict=True))
     for inner in onnx.parser.parse_function(f"{head}\n{{\n{body}}}").node:
+        names |= {tensor: to.free(f"{to.name}/{tensor}") for tensor in inner.output if tensor not in names}
         for tensors in (inner.input, inner.output):
-            tensors[:] = [names.get(tensor, f"{node.output[0]}/{tensor}") for tensor in tensors]
+            tensors[:] = [names[tensor] for tensor in tensors]
         inner.name = inner.output[0]
-        yield inner
+        to.nodes.append(inner)
 
 
-def _widened(node: onnx.NodeProto, kinds: dict[str, int], narrow: int, wide: int) -> Iterator[onnx.NodeProto]:
-    """Yield a node in a wider type, behind and before Casts; `kinds` gets the types of the new tensors."""
-    copy = onnx.NodeProto.FromString(node.SerializeToString())
+def _widened(to: Replacement, node: onnx.NodeProto, kinds: dict[str, int], narrow: int, wide: int) -> onnx.NodeProto:
+    """Return a node in a wider type, whose inputs have Casts; `kinds` gets the types of new tensors."""
+    copy = with_attributes(node)
     for place, tensor in enumerate(node.input):
         if kinds.get(tensor) == narrow:
-            copy.input[place] = f"{node.output[0]}/wide_{place}"
+            copy.input[place] = to.add("Cast", [tensor], to=wide)
             kinds[copy.input[place]] = wide
-            yield helper.make_node("Cast", [tensor], [copy.input[place]], copy.input[place], to=wide)
-    back = [tensor for tensor in node.output if tensor and kinds.get(tensor) == narrow]
-    for place, tensor in enumerate(node.output):
-        if tensor in back:
-            copy.output[place] = f"{tensor}/wide"
-            kinds[copy.output[place]] = wide
-    yield copy
-    for tensor in back:
-        yield helper.make_node("Cast", [f"{tensor}/wide"], [tensor], f"{tensor}/Cast", to=narrow)
+    if kinds.get(node.output[0]) == narrow:
+        copy.output[0] = to.free(f"{node.output[0]}/wide")
+        kinds[copy.output[0]] = wide
+    return copy
 
 
 def expand(model: onnx.ModelProto, opset: int) -> list[str]:
@@ -143,23 +139,21 @@ def expand(model: onnx.ModelProto, opset: int) -> list[str]:
     quantised = quantisers.expand(model, kinds, ranks)
     if quantised:
         kinds, _ = types(model)
-    nodes: list[onnx.NodeProto] = []
     empty = {tensor.name for tensor in model.graph.initializer if 0 in tensor.dims}
-    written: dict[str, None] = {}
-    waiting = list(model.graph.node)[::-1]
-    while waiting:
-        node = waiting.pop()
-        is_own = not domain_of(node) and len(node.output) == 1
-        pair, body = (_wide(node, kinds), _body(node, kinds, empty)) if is_own else (None, None)
-        if pair is None and body is None:
-            nodes.append(node)
-            continue
-        written[node.op_type] = None
-        others = _widened(node, kinds, *pair) if pair else _written(node, body or "", opset)
-        waiting += list(others)[::-1] if pair else []
-        nodes += [] if pair else others
-    if written:
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del model.graph.node[:]
-        model.graph.node.extend(copies)
+
+    def write(to: Replacement, node: onnx.NodeProto) -> None:
+        if len(node.output) != 1:
+            return
+        pair = _wide(node, kinds)
+        own = node if pair is None else _widened(to, node, kinds, *pair)
+        body = _body(own, kinds, empty)
+        if body is not None:
+            _write_body(to, own, body, opset)
+        elif pair is not None:
+            to.nodes.append(own)
+        if pair is not None and own.output[0] != node.output[0]:
+            to.add("Cast", [own.output[0]], output=node.output[0], to=pair[0])
+
+    operators_of_graph = operators_of(model.graph.node)
+    written = operators_of(replace_nodes(model.graph, dict.fromkeys(operators_of_graph, write)))
     return [*quantised, *written]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,11 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
 from harness.model.importer import opsets
-from harness.model.importer.maps import Maps, Matrix
-from harness.model.importer.resize_maps import resize
+from harness.model.importer.replacement import Replacement, Unknown, attributes_of, has_rule, replace_nodes
+from harness.model.importer.resize_maps import Maps, Matrix, resize
 from harness.model.onnx_runtime.agreement import near
 from harness.model.onnx_runtime.sessions import session
-from harness.operators.node import NEWEST_OPSET, Node, domain_of
+from harness.operators.node import NEWEST_OPSET, Node
 from harness.operators.tensor import CODES, FLOAT32, INT64, Tensor, integer_limits
 
 AXIS_IS_INPUT = 20
@@ -74,7 +75,7 @@ def _stft(node: Node, maps: Maps) -> None:
         raise node.refusal(f"the window has shape {window.shape}", f"({size},)")
     frames, parts = 1 + (maps.shape[0] - size) // step, maps.shape[1]
     places = np.arange(frames)[:, None] * step + np.arange(size)
-    maps.add("Gather", "", maps.constant(places.reshape(-1)), axis=1)
+    maps.add("Gather", "", maps.to.constant(places.reshape(-1)), axis=1)
     maps.reshape(frames, size, parts)
     matrix = _transform((size, parts), None, inverse=False, onesided=onesided)
     _transform_rows(maps, matrix * window.astype(np.float64)[:, None, None, None])
@@ -136,9 +137,8 @@ def _conv_integer(node: Node, maps: Maps) -> None:
     if largest >= EXACT:
         raise node.refusal(f"a sum can reach {largest:,}", f"sums below {EXACT:,}, which float32 has exactly")
     maps.add("Cast", "", to=onnx.TensorProto.FLOAT)
-    maps.add("Sub", "", maps.constant(zero_points[0].reshape(()), np.float32))
-    attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.proto.attribute}
-    maps.add("Conv", "", maps.constant(centred, np.float32), **attributes)
+    maps.add("Sub", "", maps.to.constant(zero_points[0].reshape(()), np.float32))
+    maps.add("Conv", "", maps.to.constant(centred, np.float32), **attributes_of(node.proto))
     maps.add("Cast", "", to=onnx.TensorProto.INT32)
 
 
@@ -162,33 +162,21 @@ def expand(model: onnx.ModelProto, name: str) -> Expanded:
     Raises RequestError where a node has no operator and its rule refuses it, and where ONNX's reference evaluator
     computes other values than its matrices.
     """
-    graph = model.graph
-    if not any(node.op_type in RULES and not domain_of(node) for node in graph.node):
+    if not has_rule(model.graph, RULES):
         return Expanded()
-    (tensors, counts), nodes = _tensors(model), list[onnx.NodeProto]()
-    replaced, deviating = list[str](), list[str]()
-    for node in graph.node:
-        maps = _maps(model, node, name, tensors, counts) if _has_rule(graph, node) else None
-        nodes += [node] if maps is None else maps.finish()
-        if maps is not None:
-            replaced.append(f"{node.op_type} {maps.node.name!r}")
-            if _deviates(model, maps):
-                deviating.append(replaced[-1])
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
-    notes = [f"{', '.join(replaced)}: products with constant matrices"] if replaced else []
+    (tensors, counts), names, deviating = _tensors(model), list[str](), list[str]()
+
+    def write(to: Replacement, proto: onnx.NodeProto) -> None:
+        maps = _maps(model, to, _node(model, proto, name, tensors), counts)
+        names.append(f"{proto.op_type} {maps.node.name!r}")
+        if _deviates(model, maps):
+            deviating.append(names[-1])
+
+    replace_nodes(model.graph, dict.fromkeys(RULES, write))
+    notes = [f"{', '.join(names)}: products with constant matrices"] if names else []
     if deviating:
         notes.append(f"{', '.join(deviating)}: ONNX Runtime deviates from ONNX, whose reference evaluator confirms it")
     return Expanded(tuple(notes), bool(deviating))
-
-
-def _has_rule(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
-    """Return whether a rule replaces a node; a ConvInteger before Add or Cast becomes a quantised operator."""
-    if domain_of(node) or node.op_type not in RULES:
-        return False
-    readers = {reader.op_type for reader in graph.node if node.output[0] in reader.input}
-    return node.op_type != "ConvInteger" or not readers or not readers <= {"Add", "Cast"}
 
 
 def _tensors(model: onnx.ModelProto) -> tuple[dict[str, Tensor], dict[str, int]]:
@@ -206,35 +194,34 @@ def _tensors(model: onnx.ModelProto) -> tuple[dict[str, Tensor], dict[str, int]]
     return tensors, counts
 
 
-def _maps(
-    model: onnx.ModelProto,
-    proto: onnx.NodeProto,
-    name: str,
-    tensors: Mapping[str, Tensor],
-    counts: Mapping[str, int],
-) -> Maps | None:
-    """Return the nodes in the place of a node; None if it stays."""
+def _node(model: onnx.ModelProto, proto: onnx.NodeProto, name: str, tensors: Mapping[str, Tensor]) -> Node:
     constants = {tensor.name: numpy_helper.to_array(tensor)
                  for tensor in model.graph.initializer if tensor.name in proto.input}  # fmt: skip
     opset = opsets_of(model).get("", NEWEST_OPSET)
-    node = Node(name, proto, proto.name or proto.output[0], constants, tensors, opset=opset)
-    operator = operators.of_node(proto)
-    try:
+    return Node(name, proto, proto.name or proto.output[0], constants, tensors, opset=opset)
+
+
+def _maps(model: onnx.ModelProto, to: Replacement, node: Node, counts: Mapping[str, int]) -> Maps:
+    """Write a node that no operator takes; raise Unknown for one that stays: a ConvInteger before Add or Cast, too."""
+    readers = {reader.op_type for reader in model.graph.node if node.output in reader.input}
+    if node.operator == "ConvInteger" and readers and readers <= {"Add", "Cast"}:
+        raise Unknown(node.name)  # it becomes a quantised operator
+    operator = operators.of_node(node.proto)
+    with suppress(RequestError):
         if operator is not None:
             operator.read(node)
-            return None
-    except RequestError:
-        pass
-    before = len(model.graph.initializer)
+            raise Unknown(node.name)
     try:
         source = node.activation(0, [FLOAT32, *CODES])
-        maps = Maps(model.graph, node, source.name, source.shape, counts[source.name])
-        RULES[proto.op_type](node, maps)
-    except RequestError:
-        del model.graph.initializer[before:]
+        maps = Maps(to, node, source.name, source.shape, counts[source.name])
+        RULES[node.operator](node, maps)
+    except RequestError as error:
         if operator is None:
             raise
-        return None
+        raise Unknown(node.name) from error
+    if not to.nodes:
+        maps.add("Identity", "")
+    to.finish(node.proto)
     return maps
 
 
@@ -246,7 +233,7 @@ def _deviates(model: onnx.ModelProto, maps: Maps) -> bool:
     source = maps.node.activations[maps.node.inputs[0]]
     drawn = np.random.default_rng(0).standard_normal((maps.count or 1, *source.shape))
     values: dict[str, Any] = {source.name: (drawn if source.dtype == FLOAT32 else drawn * 20 + 60).astype(source.dtype)}
-    of_file, of_maps = (_alone(model, nodes, source, len(drawn)) for nodes in ([maps.node.proto], maps.nodes))
+    of_file, of_maps = (_alone(model, nodes, source, len(drawn)) for nodes in ([maps.node.proto], maps.to.nodes))
     expected, result = (_evaluated(each, values) for each in (of_file, of_maps))
     if result.shape != expected.shape or not near(expected, result):
         raise maps.node.refusal("ONNX's reference evaluator has other values than its matrices", "report the file")

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx
 import onnx.shape_inference
 from onnx import TensorProto, helper, numpy_helper
 
-from harness.model.transforms.edit import add_constant, declare_functions
-from harness.operators.node import domain_of
+from harness.model.importer.replacement import Replacement, has_rule, replace_nodes
+from harness.model.transforms.edit import declare_functions
 from harness.operators.onnx_function import DOMAIN
 
 
 def convert(model: onnx.ModelProto) -> list[str]:
     """Replace each Where, in place; return a note of them."""
-    graph = model.graph
-    if not any(node.op_type == "Where" and not domain_of(node) for node in graph.node):
+    if not has_rule(model.graph, ("Where",)):
         return []
-    constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == TensorProto.BOOL}
     types = types_of(model)
-    nodes: list[onnx.NodeProto] = []
-    replaced = 0
-    for node in graph.node:
-        if node.op_type == "Where" and not domain_of(node):
-            replaced += 1
-            kind = types.get(node.output[0], TensorProto.FLOAT)
-            nodes += _conditions(graph, node, constants, kind)
-            node.domain = DOMAIN
-            node.op_type = "Where" if kind == TensorProto.FLOAT else "Select"
-        nodes.append(node)
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+
+    def write(to: Replacement, node: onnx.NodeProto) -> None:
+        kind = types.get(node.output[0], TensorProto.FLOAT)
+        name = "Where" if kind == TensorProto.FLOAT else "Select"
+        condition = node.input[0] if kind == TensorProto.BOOL else _condition(to, node, kind)
+        to.add(name, [condition, *node.input[1:]], domain=DOMAIN)
+        to.nodes[-1].name = node.name
+
+    replaced = replace_nodes(model.graph, {"Where": write})
     declare_functions(model)
-    return [f"{replaced} Where read a number of their type as condition: 1 is true, 0 is false"]
+    return [f"{len(replaced)} Where read a number of their type as condition: 1 is true, 0 is false"]
 
 
 def types_of(model: onnx.ModelProto) -> dict[str, int]:
@@ -44,18 +36,10 @@ def types_of(model: onnx.ModelProto) -> dict[str, int]:
     return {value.name: value.type.tensor_type.elem_type for value in values}
 
 
-def _conditions(
-    graph: onnx.GraphProto, node: onnx.NodeProto, constants: Mapping[str, TensorProto], kind: int
-) -> list[onnx.NodeProto]:
-    """Give a Where its condition in the type of its values; return the node that casts it, if it is no constant."""
+def _condition(to: Replacement, node: onnx.NodeProto, kind: int) -> str:
+    """Return the condition of a Where in an ONNX type: constants stay constants."""
     condition = node.input[0]
-    if kind == TensorProto.BOOL:
-        return []
+    constants = {tensor.name: tensor for tensor in to.graph.initializer if tensor.data_type == TensorProto.BOOL}
     if condition in constants:
-        dtype = helper.tensor_dtype_to_np_dtype(kind)
-        name = "float" if kind == TensorProto.FLOAT else dtype.name
-        values = numpy_helper.to_array(constants[condition]).astype(dtype)
-        node.input[0] = add_constant(graph, values, f"{condition}/{name}")
-        return []
-    node.input[0] = f"{node.output[0]}/condition"
-    return [helper.make_node("Cast", [condition], [node.input[0]], node.input[0], to=kind)]
+        return to.constant(numpy_helper.to_array(constants[condition]), helper.tensor_dtype_to_np_dtype(kind))
+    return to.add("Cast", [condition], output=to.free(f"{node.output[0]}/condition"), to=kind)

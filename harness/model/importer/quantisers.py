@@ -9,7 +9,6 @@ Scale and zero point are constants.  A result that is float16 is the float32 num
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
-from harness.model.transforms.edit import add_constant
-from harness.operators.node import domain_of
+from harness.model.importer.replacement import Replacement, attributes_of, operators_of, replace_nodes
 from harness.operators.tensor import INT8, INT32, UINT8, integer_limits, is_float
 
 OPERATORS = ("QuantizeLinear", "DequantizeLinear")
@@ -26,100 +24,60 @@ LARGEST = 1 << 16
 """The limit of codes: beside them float32 has all integers."""
 
 
-@dataclass(eq=False)
-class _Steps:
-    """The nodes of one node of the file, each of the result before it."""
-
-    graph: onnx.GraphProto
-    name: str
-    result: str
-    nodes: list[onnx.NodeProto]
-
-    def add(self, operator: str, *constants: Array, **attributes: Any) -> None:
-        """Add a node that reads the result and constants."""
-        name = f"{self.name}/{operator.lower()}_{len(self.nodes)}"
-        read = [add_constant(self.graph, values, f"{name}/{place}") for place, values in enumerate(constants)]
-        self.nodes.append(helper.make_node(operator, [self.result, *read], [name], name, **attributes))
-        self.result = name
-
-    def cast(self, source: int, kind: int, **attributes: Any) -> None:
-        """Add a Cast to an ONNX type, if the result has another one."""
-        if source != kind:
-            self.add("Cast", to=kind, **attributes)
-
-
 def expand(model: onnx.ModelProto, kinds: Mapping[str, int], ranks: Mapping[str, int]) -> list[str]:
     """Write such nodes in place, whose inputs have ONNX types `kinds` and `ranks`; return their operators."""
-    graph = model.graph
-    written: dict[str, None] = {}
-    if not any(node.op_type in OPERATORS for node in graph.node):
-        return []
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        parameters = [name for name in node.input[1:] if name]
-        is_other = node.op_type not in OPERATORS or domain_of(node) or not all(name in constants for name in parameters)
-        if not is_other and _is_weight(node, constants):
-            values = _weights([numpy_helper.to_array(constants[name]) for name in node.input if name], _stated(node))
-            graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
-            written[node.op_type] = None
-            continue
-        steps = None if is_other else _steps(graph, node, constants, kinds, ranks)
-        if steps:
-            steps[-1].output[0] = node.output[0]
-            written[node.op_type] = None
-        nodes += steps or [node]
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
-    return [*written]
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+
+    def write(to: Replacement, node: onnx.NodeProto) -> None:
+        if not all(name in constants for name in node.input[1:] if name):
+            return
+        if _is_weight(node, constants):
+            values = _weights(
+                [numpy_helper.to_array(constants[name]) for name in node.input if name], attributes_of(node)
+            )
+            model.graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
+            to.constants[node.output[0]] = values
+        elif node.input[0] in kinds and node.input[0] not in constants:
+            parameters = [numpy_helper.to_array(constants[name]) for name in node.input[1:] if name]
+            _write(to, node, parameters, kinds[node.input[0]], ranks.get(node.input[0]))
+
+    return operators_of(replace_nodes(model.graph, dict.fromkeys(OPERATORS, write)))
 
 
-def _steps(
-    graph: onnx.GraphProto,
-    node: onnx.NodeProto,
-    constants: Mapping[str, TensorProto],
-    kinds: Mapping[str, int],
-    ranks: Mapping[str, int],
-) -> list[onnx.NodeProto] | None:
-    """Return the nodes of a node, None for one that stays."""
-    stated = _stated(node)
-    scale, *others = (numpy_helper.to_array(constants[name]) for name in node.input[1:] if name)
-    if node.input[0] not in kinds or node.input[0] in constants:
-        return None
+def _write(to: Replacement, node: onnx.NodeProto, parameters: Sequence[Array], source: int, rank: int | None) -> None:
+    """Add the nodes of a node with these constants and a source of an ONNX type; none for one that stays."""
+    stated, (scale, *others) = attributes_of(node), parameters
     is_code = node.op_type == "DequantizeLinear"
-    kind = kinds[node.input[0]] if is_code else _result(stated, others)
+    kind = source if is_code else _result(stated, others)
     if kind not in TensorProto.DataType.values():
-        return None
+        return
     if _is_defined(helper.tensor_dtype_to_np_dtype(kind), scale, others, stated, is_code=is_code):
-        return None
-    rank = ranks.get(node.input[0], scale.ndim)
+        return
+    rank = scale.ndim if rank is None else rank
     factor, *zeros = (_spread(values, rank, stated).astype(np.float32) for values in (scale, *others))
-    steps = _Steps(graph, node.output[0], node.input[0], [])
     zero = zeros[0] if zeros and zeros[0].any() else None
     if is_code:
-        _dequantise(steps, kind, factor, zero)
-        steps.cast(
-            TensorProto.FLOAT, _number(scale.dtype) if not stated.get("output_dtype") else stated["output_dtype"]
-        )
+        result = _dequantised(to, node.input[0], kind, factor, zero)
+        _cast(to, result, TensorProto.FLOAT, stated.get("output_dtype") or _number(scale.dtype))
     else:
-        steps.cast(kinds[node.input[0]], TensorProto.FLOAT)
-        steps.add("Div", factor)
-        _quantise(steps, kind, zero, saturate=stated.get("saturate", 1))
-    return steps.nodes
+        number = _cast(to, node.input[0], source, TensorProto.FLOAT)
+        quotient = to.add("Div", [number, to.constant(factor, np.float32)])
+        _quantise(to, quotient, kind, zero, saturate=stated.get("saturate", 1))
 
 
-def _stated(node: onnx.NodeProto) -> dict[str, Any]:
-    return {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+def _cast(to: Replacement, tensor: str, source: int, kind: int) -> str:
+    """Return the tensor in an ONNX type."""
+    return tensor if source == kind else to.add("Cast", [tensor], to=kind)
 
 
 def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
     """Return whether a node dequantises constants of types or blocks that `harness.model.parse` does not read."""
-    if node.op_type != "DequantizeLinear" or node.input[0] not in constants or _stated(node).get("output_dtype", 0) > 1:
+    stated = attributes_of(node)
+    if node.op_type != "DequantizeLinear" or node.input[0] not in constants or stated.get("output_dtype", 0) > 1:
         return False
     kind = helper.tensor_dtype_to_np_dtype(constants[node.input[0]].data_type)
     is_single = constants[node.input[1]].data_type == TensorProto.FLOAT
-    return is_single and (bool(_stated(node).get("block_size", 0)) or kind not in (INT8, UINT8, INT32))
+    return is_single and (bool(stated.get("block_size", 0)) or kind not in (INT8, UINT8, INT32))
 
 
 def _weights(inputs: Sequence[Array], stated: Mapping[str, Any]) -> Array:
@@ -132,26 +90,26 @@ def _weights(inputs: Sequence[Array], stated: Mapping[str, Any]) -> Array:
     return np.asarray(difference.astype(np.float32) * scale.astype(np.float32))
 
 
-def _dequantise(steps: _Steps, kind: int, factor: Array, zero: Array | None) -> None:
+def _dequantised(to: Replacement, x: str, kind: int, factor: Array, zero: Array | None) -> str:
     is_integer = not is_float(helper.tensor_dtype_to_np_dtype(kind))
-    steps.cast(kind, TensorProto.INT32 if is_integer else TensorProto.FLOAT)
+    x = _cast(to, x, kind, TensorProto.INT32 if is_integer else TensorProto.FLOAT)
     if zero is not None:
-        steps.add("Sub", zero.astype(np.int32 if is_integer else np.float32))
+        x = to.add("Sub", [x, to.constant(zero, np.int32 if is_integer else np.float32)])
     if is_integer:
-        steps.add("Cast", to=TensorProto.FLOAT)
-    steps.add("Mul", factor)
+        x = to.add("Cast", [x], to=TensorProto.FLOAT)
+    return to.add("Mul", [x, to.constant(factor, np.float32)])
 
 
-def _quantise(steps: _Steps, kind: int, zero: Array | None, *, saturate: int) -> None:
+def _quantise(to: Replacement, x: str, kind: int, zero: Array | None, *, saturate: int) -> None:
     dtype = helper.tensor_dtype_to_np_dtype(kind)
     if is_float(dtype):
-        steps.add("Cast", to=kind, saturate=saturate)
+        to.add("Cast", [x], to=kind, saturate=saturate)
         return
-    steps.add("Round")
+    x = to.add("Round", [x])
     if zero is not None:
-        steps.add("Add", zero)
-    steps.add("Clip", *(np.array(limit, np.float32) for limit in integer_limits(dtype)))
-    steps.add("Cast", to=kind)
+        x = to.add("Add", [x, to.constant(zero, np.float32)])
+    limits = [to.constant(limit, np.float32) for limit in integer_limits(dtype)]
+    to.add("Cast", [to.add("Clip", [x, *limits])], to=kind)
 
 
 def _result(stated: Mapping[str, Any], others: Sequence[Array]) -> int:

@@ -1,18 +1,73 @@
-"""The matrices of Resize (ONNX), linear and cubic: a row has the weights of the values near one coordinate."""
+"""Nodes that map an activation by constant matrices, and the matrices of Resize (ONNX), linear and cubic.
+
+A row of a matrix of Resize has the weights of the values near one coordinate.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.model.importer.maps import Maps, Matrix
+from harness.model.importer.replacement import Replacement
 from harness.operators.node import Node
 from harness.operators.resampling import ATTRIBUTES, sizes_and_scales
 from harness.operators.tensor import FLOAT32
+
+LARGEST = 1 << 24
+"""Entries of a matrix."""
+Matrix: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Maps:
+    """Nodes that map an activation `tensor`, one after the other; `shape` is that of one vector of the last result.
+
+    `count` is the first size of the file, the number of vectors; 0 if it is free.
+    """
+
+    to: Replacement
+    node: Node
+    tensor: str
+    shape: tuple[int, ...]
+    count: int
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> None:
+        """Add a node; an empty name among its inputs is the last result."""
+        self.tensor = self.to.add(operator, [tensor or self.tensor for tensor in inputs], **attributes)
+
+    def reshape(self, *shape: int) -> None:
+        """Give a vector another shape."""
+        self.add("Reshape", "", self.to.constant([0, *shape]))
+        self.shape = shape
+
+    def exchange(self, axis: int, other: int) -> None:
+        """Exchange two axes of a vector."""
+        order = list(range(len(self.shape)))
+        order[axis], order[other] = other, axis
+        if axis != other:
+            self.add("Transpose", "", perm=[0, *(1 + place for place in order)])
+            self.shape = tuple(self.shape[place] for place in order)
+
+    def along(self, axis: int, matrix: Matrix) -> None:
+        """Multiply the values along an axis of a vector by a matrix, (values of the result, values)."""
+        if matrix.size > LARGEST:
+            raise self.node.refusal(f"its matrix has {matrix.size:,} entries", f"at most {LARGEST:,}")
+        last = len(self.shape) - 1
+        if axis == last - 1:
+            self.add("MatMul", self.to.constant(matrix, np.float32), "")
+        else:
+            self.exchange(axis, last)
+            self.add("MatMul", "", self.to.constant(matrix.T, np.float32))
+        shape = list(self.shape)
+        shape[axis if axis == last - 1 else last] = len(matrix)
+        self.shape = tuple(shape)
+        if axis < last - 1:
+            self.exchange(axis, last)
 
 
 def resize(node: Node, maps: Maps) -> None:
@@ -38,7 +93,7 @@ def resize(node: Node, maps: Maps) -> None:
             maps.along(axis, np.where(beyond[:, None], 0, _weights(resized, at, texts["mode"], attributes)))
             outside |= beyond.reshape(-1, *(1,) * (len(shape) - 1 - axis))
     if outside.any():
-        maps.add("Add", "", maps.constant(np.where(outside, attributes["extrapolation_value"], 0), np.float32))
+        maps.add("Add", "", maps.to.constant(np.where(outside, attributes["extrapolation_value"], 0), np.float32))
 
 
 WHOLE = (0.0, 1.0)
