@@ -8,8 +8,13 @@ import numpy as np
 import onnx
 import onnx.helper
 
+from harness.core.errors import RequestError
 from harness.model.analysis.propagation import Propagation
 from harness.model.graph import opsets_of
+from harness.model.importer.inputs import BATCH
+from harness.model.importer.simplification import Simplified, listed
+from harness.model.onnx_runtime.agreement import require_same
+from harness.model.onnx_runtime.sessions import Stored
 from harness.model.transforms.edit import add_constant
 from harness.operators.node import domain_of
 
@@ -19,7 +24,7 @@ AXES_OF_RESIZE = 18
 """The opset from which on Resize can leave out axes."""
 
 
-def frees_reshape(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Propagation, batch: int) -> bool:
+def _frees_reshape(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Propagation, batch: int) -> bool:
     """Write 0, the size of the input, for the number of vectors; return whether the node is such a Reshape."""
     if node.op_type != "Reshape" or domain_of(node):
         return False
@@ -33,7 +38,7 @@ def frees_reshape(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Pro
     return True
 
 
-def frees_resize(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Propagation, batch: int) -> bool:
+def _frees_resize(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Propagation, batch: int) -> bool:
     """State sizes without the number of vectors, or scales that say exactly the same; return whether it was stated."""
     if node.op_type != "Resize" or domain_of(node) or len(node.input) <= SIZES:
         return False
@@ -53,3 +58,29 @@ def frees_resize(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Prop
     node.input[SIZES - 1] = add_constant(model.graph, scales, f"{node.output[0]}/scales")
     del node.input[SIZES]
     return True
+
+
+def free_first_axis(simplified: Simplified, propagation: Propagation | None) -> list[str]:
+    """Make the first axis, of `batch` vectors in the file, that of any number of vectors, also in Reshapes.
+
+    A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
+    """
+    graph, batch = simplified.model.graph, simplified.batch
+    before = Stored(simplified.model) if batch > 1 else None
+    freeing = (_frees_reshape, _frees_resize)
+    reshaped = [
+        node.name or node.output[0]
+        for node in graph.node
+        if propagation and any(frees(simplified.model, node, propagation, batch) for frees in freeing)
+    ]
+    if before is None:
+        return [f"{listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
+    for value in (*graph.input, *graph.output):
+        for size in value.type.tensor_type.shape.dim[:1]:
+            size.dim_param = BATCH
+    try:
+        require_same(before, simplified.model, simplified.name, batch)
+    except RequestError:
+        simplified.model = onnx.load(before.path)
+        return []
+    return [f"the first axis, {batch} in the file, is the number of vectors"]

@@ -40,7 +40,8 @@ from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
 from harness.model.importer.graph import MOVES, Graph
 from harness.model.importer.quantised import Canonical
-from harness.model.importer.simplify import Simplified, named
+from harness.model.importer.simplification import Simplified
+from harness.model.importer.simplify import named
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation

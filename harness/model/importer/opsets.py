@@ -15,6 +15,7 @@ from harness.core.errors import RequestError
 from harness.model.analysis.propagation import attribute_graphs
 from harness.model.graph import NEWEST_IR_VERSION, opsets_of
 from harness.model.importer.graph import Constants
+from harness.model.importer.replacement import Replacement, attribute, replace_nodes, with_attributes
 from harness.model.transforms.edit import add_constant
 from harness.operators.node import DEFAULT_DOMAIN, NEWEST_OPSET, domain_of
 
@@ -36,10 +37,15 @@ REWORDED = {
     *(("ReduceMax", 20), ("ReduceMin", 20), ("Range", 27), ("SpaceToDepth", 28)),
 }
 """Versions that describe more types or attributes in other words; what the version before takes means the same."""
+RECURRENT = ("LSTM", "GRU", "RNN")
+EXCHANGED = [1, 0, 2]
+EXCHANGED_INPUTS = {0: EXCHANGED, 5: EXCHANGED, 6: EXCHANGED}
+EXCHANGED_OUTPUTS = {0: [2, 0, 1, 3], 1: EXCHANGED, 2: EXCHANGED}
+"""The places of X, the states, Y and the last states, with the axes of layout 1 in those of layout 0, and back."""
 
 
 def lower(model: onnx.ModelProto) -> list[str]:
-    """State the newest opset and IR version that are read, in place, where the model means the same; return notes.
+    """State the newest opset and IR version, and layout 0, in place, where the model means the same; return notes.
 
     ONNX adds types to operators in most new versions: documentation, attributes, inputs and outputs are the same then.
     ONNX Runtime refuses a type that it does not know.
@@ -58,7 +64,29 @@ def lower(model: onnx.ModelProto) -> list[str]:
     if model.ir_version in IR_VERSIONS_OF_TYPES:
         notes.append(f"IR version {model.ir_version} is {NEWEST_IR_VERSION} now, to which it adds types only")
         model.ir_version = NEWEST_IR_VERSION
-    return notes
+    return notes + _lower_layouts(model)
+
+
+def _lower_layouts(model: onnx.ModelProto) -> list[str]:
+    """Write recurrent operators of layout 1, which ONNX Runtime refuses, by those of layout 0; return a note."""
+    replaced = replace_nodes(model.graph, dict.fromkeys(RECURRENT, _transpose))
+    names = [node.name or node.op_type for node in replaced]
+    return [f"layout 1 of {', '.join(map(repr, names))} is 0 between Transposes"] if names else []
+
+
+def _transpose(to: Replacement, node: onnx.NodeProto) -> None:
+    """Write a node of layout 1 with layout 0, and the transpositions before and behind it."""
+    if not attribute(node, "layout", 0):
+        return
+    copy = with_attributes(node, layout=None)
+    for place, perm in EXCHANGED_INPUTS.items():
+        if place < len(node.input) and node.input[place]:
+            copy.input[place] = to.add("Transpose", [node.input[place]], perm=perm)
+    to.nodes.append(copy)
+    for place, output in enumerate(node.output):
+        if output:
+            copy.output[place] = to.free(f"{output}/layout_0")
+            to.add("Transpose", [copy.output[place]], output=output, perm=EXCHANGED_OUTPUTS[place])
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

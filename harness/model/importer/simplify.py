@@ -27,9 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import onnx
@@ -38,19 +36,15 @@ import onnx.numpy_helper
 
 from harness import operators
 from harness.core.errors import RequestError
-from harness.model.analysis.folding import fold
-from harness.model.analysis.propagation import Propagation, propagate
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
     batches,
-    branches,
     casts,
     changes,
     classic,
     expansions,
     functions,
     inputs,
-    layouts,
     linear_maps,
     logic,
     opsets,
@@ -60,57 +54,17 @@ from harness.model.importer import (
 )
 from harness.model.importer.external_data import load_data
 from harness.model.importer.graph import require_valid
-from harness.model.importer.inputs import BATCH
 from harness.model.importer.replacement import has_rule
+from harness.model.importer.simplification import Simplified, batch_size, listed
 from harness.model.network import Network
-from harness.model.onnx_runtime.agreement import is_run, require_near, require_same
+from harness.model.onnx_runtime.agreement import is_run, require_near
 from harness.model.onnx_runtime.sessions import Stored
 from harness.model.transforms.edit import (
     declare_functions,
     free_initializers,
     tidy,
 )
-from harness.operators.node import NEWEST_OPSET, domain_of
-
-SHOWN = 6  # names in a note
-QUANTISERS = ("DequantizeLinear", "QuantizeLinear")
-SUMS = {"ReduceSum"}
-"""Operators of constants whose order of additions ONNX leaves open."""
-
-
-@dataclass(eq=False)
-class Simplified:
-    """The model, what was changed, and the model before, of `batch` vectors at once, in a file.
-
-    `is_near` is true if sums have another order than in the model before.
-    """
-
-    model: onnx.ModelProto
-    name: str
-    source: Stored
-    notes: tuple[str, ...] = ()
-    batch: int = 1
-    is_near: bool = False
-
-    def check(self) -> None:
-        """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""
-        if self.notes:
-            require_same(self.source, self.model, self.name, self.batch, is_near=self.is_near)
-
-    def release(self) -> None:
-        """Forget the model, which holds the weights."""
-        self.model = onnx.ModelProto()
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """State the steps that were done before the reason of a RequestError inside."""
-        try:
-            yield
-        except RequestError as error:
-            if not self.notes:
-                raise
-            steps = "".join(f"\n  {note}" for note in self.notes)
-            raise RequestError(f"after these steps:{steps}\n{error.message}", error.hint) from error
+from harness.operators.node import NEWEST_OPSET
 
 
 def simplify(model: onnx.ModelProto, name: str, *, folds: bool = True) -> Simplified:
@@ -131,17 +85,17 @@ def _apply_steps(simplified: Simplified, *, folds: bool, widens: bool = True) ->
     for step in STEPS:
         if widens or step is not _widen:
             notes += step(simplified)
-    simplified.batch = _batch_size(simplified.model)
+    simplified.batch = batch_size(simplified.model)
     if folds:
-        propagation, fold_notes = _fold(simplified)
+        propagation, fold_notes = casts.compute_constants(simplified)
         notes += fold_notes
         if has_rule(simplified.model.graph, selections.RULES):
             notes += _select(simplified)
-            propagation = _facts(simplified.model)
+            propagation = casts.facts_of(simplified.model)
         if removed := casts.remove(simplified.model, propagation):
-            notes.append(f"removed {_listed(removed)}, Cast to a type that its input has")
+            notes.append(f"removed {listed(removed)}, Cast to a type that its input has")
         notes += _write_products(simplified)
-        notes += _free_batch(simplified, propagation)
+        notes += batches.free_first_axis(simplified, propagation)
         notes += logic.convert(simplified.model)
     if notes:
         tidy(simplified.model.graph)
@@ -210,7 +164,7 @@ def _declare(simplified: Simplified) -> Iterator[str]:
     if names:
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
         yield (
-            f"added ONNX functions that are derived from the definitions of {_listed(names)}: ONNX Runtime confirms "
+            f"added ONNX functions that are derived from the definitions of {listed(names)}: ONNX Runtime confirms "
             "their arithmetic, not their meaning"
         )
 
@@ -220,18 +174,18 @@ def _inline(simplified: Simplified) -> Iterator[str]:
     unknown = [function for function in local if function not in operators.by_onnx_name()]
     if unknown:
         simplified.model = functions.inline(simplified.model, unknown, simplified.name)
-        yield f"inlined the local functions {_listed([name for _, name in unknown])}"
+        yield f"inlined the local functions {listed([name for _, name in unknown])}"
 
 
 def _replace(simplified: Simplified) -> Iterator[str]:
     """Put functions in the place of operators, which ONNX Runtime need not have."""
     simplified.model, names = functions.expand(simplified.model, simplified.name)
     if names:
-        batch = _batch_size(simplified.model)
+        batch = batch_size(simplified.model)
         if is_run(simplified.source, batch):
             require_near(simplified.source, simplified.model, simplified.name, batch)
         simplified.source = Stored(simplified.model)
-        yield f"the functions of {_listed(names)} are in their place"
+        yield f"the functions of {listed(names)} are in their place"
 
 
 def _remove_listed(simplified: Simplified) -> Iterator[str]:
@@ -252,14 +206,14 @@ def _convert(simplified: Simplified) -> Iterator[str]:
     if result is None:
         return
     simplified.model, note = result
-    if is_old and not is_run(simplified.source, _batch_size(simplified.model)):
+    if not is_run(simplified.source, batch_size(simplified.model)):
         simplified.source = Stored(simplified.model)
         note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
     yield note
 
 
 def _lower(simplified: Simplified) -> Iterator[str]:
-    notes = [*opsets.lower(simplified.model), *layouts.lower(simplified.model)]
+    notes = opsets.lower(simplified.model)
     if notes:
         simplified.source = Stored(simplified.model)  # ONNX Runtime cannot load the file
     yield from notes
@@ -270,7 +224,7 @@ def _expand(simplified: Simplified) -> Iterator[str]:
     notes = classic.expand(simplified.model)
     if notes:
         declare_functions(simplified.model)
-        require_near(before, simplified.model, simplified.name, _batch_size(simplified.model))
+        require_near(before, simplified.model, simplified.name, batch_size(simplified.model))
         simplified.source = Stored(simplified.model)
     yield from notes
 
@@ -280,9 +234,9 @@ def _widen(simplified: Simplified) -> Iterator[str]:
     names = expansions.expand(simplified.model, opsets_of(simplified.model).get("", NEWEST_OPSET))
     if not names:
         return
-    yield f"wrote {_listed(names)} by nodes of other operators or types, of which ONNX says the same"
+    yield f"wrote {listed(names)} by nodes of other operators or types, of which ONNX says the same"
     simplified.is_near |= not expansions.EXACT.issuperset(names)
-    if not is_run(simplified.source, _batch_size(simplified.model)):
+    if not is_run(simplified.source, batch_size(simplified.model)):
         simplified.source = Stored(simplified.model)
 
 
@@ -290,140 +244,11 @@ STEPS: tuple[Callable[[Simplified], Iterator[str]], ...]
 STEPS = (_inline, _replace, _lower, _declare, _remove_listed, _convert, _expand, _widen)
 
 
-def _batch_size(model: onnx.ModelProto) -> int:
-    """Return the first size of the first input, 1 if it is free; negative sizes become free."""
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        for size in value.type.tensor_type.shape.dim:
-            if size.dim_value < 0:
-                size.dim_param = f"{BATCH}_{value.name}"
-    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
-    return next((shape[0].dim_value or 1 for shape in shapes if len(shape)), 1)
-
-
 def _select(simplified: Simplified) -> list[str]:
     """Write operators with indices, masks and samples by others."""
-    replaced = selections.convert(simplified.model, _facts(simplified.model))
+    replaced = selections.convert(simplified.model, casts.facts_of(simplified.model))
     simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
-    return [f"{_listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
-
-
-def _fold(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
-    """Fold until no control flow is left that depends on no data; return the facts, None where nothing needs them.
-
-    Each CastLike becomes a Cast.
-    """
-    removed: dict[str, None] = {}
-    casts_to_types = 0
-    propagation: Propagation | None = None
-    while _is_foldable(simplified.model.graph) or branches.has_control_flow(simplified.model.graph):
-        propagation = _facts(simplified.model)
-        _require_consistent(propagation, simplified.name)
-        count = casts.state_types(simplified.model, propagation)
-        casts_to_types += count
-        for operator in _constant_nodes(propagation):
-            removed.setdefault(operator)
-        before = simplified.model.graph
-        shapes = {value.name: _first_size(value) for value in (*before.input, *before.output)}
-        del before  # it holds the weights
-        simplified.model = fold(simplified.model, propagation, "sinks")[0]
-        graph = simplified.model.graph
-        for value in (*graph.input, *graph.output):
-            for size in value.type.tensor_type.shape.dim[:1]:
-                size.CopyFrom(shapes[value.name])
-        replaced = branches.inline_branches(graph, propagation)
-        if not (replaced or count):
-            break
-        removed |= dict.fromkeys(replaced)
-    simplified.is_near |= not SUMS.isdisjoint(removed)
-    names = [operator for operator in removed if operator != "Constant"]
-    notes = [f"{casts_to_types} CastLike are Cast to a type that is known"] if casts_to_types else []
-    notes += [f"computed what depends on shapes and constants only: {_listed(names)}"] if names else []
-    if not any(node.op_type in ("Cast", "Reshape", "Resize") for node in simplified.model.graph.node):
-        return None, notes
-    propagation = None  # the facts before, which have values of constants
-    propagation = _facts(simplified.model)
-    return (None if propagation.contradictions else propagation), notes  # another reader names what is wrong
-
-
-def _is_foldable(graph: onnx.GraphProto) -> bool:
-    """Return whether a node reads constants only, a shape, or is a constant of another form than a tensor."""
-    known = {tensor.name for tensor in graph.initializer}
-    for node in graph.node:
-        if domain_of(node) or node.op_type in QUANTISERS:
-            continue
-        if node.op_type in ("Shape", "Size", "Constant", "CastLike") or all(
-            tensor in known for tensor in node.input if tensor
-        ):
-            return True
-    return False
-
-
-def _facts(model: onnx.ModelProto) -> Propagation:
-    """Return the facts for one vector; stated shapes of outputs do not count, which other tools leave behind."""
-    stated = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    inputs_of_vectors = [value for value in model.graph.input if value.type.tensor_type.shape.dim]
-    free = [value.name for value in inputs_of_vectors if not _first_size(value).HasField("dim_value")]
-    propagation = propagate(model, [(tensor, "shape", ([1], False)) for tensor in free])
-    del model.graph.output[:]
-    model.graph.output.extend(stated)
-    return propagation
-
-
-def _require_consistent(propagation: Propagation, name: str) -> None:
-    """Refuse shapes and types that no tensor has."""
-    if propagation.contradictions:
-        error = propagation.contradictions[0]
-        raise RequestError(
-            f"model {name!r}: node {error.node!r}: {error.problem} ({error.second.rule}"
-            + (f"; {error.first})" if error.first else ")"),
-            "export it again, with shapes that fit each other",
-        )
-
-
-def _first_size(value: onnx.ValueInfoProto) -> onnx.TensorShapeProto.Dimension:
-    sizes = value.type.tensor_type.shape.dim
-    size = onnx.TensorShapeProto.Dimension()
-    if len(sizes):
-        size.CopyFrom(sizes[0])
-    return size
-
-
-def _constant_nodes(propagation: Propagation) -> Iterator[str]:
-    """Yield the operators of the nodes whose outputs have known values."""
-    for node in propagation.nodes.values():
-        if any(node.output) and all(
-            propagation.facts.of(tensor).concrete is not None for tensor in node.output if tensor
-        ):
-            yield node.op_type
-
-
-def _free_batch(simplified: Simplified, propagation: Propagation | None) -> list[str]:
-    """Make the first axis, of `batch` vectors in the file, that of any number of vectors, also in Reshapes.
-
-    A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
-    """
-    graph, batch = simplified.model.graph, simplified.batch
-    before = Stored(simplified.model) if batch > 1 else None
-    freeing = (batches.frees_reshape, batches.frees_resize)
-    reshaped = [
-        node.name or node.output[0]
-        for node in graph.node
-        if propagation and any(frees(simplified.model, node, propagation, batch) for frees in freeing)
-    ]
-    if before is None:
-        return [f"{_listed(reshaped)}: a first size of 1 is the number of vectors"] if reshaped else []
-    for value in (*graph.input, *graph.output):
-        for size in value.type.tensor_type.shape.dim[:1]:
-            size.dim_param = BATCH
-    try:
-        require_same(before, simplified.model, simplified.name, batch)
-    except RequestError:
-        simplified.model = onnx.load(before.path)
-        return []
-    return [f"the first axis, {batch} in the file, is the number of vectors"]
+    return [f"{listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
 
 
 def _write_products(simplified: Simplified) -> tuple[str, ...]:
@@ -433,8 +258,3 @@ def _write_products(simplified: Simplified) -> tuple[str, ...]:
     if expanded.deviates:
         simplified.source = Stored(simplified.model)
     return expanded.notes
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
