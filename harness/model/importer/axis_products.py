@@ -7,7 +7,8 @@ import onnx
 from onnx import helper
 
 from harness.core.arrays import Array
-from harness.model.importer.rewriting import Rewriting, Shape, attribute, stated
+from harness.model.importer.replacement import Shape, attribute, with_attributes
+from harness.model.importer.rewriting import Rewriting, stated
 
 MATRIX = 2
 """The axes of a matrix."""
@@ -39,23 +40,23 @@ def _factor(to: Rewriting, node: onnx.NodeProto, position: int, shape: Shape, ra
     if to.shape_of(tensor) == shape:
         return tensor
     values = to.required_values(node, position)
-    return to.constant(values.reshape(shape), f"{node.name}/weights", values.dtype)
+    return to.constant(values.reshape(shape), values.dtype)
 
 
 def _multiplied_from_left(to: Rewriting, node: onnx.NodeProto, constant: Array, right: str) -> None:
     """Write the product of a constant matrix, or of a row, and an activation, A x, as (x^T A^T)^T."""
     own = to.shapes[right]
-    weights = to.constant(np.atleast_2d(constant).T, f"{node.name}/weights", constant.dtype)
+    weights = to.constant(np.atleast_2d(constant).T, constant.dtype)
     if len(own) == 1:
         to.write(node, [to.form(right), weights], (constant.size // own[0],))
         return
     axes = list(range(len(own) + 1))
     perm = [*axes[:-2], axes[-1], axes[-2]]
-    source = to.add("Transpose", [to.form(right)], f"{node.name}/columns", perm=perm)
+    source = to.add("Transpose", [to.form(right)], perm=perm)
     if constant.ndim == 1:
         to.write(node, [source, weights], (*own[:-2], own[-1], 1))
         return
-    product = to.add("MatMul", [source, weights], f"{node.name}/product")
+    product = to.add("MatMul", [source, weights])
     to.write(helper.make_node("Transpose", [product], node.output, node.name, perm=perm), [product])
 
 
@@ -73,15 +74,15 @@ def gemm(to: Rewriting, node: onnx.NodeProto) -> None:
         return
     source = to.form(node.input[0])
     if flags[0]:
-        source = to.add("Transpose", [source], f"{node.name}/rows", perm=[0, 2, 1])
-    weights, bias = to.required_values(node, 1), to.values(node, 2)
+        source = to.add("Transpose", [source], perm=[0, 2, 1])
+    weights, bias = to.required_values(node, 1), to.input_values(node, 2)
     weights = weights.T if flags[1] else weights
-    factor = to.constant(weights if alpha == 1 else alpha * weights, f"{node.name}/weights", weights.dtype)
+    factor = to.constant(weights if alpha == 1 else alpha * weights, weights.dtype)
     if bias is None:
         to.write(helper.make_node("MatMul", [], node.output, node.name), [source, factor])
         return
-    product = to.add("MatMul", [source, factor], f"{node.name}/product")
-    offset = to.constant(bias if beta == 1 else beta * bias, f"{node.name}/bias", bias.dtype)
+    product = to.add("MatMul", [source, factor])
+    offset = to.constant(bias if beta == 1 else beta * bias, bias.dtype)
     to.write(helper.make_node("Add", [], node.output, node.name), [product, offset])
 
 
@@ -94,16 +95,16 @@ def _gemm_of_activations(
         source = to.form(tensor) if to.is_activation(tensor) else tensor
         if flag:
             perm = [0, 2, 1] if to.is_activation(tensor) else [1, 0]
-            source = to.add("Transpose", [source], f"{node.name}/transposed", perm=perm)
+            source = to.add("Transpose", [source], perm=perm)
         sources.append(source)
-    terms = [to.add("MatMul", sources, f"{node.name}/product")]
+    terms = [to.add("MatMul", sources)]
     for bias in filter(None, node.input[2:]):
         own = stated(to.shape_of(bias))
         terms.append(to.form(bias, (1,) * (MATRIX - len(own)) + own) if to.is_activation(bias) else bias)
     scaled = []
     for term, factor in zip(terms, factors, strict=False):
-        number = to.constant(factor, f"{node.name}/factor", np.float32)
-        scaled.append(term if factor == 1 else to.add("Mul", [term, number], f"{node.name}/scaled"))
+        number = to.constant(factor, np.float32)
+        scaled.append(term if factor == 1 else to.add("Mul", [term, number]))
     operator = "Add" if len(scaled) > 1 else "Identity"
     to.write(helper.make_node(operator, scaled, node.output, node.name), scaled)
 
@@ -134,15 +135,15 @@ def images(to: Rewriting, node: onnx.NodeProto) -> None:
         raise to.refusal(
             node, f"its own batch axis has {shape[0]} places, and each would be a node", f"up to {MOST_COPIES}"
         )
-    sizes = to.constant([1] * shape[0], f"{node.name}/sizes")
-    names = [to.free_name(f"{node.name}/part") for _ in range(shape[0])]
+    sizes = to.constant([1] * shape[0])
+    names = [to.free(f"{node.name}/part") for _ in range(shape[0])]
     to.nodes.append(helper.make_node("Split", [to.form(node.input[0]), sizes], names, names[0], axis=1))
-    of_input, of_output = (to.constant(sizes, f"{node.name}/shape") for sizes in ([0, *shape[1:]], [0, 1, *result[1:]]))
+    of_input, of_output = (to.constant(sizes) for sizes in ([0, *shape[1:]], [0, 1, *result[1:]]))
     results = []
     for name in names:
-        copy = onnx.NodeProto.FromString(node.SerializeToString())
-        copy.input[0] = to.add("Reshape", [name, of_input], f"{node.name}/image")
-        copy.name = copy.output[0] = to.free_name(f"{node.name}/place")
+        copy = with_attributes(node)
+        copy.input[0] = to.add("Reshape", [name, of_input])
+        copy.name = copy.output[0] = to.free(f"{node.name}/place")
         to.nodes.append(copy)
-        results.append(to.add("Reshape", [copy.output[0], of_output], f"{node.name}/result"))
+        results.append(to.add("Reshape", [copy.output[0], of_output]))
     to.write(helper.make_node("Concat", results, node.output, node.name, axis=1), results)

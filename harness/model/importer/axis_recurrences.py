@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from harness.core.arrays import Array
 from harness.model.importer.cells import DEFAULTS, Activation, Cell, Operand, activations
-from harness.model.importer.rewriting import Rewriting, Shape, attribute
+from harness.model.importer.replacement import Shape, attribute
+from harness.model.importer.rewriting import Rewriting
 from harness.operators.onnx_function import DOMAIN
 
 STATES = {"LSTM": "hc", "GRU": "h", "RNN": "h"}
@@ -57,7 +57,7 @@ def recurrence(to: Rewriting, node: onnx.NodeProto) -> None:
     for position, output in enumerate(node.output):
         if output and all(len(part) > position for row in parts for part in row):
             lead = () if position else (sequences.steps,)
-            _join(to, node, output, [[part[position] for part in row] for row in parts], lead)
+            _join(to, output, [[part[position] for part in row] for row in parts], lead)
 
 
 def _has(node: onnx.NodeProto, position: int) -> bool:
@@ -88,12 +88,12 @@ def _sequences(to: Rewriting, node: onnx.NodeProto) -> Sequences:
 
 def _states(sequences: Sequences, number: int, place: int) -> list[str]:
     """Return Y (vectors, steps, hidden) of a direction and a sequence, its last h, and its last c if it has steps."""
-    to, node, length = sequences.to, sequences.node, sequences.lengths[place]
+    to, length = sequences.to, sequences.lengths[place]
     write = _layer if sequences.is_standard else _steps
     values, *last = write(sequences, number, place, _source(sequences, place))
     if length < sequences.steps:
-        pads = to.constant([0, 0, 0, 0, sequences.steps - length, 0], f"{node.name}/pads")
-        values = to.add("Pad", [values, pads], f"{node.name}/padded")
+        pads = to.constant([0, 0, 0, 0, sequences.steps - length, 0])
+        values = to.add("Pad", [values, pads])
     return [values, *last]
 
 
@@ -104,17 +104,14 @@ def _source(sequences: Sequences, place: int) -> str:
     if batch == 1:
         source = to.form(node.input[0], (steps, inputs))
     else:
-        source = _taken(to, node, to.form(node.input[0]), place, axis=2)
+        source = _taken(to, to.form(node.input[0]), place, axis=2)
     if length == steps:
         return source
-    bounds = [
-        to.constant([value], f"{node.name}/{role}") for role, value in (("start", 0), ("end", length), ("axis", 1))
-    ]
-    return to.add("Slice", [source, *bounds], f"{node.name}/steps")
+    return to.add("Slice", [source, *(to.constant([value]) for value in (0, length, 1))])
 
 
-def _taken(to: Rewriting, node: onnx.NodeProto, tensor: str, place: int, axis: int = 1) -> str:
-    return to.add("Gather", [tensor, to.constant(place, f"{node.name}/place")], f"{node.name}/taken", axis=axis)
+def _taken(to: Rewriting, tensor: str, place: int, axis: int = 1) -> str:
+    return to.add("Gather", [tensor, to.constant(place)], axis=axis)
 
 
 def _weights(sequences: Sequences, number: int) -> tuple[Array, Array, Array]:
@@ -128,19 +125,15 @@ def _layer(sequences: Sequences, number: int, place: int, source: str) -> list[s
     """Return the states of a layer of domain harness after all steps, and after the last one."""
     to, node, direction = sequences.to, sequences.node, sequences.directions[number]
     w, r, biases = _weights(sequences, number)
-    constants = [to.constant(values, f"{node.name}/{role}", np.float32)
-                 for role, values in (("W", w), ("R", r), ("B", biases))]  # fmt: skip
-    states = [value if isinstance(value, str) else to.constant(value.reshape(1, -1), f"{node.name}/state", np.float32)
+    constants = [to.constant(values, np.float32) for values in (w, r, biases)]
+    states = [value if isinstance(value, str) else to.constant(value.reshape(1, -1), np.float32)
               for value in _initial(sequences, number, place)]  # fmt: skip
     attributes: dict[str, Any] = {"hidden_size": r.shape[1], "direction": direction}
     if node.op_type == "GRU":
         attributes["linear_before_reset"] = int(attribute(node, "linear_before_reset", 0))
-    name = to.free_name(f"{node.name}/{direction}")
-    to.nodes.append(
-        helper.make_node(node.op_type, [source, *constants, *states], [name], name, domain=DOMAIN, **attributes)
-    )
+    name = to.add(node.op_type, [source, *constants, *states], domain=DOMAIN, **attributes)
     end = sequences.lengths[place] - 1 if direction == "forward" else 0
-    return [name, _taken(to, node, name, end)]
+    return [name, _taken(to, name, end)]
 
 
 def _steps(sequences: Sequences, number: int, place: int, source: str) -> list[str]:
@@ -163,11 +156,11 @@ def _steps(sequences: Sequences, number: int, place: int, source: str) -> list[s
     order = range(sequences.lengths[place])
     after: dict[int, str] = {}
     for step in order if direction == "forward" else reversed(order):
-        states = cell.step(_taken(to, node, source, step), states)
+        states = cell.step(_taken(to, source, step), states)
         after[step] = str(states[0])
-    sizes = to.constant([0, 1, hidden], f"{node.name}/row")
-    rows = [to.add("Reshape", [after[step], sizes], f"{node.name}/step") for step in order]
-    return [to.add("Concat", rows, f"{node.name}/steps", axis=1) if len(rows) > 1 else rows[0], *map(str, states)]
+    sizes = to.constant([0, 1, hidden])
+    rows = [to.add("Reshape", [after[step], sizes]) for step in order]
+    return [to.add("Concat", rows, axis=1) if len(rows) > 1 else rows[0], *map(str, states)]
 
 
 def _initial(sequences: Sequences, number: int, place: int) -> Iterator[Operand]:
@@ -183,22 +176,22 @@ def _initial(sequences: Sequences, number: int, place: int) -> Iterator[Operand]
         if directions * batch == 1:
             yield to.form(tensor, (hidden,))
         else:
-            yield _taken(to, node, to.form(tensor, (directions * batch, hidden)), number * batch + place)
+            yield _taken(to, to.form(tensor, (directions * batch, hidden)), number * batch + place)
 
 
-def _join(to: Rewriting, node: onnx.NodeProto, output: str, parts: Sequence[Sequence[str]], lead: Shape) -> None:
+def _join(to: Rewriting, output: str, parts: Sequence[Sequence[str]], lead: Shape) -> None:
     """Write an output of the parts of directions and sequences, which are (vectors, *lead, hidden)."""
     hidden = to.shapes[output][-1]
     if len(parts) * len(parts[0]) == 1:
         to.forms[output] = {(*lead, hidden): parts[0][0]}
         return
-    sizes = to.constant([0, *lead, 1, 1, hidden], f"{node.name}/shape")
+    sizes = to.constant([0, *lead, 1, 1, hidden])
     rows = []
     for row in parts:
-        reshaped = [to.add("Reshape", [part, sizes], f"{node.name}/part") for part in row]
-        rows.append(_concat(to, node, reshaped, len(lead) + 2))
-    to.forms[output] = {(*lead, len(parts), len(parts[0]), hidden): _concat(to, node, rows, len(lead) + 1)}
+        reshaped = [to.add("Reshape", [part, sizes]) for part in row]
+        rows.append(_concat(to, reshaped, len(lead) + 2))
+    to.forms[output] = {(*lead, len(parts), len(parts[0]), hidden): _concat(to, rows, len(lead) + 1)}
 
 
-def _concat(to: Rewriting, node: onnx.NodeProto, parts: list[str], axis: int) -> str:
-    return to.add("Concat", parts, f"{node.name}/joined", axis=axis) if len(parts) > 1 else parts[0]
+def _concat(to: Rewriting, parts: list[str], axis: int) -> str:
+    return to.add("Concat", parts, axis=axis) if len(parts) > 1 else parts[0]

@@ -24,7 +24,8 @@ from harness.core.errors import RequestError
 from harness.model.importer import axis_products
 from harness.model.importer.axis_products import images
 from harness.model.importer.axis_recurrences import recurrence
-from harness.model.importer.rewriting import Rewriting, Shape, attribute, stated
+from harness.model.importer.replacement import Shape, attribute, with_attributes
+from harness.model.importer.rewriting import Rewriting, stated
 from harness.operators.codes import CodeFunction, Conversion
 from harness.operators.elements import Elements
 from harness.operators.node import domain_of
@@ -59,15 +60,16 @@ def rule_of(node: onnx.NodeProto, name: str) -> Rule:
 def write(to: Rewriting, node: onnx.NodeProto) -> None:
     """Write a node of the file; raise RequestError where it has no meaning for any number of vectors."""
     if not any(to.is_activation(tensor) for tensor in node.input):
-        to.nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+        to.nodes.append(with_attributes(node))
         for entry in node.attribute:
             if node.op_type == "Constant" and entry.name == "value":
-                to.constants[node.output[0]] = entry.t
+                to.constants[node.output[0]] = numpy_helper.to_array(entry.t)
         return
     empty = [tensor for tensor in node.output if tensor and 0 in to.shapes[tensor]]
     if empty:
         raise to.refusal(node, f"its output {empty[0]!r} has no values", "sizes of 1 or more")
-    rule_of(node, to.name)(to, node)
+    to.name = node.name
+    rule_of(node, to.model)(to, node)
 
 
 def _elements(to: Rewriting, node: onnx.NodeProto) -> None:
@@ -106,15 +108,15 @@ def _without_first_axis(to: Rewriting, constants: list[str], shape: Shape, home:
     """
     shorter = {}
     for tensor in constants:
-        if tensor not in to.constants:
+        array = to.values(tensor)
+        if array is None:
             return None
-        sizes = tuple(to.constants[tensor].dims)
+        sizes = array.shape
         is_number = math.prod(sizes) == 1
         if not is_number and shape != (1, *home):
             return None
         if len(sizes) > len(home):
-            array = numpy_helper.to_array(to.constants[tensor])
-            shorter[tensor] = to.constant(array.reshape(() if is_number else sizes[1:]), tensor, array.dtype)
+            shorter[tensor] = to.constant(array.reshape(() if is_number else sizes[1:]), array.dtype)
     return shorter
 
 
@@ -122,7 +124,7 @@ def _axis_of_scales(to: Rewriting, node: onnx.NodeProto) -> dict[str, int]:
     """Return the attribute `axis` of QuantizeLinear and DequantizeLinear with a scale for each place of an axis."""
     if node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
         return {}
-    scale = to.values(node, 1)
+    scale = to.input_values(node, 1)
     axis = int(attribute(node, "axis", 1))
     return {} if scale is None or scale.size == 1 else {"axis": axis + (axis >= 0)}
 
@@ -183,11 +185,11 @@ def _padded(to: Rewriting, node: onnx.NodeProto, tensor: str, constants: tuple[l
     shape = to.shapes[tensor]
     pads = np.zeros((2, len(shape) + 1), np.int64)
     pads[:, axis + 1] = [sum(array.shape[axis] for array in part) for part in parts]
-    zero = to.constant(-0.0, f"{node.name}/zero", np.float32)
-    sizes = to.constant(pads.reshape(-1), f"{node.name}/pads")
-    padded = to.add("Pad", [to.form(tensor), sizes, zero], f"{node.name}/padded")
+    zero = to.constant(-0.0, np.float32)
+    sizes = to.constant(pads.reshape(-1))
+    padded = to.add("Pad", [to.form(tensor), sizes, zero])
     values = np.concatenate([*parts[0], np.full(shape, -0.0, np.float32), *parts[1]], axis)
-    return to.add("Add", [padded, to.constant(values, f"{node.name}/values", np.float32)], f"{node.name}/joined")
+    return to.add("Add", [padded, to.constant(values, np.float32)])
 
 
 def _gather(to: Rewriting, node: onnx.NodeProto) -> None:
@@ -196,7 +198,7 @@ def _gather(to: Rewriting, node: onnx.NodeProto) -> None:
     if to.is_activation(data) and not to.is_activation(indices):
         places = to.required_values(node, 1)
         if not to.shapes[node.output[0]]:
-            indices = to.constant(places.reshape(1), f"{node.name}/indices", places.dtype)
+            indices = to.constant(places.reshape(1), places.dtype)
         to.write(node, [to.form(data), indices], attributes={"axis": axis + (axis >= 0)})
     elif not to.is_activation(data) and axis == 0:
         to.write(node, [data, to.form(indices)], (*stated(to.shapes[indices]), *to.shape_of(data)[1:]))
@@ -207,7 +209,7 @@ def _gather(to: Rewriting, node: onnx.NodeProto) -> None:
 def _reduce(to: Rewriting, node: onnx.NodeProto) -> None:
     rank, axes = len(to.one_activation(node)), attribute(node, "axes", None)
     if len(node.input) > 1:
-        constant = to.values(node, 1)
+        constant = to.input_values(node, 1)
         axes = constant if constant is None else constant.tolist()
     if not axes and attribute(node, "noop_with_empty_axes", 0):
         _rename(to, node)
@@ -217,7 +219,7 @@ def _reduce(to: Rewriting, node: onnx.NodeProto) -> None:
     attributes: dict[str, Any] = {"keepdims": 1} if is_number else {}
     inputs = [to.form(node.input[0])]
     if len(onnx.defs.get_schema(node.op_type, to.opset, "").inputs) > 1:
-        inputs.append(to.constant(over, f"{node.name}/axes"))
+        inputs.append(to.constant(over))
     else:
         attributes["axes"] = over
     to.write(node, inputs, (1,) * max(rank, 1) if is_number else None, attributes)
@@ -232,55 +234,53 @@ def _transpose(to: Rewriting, node: onnx.NodeProto) -> None:
 def _tile(to: Rewriting, node: onnx.NodeProto) -> None:
     to.one_activation(node)
     repeats = to.required_values(node, 1)
-    to.write(node, [to.form(node.input[0]), to.constant([1, *repeats], f"{node.name}/repeats")])
+    to.write(node, [to.form(node.input[0]), to.constant([1, *repeats])])
 
 
 def _expand(to: Rewriting, node: onnx.NodeProto) -> None:
     own, shape = stated(to.one_activation(node)), stated(to.shapes[node.output[0]])
     source = to.form(node.input[0], (1,) * (len(shape) - len(own)) + own)
-    to.write(node, [source, to.constant([1, *shape], f"{node.name}/shape")])
+    to.write(node, [source, to.constant([1, *shape])])
 
 
 def _slice(to: Rewriting, node: onnx.NodeProto) -> None:
     rank = len(to.one_activation(node))
-    starts, axes = to.required_values(node, 1), to.values(node, 3)
+    starts, axes = to.required_values(node, 1), to.input_values(node, 3)
     sliced = np.arange(len(starts)) if axes is None else axes % rank
-    axes_behind = to.constant(sliced + 1, f"{node.name}/axes", starts.dtype)
+    axes_behind = to.constant(sliced + 1, starts.dtype)
     to.write(node, [to.form(node.input[0]), *node.input[1:3], axes_behind, *node.input[4:]])
 
 
 def _pad(to: Rewriting, node: onnx.NodeProto) -> None:
     rank = len(to.one_activation(node))
-    pads, axes = to.values(node, 1), to.values(node, 3)
+    pads, axes = to.input_values(node, 1), to.input_values(node, 3)
     inputs = [to.form(node.input[0]), *node.input[1:]]
     if axes is not None:
-        inputs[3] = to.constant(axes % rank + 1, f"{node.name}/axes", axes.dtype)
+        inputs[3] = to.constant(axes % rank + 1, axes.dtype)
     elif pads is not None:
         begins, ends = np.split(pads, 2)
-        inputs[1] = to.constant([0, *begins, 0, *ends], f"{node.name}/pads")
+        inputs[1] = to.constant([0, *begins, 0, *ends])
     to.write(node, inputs)
 
 
 def _cumulate(to: Rewriting, node: onnx.NodeProto) -> None:
     rank = len(to.one_activation(node))
     axis = to.required_values(node, 1)
-    to.write(node, [to.form(node.input[0]), to.constant(axis % rank + 1, f"{node.name}/axis", axis.dtype)])
+    to.write(node, [to.form(node.input[0]), to.constant(axis % rank + 1, axis.dtype)])
 
 
 def _resize(to: Rewriting, node: onnx.NodeProto) -> None:
     """Write an image operator whose sizes leave out its own batch axis."""
-    sizes, rank = to.values(node, 3), len(to.shapes[node.input[0]])
+    sizes, rank = to.input_values(node, 3), len(to.shapes[node.input[0]])
     if (
         sizes is not None
         and len(sizes) == rank
         and to.opset >= AXES_OF_RESIZE
         and attribute(node, "axes", None) is None
     ):
-        inputs = [*node.input[:3], to.constant(sizes[1:], f"{node.name}/sizes")]
-        copy = onnx.NodeProto.FromString(node.SerializeToString())
-        copy.input[:] = inputs
-        copy.attribute.append(helper.make_attribute("axes", range(1, rank)))
-        node = copy
+        inputs = [*node.input[:3], to.constant(sizes[1:])]
+        node = with_attributes(node, axes=range(1, rank))
+        node.input[:] = inputs
     images(to, node)
 
 
@@ -295,7 +295,7 @@ def _selection(to: Rewriting, node: onnx.NodeProto) -> None:
         else:
             values = to.required_values(node, list(node.input).index(tensor))
             rows = np.broadcast_to(values, (lead if outer > 1 or first > 1 else 1, *values.shape[1:]))
-            inputs.append(to.constant(rows.reshape(1, -1, *others), tensor, values.dtype))
+            inputs.append(to.constant(rows.reshape(1, -1, *others), values.dtype))
     first, outer, *others = to.shapes[node.output[0]]
     to.write(node, inputs, (first * outer, *others))
 

@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 
 from harness.core.arrays import Array
-from harness.model.importer.rewriting import Rewriting, attribute
+from harness.model.importer.replacement import attribute
+from harness.model.importer.rewriting import Rewriting
 
 Operand: TypeAlias = str | Array
 """An activation (vectors, hidden), or a constant (hidden,)."""
@@ -42,7 +43,7 @@ class Activation(NamedTuple):
     """The name of an activation, and its numbers."""
 
     name: str
-    numbers: Mapping[str, float]
+    numbers: Mapping[str, Any]
 
 
 def activations(to: Rewriting, node: onnx.NodeProto, directions: int) -> list[Activation]:
@@ -91,14 +92,14 @@ class Cell:
             result: Array = ARITHMETIC[name](one, other)
             return result.astype(np.float32)
         inputs = [value if isinstance(value, str) else self._constant(value) for value in (one, other)]
-        return self.to.add(name, inputs, f"{self.node.name}/{name}")
+        return self.to.add(name, inputs)
 
     def product(self, value: Operand, weights: Array, bias: Array | None = None) -> Operand:
         """Return the products of a value with (hidden, inputs), and the bias."""
         if not isinstance(value, str):
             return np.asarray(weights @ value + (0 if bias is None else bias), np.float32)
         inputs = [value, self._constant(weights), *([] if bias is None else [self._constant(bias)])]
-        return self.to.add("Gemm", inputs, f"{self.node.name}/Gemm", transB=1)
+        return self.to.add("Gemm", inputs, transB=1)
 
     def sum(self, gate: int, x: str, h: Operand) -> Operand:
         """Return the argument of a gate without peephole."""
@@ -115,19 +116,19 @@ class Cell:
         name, numbers = self.activations[place]
         if self.clip and isinstance(value, str):
             limits = [self._constant(np.asarray(limit)) for limit in (-self.clip, self.clip)]
-            value = self.to.add("Clip", [value, *limits], f"{self.node.name}/Clip")
+            value = self.to.add("Clip", [value, *limits])
         if name not in ("Affine", "ScaledTanh"):
             assert isinstance(value, str)  # noqa: S101 - each argument has a product of x
-            return self.to.add(name, [value], f"{self.node.name}/{name}", **numbers)
+            return self.to.add(name, [value], **numbers)
         alpha, beta = (np.asarray(number, np.float32) for number in (numbers["alpha"], numbers["beta"]))
         if name == "Affine":
             return self.add("Add", self.add("Mul", value, alpha), beta)
         scaled = self.add("Mul", value, beta)
         assert isinstance(scaled, str)  # noqa: S101 - see above
-        return self.add("Mul", self.to.add("Tanh", [scaled], f"{self.node.name}/Tanh"), alpha)
+        return self.add("Mul", self.to.add("Tanh", [scaled]), alpha)
 
     def _constant(self, values: Array) -> str:
-        return self.to.constant(values, f"{self.node.name}/constant", np.float32)
+        return self.to.constant(values, np.float32)
 
 
 def lstm(cell: Cell, x: str, h: Operand, c: Operand) -> tuple[Operand, Operand]:

@@ -56,9 +56,9 @@ class Replacement:
     """
 
     graph: onnx.GraphProto
-    name: str
-    facts: Facts
-    taken: set[str]
+    name: str = ""
+    facts: Facts = field(default_factory=Facts)
+    taken: set[str] = field(default_factory=set)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     shapes: dict[str, Shape] = field(default_factory=dict)
     types: dict[str, np.dtype[Any]] = field(default_factory=dict)

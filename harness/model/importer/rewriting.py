@@ -7,20 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.importer.inputs import BATCH
-
-Shape = tuple[int, ...]
-
-
-def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    """Return the value of an attribute."""
-    return next((helper.get_attribute_value(entry) for entry in node.attribute if entry.name == name), default)
+from harness.model.importer.replacement import Replacement, Shape, with_attributes
+from harness.model.transforms.edit import names_of
 
 
 def stated(shape: Shape) -> Shape:
@@ -28,34 +22,28 @@ def stated(shape: Shape) -> Shape:
     return shape or (1,)
 
 
-@dataclass(eq=False)
-class Rewriting:
-    """The nodes of a graph, written again behind an axis of vectors.
+@dataclass(eq=False, kw_only=True)
+class Rewriting(Replacement):
+    """The nodes of a graph of `model`, written again behind an axis of vectors.
 
-    `shapes` has the shape of each activation of the file.  `forms` has the tensors with the values of an activation, in
-    their order, by the shape of one vector; `nodes` are those written so far.  Initializers are added to `graph`.
+    `name` is that of the node that is written.  `shapes` has the shape of each activation of the file.  `forms` has the
+    tensors with the values of an activation, in their order, by the shape of one vector.
     """
 
-    name: str
-    graph: onnx.GraphProto
+    model: str
     opset: int
-    shapes: Mapping[str, Shape]
     forms: dict[str, dict[Shape, str]] = field(init=False)
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    constants: dict[str, onnx.TensorProto] = field(init=False)
-    _taken: set[str] = field(init=False)
+    initializers: dict[str, onnx.TensorProto] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.constants = {tensor.name: tensor for tensor in self.graph.initializer}
-        inputs = [value.name for value in self.graph.input if value.name not in self.constants]
+        self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
+        inputs = [value.name for value in self.graph.input if value.name not in self.initializers]
         self.forms = {tensor: {stated(self.shapes[tensor]): tensor} for tensor in inputs}
-        nodes = self.graph.node
-        self._taken = {*self.constants, *inputs, *(tensor for node in nodes for tensor in node.output)}
-        self._taken |= {node.name for node in nodes}
+        self.taken = names_of(self.graph) | {node.name for node in self.graph.node}
 
     def refusal(self, node: onnx.NodeProto, reason: str, accepted: str) -> RequestError:
         """Return the error to raise for a node of the file."""
-        return RequestError(f"model {self.name!r}: node {node.name!r} ({node.op_type}): {reason}", accepted)
+        return RequestError(f"model {self.model!r}: node {node.name!r} ({node.op_type}): {reason}", accepted)
 
     def is_activation(self, tensor: str) -> bool:
         """Return whether the tensor depends on an input."""
@@ -63,18 +51,25 @@ class Rewriting:
 
     def shape_of(self, tensor: str) -> Shape:
         """Return the shape of a tensor, an activation or a constant."""
-        return self.shapes[tensor] if tensor in self.shapes else tuple(self.constants[tensor].dims)
+        return self.shapes[tensor] if tensor in self.shapes else tuple(self.initializers[tensor].dims)
 
-    def values(self, node: onnx.NodeProto, position: int) -> Array | None:
+    def values(self, tensor: str) -> Array | None:
+        """Return the values of a constant, None for an activation."""
+        if tensor in self.initializers:
+            return numpy_helper.to_array(self.initializers[tensor])
+        return self.constants.get(tensor)
+
+    def input_values(self, node: onnx.NodeProto, position: int) -> Array | None:
         """Return the constant that a node reads, None without one; raise RequestError for an activation."""
         tensor = node.input[position] if position < len(node.input) else ""
-        if tensor and tensor not in self.constants:
+        values = self.values(tensor)
+        if tensor and values is None:
             raise self.refusal(node, f"its input {tensor!r} is not constant", "an initializer")
-        return numpy_helper.to_array(self.constants[tensor]) if tensor else None
+        return values
 
     def required_values(self, node: onnx.NodeProto, position: int) -> Array:
         """Return the constant that a node reads; raise RequestError without one."""
-        values = self.values(node, position)
+        values = self.input_values(node, position)
         if values is None:
             raise self.refusal(node, f"has no input {position}", "all inputs that ONNX requires")
         return values
@@ -87,27 +82,6 @@ class Rewriting:
             raise self.refusal(node, f"reads {wrong} where any number of vectors follow", "one activation, the first")
         return self.shapes[node.input[0]]
 
-    def free_name(self, name: str) -> str:
-        """Return the name, with a number if it is taken."""
-        number, free = 2, name
-        while free in self._taken:
-            number, free = number + 1, f"{name}_{number}"
-        self._taken.add(free)
-        return free
-
-    def constant(self, values: Any, name: str, dtype: Any = np.int64) -> str:
-        """Return the name of a new initializer."""
-        tensor = numpy_helper.from_array(np.asarray(values, dtype), self.free_name(name))
-        self.graph.initializer.append(tensor)
-        self.constants[tensor.name] = tensor
-        return str(tensor.name)
-
-    def add(self, operator: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """Add a node of ONNX's own domain; return the tensor that it writes."""
-        own = self.free_name(name)
-        self.nodes.append(helper.make_node(operator, inputs, [own], own, **attributes))
-        return own
-
     def own_forms(self, node: onnx.NodeProto) -> list[str]:
         """Return the inputs of a node, activations in their own shape."""
         return [self.form(tensor) if self.is_activation(tensor) else tensor for tensor in node.input]
@@ -116,8 +90,7 @@ class Rewriting:
         """Return a tensor with the values of an activation, in this shape of one vector, by default its own."""
         forms, shape = self.forms[tensor], stated(self.shapes[tensor]) if shape is None else shape
         if shape not in forms:
-            sizes = self.constant([0, *shape], f"{tensor}/shape")
-            forms[shape] = self.add("Reshape", [next(iter(forms.values())), sizes], f"{tensor}/Reshape")
+            forms[shape] = self.add("Reshape", [next(iter(forms.values())), self.constant([0, *shape])])
         return forms[shape]
 
     def renames(self, tensor: str, source: str) -> None:
@@ -135,12 +108,8 @@ class Rewriting:
 
         Its first output has this shape of one vector, by default its own, as all others have.
         """
-        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy = with_attributes(node, **attributes)
         copy.input[:] = inputs
-        kept = [entry for entry in node.attribute if entry.name not in attributes]
-        del copy.attribute[:]
-        copy.attribute.extend(kept)
-        copy.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
         outputs = {value.name for value in self.graph.output}
         for place, tensor in enumerate(node.output):
             if not tensor:
@@ -148,21 +117,20 @@ class Rewriting:
             own = stated(self.shapes[tensor])
             of_output = own if place or shape is None else shape
             if tensor in outputs and of_output != own:
-                copy.output[place] = self.free_name(f"{tensor}/values")
+                copy.output[place] = self.free(f"{tensor}/values")
             self.forms[tensor] = {of_output: copy.output[place]}
         self.nodes.append(copy)
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Replace the nodes of the graph, and the shapes of its inputs and outputs."""
         for value in self.graph.output:
             if value.name not in self.forms:
-                raise RequestError(f"model {self.name!r}: output {value.name!r} is constant", "leave it out")
+                raise RequestError(f"model {self.model!r}: output {value.name!r} is constant", "leave it out")
             forms, shape = self.forms[value.name], stated(self.shapes[value.name])
             if forms.get(shape) == value.name:
                 continue
-            name = self.free_name(f"{value.name}/Reshape")
-            sizes = self.constant([0, *shape], f"{value.name}/shape")
-            self.nodes.append(helper.make_node("Reshape", [next(iter(forms.values())), sizes], [value.name], name))
+            self.name = value.name
+            self.add("Reshape", [next(iter(forms.values())), self.constant([0, *shape])], output=value.name)
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
         for value in (*self.graph.input, *self.graph.output):

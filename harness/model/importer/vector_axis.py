@@ -16,7 +16,8 @@ from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
 from harness.model.importer import axis_rules, opsets
 from harness.model.importer.inputs import BATCH
-from harness.model.importer.rewriting import Rewriting, Shape
+from harness.model.importer.replacement import Shape
+from harness.model.importer.rewriting import Rewriting
 from harness.model.onnx_runtime.agreement import keeps_vectors, random_inputs, require_same_vectors
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.model.onnx_runtime.values import computed
@@ -59,10 +60,10 @@ def add_axis(
     opset = opsets_of(copy).get("", NEWEST_OPSET)
     _require_moderate(copy, shapes, name)
     _require_mixed(copy, shapes, name)
-    rewriting = Rewriting(name, copy.graph, opset, _shapes(copy, shapes, name))
+    rewriting = Rewriting(copy.graph, model=name, opset=opset, shapes=_shapes(copy, shapes, name))
     for node in copy.graph.node:
         axis_rules.write(rewriting, node)
-    rewriting.finish()
+    rewriting.close()
     tidy(copy.graph)
     free_initializers(copy)
     declare_functions(copy)
