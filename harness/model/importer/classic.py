@@ -21,7 +21,6 @@ from onnx import TensorProto, helper, numpy_helper
 from harness.core.arrays import Array
 from harness.model.graph import opsets_of
 from harness.model.importer import opsets, trees
-from harness.model.importer.logic import types_of
 from harness.model.importer.replacement import Replacement, Unknown, attribute, has_rule, operators_of, replace_nodes
 
 DOMAIN = "ai.onnx.ml"
@@ -36,8 +35,7 @@ def expand(model: onnx.ModelProto) -> list[str]:
     """Replace the nodes in place; return a note of them.  Raises RequestError for forms without a meaning."""
     if not has_rule(model.graph, WRITERS, DOMAIN):
         return []
-    types = types_of(model)
-    types |= {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    types = {name: value.tensor_type.elem_type for name, value in opsets.types_of(model).items()}
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:
         kind = types.get(node.input[0], 0)

@@ -13,7 +13,7 @@ import onnx.parser
 from onnx import TensorProto, helper
 
 from harness import operators
-from harness.model.importer import quantisers
+from harness.model.importer import opsets, quantisers
 from harness.model.importer.replacement import Replacement, operators_of, replace_nodes, with_attributes
 from harness.operators.cast import Cast
 from harness.operators.half_elements import OPERANDS
@@ -59,16 +59,6 @@ EXACT = frozenset((*BODIES, *ENDS, *quantisers.OPERATORS, "Relu", "Abs", "Neg"))
 """Operators whose results ONNX Runtime rounds as they are written here."""
 KEEPING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that keep their input where they have no axes, if an attribute says so."""
-
-
-def types(model: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the ONNX types of all tensors, and their numbers of axes, that are stated or can be inferred."""
-    inferred = opsets.inferred(model)
-    values = (*inferred.input, *inferred.value_info, *inferred.output)
-    known = {tensor.name: tensor.data_type for tensor in inferred.initializer}
-    kinds = known | {value.name: value.type.tensor_type.elem_type for value in values}
-    shaped = [value for value in values if value.type.tensor_type.HasField("shape")]
-    return kinds, {value.name: len(value.type.tensor_type.shape.dim) for value in shaped}
 
 
 def _body(node: onnx.NodeProto, kinds: Mapping[str, int], empty: Collection[str]) -> str | None:
@@ -135,10 +125,10 @@ def _widened(to: Replacement, node: onnx.NodeProto, kinds: dict[str, int], narro
 
 def expand(model: onnx.ModelProto, opset: int) -> list[str]:
     """Write such nodes in place; return their operators."""
-    kinds, ranks = types(model)
-    quantised = quantisers.expand(model, kinds, ranks)
-    if quantised:
-        kinds, _ = types(model)
+    types = opsets.types_of(model)
+    quantised = quantisers.expand(model, types)
+    types = opsets.types_of(model) if quantised else types
+    kinds = {name: value.tensor_type.elem_type for name, value in types.items()}
     empty = {tensor.name for tensor in model.graph.initializer if 0 in tensor.dims}
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:

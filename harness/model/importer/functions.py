@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import onnx
@@ -60,7 +59,7 @@ def state(model: onnx.ModelProto, name: str) -> list[str]:
     Raises RequestError, with the model `name` and the node, where no function is of its types and its opset.
     """
     candidates = [node for node in model.graph.node if (domain_of(node), node.op_type) in {*_stated(), *bodies.TEXTS}]
-    types, names = _types(model) if candidates else {}, set()
+    types, names = opsets.types_of(model) if candidates else {}, set()
     for number, node in enumerate(candidates):
         own_types = [types.get(tensor, onnx.TypeProto()) for tensor in node.input]
         function = bodies.function_of(node)
@@ -87,13 +86,6 @@ def _stated() -> frozenset[tuple[str, str]]:
     stated = {(schema.domain, schema.name) for schema in schemas
               if schema.has_function or schema.has_context_dependent_function}  # fmt: skip
     return frozenset(stated - OTHERWISE_TREATED)
-
-
-def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    """Return the types of all tensors of which ONNX's inference of shapes finds one."""
-    graph = opsets.inferred(model)
-    types = {tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims) for tensor in graph.initializer}
-    return types | {value.name: value.type for value in chain(graph.input, graph.value_info, graph.output)}
 
 
 def _state_defaults(node: onnx.NodeProto, versions: Mapping[str, int]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import onnx
-import onnx.shape_inference
 from onnx import TensorProto, helper, numpy_helper
 
+from harness.model.importer import opsets
 from harness.model.importer.replacement import Replacement, has_rule, replace_nodes
 from harness.model.transforms.edit import declare_functions
 from harness.operators.onnx_function import DOMAIN
@@ -15,10 +15,10 @@ def convert(model: onnx.ModelProto) -> list[str]:
     """Replace each Where, in place; return a note of them."""
     if not has_rule(model.graph, ("Where",)):
         return []
-    types = types_of(model)
+    types = opsets.types_of(model)
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:
-        kind = types.get(node.output[0], TensorProto.FLOAT)
+        kind = types[node.output[0]].tensor_type.elem_type if node.output[0] in types else TensorProto.FLOAT
         name = "Where" if kind == TensorProto.FLOAT else "Select"
         condition = node.input[0] if kind == TensorProto.BOOL else _condition(to, node, kind)
         to.add(name, [condition, *node.input[1:]], domain=DOMAIN)
@@ -27,13 +27,6 @@ def convert(model: onnx.ModelProto) -> list[str]:
     replaced = replace_nodes(model.graph, {"Where": write})
     declare_functions(model)
     return [f"{len(replaced)} Where read a number of their type as condition: 1 is true, 0 is false"]
-
-
-def types_of(model: onnx.ModelProto) -> dict[str, int]:
-    """Return the ONNX types of all tensors whose type can be inferred."""
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    values = (*inferred.value_info, *inferred.output)
-    return {value.name: value.type.tensor_type.elem_type for value in values}
 
 
 def _condition(to: Replacement, node: onnx.NodeProto, kind: int) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from typing import Any
 
 import onnx
 import onnx.defs
 import onnx.shape_inference
 import onnx.version_converter
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from harness.core.errors import RequestError
 from harness.model.analysis.propagation import attribute_graphs
@@ -199,6 +200,13 @@ def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
         return onnx.shape_inference.infer_shapes(model).graph
     finally:
         _put_weights(model, weights)
+
+
+def types_of(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """Return the types of all tensors of which ONNX's inference of shapes finds one."""
+    graph = inferred(model)
+    types = {tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims) for tensor in graph.initializer}
+    return types | {value.name: value.type for value in chain(graph.input, graph.value_info, graph.output)}
 
 
 def _take_weights(model: onnx.ModelProto) -> dict[str, bytes]:

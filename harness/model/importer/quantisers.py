@@ -24,8 +24,8 @@ LARGEST = 1 << 16
 """The limit of codes: beside them float32 has all integers."""
 
 
-def expand(model: onnx.ModelProto, kinds: Mapping[str, int], ranks: Mapping[str, int]) -> list[str]:
-    """Write such nodes in place, whose inputs have ONNX types `kinds` and `ranks`; return their operators."""
+def expand(model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> list[str]:
+    """Write such nodes in place, whose inputs have these types; return their operators."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:
@@ -37,30 +37,30 @@ def expand(model: onnx.ModelProto, kinds: Mapping[str, int], ranks: Mapping[str,
             )
             model.graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
             to.constants[node.output[0]] = values
-        elif node.input[0] in kinds and node.input[0] not in constants:
+        elif node.input[0] in types and node.input[0] not in constants:
             parameters = [numpy_helper.to_array(constants[name]) for name in node.input[1:] if name]
-            _write(to, node, parameters, kinds[node.input[0]], ranks.get(node.input[0]))
+            _write(to, node, parameters, types[node.input[0]].tensor_type)
 
     return operators_of(replace_nodes(model.graph, dict.fromkeys(OPERATORS, write)))
 
 
-def _write(to: Replacement, node: onnx.NodeProto, parameters: Sequence[Array], source: int, rank: int | None) -> None:
-    """Add the nodes of a node with these constants and a source of an ONNX type; none for one that stays."""
+def _write(to: Replacement, node: onnx.NodeProto, parameters: Sequence[Array], source: onnx.TypeProto.Tensor) -> None:
+    """Add the nodes of a node with these constants and a source of this type; none for one that stays."""
     stated, (scale, *others) = attributes_of(node), parameters
     is_code = node.op_type == "DequantizeLinear"
-    kind = source if is_code else _result(stated, others)
+    kind = source.elem_type if is_code else _result(stated, others)
     if kind not in TensorProto.DataType.values():
         return
     if _is_defined(helper.tensor_dtype_to_np_dtype(kind), scale, others, stated, is_code=is_code):
         return
-    rank = scale.ndim if rank is None else rank
+    rank = len(source.shape.dim) if source.HasField("shape") else scale.ndim
     factor, *zeros = (_spread(values, rank, stated).astype(np.float32) for values in (scale, *others))
     zero = zeros[0] if zeros and zeros[0].any() else None
     if is_code:
         result = _dequantised(to, node.input[0], kind, factor, zero)
         _cast(to, result, TensorProto.FLOAT, stated.get("output_dtype") or _number(scale.dtype))
     else:
-        number = _cast(to, node.input[0], source, TensorProto.FLOAT)
+        number = _cast(to, node.input[0], source.elem_type, TensorProto.FLOAT)
         quotient = to.add("Div", [number, to.constant(factor, np.float32)])
         _quantise(to, quotient, kind, zero, saturate=stated.get("saturate", 1))
 
