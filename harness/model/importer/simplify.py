@@ -39,9 +39,9 @@ from harness.core.errors import RequestError
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
     batches,
-    casts,
     changes,
     classic,
+    constants,
     expansions,
     functions,
     inputs,
@@ -87,12 +87,12 @@ def _apply_steps(simplified: Simplified, *, folds: bool, widens: bool = True) ->
             notes += step(simplified)
     simplified.batch = batch_size(simplified.model)
     if folds:
-        propagation, fold_notes = casts.compute_constants(simplified)
+        propagation, fold_notes = constants.compute_constants(simplified)
         notes += fold_notes
         if has_rule(simplified.model.graph, selections.RULES):
             notes += _select(simplified)
-            propagation = casts.facts_of(simplified.model)
-        if removed := casts.remove(simplified.model, propagation):
+            propagation = constants.facts_of(simplified.model)
+        if removed := constants.remove(simplified.model, propagation):
             notes.append(f"removed {listed(removed)}, Cast to a type that its input has")
         notes += _write_products(simplified)
         notes += batches.free_first_axis(simplified, propagation)
@@ -246,7 +246,7 @@ STEPS = (_inline, _replace, _lower, _declare, _remove_listed, _convert, _expand,
 
 def _select(simplified: Simplified) -> list[str]:
     """Write operators with indices, masks and samples by others."""
-    replaced = selections.convert(simplified.model, casts.facts_of(simplified.model))
+    replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
     simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
     return [f"{listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
 
