@@ -60,12 +60,12 @@ def _frees_resize(model: onnx.ModelProto, node: onnx.NodeProto, propagation: Pro
     return True
 
 
-def free_first_axis(simplified: Simplified, propagation: Propagation | None) -> list[str]:
+def free_first_axis(simplified: Simplified) -> list[str]:
     """Make the first axis, of `batch` vectors in the file, that of any number of vectors, also in Reshapes.
 
     A batch above 1 stays if ONNX Runtime then computes other values for single vectors than for all of them.
     """
-    graph, batch = simplified.model.graph, simplified.batch
+    graph, batch, propagation = simplified.model.graph, simplified.batch, simplified.propagation
     before = Stored(simplified.model) if batch > 1 else None
     freeing = (_frees_reshape, _frees_resize)
     reshaped = [

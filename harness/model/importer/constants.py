@@ -47,9 +47,9 @@ def state_types(model: onnx.ModelProto, propagation: Propagation) -> int:
     return len(list(filter(None, types)))
 
 
-def remove(model: onnx.ModelProto, propagation: Propagation | None) -> list[str]:
-    """Remove each such Cast, in place; return their names."""
-    removed = []
+def remove(simplified: Simplified) -> list[str]:
+    """Remove each Cast to a type that its input has, in place; return a note of them."""
+    model, propagation, removed = simplified.model, simplified.propagation, list[str]()
     for node in [node for node in model.graph.node if node.op_type == "Cast" and not domain_of(node)]:
         before = writer(model.graph, node.input[0])
         sources = [node.input[0]]
@@ -62,7 +62,7 @@ def remove(model: onnx.ModelProto, propagation: Propagation | None) -> list[str]
             if keeps and bypass(model.graph, node, source):
                 removed.append(node.name or node.output[0])
                 break
-    return removed
+    return [f"removed {listed(removed)}, Cast to a type that its input has"] if removed else []
 
 
 def _type(propagation: Propagation | None, tensor: str) -> np.dtype[Any] | None:
@@ -70,8 +70,8 @@ def _type(propagation: Propagation | None, tensor: str) -> np.dtype[Any] | None:
     return onnx.helper.tensor_dtype_to_np_dtype(number) if number else None
 
 
-def compute_constants(simplified: Simplified) -> tuple[Propagation | None, list[str]]:
-    """Fold until no control flow is left that depends on no data; return the facts, None where nothing needs them.
+def compute_constants(simplified: Simplified) -> list[str]:
+    """Fold until no control flow is left that depends on no data; keep the facts where steps need them.
 
     Each CastLike becomes a Cast.
     """
@@ -102,10 +102,11 @@ def compute_constants(simplified: Simplified) -> tuple[Propagation | None, list[
     notes = [f"{casts_to_types} CastLike are Cast to a type that is known"] if casts_to_types else []
     notes += [f"computed what depends on shapes and constants only: {listed(names)}"] if names else []
     if not any(node.op_type in ("Cast", "Reshape", "Resize") for node in simplified.model.graph.node):
-        return None, notes
+        return notes
     propagation = None  # the facts before, which have values of constants
     propagation = facts_of(simplified.model)
-    return (None if propagation.contradictions else propagation), notes  # another reader names what is wrong
+    simplified.propagation = None if propagation.contradictions else propagation  # another reader names what is wrong
+    return notes
 
 
 def _is_foldable(graph: onnx.GraphProto) -> bool:

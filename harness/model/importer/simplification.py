@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx
 
 from harness.core.errors import RequestError
+from harness.model.analysis.propagation import Propagation
 from harness.model.importer.inputs import BATCH
 from harness.model.onnx_runtime.agreement import require_same
 from harness.model.onnx_runtime.sessions import Stored
@@ -20,7 +21,8 @@ SHOWN = 6  # names in a note
 class Simplified:
     """The model, what was changed, and the model before, of `batch` vectors at once, in a file.
 
-    `is_near` is true if sums have another order than in the model before.
+    `is_near` is true if sums have another order than in the model before.  `propagation` has the facts of the tensors
+    while steps need them.
     """
 
     model: onnx.ModelProto
@@ -29,6 +31,7 @@ class Simplified:
     notes: tuple[str, ...] = ()
     batch: int = 1
     is_near: bool = False
+    propagation: Propagation | None = None
 
     def check(self) -> None:
         """Compare the outputs with those of the file in ONNX Runtime; raise RequestError where they differ."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -87,16 +87,9 @@ def _apply_steps(simplified: Simplified, *, folds: bool, widens: bool = True) ->
             notes += step(simplified)
     simplified.batch = batch_size(simplified.model)
     if folds:
-        propagation, fold_notes = constants.compute_constants(simplified)
-        notes += fold_notes
-        if has_rule(simplified.model.graph, selections.RULES):
-            notes += _select(simplified)
-            propagation = constants.facts_of(simplified.model)
-        if removed := constants.remove(simplified.model, propagation):
-            notes.append(f"removed {listed(removed)}, Cast to a type that its input has")
-        notes += _write_products(simplified)
-        notes += batches.free_first_axis(simplified, propagation)
-        notes += logic.convert(simplified.model)
+        for fold_step in FOLD_STEPS:
+            notes += fold_step(simplified)
+        simplified.propagation = None
     if notes:
         tidy(simplified.model.graph)
         free_initializers(simplified.model)
@@ -190,14 +183,14 @@ def _replace(simplified: Simplified) -> Iterator[str]:
 
 def _remove_listed(simplified: Simplified) -> Iterator[str]:
     model = simplified.model
-    constants = {tensor.name for tensor in model.graph.initializer}
-    listed = [value for value in model.graph.input if value.name in constants]
-    if not listed:
+    names = {tensor.name for tensor in model.graph.initializer}
+    replaceable = [value for value in model.graph.input if value.name in names]
+    if not replaceable:
         return
-    for value in listed:
+    for value in replaceable:
         model.graph.input.remove(value)
     free_initializers(model)
-    yield f"{len(listed)} initializers that were also inputs are constants now"
+    yield f"{len(replaceable)} initializers that were also inputs are constants now"
 
 
 def _convert(simplified: Simplified) -> Iterator[str]:
@@ -246,7 +239,10 @@ STEPS = (_inline, _replace, _lower, _declare, _remove_listed, _convert, _expand,
 
 def _select(simplified: Simplified) -> list[str]:
     """Write operators with indices, masks and samples by others."""
+    if not has_rule(simplified.model.graph, selections.RULES):
+        return []
     replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
+    simplified.propagation = constants.facts_of(simplified.model)
     simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
     return [f"{listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
 
@@ -258,3 +254,14 @@ def _write_products(simplified: Simplified) -> tuple[str, ...]:
     if expanded.deviates:
         simplified.source = Stored(simplified.model)
     return expanded.notes
+
+
+FOLD_STEPS: tuple[Callable[[Simplified], Sequence[str]], ...] = (
+    constants.compute_constants,
+    _select,
+    constants.remove,
+    _write_products,
+    batches.free_first_axis,
+    lambda simplified: logic.convert(simplified.model),
+)
+"""The steps after `STEPS`, without which weights and shapes stay as they are."""
