@@ -128,3 +128,22 @@ def test_a_loop_whose_condition_depends_on_its_number_stays() -> None:
 def test_too_many_steps_are_refused() -> None:
     with pytest.raises(RequestError, match="its 4,096 steps have 5 nodes each"):
         simplify(loop(1 << 12), "loop")
+
+
+def test_constants_of_one_name_in_two_branches_stay_apart() -> None:
+    def branch(number: int) -> onnx.GraphProto:
+        weight = numpy_helper.from_array(np.full(4, number, np.float32), "weight")
+        node = helper.make_node("Add", ["s", "weight"], [f"sum_{number}"])
+        return helper.make_graph([node], "branch", [], [value(f"sum_{number}", 1, 4)], [weight])
+
+    both = model(helper.make_node("If", ["c"], ["y"], then_branch=branch(1), else_branch=branch(2)), {},
+                 [value("y", 1, 4)])  # fmt: skip
+    nodes = [helper.make_node("ReduceSum", ["s"], ["total"], keepdims=0),
+             helper.make_node("Greater", ["total", "zero"], ["c"]), *both.graph.node]  # fmt: skip
+    del both.graph.node[:]
+    both.graph.node.extend(nodes)
+    both.graph.input.append(value("s", 1, 4))
+    both.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
+    simplified = simplify(both, "branches")
+    simplified.check()
+    assert all(node.op_type != "If" for node in simplified.model.graph.node)
