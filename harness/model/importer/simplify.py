@@ -199,7 +199,7 @@ def _convert(simplified: Simplified) -> Iterator[str]:
     if result is None:
         return
     simplified.model, note = result
-    if not is_run(simplified.source, batch_size(simplified.model)):
+    if is_old and not is_run(simplified.source, batch_size(simplified.model)):
         simplified.source = Stored(simplified.model)
         note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
     yield note
