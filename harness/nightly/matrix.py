@@ -80,12 +80,12 @@ def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Want
     if not isinstance(source.document, dict):
         raise RequestError(f"{path}: expected a mapping with the key matrices", EXAMPLE)
     try:
-        asked = _File.model_validate(source.document)
+        night = _File.model_validate(source.document)
     except ValidationError as error:
         raise _explain(error, source) from error
-    entries = tuple(_entries(asked, source, commands, checker))
+    entries = tuple(_entries(night, source, commands, checker))
     sha256 = hashlib.sha256(source.text.encode()).hexdigest()
-    return Wanted(path, sha256, entries, asked.until or "", asked.parallel, asked.retries, asked.notify)
+    return Wanted(path, sha256, entries, night.until or "", night.parallel, night.retries, night.notify)
 
 
 def _seconds(given: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from harness.operators.exact.stages import Axis, Source, Stage, fold, narrowed, 
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
 from harness.operators.node import Node
-from harness.operators.selection import Selection, fragment
+from harness.operators.selection import Selection, exact_errors, fragment
 from harness.operators.tensor import CODES, FLOAT32, INT32, INT64, integer_limits
 from harness.operators.text import Text
 
@@ -54,11 +54,7 @@ class ArgRows(Selection):
     """The places of the extreme values along the second of three axes."""
 
     ONNX: ClassVar[tuple[tuple[str, str], ...]] = ()  # ArgExtremum reads its nodes
-    errors = Ability[Errors](
-        lambda layer: Errors(
-            layer, exact=True, specified=layer.specified, bounds=layer.output_bounds, distance=layer.distance
-        )
-    )
+    errors = Ability[Errors](lambda layer: replace(exact_errors(layer), bounds=layer.output_bounds))
     text = Text(
         "y = the place of the largest or the smallest value along an axis; of equal values the first, or the last",
         ("data",),

@@ -26,7 +26,7 @@ from harness.operators.rules import Rules
 from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
-from harness.operators.window import DEFAULTS, VOLUME, Window
+from harness.operators.window import Window
 from harness.operators.windowed import Windowed, pooled
 
 FRAGMENT = Fragment(
@@ -74,17 +74,12 @@ y = s / count                                                        count: valu
         """Read a node whose windows all have a value of the image."""
         node.require_inputs(1, 1)
         source = node.activation(0, [FLOAT32])
-        if node.operator == "GlobalAveragePool":
-            node.attributes({})
-            window = Window.of_image(node, source, VOLUME)
-            count = np.array([window.size])
-        else:
-            attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "count_include_pad": 0})
-            window = Window.of_pooling(node, source, attributes, VOLUME)
-            inside = window.inside().sum(axis=1)
-            if not inside.all():
-                raise node.refusal("a window lies in the padding alone", "less padding")
-            count = window.padded(node, source, attributes) if attributes["count_include_pad"] else inside
+        window, attributes = Window.of_pool(node, source, {"count_include_pad": 0})
+        count = window.inside().sum(axis=1)
+        if not count.all():
+            raise node.refusal("a window lies in the padding alone", "less padding")
+        if attributes.get("count_include_pad"):
+            count = window.padded(node, source, attributes)
         shape = (source.shape[0], *window.result(source))
         largest = window.size * source.bound * (1 + gamma(window.size))
         bound = largest * (1 + gamma(1)) / float(count.min()) if largest < LARGEST else np.inf

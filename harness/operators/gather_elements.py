@@ -20,10 +20,10 @@ import onnx
 
 from harness.core.arrays import Array
 from harness.operators import onnx_function
-from harness.operators.base import Ability, Constants, Evaluate, fields
+from harness.operators.base import Constants, Evaluate, fields
 from harness.operators.exact.expression import Expression, literal, select
 from harness.operators.exact.stages import Axis, Source, Stage, fold
-from harness.operators.float_errors import Errors, Perturbed
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.selection import TYPES, Selection, fragment, is_place, numbers_of, require_inside
@@ -143,9 +143,6 @@ class GatherElements(Selection):
     """The values at indices that are data."""
 
     ONNX = ((onnx_function.DOMAIN, "GatherElements"),)
-    errors = Ability[Errors](
-        lambda layer: Errors(layer, exact=True, specified=layer.specified, distance=layer.distance)
-    )
     text = Text(
         "y[o, m, i] = data[o, index[o, m, i], i]",
         ("data", "index"),

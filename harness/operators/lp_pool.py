@@ -23,7 +23,7 @@ from harness.operators.rules import Rules
 from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
-from harness.operators.window import DEFAULTS, VOLUME, Window
+from harness.operators.window import Window
 from harness.operators.windowed import Windowed, pooled
 
 LARGEST_DEGREE = 8
@@ -87,12 +87,7 @@ y = the root of degree p of s: square roots for even degrees, exp(log(s) / p) fo
         """Read a node whose windows all have a value of the image."""
         node.require_inputs(1, 1)
         source = node.activation(0, [FLOAT32])
-        if node.operator == "GlobalLpPool":
-            attributes = node.attributes({"p": 2})
-            window = Window.of_image(node, source, VOLUME)
-        else:
-            attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "p": 2})
-            window = Window.of_pooling(node, source, attributes, VOLUME)
+        window, attributes = Window.of_pool(node, source, {}, {"p": 2})
         degree = attributes["p"]
         if not 1 <= degree <= LARGEST_DEGREE:
             raise node.refusal(f"p is {degree}", f"1 to {LARGEST_DEGREE}")

@@ -42,7 +42,7 @@ from harness.operators.softfloat import INFINITY_BITS
 from harness.operators.staged import Staged, errors_of
 from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment
-from harness.operators.window import DEFAULTS, IMAGE, VOLUME, Window
+from harness.operators.window import Window
 from harness.operators.windowed import Windowed, pooled
 
 CODES = 256
@@ -102,14 +102,8 @@ class MaxPool(Windowed, Staged):
     def read(cls, node: Node) -> Self:
         """Read a node whose windows all have a value of the image."""
         node.require_inputs(1, 1)
-        if node.operator == "GlobalMaxPool":
-            source = node.activation(0, [FLOAT32])
-            node.attributes({})
-            window = Window.of_image(node, source, VOLUME)
-        else:
-            source = node.activation(0, [UINT8, INT8, FLOAT32])
-            attributes = node.attributes(DEFAULTS | {"ceil_mode": 0, "storage_order": 0})
-            window = Window.of_pooling(node, source, attributes, VOLUME if source.dtype == FLOAT32 else IMAGE)
+        source = node.activation(0, [FLOAT32] if node.operator == "GlobalMaxPool" else [UINT8, INT8, FLOAT32])
+        window, _ = Window.of_pool(node, source, {"storage_order": 0})
         if not window.inside().any(axis=1).all():
             raise node.refusal("a window lies in the padding alone", "less padding")
         # ONNX Runtime 1.31 makes the padding that of the MaxPool, which is never chosen, unless all activations are

@@ -32,7 +32,7 @@ QUANTISERS_STAY = ("Concat", "Pad", "Resize")
 class Move(Layer):
     """A layer that moves values in an `order`, which `ordered` reads from a node."""
 
-    traits = Trait.NONE
+    traits = Trait.MOVES
     errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
     text = Text(roles=("x",), facts_of=lambda _: {})

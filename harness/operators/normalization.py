@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import onnx
 
 from harness.operators.base import fields
 from harness.operators.exact.expression import square_root
@@ -98,9 +99,18 @@ class LayerNormalization(Normalization):
 
     @classmethod
     def rules(cls, node: Rules) -> None:
-        """State that type and shape stay, and that scale and bias have the last axes."""
+        """State that type and shape stay, that scale and bias have the last axes, and those of mean and deviation."""
         node.same(node.x, node.y)
         node.given(node.x.rank).then(lambda rank: node.axis(node.attribute("axis", -1), rank))
+        for more in filter(None, node.outputs[1:]):
+            node.is_type(more, node.attribute("stash_type", onnx.TensorProto.FLOAT)).equals(more.rank, node.x.rank)
+
+            def statistics(rank: int, more: Variable = more) -> None:
+                first = node.axis(node.attribute("axis", -1), rank)
+                for axis in range(rank):
+                    node.equals(more.size(axis), node.x.size(axis) if axis < first else 1)
+
+            node.given(node.x.rank).then(statistics)
         for constant in node.given_inputs[1:]:
 
             def last_axes(rank: int, own: int, constant: Variable = constant) -> None:

@@ -106,7 +106,7 @@ class Pointwise(Layer):
     places: ClassVar[tuple[float, ...]] = ()
     """Inputs at which the formula changes, besides 0."""
     value: ClassVar[Callable[..., Expression]]
-    """The definition: a static method from the expressions of x and of the attributes to that of the output."""
+    """The definition: from the expressions of x and of the attributes to that of the output."""
     definition: ClassVar[Expression]
     """The expression that `value` returns for arguments x and the attributes."""
     largest_ulp: ClassVar[float] = 0

@@ -40,7 +40,7 @@ class Rename(Move):
         moving("rename", 90, COMMENT, copies=True),
     )
     counts: ClassVar = {"Reshape": (2, 2), "Dropout": (1, 3)}
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.MOVES
     streaming = Ability(lambda layer: Streaming(layer, form=layer.frames))
 
     @classmethod

@@ -30,7 +30,7 @@ ATTRIBUTES: dict[str, Any] = {
 }  # fmt: skip
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 POLICIES = {b"not_larger": min, b"not_smaller": max}
-"""How one scale follows from those of all axes, where sizes keep the aspect ratio."""
+"""The choice of one scale from those of all axes, where sizes keep the aspect ratio."""
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 

@@ -12,46 +12,15 @@ import onnx.helper
 from harness.core.arrays import Array
 from harness.operators.rules import Rules
 from harness.operators.sizes import Size
-from harness.operators.tensor_facts import Variable
 
 SAME = (
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh", "CumSum"),
-    *("Erf", "Floor", "Gelu", "Hardmax", "InstanceNormalization", "Log", "LogSoftmax"),
-    *("LpNormalization", "MeanVarianceNormalization", "Mish", "Neg", "Not", "Reciprocal", "Round", "Selu", "Shrink"),
-    *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "ThresholdedRelu", "Trilu"),
-    *("GroupNormalization", "ScatterElements", "ScatterND"),
+    *("Hardmax", "MeanVarianceNormalization", "Swish", "Trilu", "GroupNormalization", "ScatterElements", "ScatterND"),
 )
 """Operators whose first output has the type and shape of the first input."""
-PAIRS = ("Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
-COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor")
-REDUCTIONS = ("ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
 
 
 def _same(node: Rules) -> None:
     node.same(node.x, node.y)
-
-
-def _broadcast(node: Rules) -> None:
-    node.same_type(node.x, node.y).broadcast(node.y, node.given_inputs)
-
-
-def _comparison(node: Rules) -> None:
-    node.same_type(*node.given_inputs).is_type(node.y, np.bool_).broadcast(node.y, node.given_inputs)
-
-
-def _normalised(node: Rules) -> None:
-    """State the shapes of the mean and the deviation of LayerNormalization, which has them as more outputs."""
-    _same(node)
-    node.given(node.x.rank).then(lambda rank: node.axis(node.attribute("axis", -1), rank))
-    for more in node.outputs[1:]:
-        if more is not None:
-            node.is_type(more, node.attribute("stash_type", onnx.TensorProto.FLOAT)).equals(more.rank, node.x.rank)
-            node.given(node.x.rank).then(lambda rank, more=more: statistics(more, rank))
-
-    def statistics(more: Variable, rank: int) -> None:
-        first = node.axis(node.attribute("axis", -1), rank)
-        for axis in range(rank):
-            node.equals(more.size(axis), node.x.size(axis) if axis < first else 1)
 
 
 def _is_nan(node: Rules) -> None:
@@ -216,12 +185,6 @@ def _space_to_depth(node: Rules) -> None:
         node.sum_is_zero((block, deep.size(axis)), (-1, flat.size(axis)))
 
 
-def _lp_pool(node: Rules) -> None:
-    from harness.operators.windowed import pooled
-
-    pooled(node)
-
-
 def _one_hot(node: Rules) -> None:
     node.same_type(node.input(2), node.y).sum_is_zero((1, node.x.rank), (1, 1), (-1, node.y.rank))
 
@@ -244,16 +207,17 @@ def _cast_like(node: Rules) -> None:
     node.same_type(node.input(1), node.y).same_shape(node.x, node.y)
 
 
+def _trees(node: Rules) -> None:
+    node.is_type(node.y, np.float32).equals(node.y.rank, 2)
+    node.equals(node.y.size(0), node.x.size(0)).equals(node.y.size(1), node.attribute("n_targets", 1))
+
+
 RULES: Mapping[str, Callable[[Rules], None]] = {
     **dict.fromkeys(SAME, _same),
-    **dict.fromkeys(PAIRS, _broadcast),
-    **dict.fromkeys(COMPARISONS, _comparison),
-    **dict.fromkeys(REDUCTIONS, _reduce),
+    "ReduceLogSum": _reduce,
     **dict.fromkeys(("IsNaN", "IsInf"), _is_nan),
     **dict.fromkeys(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli"), _random),
     **dict.fromkeys(("SpaceToDepth", "DepthToSpace"), _space_to_depth),
-    **dict.fromkeys(("LpPool", "GlobalLpPool"), _lp_pool),
-    "LayerNormalization": _normalised,
     "Where": _where,
     "GatherElements": _gather_elements,
     "Shape": _shape,
@@ -269,5 +233,6 @@ RULES: Mapping[str, Callable[[Rules], None]] = {
     "OneHot": _one_hot,
     "NonZero": _non_zero,
     "CastLike": _cast_like,
+    "ai.onnx.ml.TreeEnsembleRegressor": _trees,
 }
-"""The rules by ONNX operator, of ONNX's own domain."""
+"""The rules by operator, with its domain if that is not ONNX's own."""

@@ -71,7 +71,7 @@ def inputs_of(constant: tuple[bool, ...], dtype: np.dtype[Any]) -> Inputs:
 
 
 FORMS = tuple(form for form in itertools.product((False, True), repeat=3) if not all(form))
-"""Whether data, indices and updates are constant."""
+"""Forms of a layer: for data, indices and updates, true if they are constant."""
 
 
 def _fragment(number: int, form: tuple[bool, ...]) -> Fragment:
@@ -142,7 +142,7 @@ class ScatterElements(Selection):
 
     @property
     def form(self) -> tuple[bool, ...]:
-        """Whether data, indices and updates are constant."""
+        """The form: for data, indices and updates, true if they are constant."""
         return tuple(name in self.kept for name in NAMES)
 
     @property

@@ -33,13 +33,16 @@ BESIDE = 2
 """Numbers on either side of the places that samples have, too."""
 
 
+def exact_errors(layer: Selection) -> Errors:
+    """Return the errors of a layer whose values are only chosen."""
+    return Errors(layer, exact=True, specified=layer.specified, distance=layer.distance)
+
+
 @dataclass(frozen=True, eq=False)
 class Selection(OfIntegers):
     """Stages that compare and choose: nothing is rounded, and ONNX Runtime has the same bits."""
 
-    errors = Ability[Errors](
-        lambda layer: Errors(layer, exact=True, specified=layer.specified, distance=layer.distance)
-    )
+    errors = Ability[Errors](exact_errors)
 
     def distance(self, at: Perturbed) -> Array:
         """Return infinity: another value may be chosen where the inputs differ."""

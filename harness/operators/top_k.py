@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Ability, Constants, fields
+from harness.operators.base import Constants, fields
 from harness.operators.exact.expression import Expression, equal, literal, select
 from harness.operators.exact.stages import Axis, Source, Stage, fold, narrowed
-from harness.operators.float_errors import Errors, Perturbed
+from harness.operators.float_errors import Perturbed
 from harness.operators.node import Node
 from harness.operators.rules import Rules
 from harness.operators.selection import Selection, fragment
@@ -62,9 +62,6 @@ class TopK(Selection):
     """The values of the first k ranks along the second of three axes, or their places if `is_index`."""
 
     ONNX = (("", "TopK"),)
-    errors = Ability[Errors](
-        lambda layer: Errors(layer, exact=True, specified=layer.specified, distance=layer.distance)
-    )
     text = Text(
         "y = the k largest or smallest values along an axis in their order, or their places; equal ones by their place",
         ("X", "K"),

@@ -12,6 +12,7 @@ class Trait(Flag):
     SUMS         the layer sums products with weights, (K, N), as `Linear` states
     INDEX        the output is the index of an input value
     QUANTISER    the layer turns the inputs of a network into codes or positions
+    MOVES        the layer moves values, and computes none
     """
 
     NONE = 0
@@ -19,3 +20,4 @@ class Trait(Flag):
     SUMS = auto()
     INDEX = auto()
     QUANTISER = auto()
+    MOVES = auto()

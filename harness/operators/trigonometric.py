@@ -32,11 +32,7 @@ class Sin(_Wave):
 
     ONNX = (("", "Sin"),)
     largest_ulp = 5  # 2 was measured
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.sine(x)
+    value = trigonometric.sine
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +41,7 @@ class Cos(_Wave):
 
     ONNX = (("", "Cos"),)
     largest_ulp = 5  # 3 was measured
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.cosine(x)
+    value = trigonometric.cosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +50,7 @@ class Tan(Approximated):
 
     ONNX = (("", "Tan"),)
     largest_ulp = 8  # 4 was measured
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.tangent(x)
+    value = trigonometric.tangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +59,7 @@ class Atan(Approximated):
 
     ONNX = (("", "Atan"),)
     largest_ulp = 6  # 4 was measured
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.arctangent(x)
+    value = trigonometric.arctangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +69,7 @@ class Asin(Approximated):
     ONNX = (("", "Asin"),)
     largest_ulp = 6  # 4 was measured
     interval = (-1.0, 1.0)
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.arcsine(x)
+    value = trigonometric.arcsine
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +79,7 @@ class Acos(Approximated):
     ONNX = (("", "Acos"),)
     largest_ulp = 7  # 5 was measured
     interval = (-1.0, 1.0)
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.arccosine(x)
+    value = trigonometric.arccosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +88,7 @@ class Sinh(Approximated):
 
     ONNX = (("", "Sinh"),)
     largest_ulp = 6  # 4 was measured
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.hyperbolic_sine(x)
+    value = trigonometric.hyperbolic_sine
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +111,7 @@ class Asinh(Approximated):
 
     ONNX = (("", "Asinh"),)
     largest_ulp = 5  # 2 was measured
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.inverse_hyperbolic_sine(x)
+    value = trigonometric.inverse_hyperbolic_sine
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +122,7 @@ class Acosh(Approximated):
     largest_ulp = 5  # 2 was measured
     least = 1.0
     interval = (1.0, 10.0)
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.inverse_hyperbolic_cosine(x)
+    value = trigonometric.inverse_hyperbolic_cosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +132,4 @@ class Atanh(Approximated):
     ONNX = (("", "Atanh"),)
     largest_ulp = 6  # 3 was measured
     interval = (-1.0, 1.0)
-
-    @staticmethod
-    def value(x: Expression) -> Expression:
-        """Return the definition."""
-        return trigonometric.inverse_hyperbolic_tangent(x)
+    value = trigonometric.inverse_hyperbolic_tangent

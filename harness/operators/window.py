@@ -90,6 +90,20 @@ class Window:
         return window
 
     @classmethod
+    def of_pool(
+        cls, node: Node, source: Tensor, of_window: dict[str, Any], attributes: dict[str, Any] | None = None
+    ) -> tuple[Window, dict[str, Any]]:
+        """Return the window of a pooling, that of the whole image of a Global one, and the attributes.
+
+        `of_window` are the attributes that a node with windows has, `attributes` those of both, with their defaults.
+        """
+        most = VOLUME if source.dtype == FLOAT32 else IMAGE
+        if node.operator.startswith("Global"):
+            return cls.of_image(node, source, most), node.attributes(attributes or {})
+        read = node.attributes(DEFAULTS | {"ceil_mode": 0} | of_window | (attributes or {}))
+        return cls.of_pooling(node, source, read, most), read
+
+    @classmethod
     def of_image(cls, node: Node, source: Tensor, most: int = IMAGE) -> Window:
         """Return the one window that is the whole image, of a node that pools globally; raise RequestError."""
         _require_axes(node, source, most)

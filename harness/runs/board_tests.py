@@ -82,9 +82,11 @@ class BoardTests:
             file, count, layers = Path(folder) / "vectors.npy", len(vectors), network.layers
             dumps.write(file, vectors)
             options, timeout_s = program.options(plan), self.profile.timeout_s
-            executed = program.execute_chunk(deployed, 0, file, count, layers, options, timeout_s)
-            activations = program.collect(deployed, executed, range(len(layers)), layers, Path(folder))
-        program.clean(deployed)
+            try:
+                executed = program.execute_chunk(deployed, 0, file, count, layers, options, timeout_s)
+                activations = program.collect(deployed, executed, range(len(layers)), layers, Path(folder))
+            finally:
+                program.clean(deployed)
         return [activations[index] for index in range(len(layers))]
 
 

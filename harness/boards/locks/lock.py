@@ -106,13 +106,13 @@ def reserve(queue: Queue, purpose: str, for_s: float, wait_s: float, notify: Not
     It replaces an earlier manual ticket of the user.  BoardError as for `locked`.
     """
     with locked(queue, purpose, wait_s, notify) as held:
-        before = [each for each in queue.tickets() if each.is_mine and each.by_hand_s is not None]
+        earlier = [other for other in queue.tickets() if other.is_mine and other.by_hand_s is not None]
         queued = QueuedTicket.drawn(queue, purpose, TERMS, held.rank)
         ticket = _without_process(queued.ticket, for_s)
         queue.folder.replace(tickets.file_name(queue.key, ticket.number), tickets.text(ticket))
         os.close(queued.descriptor)
-        for each in before:
-            queue.remove(each)
+        for other in earlier:
+            queue.remove(other)
     return ticket
 
 
@@ -126,16 +126,16 @@ def release(queue: Queue, *, force: bool) -> list[Ticket]:
 
     A process detects this within a heartbeat.  BoardError if another user has the board and `force` is not set.
     """
-    now, found = Now.read(), queue.tickets()
-    having = tickets.having(found, now)
-    own = [each for each in having if each.is_mine and each.by_hand_s is not None]
-    others = [each for each in having if each not in own]
+    having = tickets.having(queue.tickets(), Now.read())
+    own = [ticket for ticket in having if ticket.is_mine and ticket.by_hand_s is not None]
+    others = [ticket for ticket in having if ticket not in own]
     if others and not own and not force:
         raise BoardError(
             others[0].describe(queue.board), "ask its owner, or take it away, which stops what runs: --force"
         )
-    for each in own:
-        queue.remove(each)
-    for each in others if force else ():
-        queue.revoke(each, f"{Owner.me('harness boards unlock --force')} took it away")
-    return [*own, *(others if force else ())]
+    revoked = others if force else []
+    for ticket in own:
+        queue.remove(ticket)
+    for ticket in revoked:
+        queue.revoke(ticket, f"{Owner.me('harness boards unlock --force')} took it away")
+    return [*own, *revoked]

@@ -169,16 +169,16 @@ class QueuedTicket:
                 f"board {self.queue.board} was taken away: {why}", "what was finished is kept; start the command again"
             )
 
-    def pass_dead(self, found: list[Ticket], now: Now) -> list[Ticket]:
+    def pass_dead(self, queued: list[Ticket], now: Now) -> list[Ticket]:
         """Revoke the dead tickets before this one, which cannot come back; return those that hang."""
-        before = [each for each in found if each.order < self.ticket.order and not each.revoked]
-        hanging = [each for each in before if each.hangs(now)]
-        for each in hanging:
-            lease = f"the lease of {each.owner} had run out, not renewed for {now.awake_s - each.renewed_s:.0f} s"
-            self.queue.revoke(each, f"{self.ticket.owner} took it over: {lease}")
-        for each in before:
-            if each.by_hand_s is not None and not each.lives(now):
-                self.queue.revoke(each, f"its time has ended; {self.ticket.owner} has it")
+        earlier = [ticket for ticket in queued if ticket.order < self.ticket.order and not ticket.revoked]
+        hanging = [ticket for ticket in earlier if ticket.hangs(now)]
+        for ticket in hanging:
+            lease = f"the lease of {ticket.owner} had run out, not renewed for {now.awake_s - ticket.renewed_s:.0f} s"
+            self.queue.revoke(ticket, f"{self.ticket.owner} took it over: {lease}")
+        for ticket in earlier:
+            if ticket.by_hand_s is not None and not ticket.lives(now):
+                self.queue.revoke(ticket, f"its time has ended; {self.ticket.owner} has it")
         return hanging
 
     def release(self) -> None:

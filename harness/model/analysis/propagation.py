@@ -205,9 +205,9 @@ def _rules_of(found: Propagation, name: str, node: onnx.NodeProto, opset: int) -
     if attribute_graphs(node):
         found.unanalysed.append(Unanalysed(name, f"{node.op_type}: its subgraphs are not analysed"))
         return None
-    state = operator.rules if operator and operators.has_rules(operator) else RULES.get(node.op_type)
-    if state is None or (operator is None and domain_of(node)):
-        full = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    full = ".".join(filter(None, (domain_of(node), node.op_type)))
+    state = operator.rules if operator and operators.has_rules(operator) else RULES.get(full)
+    if state is None:
         found.unanalysed.append(Unanalysed(name, f"{full} has no rules"))
         return None
     rules = Rules(found.facts, node, name, opset, operator.text.roles if operator and schema is None else ())

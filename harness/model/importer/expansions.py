@@ -25,11 +25,9 @@ from harness import operators
 from harness.core.arrays import Array
 from harness.model.importer import opsets
 from harness.model.importer.replacement import Replacement, attributes_of, operators_of, replace_nodes, with_attributes
-from harness.operators.cast import Cast
 from harness.operators.half_elements import OPERANDS
-from harness.operators.move import Move
-from harness.operators.rename import Rename
 from harness.operators.tensor import INT8, INT32, UINT8, integer_limits, is_float
+from harness.operators.traits import Trait
 
 LEFT = """\
     x = Cast <to = 13> (a)
@@ -106,9 +104,9 @@ def _wide(node: onnx.NodeProto, kinds: Mapping[str, int]) -> tuple[int, int] | N
 def _computes(node: onnx.NodeProto) -> bool:
     """Return whether a node computes with float32 numbers: it neither moves, nor converts or quantises values."""
     operator = operators.of_node(node)
-    if operator is None or "Quantize" in node.op_type:
+    if operator is None:
         return node.op_type in BODIES
-    return not issubclass(operator, (Move, Rename, Cast))
+    return node.op_type not in (*QUANTISERS, "Cast") and Trait.MOVES not in operator.traits
 
 
 def _write_body(to: Replacement, node: onnx.NodeProto, body: str, opset: int) -> None:

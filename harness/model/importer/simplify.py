@@ -152,6 +152,12 @@ def named(path: Path, data: bytes) -> dict[str, str]:
     return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
 
 
+def _unconfirmed(simplified: Simplified, note: str) -> str:
+    """Compare the steps that follow with the present model, and return the note of a step with that restriction."""
+    simplified.source = Stored(simplified.model)
+    return f"{note}; ONNX Runtime does not run the file, and confirms the steps after this one only"
+
+
 def _declare(simplified: Simplified) -> Iterator[str]:
     names = declare_functions(simplified.model)
     if names:
@@ -174,11 +180,13 @@ def _replace(simplified: Simplified) -> Iterator[str]:
     """Put functions in the place of operators, which ONNX Runtime need not have."""
     simplified.model, names = functions.expand(simplified.model, simplified.name)
     if names:
-        batch = batch_size(simplified.model)
+        batch, note = batch_size(simplified.model), f"the functions of {listed(names)} are in their place"
         if is_run(simplified.source, batch):
             require_near(simplified.source, simplified.model, simplified.name, batch)
-        simplified.source = Stored(simplified.model)
-        yield f"the functions of {listed(names)} are in their place"
+            simplified.source = Stored(simplified.model)
+        else:
+            note = _unconfirmed(simplified, note)
+        yield note
 
 
 def _remove_listed(simplified: Simplified) -> Iterator[str]:
@@ -200,8 +208,7 @@ def _convert(simplified: Simplified) -> Iterator[str]:
         return
     simplified.model, note = result
     if is_old and not is_run(simplified.source, batch_size(simplified.model)):
-        simplified.source = Stored(simplified.model)
-        note += "; ONNX Runtime does not run the file, and confirms the steps after this one only"
+        note = _unconfirmed(simplified, note)
     yield note
 
 
@@ -227,10 +234,11 @@ def _widen(simplified: Simplified) -> Iterator[str]:
     names = expansions.expand(simplified.model, opsets_of(simplified.model).get("", NEWEST_OPSET))
     if not names:
         return
-    yield f"wrote {listed(names)} by nodes of other operators or types, of which ONNX says the same"
+    note = f"wrote {listed(names)} by nodes of other operators or types, of which ONNX says the same"
     simplified.is_near |= not expansions.EXACT.issuperset(names)
     if not is_run(simplified.source, batch_size(simplified.model)):
-        simplified.source = Stored(simplified.model)
+        note = _unconfirmed(simplified, note)
+    yield note
 
 
 STEPS: tuple[Callable[[Simplified], Iterator[str]], ...]

@@ -41,14 +41,14 @@ def computed(loaded: onnxruntime.InferenceSession, names: Sequence[str] | None, 
     if not any(entry.type in NAMES for entry in entries):
         return list(loaded.run(None if names is None else list(names), dict(feed)))
     stored = {name: _stored(np.ascontiguousarray(value)) for name, value in feed.items()}
-    given = {
+    feed_values = {
         name: onnxruntime.OrtValue.ortvalue_from_numpy(feed[name])
         if value is feed[name]
         else onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(value, _number(feed[name].dtype))
         for name, value in stored.items()
     }
     chosen = [entry.name for entry in loaded.get_outputs()] if names is None else list(names)
-    return [_array(value) for value in loaded.run_with_ort_values(chosen, given)]
+    return [_array(value) for value in loaded.run_with_ort_values(chosen, feed_values)]
 
 
 def _number(dtype: np.dtype[Any]) -> int:

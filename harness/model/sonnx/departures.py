@@ -1,4 +1,4 @@
-"""Where a network leaves the safety-related profile, by the table of restrictions."""
+"""Departures of a network from the safety-related profile, by the table of restrictions."""
 
 from __future__ import annotations
 

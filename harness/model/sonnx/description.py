@@ -32,7 +32,6 @@ from harness.model.text.writer import GENERAL as ARITHMETIC
 from harness.operators.base import Layer
 from harness.operators.exact.expression import calls
 from harness.operators.float_errors import has_tolerance
-from harness.operators.move import Move
 from harness.operators.node import domain_of
 from harness.operators.pointwise import Pointwise
 from harness.operators.rules import Rules, schema_of
@@ -179,7 +178,7 @@ def _constraints(use: _Use) -> Iterator[str]:
 
 
 def _error_conditions(use: _Use) -> Iterator[str]:
-    if use.operator is None or issubclass(use.operator, Move) or Trait.INDEX in use.operator.traits:
+    if use.operator is None or (Trait.MOVES | Trait.INDEX) & use.operator.traits:
         yield NO_ERROR
         return
     types = {layer.dtype for layer in use.layers}

@@ -63,8 +63,8 @@ class ContractionLowering(IreeLowering[C]):
             return quantised(block, block("arith.mulf", number, m), layer.y_zero_point, layer.dtype)
 
         init = function.empty(sums.shape, layer.dtype)
-        made = function.loops(init, [sums, (multiplier, "d1")], body, products=layer.scales.y is None)
-        return function.reshape(made, (function.vectors, *layer.output.shape))
+        result = function.loops(init, [sums, (multiplier, "d1")], body, products=layer.scales.y is None)
+        return function.reshape(result, (function.vectors, *layer.output.shape))
 
     def sums(self, layer: C, function: Function, x: Value, bias: Value) -> Value:
         """Add the accumulators, int32, whose second axis is that of the channels; terms are the innermost loops."""

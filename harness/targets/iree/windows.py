@@ -77,8 +77,8 @@ def convolved(
         (weights, f"{summed}, {at}"),
         *((each, at) for each in tables[1:]),
     ]
-    made = function.loops(init, inputs, body, 1 + len(sizes), products=products)
-    return function.reshape(made, (vectors, width, *window.output))
+    result = function.loops(init, inputs, body, 1 + len(sizes), products=products)
+    return function.reshape(result, (vectors, width, *window.output))
 
 
 def spread(function: Function, x: Value, window: Window, shape: tuple[int, ...]) -> tuple[Value, Window, Array]:

@@ -223,8 +223,8 @@ def _node(
     return node
 
 
-def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the output; but for these operators it is that of the first source, `given`."""
+def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], source: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the output; but for these operators it is that of the first `source`."""
     operator = proto.op_type if proto.domain in ONNX_DOMAINS else ""
     if operator == "QuantizeLinear":
         [kind] = [entry.i for entry in proto.attribute if entry.name == "output_dtype"] or [0]
@@ -238,6 +238,5 @@ def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], given: np.dtyp
         return np.dtype(helper.tensor_dtype_to_np_dtype(helper.get_node_attr_value(proto, "to")))
     if operator in GIVE_BOOLS:
         return np.dtype(np.bool_)
-    if operator in SELECTIONS and inputs[0] is not None:
-        given = inputs[0].dtype
-    return np.dtype(np.int64) if operator in ("ArgMax", "ArgMin", *NUMBERS) else given
+    of_values = inputs[0].dtype if operator in SELECTIONS and inputs[0] is not None else source
+    return np.dtype(np.int64) if operator in ("ArgMax", "ArgMin", *NUMBERS) else of_values

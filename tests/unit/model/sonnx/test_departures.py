@@ -1,4 +1,4 @@
-"""Where networks leave the safety-related profile: each restriction of the table, broken and kept."""
+"""Departures of networks from the safety-related profile: each restriction of the table, broken and kept."""
 
 from __future__ import annotations
 
