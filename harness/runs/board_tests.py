@@ -12,8 +12,6 @@ import numpy as np
 
 from harness import targets
 from harness.analysis.compare import compare
-from harness.backend import HarnessBackend
-from harness.backend.conformance import PASS, REFUSED, WRONG, Case, Outcome, as_array, outcome
 from harness.boards.connect import Connection
 from harness.boards.locks import session
 from harness.boards.profile import Profile
@@ -24,6 +22,8 @@ from harness.core.errors import RequestError
 from harness.execution import dumps, program
 from harness.model.network import Network
 from harness.plan import plan_check
+from harness.reference.backend import HarnessBackend
+from harness.reference.conformance import PASS, REFUSED, WRONG, Case, Outcome, as_array, outcome
 from harness.reference.specification import SpecificationReference
 from harness.runs.job import planned
 from harness.targets import bundle, codegen

@@ -19,7 +19,7 @@ from harness.core.errors import EXIT_DIFFERS, RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from harness.backend.conformance import Case, Outcome
+    from harness.reference.conformance import Case, Outcome
 
 SETS = ("node", "pytorch-converted", "pytorch-operator", "simple")
 """The sets by their names in `onnx.backend.test.loader`."""
@@ -82,7 +82,7 @@ def command(
     items: tuple[str, ...] | None,
 ) -> int:
     """Run ONNX's own tests: pass, refused with the reason, or wrong (exit code 1)."""
-    from harness.backend import conformance
+    from harness.reference import conformance
 
     if items and not board:
         raise click.UsageError("--items are those of a board: add --board")
@@ -113,8 +113,8 @@ def _outcome(
     board: str | None, items: tuple[str, ...] | None, space: Workspace, console: Console
 ) -> Iterator[Callable[[Case], Outcome]]:
     """Yield the function that computes a test, on the board where one is named."""
-    from harness.backend import conformance
     from harness.cli._journal import LOCK_WAIT_S
+    from harness.reference import conformance
     from harness.runs.board_tests import on_board
 
     if board is None:
@@ -126,7 +126,7 @@ def _outcome(
 
 def _show(console: Console, outcomes: dict[str, list[Outcome]]) -> None:
     """Show the counts, the reasons of the refused tests, and each wrong one; give the document."""
-    from harness.backend import conformance
+    from harness.reference import conformance
 
     every = [each for of_set in outcomes.values() for each in of_set]
     counts, reasons = Table("set", *conformance.RESULTS), Table("tests", "reason")
@@ -142,7 +142,7 @@ def _show(console: Console, outcomes: dict[str, list[Outcome]]) -> None:
 
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
-    from harness.backend import conformance
+    from harness.reference import conformance
 
     counts = Counter(each.result for each in outcomes)
     return [name, *(f"{counts[result]:,}" for result in conformance.RESULTS)]
@@ -152,7 +152,7 @@ def page(outcomes: dict[str, list[Outcome]]) -> str:
     """Return the outcomes of all sets as a page of the documentation."""
     import onnx
 
-    from harness.backend import conformance
+    from harness.reference import conformance
 
     every = [each for of_set in outcomes.values() for each in of_set]
     reasons = [[str(count), kind.replace("|", r"\|")] for kind, count in conformance.reasons(every)[:SHOWN]]
@@ -171,8 +171,8 @@ def _operators(outcomes: Sequence[Outcome]) -> str:
     import onnx.defs
 
     from harness import operators
-    from harness.backend.conformance import PASS
     from harness.cli.models.operators import has_proof, lowered, targets_of
+    from harness.reference.conformance import PASS
 
     classes, lowerings = {operator.__name__: operator for operator in operators.classes()}, lowered()
     own = {".".join(filter(None, name)): operator for name, operator in operators.by_onnx_name().items()}

@@ -15,7 +15,7 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model import load
 from tests.support import exports
-from tests.support.cli.command import User
+from tests.support.cli.command import User, without_optimisations
 
 QUANTISED = [
     *(("lenet_flatten", mode) for mode in exports.MODES),
@@ -51,11 +51,7 @@ IN_EVERY_SESSION = {
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
-    """A lab whose host compiles without optimisations: that takes most of the time of a run of a small network."""
-    folder = tmp_path_factory.mktemp("exports")
-    boards = folder / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text().replace("[-O3, -march=native]", "[-O0]"))
-    return User(folder, cache, boards)
+    return without_optimisations(tmp_path_factory.mktemp("exports"), cache)
 
 
 def write(name: str, path: Path) -> None:

@@ -9,9 +9,8 @@ import onnx
 import pytest
 
 from harness.core.errors import RequestError
-from harness.core.installation import ROOT
 from harness.model import load
-from tests.support.cli.command import User
+from tests.support.cli.command import User, without_optimisations
 from tests.support.exports import made
 
 LEAST_IMPORTED = 56
@@ -22,11 +21,7 @@ IN_EVERY_SESSION = ("cross_attention", "gru_reversed", "kernel_machine", "unet_t
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
-    """A lab whose host compiles without optimisations: that takes most of the time of a run of a small network."""
-    folder = tmp_path_factory.mktemp("exports")
-    boards = folder / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text().replace("[-O3, -march=native]", "[-O0]"))
-    return User(folder, cache, boards)
+    return without_optimisations(tmp_path_factory.mktemp("exports"), cache)
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.backend import conformance
-from harness.backend.conformance import PASS, REFUSED, WRONG, Case
 from harness.boards.workspace import Workspace
 from harness.core.arrays import Array
 from harness.core.installation import ROOT
 from harness.model.network import Network
+from harness.reference import conformance
+from harness.reference.conformance import PASS, REFUSED, WRONG, Case
 from harness.runs.board_tests import BoardTests, on_board
 
 SLICE = (

@@ -96,3 +96,10 @@ class User:
 
     def _settings(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         return os.environ | {"HARNESS_CACHE": str(self.cache)} | environment
+
+
+def without_optimisations(folder: Path, cache: Path) -> User:
+    """A lab whose host compiles without optimisations: that takes most of the time of a run of a small network."""
+    boards = folder / "boards.yaml"
+    boards.write_text((ROOT / "boards.yaml").read_text().replace("[-O3, -march=native]", "[-O0]"))
+    return User(folder, cache, boards)

@@ -5,10 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from harness.backend import conformance
-from harness.backend.conformance import PASS, WRONG, Outcome
 from harness.cli.models.conformance import command, page
 from harness.core.errors import EXIT_DIFFERS
+from harness.reference import conformance
+from harness.reference.conformance import PASS, WRONG, Outcome
 
 ONLY = ["--set", "pytorch-operator", "--only", "test_operator_s*"]
 

@@ -12,11 +12,11 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from harness.backend import HarnessBackend
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import graph
 from harness.operators.node import domain_of
+from harness.reference.backend import HarnessBackend
 from tests.support.importer.graphs import saved
 
 RANDOM = np.random.default_rng(11)

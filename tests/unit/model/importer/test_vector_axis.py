@@ -14,12 +14,12 @@ from onnx.reference import ReferenceEvaluator
 
 from harness import model as networks
 from harness import operators
-from harness.backend import HarnessBackend
 from harness.core.errors import RequestError
 from harness.model import graph, importer
 from harness.model.importer import NetworkImport, axis_rules, changes, vector_axis
 from harness.model.importer.axis_products import MOST_COPIES
 from harness.model.onnx_runtime.sessions import Stored
+from harness.reference.backend import HarnessBackend
 from tests.support.importer.graphs import model, node, saved
 from tests.support.recurrent import Recurrences
 

@@ -15,10 +15,10 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
-from harness.backend import HarnessBackend
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, RequestError
 from harness.operators.tensor import SHORT
+from harness.reference.backend import HarnessBackend
 
 PASS, REFUSED, WRONG, NOT_STATED = "pass", "refused", "wrong", "not stated"
 ROUNDING = {"DFT": 2.0**-22}

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.backend import conformance
-from harness.backend.conformance import NOT_STATED, PASS, REFUSED, WRONG, Outcome
+from harness.reference import conformance
+from harness.reference.conformance import NOT_STATED, PASS, REFUSED, WRONG, Outcome
 
 LEAST_PASSES = 58
 """The least number of passed node tests among every tenth one."""

@@ -1,8 +1,4 @@
-"""ONNX's backend interface (onnx.backend.base) on the specification: numpy computes each operator as it is defined.
-
-import harness.backend
-outputs = harness.backend.prepare(model).run([values])
-"""
+"""ONNX's backend interface on the specification; users import it as `harness.backend`."""
 
 from __future__ import annotations
 
@@ -24,8 +20,6 @@ from harness.model.network import Network
 from harness.model.transforms.edit import free_initializers
 from harness.operators.tensor import BOOL, CODES, FLOAT16, FLOAT32, FLOAT64, SHORT, WIDE_INTEGERS, Tensor
 from harness.reference.specification import SpecificationReference
-
-__all__ = ["HarnessBackend", "Prepared", "prepare", "run_model", "supports_device"]
 
 DEVICE = "CPU"
 INPUT_TYPES = (FLOAT32, FLOAT64, FLOAT16, *CODES, *WIDE_INTEGERS, *SHORT, BOOL)
