@@ -33,7 +33,8 @@ RESULTS = (PASS, REFUSED, WRONG, NOT_STATED)
 class Outcome:
     """A test, its result, and the reason if that is not `pass`; `operator` is that of its first node.
 
-    `layers` are the names of the classes that compute a passed test.
+    `layers` are the names of the classes that compute a passed test.  `ran_on` states where each item of a board ran,
+    and is empty where the specification alone was computed.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Outcome:
     result: str
     reason: str = ""
     layers: tuple[str, ...] = field(default=(), compare=False)
+    ran_on: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -20,11 +20,12 @@ from harness.boards.workspace import Workspace
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.execution import dumps, program
-from harness.model.network import Network
 from harness.plan import plan_check
+from harness.plan.plan import Plan
 from harness.reference.backend import HarnessBackend
 from harness.reference.conformance import PASS, REFUSED, WRONG, Case, Outcome, as_array, outcome
 from harness.reference.specification import SpecificationReference
+from harness.runs.document import where
 from harness.runs.job import planned
 from harness.targets import bundle, codegen
 
@@ -50,19 +51,28 @@ class BoardTests:
         if specified.result != PASS:
             return specified
         try:
-            prepared = HarnessBackend.prepare(case.model)
+            prepared, result = HarnessBackend.prepare(case.model), specified
             for inputs, _ in case.data:
                 network, vectors = prepared.vectors([as_array(value) for value in inputs])
-                if wrong := self._difference(network, vectors):
-                    return replace(specified, result=WRONG, reason=wrong)
+                plan = planned(network, self.profile, {**DEFAULTS, "items": self.items})
+                result = replace(specified, ran_on=self._places(plan))
+                if wrong := self._difference(plan, vectors):
+                    return replace(result, result=WRONG, reason=wrong)
         except RequestError as error:
             return replace(specified, result=REFUSED, reason=error.message)
-        return specified
+        return result
 
-    def _difference(self, network: Network, vectors: Array) -> str:
+    def _places(self, plan: Plan) -> tuple[str, ...]:
+        """Return where each item that computes a layer runs."""
+        busy = {task.item for task in plan.tasks}
+        places = where(plan, self.profile, self.connection.identity.kind)
+        return tuple(f"{item.name} by {places[index]}" for index, item in enumerate(plan.items) if index in busy)
+
+    def _difference(self, plan: Plan, vectors: Array) -> str:
         """Return the first layer of which the board computes other bits; the empty text without one."""
+        network = plan.network
         expected = SpecificationReference(network).activations(vectors)
-        for layer, right, actual in zip(network.layers, expected, self._computed(network, vectors), strict=True):
+        for layer, right, actual in zip(network.layers, expected, self._computed(plan, vectors), strict=True):
             comparison = compare(right, _with_nan(right, actual))
             if comparison.first is not None:
                 return (
@@ -71,15 +81,14 @@ class BoardTests:
                 )
         return ""
 
-    def _computed(self, network: Network, vectors: Array) -> Sequence[Array]:
+    def _computed(self, plan: Plan, vectors: Array) -> Sequence[Array]:
         """Return the activations of all layers, as the board computes them."""
-        plan = planned(network, self.profile, {**DEFAULTS, "items": self.items})
         plan_check.require_sound(plan_check.assess(plan))
         built = bundle.build(codegen.generate(plan), self.profile, self.cache)
         board, work = self.connection.board, self.connection.work
         deployed = program.deploy(board, built, work, f"conformance-{built.sha256[:16]}")
         with tempfile.TemporaryDirectory() as folder:
-            file, count, layers = Path(folder) / "vectors.npy", len(vectors), network.layers
+            file, count, layers = Path(folder) / "vectors.npy", len(vectors), plan.network.layers
             dumps.write(file, vectors)
             options, timeout_s = program.options(plan), self.profile.timeout_s
             try:

@@ -135,7 +135,8 @@ def _show(console: Console, outcomes: dict[str, list[Outcome]]) -> None:
     for kind, count in conformance.reasons(every)[:SHOWN]:
         reasons.add_row(Text(str(count)), Text(kind))
     wrong = [Text(f"wrong: {each.name}: {each.reason}") for each in every if each.result == conformance.WRONG]
-    console.show(counts, reasons, *wrong)
+    places = dict.fromkeys(place for each in every for place in each.ran_on)
+    console.show(counts, reasons, *wrong, *([Text(f"ran on: item {', '.join(places)}")] if places else []))
     tests = [{"set": name} | asdict(each) for name, of_set in outcomes.items() for each in of_set]
     totals = {name: dict(Counter(each.result for each in of_set)) for name, of_set in outcomes.items()}
     console.document({"counts": totals, "tests": tests})

@@ -12,7 +12,7 @@ import pytest
 from harness.boards.workspace import Workspace
 from harness.core.arrays import Array
 from harness.core.installation import ROOT
-from harness.model.network import Network
+from harness.plan.plan import Plan
 from harness.reference import conformance
 from harness.reference.conformance import PASS, REFUSED, WRONG, Case
 from harness.runs.board_tests import BoardTests, on_board
@@ -44,14 +44,15 @@ def board(cache: Path, kept_objects: None) -> Iterator[BoardTests]:  # noqa: ARG
 def test_the_board_computes_what_the_specification_states(board: BoardTests, cases: dict[str, Case], name: str) -> None:
     specified = conformance.outcome(cases[name])
     assert specified.result in (PASS, REFUSED)
-    assert board.outcome(cases[name]) == specified
+    places = ("prepost by hardware",) if specified.result == PASS else ()
+    assert board.outcome(cases[name]) == replace(specified, ran_on=places)
 
 
 class OneBitWrong(BoardTests):
     """A board of which one bit of the last activation is wrong."""
 
-    def _computed(self, network: Network, vectors: Array) -> Sequence[Array]:
-        activations = list(super()._computed(network, vectors))
+    def _computed(self, plan: Plan, vectors: Array) -> Sequence[Array]:
+        activations = list(super()._computed(plan, vectors))
         flipped = activations[-1].copy()
         flipped.view(np.uint8).reshape(-1)[0] ^= 1
         return [*activations[:-1], flipped]
