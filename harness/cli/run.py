@@ -61,22 +61,23 @@ def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str,
     Exit code: 0 identical, or within bound with --accept bound; 1 differs, or within bound; 2 the request is invalid;
     3 inconclusive.
     """
-    unfinished = space.run(resume) if resume else None
-    request = build_request(unfinished, board, model, **options)
-    return run(request, unfinished, space, Console.open(as_json=as_json))
+    request = build_request(space, resume, board, model, **options)
+    return run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
 
 
-def build_request(unfinished: Path | None, board: str | None, model: str | None, **options: Any) -> Request:
+def build_request(
+    space: Workspace, resume: Path | None, board: str | None, model: str | None, **options: Any
+) -> Request:
     """Return the request of these options, or that of an unfinished run; UsageError if options exclude each other."""
     from harness.reference import engines
     from harness.runs.job import Request, unfinished_request
 
-    if unfinished:
+    if resume:
         if options["plan"] or options["run_folder"] or options["reference"] != engines.ALWAYS:
             raise click.UsageError(
                 "--resume uses the plan, the folder and the engines of its run: omit the other options"
             )
-        return unfinished_request(unfinished)
+        return unfinished_request(space.run(resume))
     if options["plan"]:
         defined = ("items", "split", "sync", "buffers", "block", "stream", "pulse", "steps")
         require_alone("--plan", board, model, *(options[key] for key in defined))
