@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "Lab":
-        return import_module("harness.cli._lab").Lab
+        return import_module("harness.lab").Lab
     if name in __all__:
         return getattr(import_module("harness.core.errors"), name)
     raise AttributeError(name)

@@ -22,10 +22,9 @@ from benchmarks.tables.builds import Code
 from benchmarks.tables.document import Sources, TableEntry, TablesDocument
 from harness import __version__, targets
 from harness.boards.connect import Connection
-from harness.boards.locks import session
+from harness.boards.locks import LOCK_WAIT_S, session
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._journal import LOCK_WAIT_S
 from harness.cli._options import Words, as_json, pass_workspace
 from harness.cli.main import main
 from harness.core.console import Console

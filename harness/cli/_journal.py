@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.boards.connect import reach
-from harness.boards.locks import hold
+from harness.boards.locks import LOCK_WAIT_S, hold
 from harness.boards.locks.lease_guard import Held
 from harness.boards.profile import Profile
 from harness.boards.session import Board
@@ -16,8 +16,6 @@ from harness.boards.workspace import Workspace
 from harness.core.console import Console
 from harness.core.errors import HarnessError
 from harness.runs import folder as run_folder
-
-LOCK_WAIT_S = 3600.0
 
 
 @dataclass

@@ -113,8 +113,7 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
 
     RequestError if no item of the plan has this target, ToolError if the program cannot be built.
     """
-    from harness.boards.locks import session
-    from harness.cli._journal import LOCK_WAIT_S
+    from harness.boards.locks import LOCK_WAIT_S, session
     from harness.execution import program
     from harness.targets import bundle
 

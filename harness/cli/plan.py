@@ -16,7 +16,6 @@ from harness.cli._options import as_json, pass_workspace, planned, require_alone
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.table import Table
-from harness.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,6 +89,7 @@ def show_folder(folder: Path, output: Path | None, workspace: Workspace, console
 def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, force: bool) -> None:
     """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
     from harness.plan import plan_check
+    from harness.report.plan_table import plan_table
     from harness.runs.document import kind, memory_document, plan_document, where
     from harness.targets import bundle, codegen
 
@@ -144,33 +144,4 @@ def assessment_table(assessed: Assessment) -> Table:
         table.add_row("holds", check.statement)
     table.add_row("holds", f"the items have exactly the firing orders of the network (by {found.decided_by})")
     table.add_row("holds", "every interleaving of the schedules respects the net")
-    return table
-
-
-def plan_table(made: Plan, board: Profile) -> Table:
-    """Return a table with one row per task and a line at each synchronisation of items."""
-    from harness import targets
-    from harness.model.importer.changes import changes_of
-    from harness.runs.document import kind
-
-    way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
-    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {plural(made.block, 'vector')}, {way}"
-    table = Table("layer", "operator", "shape", "type", "item", "target", "core", title=title)
-    staged = made.depth > 1
-    if staged:
-        table.add_column("stage")
-        table.add_column("buffers")
-    claims = targets.claims(made) if targets.bounded(made) else ()
-    if claims:
-        table.add_column("claim")
-    handing_over = {hand_over.name for hand_over in made.hand_overs}
-    for index, task in enumerate(made.tasks):
-        part, item = made.part(task), made.items[task.item]
-        core = "any" if item.core is None else str(item.core)
-        shape = f"{part.input.shape_text} -> {part.output.shape_text}"
-        cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
-        stage = [str(task.stage), str(task.buffers)] if staged else []
-        table.add_row(*cells, *stage, *claims[index : index + 1], end_section=task.name in handing_over)
-    if changes := changes_of(made.network.metadata):
-        table.caption, table.caption_justify = "\n".join(["the network of the file, after:", *changes]), "left"
     return table

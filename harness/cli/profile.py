@@ -43,9 +43,10 @@ def command(space: Workspace, /, as_json: bool, against: Path | None, speedscope
     On an emulated board it counts instructions, because times there are not those of the board. Exit code: 0 measured,
     1 wrong outputs, varying counts or slower than --against, 2 the request is invalid, 3 inconclusive.
     """
-    from harness.cli import measure
+    from harness.cli.measure import build_request
     from harness.core import strict_json
     from harness.core.outcome import Outcome
+    from harness.pipeline.measure import execute
     from harness.report import profile as shown
     from harness.runs import document as run_document
     from harness.runs import profile
@@ -54,12 +55,12 @@ def command(space: Workspace, /, as_json: bool, against: Path | None, speedscope
     if speedscope and not speedscope.absolute().parent.is_dir():
         raise RequestError(f"--speedscope {speedscope}: there is no folder {speedscope.parent}", "make it")
     earlier = (against,) if against else ()
-    fixed: dict[str, Any] = {"duration": None, "scope": "layer", "count": None, "load": "idle"}
-    order = measure.ordered(space, profiled=True, against=earlier, **fixed, **options)
+    fixed: dict[str, Any] = {"duration_s": None, "scope": "layer", "count": None, "load": "idle"}
+    request = build_request(space, profiled=True, against=earlier, **fixed, **options)
     try:
-        run, folder = measure.execute(order, space, console)
+        run, folder = execute(request, space, console)
     except InfrastructureError as failure:
-        console.document(run_document.inconclusive(order.request, failure))
+        console.document(run_document.inconclusive(request.request, failure))
         console.failure(failure)
         return failure.exit_code
     found = profile.ProfileDocument.read(folder / profile.DOCUMENT)

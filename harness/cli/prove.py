@@ -12,7 +12,7 @@ from harness.cli._options import as_json, pass_workspace, planned, recorded, see
 from harness.core.console import Console
 
 if TYPE_CHECKING:
-    from harness.runs.job import Request
+    from harness.runs.job import Floats, Request
 
 
 @click.command("prove", cls=Command, epilog="Example: harness prove --board xavier --model acas_coc")
@@ -33,22 +33,23 @@ if TYPE_CHECKING:
 @recorded
 @as_json
 @pass_workspace
-def command(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
+def command(space: Workspace, /, as_json: bool, **options: Any) -> int:
     """Prove that a model on a board gives the reference's activations for every input, and list the assumptions.
 
     Exit code: 0 every claim holds, 1 a claim does not hold, 2 the request is invalid, 3 inconclusive.
     """
     from harness.cli.run import run
 
-    return run(requested(space, board, model, floats, **asked), None, space, Console.open(as_json=as_json))
+    return run(build_request(space, **options), None, space, Console.open(as_json=as_json))
 
 
-def requested(space: Workspace, board: str, model: str, floats: str | None, **asked: Any) -> Request:
+def build_request(space: Workspace, board: str, model: str, floats: Floats | None, **options: Any) -> Request:
     """Return the request of these options; the default of `floats` depends on the board."""
     from harness import targets
+    from harness.pipeline.prove import default_floats
     from harness.runs.job import Request
 
     if not (board and model):
         raise click.UsageError("give --board and --model")
-    emulated = targets.load_boards(space.boards).board(board).emulated
-    return Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
+    profile = targets.load_boards(space.boards).board(board)
+    return Request(board=board, model=model, floats=floats or default_floats(profile), **options)

@@ -191,9 +191,9 @@ def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -
 
 def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
     """Return the run; Inconclusive if there is no result."""
-    from harness.cli.run import execute
     from harness.core.console import Console
     from harness.core.errors import InfrastructureError
+    from harness.pipeline.run import execute
 
     try:
         found, folder = execute(asked, None, workspace, Console.open(as_json=True))

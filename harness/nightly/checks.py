@@ -18,9 +18,9 @@ from harness.nightly.record import Action, Entry
 from harness.plan import plan_check
 from harness.runs import job
 from harness.runs.measurement import request
-from harness.runs.measurement.request import Asked
+from harness.runs.measurement.request import MeasurementOptions
 
-MEASURED = ("samples", "scope", "count", "load", "warmup", "duration")
+MEASURED = ("samples", "scope", "count", "load", "warmup", "duration_s")
 
 
 class Checks:
@@ -45,7 +45,7 @@ class Checks:
         job.require_comparable(made, entry.action, given.get("fetch"))
         plan_check.require_sound(plan_check.assess(made))
         if entry.action == "measure":
-            _asked(board, given)
+            _measurement_options(board, given)
             _check_measured(entry, given)
         else:
             _check_vectors(given["vectors"], given.get("cover"))
@@ -60,7 +60,7 @@ def comparer(profiles: BoardProfiles, workspace: Workspace, commands: Mapping[Ac
         given, board = commands["measure"].read(command_line(entry)), profiles.board(entry.board)
         try:
             made = job.planned(workspace.model(entry.model), board, {**given, "block": 1})
-            base.read(former, board, made, _asked(board, given))
+            base.read(former, board, made, _measurement_options(board, given))
         except RequestError:
             return False
         return True
@@ -68,8 +68,8 @@ def comparer(profiles: BoardProfiles, workspace: Workspace, commands: Mapping[Ac
     return comparable
 
 
-def _asked(board: Profile, given: Mapping[str, Any]) -> Asked:
-    return request.settle(board, **{name: given[name] for name in MEASURED})
+def _measurement_options(board: Profile, given: Mapping[str, Any]) -> MeasurementOptions:
+    return request.options_for(board, **{name: given[name] for name in MEASURED})
 
 
 def _check_vectors(vectors: str, cover: float | None) -> None:

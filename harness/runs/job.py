@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
+
+import pydantic
+from pydantic import Field
 
 from harness import targets
 from harness.boards import profile
@@ -38,6 +41,9 @@ from harness.targets.codegen import Program
 
 ACCEPT_BOUND = "bound"
 """The value of `Request.accept`."""
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Fetch: TypeAlias = Literal["all", "mismatch"]
+Floats: TypeAlias = Literal["all", "thresholds"]
 OPTIONAL = ("accept", "stream", "pulse", "steps")
 """The options that a request without them does not name, as those of earlier versions."""
 LARGEST_CHUNK = 10_000
@@ -47,9 +53,9 @@ FETCHED_BYTES = 1 << 30
 """The bytes of dumps and reference up to which a run fetches every dump by default."""
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True, config=pydantic.ConfigDict(extra="forbid"))
 class Request:
-    """Options of a run; `vectors` is a number or the path of a .npy file.
+    """Options of a run; `vectors` is a number or the path of a .npy file.  ValueError for a wrong type or value.
 
     `buffers` is whether the activations of all layers are kept until an execution ends (None too), or share bytes.
 
@@ -74,24 +80,24 @@ class Request:
     board: str
     model: str
     vectors: str = "100000"
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0)] = 1
     items: tuple[str, ...] | None = None
-    block: int | None = None
+    block: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     split: tuple[str, ...] | None = None
     sync: Sync | None = None
     buffers: Buffers | None = None
-    chunk: int | None = None
-    fetch: str | None = None
+    chunk: Count | None = None
+    fetch: Fetch | None = None
     x64_quant_precision: bool = True
     cover: float | None = None
-    floats: str | None = None
-    trace: int = 100
+    floats: Floats | None = None
+    trace: Annotated[int, Field(ge=0)] = 100
     plan: str | None = None
     run_folder: str | None = None
-    accept: str | None = None
-    stream: int | None = None
-    pulse: int | None = None
-    steps: int | None = None
+    accept: Literal["bound"] | None = None
+    stream: Annotated[int, Field(ge=0)] | None = None
+    pulse: Count | None = None
+    steps: Count | None = None
     reference: tuple[str, ...] = engines.ALWAYS
 
     def document(self) -> dict[str, Any]:
@@ -135,7 +141,7 @@ class Job:
         return self.request.chunk or default_chunk(self.network)
 
     @property
-    def fetch(self) -> str:
+    def fetch(self) -> Fetch:
         """The dumps that are fetched: `all`, or those with a `mismatch`."""
         return self.request.fetch or default_fetch(self.network, self.stimuli.count)
 
@@ -157,7 +163,7 @@ def default_chunk(network: Network) -> int:
     return max(room // network.steps, 1) * network.steps
 
 
-def default_fetch(network: Network, vectors: int) -> str:
+def default_fetch(network: Network, vectors: int) -> Fetch:
     """Return which dumps a run of so many vectors fetches: all, or for a bounded run folder those that differ."""
     return "all" if vectors * vector_bytes(network) <= FETCHED_BYTES else "mismatch"
 
@@ -167,23 +173,34 @@ def command_line() -> list[str]:
     return ["harness", *sys.argv[1:]]
 
 
-def prepare(
-    request: Request, workspace: Workspace, show_plan: Callable[[Plan, Profile], None], *, kind: str = "run"
-) -> Job:
-    """Prepare a job: make and show its plan, build its bundle, check the reference, create its folder.
+@dataclass(frozen=True)
+class CheckedRequest:
+    """A request that passed all checks that need neither a compiler nor the board.
 
-    `kind` is the command; a run of another command is not resumed.
-
-    RequestError for an invalid request, ToolError for the compiler, ReferenceFailed for this machine.
+    `kind` is the command; a run of another command is not resumed.  `unfinished` is the folder of a resumed run.
     """
+
+    request: Request
+    plan: Plan
+    profile: Profile
+    assessment: Assessment
+    stimuli: Stimuli
+    started: datetime
+    kind: str = "run"
+    unfinished: RunFolder | None = None
+
+
+def check(request: Request, workspace: Workspace, kind: str = "run") -> CheckedRequest:
+    """Make the plan of a request and check both; RequestError for an invalid request."""
     profiles = targets.load_boards(workspace.boards)
     if request.plan:
-        made = plan_folder.read(Path(request.plan))
-        request = dataclasses.replace(request, board=made.board, model=made.network.name)
+        schedule = plan_folder.read(Path(request.plan))
+        request = dataclasses.replace(request, board=schedule.board, model=schedule.network.name)
     else:
         request, network = _streamed(request, workspace.model(request.model))
-        made = _make(request, network, profiles.board(request.board))
-    return _prepare(request, made, profiles.board(request.board), None, workspace, show_plan, kind)
+        schedule = planned(network, profiles.board(request.board), dataclasses.asdict(request))
+    checked = _check(request, schedule, profiles.board(request.board), kind, None)
+    return dataclasses.replace(checked, request=_with_defaults(checked, workspace))
 
 
 def _streamed(request: Request, network: Network) -> tuple[Request, Network]:
@@ -219,19 +236,14 @@ def _require_vectors(network: Network, vectors: int, chunk: int | None, cover: f
             )
 
 
-def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
-    """Return the job of the unfinished run in the folder `path`, with its stored model and plan.
+def check_unfinished(path: Path, workspace: Workspace) -> CheckedRequest:
+    """Return the request of the unfinished run in the folder `path`, with its stored model and plan.
 
-    See `prepare`; RequestError also if `path` is not an unfinished run, or if the board's profile or the bundle has
-    changed.  The identity of the board is checked later, when it is reached.
+    RequestError as of `check`, if `path` is not an unfinished run, and if the board's profile has changed.  `build`
+    checks the bundle, and the identity of the board is checked when it is reached.
     """
-    folder = RunFolder.open_unfinished(path)
+    request, folder = unfinished_request(path), RunFolder.open_unfinished(path)
     document = folder.read_request()
-    if document.get("kind", "run") != "run":
-        raise RequestError(
-            f"{path}: a measurement cannot be resumed, because the state of its board has changed", "measure again"
-        )
-    request = _asked(path, document)
     board = targets.load_boards(workspace.boards).board(request.board)
     if changed := profile.changes(document["profile"], board.kept()):
         raise RequestError(
@@ -240,29 +252,26 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
             "or start a new run",
         )
     if request.plan:
-        made = plan_folder.read(folder.plan)
+        schedule = plan_folder.read(folder.plan)
     else:
         network = dataclasses.replace(workspace.model(str(folder.model)), name=document["name"])
-        made = _make(request, network, board)
-    job = _prepare(request, made, board, folder, workspace, show_plan)
-    if document["bundle"] != job.bundle.sha256:
+        schedule = planned(network, board, dataclasses.asdict(request))
+    return _check(request, schedule, board, "run", folder)
+
+
+def unfinished_request(path: Path) -> Request:
+    """Return the request of the unfinished run in the folder `path`; RequestError if it cannot be resumed."""
+    document = RunFolder.open_unfinished(path).read_request()
+    if document.get("kind", "run") != "run":
         raise RequestError(
-            f"{folder.path}: started with bundle {document['bundle'][:16]}, current is {job.bundle.sha256[:16]}",
-            "sources, profile or compiler changed since: start a new run",
+            f"{path}: a measurement cannot be resumed, because the state of its board has changed", "measure again"
         )
-    return job
-
-
-def _asked(path: Path, document: Mapping[str, Any]) -> Request:
-    """Return the request of a started run; RequestError if it cannot be resumed."""
     try:
         if document.get("schema") != REQUEST_SCHEMA:
             raise LookupError(f"it is of schema {document.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
-        asked = document["request"]
-        _ = document["name"], document["bundle"], dict(document["profile"]), document["token"]  # `resume` reads them
-        lists = {key: tuple(asked[key]) for key in ("items", "split", "reference") if asked.get(key) is not None}
-        return Request(**asked | lists)
-    except (AttributeError, LookupError, TypeError) as error:
+        _ = document["name"], document["bundle"], dict(document["profile"]), document["token"]  # `check` reads them
+        return Request(**document["request"])
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise RequestError(
             f"{path / 'request.json'}: damaged, or written by another version of harness: {error}", "start a new run"
         ) from error
@@ -283,52 +292,75 @@ def planned(network: Network, board: Profile, asked: Mapping[str, Any]) -> Plan:
     )
 
 
-def _make(request: Request, network: Network, board: Profile) -> Plan:
-    return planned(network, board, dataclasses.asdict(request))
-
-
-def _prepare(
-    request: Request,
-    made: Plan,
-    board: Profile,
-    folder: RunFolder | None,
-    workspace: Workspace,
-    show_plan: Callable[[Plan, Profile], None],
-    kind: str = "run",
-) -> Job:
-    started = run_folder.now()
-    network = made.network
-    bundle.check_targets(made, board)
+def _check(request: Request, schedule: Plan, board: Profile, kind: str, unfinished: RunFolder | None) -> CheckedRequest:
+    """Check the options of a request against its plan and board; RequestError if they exclude each other."""
+    network = schedule.network
+    bundle.check_targets(schedule, board)
     if board.bare_metal and request.floats is not None:
         raise RequestError(
             f"board {board.name}: a proof reads the program's machine code, and this version reads that of 64-bit "
             "processors only",
             f"use harness run --board {board.name}, and prove the same items on a 64-bit board",
         )
-    assessed = plan_check.assess(made)
-    plan_check.require_sound(assessed)
+    assessment = plan_check.assess(schedule)
+    plan_check.require_sound(assessment)
     engines.versions(request.reference)
-    vectors = _stimuli(request, network, folder)
-    bounded = targets.bounded(made)
-    if request.accept not in {None, ACCEPT_BOUND}:
-        raise RequestError(f"accept {request.accept!r}: there is no such verdict", f"valid choices: {ACCEPT_BOUND}")
-    require_comparable(made, kind if request.floats is None else "prove", request.fetch)
+    vectors = _stimuli(request, network, unfinished)
+    require_comparable(schedule, kind if request.floats is None else "prove", request.fetch)
     _require_vectors(network, vectors.count, request.chunk, request.cover)
-    if folder is None:
-        fetch = request.fetch or ("all" if bounded else default_fetch(network, vectors.count))
-        request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count), fetch=fetch)
-        _require_space(request, workspace, network, vectors.count, needs_all=bool(bounded))
-    show_plan(made, board)
+    return CheckedRequest(request, schedule, board, assessment, vectors, run_folder.now(), kind, unfinished)
+
+
+def _with_defaults(checked: CheckedRequest, workspace: Workspace) -> Request:
+    """Return a new run's request with its chunk and fetch; RequestError if memory or disk have no room for it."""
+    request, network, vectors = checked.request, checked.plan.network, checked.stimuli.count
+    is_bounded = bool(targets.bounded(checked.plan))
+    fetch = request.fetch or ("all" if is_bounded else default_fetch(network, vectors))
+    request = dataclasses.replace(request, chunk=_chunk(request, network, vectors), fetch=fetch)
+    _require_space(request, workspace, network, vectors, needs_all=is_bounded)
+    return request
+
+
+def build(checked: CheckedRequest, workspace: Workspace) -> Job:
+    """Build the bundle, prepare the reference, and create the folder of a new run.
+
+    RequestError if an unfinished run has another bundle, ToolError for the compiler, ReferenceFailed for this machine.
+    """
+    request, schedule, board, folder = checked.request, checked.plan, checked.profile, checked.unfinished
+    network = schedule.network
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     reference = reference_of(network, x64_quant_precision=request.x64_quant_precision, engines=request.reference)
-    program = codegen.generate(made)
+    program = codegen.generate(schedule)
     built = bundle.build(program, board, workspace.cache)
     if folder is None:
-        folder = _new_folder(request, workspace, board, network, started)
-        plan_folder.write(made, assessed, folder.plan)
-        asked = {"request": request.document(), "name": network.name, "bundle": built.sha256, "kind": kind}
-        folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
-    return Job(request, board, network, program, assessed, built, reference, vectors, folder, started)
+        folder = _new_folder(request, workspace, board, network, checked.started)
+        plan_folder.write(schedule, checked.assessment, folder.plan)
+        document = {
+            "request": request.document(),
+            "name": network.name,
+            "bundle": built.sha256,
+            "kind": checked.kind,
+            "profile": board.kept(),
+            "command": command_line(),
+        }
+        folder.write_request(document, network.onnx_bytes)
+    elif (stored := folder.read_request()["bundle"]) != built.sha256:
+        raise RequestError(
+            f"{folder.path}: started with bundle {stored[:16]}, current is {built.sha256[:16]}",
+            "sources, profile or compiler changed since: start a new run",
+        )
+    return Job(
+        request,
+        board,
+        network,
+        program,
+        checked.assessment,
+        built,
+        reference,
+        checked.stimuli,
+        folder,
+        checked.started,
+    )
 
 
 def require_comparable(made: Plan, action: str, fetch: str | None) -> None:

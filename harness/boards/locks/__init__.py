@@ -13,4 +13,7 @@ health       checks a board, quarantine keeps the result, power switches a board
 
 from harness.boards.locks.lease import again, hold, in_use, key_of, key_or_name, quarantined, queue_of, session
 
-__all__ = ["again", "hold", "in_use", "key_of", "key_or_name", "quarantined", "queue_of", "session"]
+LOCK_WAIT_S = 3600.0
+"""Longest time that a command waits for a board."""
+
+__all__ = ["LOCK_WAIT_S", "again", "hold", "in_use", "key_of", "key_or_name", "quarantined", "queue_of", "session"]

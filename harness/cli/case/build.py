@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,28 +128,27 @@ def _steps(
     subject: Subject, asked: Mapping[str, Any], space: Workspace, console: Console
 ) -> Iterator[tuple[str, str, Callable[[], Path]]]:
     """Yield the commands that provide evidence: a name, the role of the evidence, and the command itself."""
-    from harness.cli import measure, prove, run, wcet
+    from harness.cli import wcet
+    from harness.pipeline import measure, run
+    from harness.pipeline.prove import default_floats
+    from harness.runs.job import Request
 
-    names = {"board": subject.profile.name, "model": subject.request.model}
-    common = {**names, **asked, "seed": 1, "x64_quant_precision": True, "run_folder": None}
+    board, model = subject.profile.name, subject.request.model
+    request = Request(board=board, model=model, **asked)
 
     def proved() -> Path:
-        request = prove.requested(space, floats=None, vectors="10000", trace=100, **common)
-        return run.execute(request, None, space, console)[1]
+        proof = dataclasses.replace(request, vectors="10000", floats=default_floats(subject.profile))
+        return run.execute(proof, None, space, console)[1]
 
     def compared() -> Path:
-        request = run.requested(
-            None, **common, vectors="100000", cover=None, chunk=None, fetch=None, plan=None, accept=None, trace=100
-        )
         return run.execute(request, None, space, console)[1]
 
     def measured() -> Path:
-        defaults: dict[str, Any] = dict.fromkeys(("samples", "duration", "scope", "count", "warmup"))
-        order = measure.ordered(space, against=(), load="idle", **defaults, **common | {"block": None})
-        return measure.execute(order, space, console)[1]
+        single = dataclasses.replace(request, block=None)
+        return measure.execute(measure.build_request(single, space), space, console)[1]
 
     def bounded() -> Path:
-        return wcet.bounded(space, names["board"], names["model"], None, {**asked, "block": None}, console)[1]
+        return wcet.bounded(space, board, model, None, {**asked, "block": None}, console)[1]
 
     yield "prove", "proof", proved
     yield "run", "comparison", compared  # for targets without a proof; the folder of a proof has a comparison too

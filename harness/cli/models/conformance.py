@@ -113,7 +113,7 @@ def _outcome(
     board: str | None, items: tuple[str, ...] | None, space: Workspace, console: Console
 ) -> Iterator[Callable[[Case], Outcome]]:
     """Yield the function that computes a test, on the board where one is named."""
-    from harness.cli._journal import LOCK_WAIT_S
+    from harness.boards.locks import LOCK_WAIT_S
     from harness.reference import conformance
     from harness.runs.board_tests import on_board
 

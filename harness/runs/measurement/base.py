@@ -18,7 +18,7 @@ from harness.core.safe_io import load_array, read_document
 from harness.plan.plan import Plan
 from harness.runs.entries import MeasurementDocument
 from harness.runs.measurement.parts import names_of
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 from harness.runs.measurement.segments import Readings
 
 READINGS_FILE = "readings.npy"
@@ -36,7 +36,7 @@ class Base:
 
 
 def read_all(
-    paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked, history: Sequence[Path] = ()
+    paths: Sequence[Path], board: Profile, plan: Plan, options: MeasurementOptions, history: Sequence[Path] = ()
 ) -> tuple[Base, ...]:
     """Read the base measurements; RequestError as of `read`, and for one that is named twice.
 
@@ -44,17 +44,17 @@ def read_all(
     """
     if len({path.resolve() for path in paths}) < len(paths):
         raise RequestError("--against names a measurement twice", "the noise is estimated from different measurements")
-    bases = [read(path, board, plan, asked) for path in paths]
+    bases = [read(path, board, plan, options) for path in paths]
     named = {path.resolve() for path in paths}
-    if asked.quantity is Quantity.TIME and len(bases) < FEWEST_BASES:
+    if options.quantity is Quantity.TIME and len(bases) < FEWEST_BASES:
         for path in history:
             if len(bases) < MOST_OF_HISTORY and path.resolve() not in named:
                 with suppress(RequestError):
-                    bases.append(read(path, board, plan, asked, bases[0].document.bundle.sha256))
+                    bases.append(read(path, board, plan, options, bases[0].document.bundle.sha256))
     return tuple(bases)
 
 
-def read(path: Path, board: Profile, plan: Plan, asked: Asked, bundle: str | None = None) -> Base:
+def read(path: Path, board: Profile, plan: Plan, options: MeasurementOptions, bundle: str | None = None) -> Base:
     """Return a measurement of the same parts of the same model, and of this bundle if one is named.
 
     RequestError if it measured something else, its outputs were wrong, or its files were changed.
@@ -63,8 +63,8 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked, bundle: str | Non
         document = MeasurementDocument.view(read_document(path / "run.json"))
         if bundle and document.bundle.sha256 != bundle:
             raise RequestError(f"--against {path}: it is of another program", "compare measurements of the same thing")
-        _require_same(path, document, board, plan, asked)
-        _require_whole(path, document, asked)
+        _require_same(path, document, board, plan, options)
+        _require_whole(path, document, options)
         if file_sha256(path / READINGS_FILE) != document.readings.sha256:
             raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
         return Base(path, document, np.array(load_array(path / READINGS_FILE)))
@@ -84,17 +84,19 @@ def require_kind(bases: Sequence[Base], reached: BoardIdentity) -> None:
             )
 
 
-def _require_same(path: Path, document: MeasurementDocument, board: Profile, plan: Plan, asked: Asked) -> None:
+def _require_same(
+    path: Path, document: MeasurementDocument, board: Profile, plan: Plan, options: MeasurementOptions
+) -> None:
     """Raise RequestError unless both measure the same."""
     if getattr(document, "kind", None) != "measure":
         raise RequestError(f"--against {path}: not a measurement", "name the run folder of a harness measure")
     pairs = {
         "board": (document.board.name, board.name),
         "model": (document.model.sha256, plan.network.sha256),
-        "scope": (document.measured.scope, asked.scope),
-        "quantity": (document.measured.quantity, asked.quantity.value),
-        "load": (document.load.name, asked.load),
-        "list of parts": (", ".join(_names(document, asked)), ", ".join(names_of(plan, asked))),
+        "scope": (document.measured.scope, options.scope),
+        "quantity": (document.measured.quantity, options.quantity.value),
+        "load": (document.load.name, options.load),
+        "list of parts": (", ".join(_names(document, options)), ", ".join(names_of(plan, options))),
     }
     for what, (there, here) in pairs.items():
         if there != here:
@@ -107,18 +109,18 @@ def _require_same(path: Path, document: MeasurementDocument, board: Profile, pla
         )
 
 
-def _require_whole(path: Path, document: MeasurementDocument, asked: Asked) -> None:
+def _require_whole(path: Path, document: MeasurementDocument, options: MeasurementOptions) -> None:
     """Raise RequestError before the measurement if it could not be compared."""
     lacking = [
         name for name, entry in (("started", document), ("segment", document.measured)) if not hasattr(entry, name)
     ]
-    if asked.quantity is not Quantity.TIME and any(part.taken_off is None for part in document.parts):
+    if options.quantity is not Quantity.TIME and any(part.taken_off is None for part in document.parts):
         lacking.append("taken_off")
     if lacking:
         said = f"--against {path}: it was measured by an earlier version, which did not record {', '.join(lacking)}"
         raise RequestError(said, "measure the base again")
 
 
-def _names(document: MeasurementDocument, asked: Asked) -> list[str]:
+def _names(document: MeasurementDocument, options: MeasurementOptions) -> list[str]:
     """Return the names of the parts; the name of the network is ignored."""
-    return [part.name for part in document.parts] if asked.scope != "network" else ["network"]
+    return [part.name for part in document.parts] if options.scope != "network" else ["network"]

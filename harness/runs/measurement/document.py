@@ -29,7 +29,7 @@ from harness.runs.measurement.config_diff import changed
 from harness.runs.measurement.devices import DeviceTime
 from harness.runs.measurement.headline import headline
 from harness.runs.measurement.parts import MeasuredPart, interval, parts_of
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 from harness.runs.measurement.segments import Probe, Readings, Segment
 
 
@@ -53,7 +53,7 @@ class Cpu:
 class Measured:
     """All that came from the board; `options` started every process of its program.
 
-    `cpu` are the processor times, all, in user space and in the kernel, if they were asked for.
+    `cpu` are the processor times, all, in user space and in the kernel, if requested.
     """
 
     environment: dict[str, str]
@@ -69,16 +69,16 @@ class Measured:
 
 
 def conclude(
-    job: Job, asked: Asked, measured: Measured, readings: Readings, bases: Sequence[Base]
+    job: Job, options: MeasurementOptions, measured: Measured, readings: Readings, bases: Sequence[Base]
 ) -> MeasurementDocument:
     """Return the whole measurement."""
-    parts = [_part(part, readings[:, i], measured, asked) for i, part in enumerate(parts_of(job, asked))]
+    parts = [_part(part, readings[:, i], measured, options) for i, part in enumerate(parts_of(job, options))]
     found = MeasurementDocument(
         **dict(run_document.origin(job, measured.environment, [])),
         kind="measure",
-        measured=_measured(job, asked, measured),
+        measured=_measured(job, options, measured),
         outputs=entries.OutputsEntry(**_outputs(measured.segments)),
-        clock=_clock(job, measured.probe, asked),
+        clock=_clock(job, measured.probe, options),
         state=_state(measured, job.profile.timing.frequency_khz),
         load=entries.LoadEntry(**statistics.plain(measured.load)),
         parts=[PartEntry(**statistics.plain(part)) for part in parts],
@@ -94,8 +94,8 @@ def conclude(
     return found.model_copy(update={"verdict": verdict, "reason": reason})
 
 
-def _part(part: MeasuredPart, readings: Readings, measured: Measured, asked: Asked) -> dict[str, Any]:
-    if asked.quantity is Quantity.TIME:
+def _part(part: MeasuredPart, readings: Readings, measured: Measured, options: MeasurementOptions) -> dict[str, Any]:
+    if options.quantity is Quantity.TIME:
         return statistics.times(part, readings)
     return statistics.counts(part, readings, measured.probe.constant, len(measured.segments[0].readings))
 
@@ -110,21 +110,21 @@ def _device_times(measured: Measured) -> tuple[DeviceTime, ...]:
     return devices.together(time for segment in measured.segments for time in segment.devices)
 
 
-def _measured(job: Job, asked: Asked, measured: Measured) -> entries.MeasuredEntry:
-    """Return what was asked, what the system granted, and whether the readings are MET."""
+def _measured(job: Job, options: MeasurementOptions, measured: Measured) -> entries.MeasuredEntry:
+    """Return the options, what the system granted, and whether the readings are MET."""
     segments = measured.segments
     return entries.MeasuredEntry(
-        scope=asked.scope,
-        interval=interval(job.plan, asked),
-        quantity=asked.quantity.value,
-        unit=asked.quantity.unit,
+        scope=options.scope,
+        interval=interval(job.plan, options),
+        quantity=options.quantity.value,
+        unit=options.quantity.unit,
         block=job.plan.block,
         samples=sum(len(segment.readings) for segment in segments),
         segment=len(segments[0].readings),
         segments=len(segments),
-        warmup=asked.warmup,
-        duration_s=asked.duration_s,
-        pause_s=measured_segments.pause_s(asked),
+        warmup=options.warmup,
+        duration_s=options.duration_s,
+        pause_s=measured_segments.pause_s(options),
         cycle_ns=sum(segment.elapsed_ns for segment in segments) / sum(len(one.readings) for one in segments),
         options=measured.options,
         fifo=measured.priority.fifo,
@@ -133,29 +133,29 @@ def _measured(job: Job, asked: Asked, measured: Measured) -> entries.MeasuredEnt
         memory_locked=all(segment.memory_locked for segment in segments),
         dma_latency_asked="--dma-latency" in measured.options,
         dma_latency_held=all(segment.dma_latency_held for segment in segments),
-        not_met_because=not_met(job.plan, run_document.where_of(job), asked, measured.environment),
+        not_met_because=not_met(job.plan, run_document.where_of(job), options, measured.environment),
     )
 
 
-def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mapping[str, str]) -> str:
+def not_met(plan: Plan, ran_on: Sequence[str], options: MeasurementOptions, environment: Mapping[str, str]) -> str:
     """Return why the readings are not MET of the board; empty if they are.  `ran_on` is where each item ran."""
     stand_ins = [
         f"item {item.name} ran on {where}"
         for item, where in zip(plan.items, ran_on, strict=True)
         if where != targets.HARDWARE
     ]
-    if asked.quantity is not Quantity.TIME:
-        return "; ".join([f"{asked.quantity.value} were counted, no time was measured", *stand_ins])
+    if options.quantity is not Quantity.TIME:
+        return "; ".join([f"{options.quantity.value} were counted, no time was measured", *stand_ins])
     virtual = ["the board is a virtual machine, whose times depend on its host"]
     return "; ".join([*stand_ins, *(virtual if "virtual_machine" in environment else [])])
 
 
-def _clock(job: Job, probe: Probe, asked: Asked) -> entries.ClockEntry:
+def _clock(job: Job, probe: Probe, options: MeasurementOptions) -> entries.ClockEntry:
     """Return the clock, or the counter, and what a reading of it costs."""
     readings = probe.readings
-    counter = f"{asked.quantity.value} (perf_event)"
+    counter = f"{options.quantity.value} (perf_event)"
     return entries.ClockEntry(
-        source=job.profile.time_source if asked.quantity is Quantity.TIME else counter,
+        source=job.profile.time_source if options.quantity is Quantity.TIME else counter,
         resolution_ns=probe.resolution_ns,
         readings=int(readings.size),
         cost=entries.SummaryEntry(**statistics.plain(timing.summarise(readings))),

@@ -10,7 +10,7 @@ from harness import targets
 from harness.plan.plan import Item, Plan
 from harness.runs import document
 from harness.runs.job import Job
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class MeasuredPart:
     tasks: int = 1
 
 
-def parts_of(job: Job, asked: Asked) -> tuple[MeasuredPart, ...]:
+def parts_of(job: Job, options: MeasurementOptions) -> tuple[MeasuredPart, ...]:
     """Return the parts, column by column."""
-    return planned(job.plan, document.where_of(job), asked)
+    return planned(job.plan, document.where_of(job), options)
 
 
-def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPart, ...]:
+def planned(plan: Plan, ran_on: Sequence[str], options: MeasurementOptions) -> tuple[MeasuredPart, ...]:
     """Return the parts of a plan; `ran_on` states where each item really ran."""
     where = {item.name: place for item, place in zip(plan.items, ran_on, strict=True)}
-    if asked.scope == "network":
-        summed = 1 if asked.quantity is Quantity.TIME else len(plan.tasks)
+    if options.scope == "network":
+        summed = 1 if options.quantity is Quantity.TIME else len(plan.tasks)
         return (_part(plan.network.name, "network", plan.items, where, summed),)
-    if asked.scope == "item":
+    if options.scope == "item":
         counts = Counter(task.item for task in plan.tasks)
         return tuple(
             _part(item.name, f"item {item.name}", [item], where, counts[index]) for index, item in enumerate(plan.items)
@@ -55,25 +55,25 @@ def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPa
     )
 
 
-def names_of(plan: Plan, asked: Asked) -> tuple[str, ...]:
+def names_of(plan: Plan, options: MeasurementOptions) -> tuple[str, ...]:
     """Return the names of the parts, column by column."""
     names = {
         "network": ["network"],
         "item": [item.name for item in plan.items],
         "layer": [layer.name for layer in plan.network.layers],
     }
-    return tuple(names[asked.scope])
+    return tuple(names[options.scope])
 
 
-def interval(plan: Plan, asked: Asked) -> str:
+def interval(plan: Plan, options: MeasurementOptions) -> str:
     """Describe the interval of a reading, or the sum that it is."""
-    counted = asked.quantity is not Quantity.TIME
-    if asked.scope == "network" and not counted:
+    counted = options.quantity is not Quantity.TIME
+    if options.scope == "network" and not counted:
         stages = f", through {plan.depth} stages and all that lies between their ticks" if plan.depth > 1 else ""
         return f"from the start of the first task to the end of the last, hand-overs included{stages}"
-    shared = len(plan.tasks) > len(plan.network.layers) and asked.scope == "layer"
+    shared = len(plan.tasks) > len(plan.network.layers) and options.scope == "layer"
     together = "; of a layer that several items share, what they take together" if shared else ""
-    return f"the sum of the {asked.scope}'s tasks, without the times at which items wait for each other{together}"
+    return f"the sum of the {options.scope}'s tasks, without the times at which items wait for each other{together}"
 
 
 def _functions(tasks: Iterable[str]) -> str:

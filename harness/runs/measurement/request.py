@@ -14,6 +14,7 @@ SAMPLES, EMULATED_SAMPLES = 100_000, 2_000
 MOST_VECTORS = 10_000  # and executions of a segment
 
 Scope: TypeAlias = Literal["network", "item", "layer"]
+Count: TypeAlias = Literal["time", "instructions", "cycles"]
 
 
 class Quantity(Enum):
@@ -33,7 +34,7 @@ class Quantity(Enum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class MeasurementOptions:
     """Options of a measurement: at least `samples` executions, and at least `duration_s` if given."""
 
     samples: int
@@ -50,46 +51,46 @@ class Asked:
         return min(-(-self.samples // passes), MOST_VECTORS)
 
 
-def settle(
-    profile: Profile,
+def options_for(
+    board: Profile,
     *,
-    samples: int | None,
-    scope: Scope | None,
-    count: str | None,
-    load: LoadName,
-    warmup: int | None,
-    duration: float | None,
-) -> Asked:
-    """Return the options with the board's defaults; RequestError for a quantity that the board lacks."""
-    if profile.bare_metal:
+    samples: int | None = None,
+    scope: Scope | None = None,
+    count: Count | None = None,
+    load: LoadName = "idle",
+    warmup: int | None = None,
+    duration_s: float | None = None,
+) -> MeasurementOptions:
+    """Return the options, None replaced by the board's default; RequestError for a quantity that the board lacks."""
+    if board.bare_metal:
         raise RequestError(
-            f"board {profile.name} is an emulated processor without an operating system: its times are not those of "
+            f"board {board.name} is an emulated processor without an operating system: its times are not those of "
             "the processor, and it has no counters",
             "measure a real board; harness run --items c:generic|c:inlined|c:unrolled on it compares the same code",
         )
-    quantity = Quantity(count or ("instructions" if profile.emulated else "time"))
-    asked = Asked(
-        samples or (EMULATED_SAMPLES if profile.emulated else SAMPLES),
+    quantity = Quantity(count or ("instructions" if board.emulated else "time"))
+    options = MeasurementOptions(
+        samples or (EMULATED_SAMPLES if board.emulated else SAMPLES),
         scope or ("network" if quantity is Quantity.TIME else "layer"),
         quantity,
         load,
-        profile.timing.warmup if warmup is None else warmup,
-        duration,
+        board.timing.warmup if warmup is None else warmup,
+        duration_s,
     )
-    if profile.emulated:
-        _check_emulated(profile, asked)
-    return asked
+    if board.emulated:
+        _check_emulated(board, options)
+    return options
 
 
-def _check_emulated(profile: Profile, asked: Asked) -> None:
+def _check_emulated(board: Profile, options: MeasurementOptions) -> None:
     """Refuse times and load on an emulated board: its times are not MET, and load does not change its counts."""
-    if asked.quantity is not Quantity.INSTRUCTIONS:
+    if options.quantity is not Quantity.INSTRUCTIONS:
         raise RequestError(
-            f"board {profile.name} is emulated: its {asked.quantity.value} would not be that of the board",
-            f"count its instructions, or give its address: boards.local.yaml or {host_variable(profile.name)}",
+            f"board {board.name} is emulated: its {options.quantity.value} would not be that of the board",
+            f"count its instructions, or give its address: boards.local.yaml or {host_variable(board.name)}",
         )
-    if asked.load != "idle":
+    if options.load != "idle":
         raise RequestError(
-            f"--load {asked.load}: board {profile.name} is emulated, and instructions do not depend on a load",
+            f"--load {options.load}: board {board.name} is emulated, and instructions do not depend on a load",
             "omit it, or measure a real board",
         )

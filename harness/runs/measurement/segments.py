@@ -33,7 +33,7 @@ from harness.runs.job import Job
 from harness.runs.measurement import devices
 from harness.runs.measurement.devices import DeviceTime
 from harness.runs.measurement.parts import names_of
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 
 READINGS = 100_000
 MOST_SEGMENTS = 500  # a longer duration spreads them evenly
@@ -91,15 +91,15 @@ class Work:
 
 @dataclass(frozen=True)
 class Measurer:
-    """A deployed program, and the options by which every process of it is started.
+    """A deployed program, and the arguments of every process of it.
 
     Every method raises BoardError if the program fails or its output is incomplete.
     """
 
     job: Job
     deployed: Deployed
-    asked: Asked
-    options: Sequence[str]
+    options: MeasurementOptions
+    arguments: Sequence[str]
 
     def probe(self) -> Probe:
         """Measure the cost of a reading, on the core and with the priority of the first item."""
@@ -126,20 +126,20 @@ class Measurer:
         A duration of more than MOST_SEGMENTS segments is covered by MOST_SEGMENTS segments at even intervals.
         """
         size = self.job.stimuli.count
-        done, duration_s = 0, self.asked.duration_s or 0.0
+        done, duration_s = 0, self.options.duration_s or 0.0
         deadline = Deadline.after(duration_s)
-        while done < self.asked.samples or not deadline.passed:
-            next_one = Deadline.after(pause_s(self.asked))
+        while done < self.options.samples or not deadline.passed:
+            next_one = Deadline.after(pause_s(self.options))
             yield self._segment(work.vectors, work.expected)
             done += size
-            if done >= self.asked.samples:
+            if done >= self.options.samples:
                 time.sleep(min(next_one.remaining_s, deadline.remaining_s))
 
     def _segment(self, vectors: str, expected: Array) -> Segment:
         begun = f"{folder.now():%Y-%m-%dT%H:%M:%SZ}"
-        scope = ("--time", self.asked.scope, "--warmup", str(self.asked.warmup))
+        scope = ("--time", self.options.scope, "--warmup", str(self.options.warmup))
         answer = self._run("--vectors", vectors, "--dump", "last", *scope)
-        (count, width), columns = expected.shape, len(names_of(self.job.plan, self.asked))
+        (count, width), columns = expected.shape, len(names_of(self.job.plan, self.options))
         if answer.get("samples") != count:
             raise BoardError(f"the program on the board reports {answer.get('samples')} executions, not {count}")
         last = len(self.job.network.layers) - 1
@@ -162,7 +162,7 @@ class Measurer:
 
     def _device_times(self, item: Item) -> tuple[DeviceTime, ...]:
         """Return the times that the item's device reports; none for the processor."""
-        if self.asked.quantity is not Quantity.TIME or not targets.find(item.target).reports_times:
+        if self.options.quantity is not Quantity.TIME or not targets.find(item.target).reports_times:
             return ()
         board, there = self.deployed.board, self._out / f"times_{item.name}.jsonl"
         with tempfile.TemporaryDirectory() as scratch:
@@ -173,9 +173,9 @@ class Measurer:
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Return the program's last line."""
         out = ("--out", str(self._out))
-        counted = ("--count", self.asked.quantity.value)
+        counted = ("--count", self.options.quantity.value)
         return program.run_program(
-            self.deployed, [*arguments, *out, *counted, *self.options], self.job.profile.timeout_s
+            self.deployed, [*arguments, *out, *counted, *self.arguments], self.job.profile.timeout_s
         )
 
     @property
@@ -196,9 +196,9 @@ def _possible(readings: Readings) -> Readings:
     return readings
 
 
-def pause_s(asked: Asked) -> float:
+def pause_s(options: MeasurementOptions) -> float:
     """Return the least time from the start of a segment to the start of the next, s."""
-    return (asked.duration_s or 0.0) / MOST_SEGMENTS
+    return (options.duration_s or 0.0) / MOST_SEGMENTS
 
 
 def _is_time(value: Any) -> TypeGuard[float]:

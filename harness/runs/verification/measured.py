@@ -27,7 +27,7 @@ from harness.runs.measurement.base import READINGS_FILE, Base
 from harness.runs.measurement.document import Cpu, judge, not_met
 from harness.runs.measurement.document import against as compared_with
 from harness.runs.measurement.parts import MeasuredPart
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 from harness.runs.measurement.segments import Readings
 from harness.runs.profile import CPU_FILES, ProfileDocument
 from harness.runs.profile import DOCUMENT as PROFILE
@@ -55,11 +55,11 @@ class Measurement:
     vectors: Stimuli
 
     @property
-    def asked(self) -> Asked:
+    def options(self) -> MeasurementOptions:
         """Return the measured quantity from the run document."""
         run, said = self.evidence.run, self.evidence.run["measured"]
         quantity, load = Quantity(said["quantity"]), run["load"]["name"]
-        return Asked(said["samples"], said["scope"], quantity, load, said["warmup"], said["duration_s"])
+        return MeasurementOptions(said["samples"], said["scope"], quantity, load, said["warmup"], said["duration_s"])
 
     @property
     def ran_on(self) -> list[str]:
@@ -69,27 +69,27 @@ class Measurement:
 
 def measured(subject: Measurement) -> str:
     """Check the measurement for consistency with itself, with the plan, and with the output of the board."""
-    run, asked = subject.evidence.run, subject.asked
+    run, options = subject.evidence.run, subject.options
     said, each = run["measured"], run["state"]["segments"]
     elapsed_ns = sum(segment["elapsed_ns"] for segment in each)
     found = {
-        "interval": parts.interval(subject.plan, asked),
-        "unit": asked.quantity.unit,
+        "interval": parts.interval(subject.plan, options),
+        "unit": options.quantity.unit,
         "block": subject.plan.block,
         "samples": subject.vectors.count * len(each),
         "segment": subject.vectors.count,
         "segments": len(each),
-        "pause_s": segments.pause_s(asked),
+        "pause_s": segments.pause_s(options),
         "cycle_ns": elapsed_ns / said["samples"],
         "memory_lock_asked": "--lock-memory" in said["options"],
         "dma_latency_asked": "--dma-latency" in said["options"],
-        "not_met_because": not_met(subject.plan, subject.ran_on, asked, run["board"]["environment"]),
+        "not_met_because": not_met(subject.plan, subject.ran_on, options, run["board"]["environment"]),
     }
     require_equal(f"{RUN}, measured,", {key: reworded(said[key]) for key in found}, found)
-    planned = [dataclasses.asdict(part) for part in parts.planned(subject.plan, subject.ran_on, asked)]
+    planned = [dataclasses.asdict(part) for part in parts.planned(subject.plan, subject.ran_on, options)]
     names = [field.name for field in dataclasses.fields(MeasuredPart)]
     require_equal(f"{RUN}, parts,", [{name: part[name] for name in names} for part in run["parts"]], planned)
-    return f"{said['quantity']} of the {asked.scope}: {said['samples']:,} executions in {len(each):,} processes"
+    return f"{said['quantity']} of the {options.scope}: {said['samples']:,} executions in {len(each):,} processes"
 
 
 def outputs(subject: Measurement, progress: Progress) -> str:

@@ -153,7 +153,7 @@ def staged(objects: Path, environment: dict[str, str]) -> Iterator[Ready]:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in (
-        "cli._steps",
+        "pipeline.run",
         "runs.counterexample",
         "runs.document",
         "reference.coverage_search",

@@ -9,7 +9,6 @@ import pytest
 from rich.table import Table
 
 from harness.boards.local import LocalBoard
-from harness.cli._steps import journal
 from harness.core.console import Console, _console
 from harness.core.errors import BoardError
 from harness.core.safe_io import (
@@ -23,6 +22,7 @@ from harness.core.safe_io import (
     visible,
 )
 from harness.execution.program import Completed, Deployed, run_program, size_of
+from harness.pipeline.attempt import journal
 from harness.plan.conformance import read
 from harness.runs.folder import RunFolder
 from harness.runs.measurement import devices

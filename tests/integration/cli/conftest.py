@@ -10,7 +10,7 @@ import pytest
 from harness.boards import workspace
 from harness.core.file_digest import file_sha256
 from harness.operators import sweeps
-from harness.runs import proof
+from harness.pipeline import prove as proof
 from harness.runs.verification import bundle, revisions, sources
 from harness.runs.verification.folder import Evidence
 from tests.campaigns.mutation.campaign import EFFORT

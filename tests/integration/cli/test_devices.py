@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.cli import _steps as steps
 from harness.core.errors import BoardError
 from harness.execution import program
+from harness.pipeline import attempt
 from harness.plan import plan
 from harness.targets.cuda import SIMULATION
 from tests.support import builders
@@ -27,7 +27,7 @@ def test_devices_of_other_items_are_no_evidence(
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None
     with pytest.raises(BoardError, match="the program on the board reports the devices of"):
-        steps.devices(job, deployed, lambda _: None)
+        attempt.devices(job, deployed, lambda _: None)
 
 
 def test_the_device_of_every_item_is_kept(host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,4 +35,4 @@ def test_the_device_of_every_item_is_kept(host: Profile, monkeypatch: pytest.Mon
     monkeypatch.setattr(program, "devices", lambda *_: {"network": f"{SIMULATION}, sm_72"})
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None
-    assert steps.devices(job, deployed, lambda _: None) == {"device of item network": f"{SIMULATION}, sm_72"}
+    assert attempt.devices(job, deployed, lambda _: None) == {"device of item network": f"{SIMULATION}, sm_72"}

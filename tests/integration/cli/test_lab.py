@@ -49,7 +49,7 @@ def test_a_run_has_the_activations_of_all_layers(lab: Lab) -> None:
     assert (layer.target.shape, layer.target.dtype) == ((VECTORS, 50), np.uint8)
     assert np.array_equal(layer.target, layer.reference)
     assert [*run.layers][::10] == ["quantize_input", "select_advisory"]
-    again = lab.open()
+    again = lab.load()
     assert (again.document, again.folder) == (run.document, run.folder)
     assert again.report.is_file()
 
@@ -67,7 +67,7 @@ def test_a_changed_dump_is_read_as_it_is_on_disk(lab: Lab) -> None:
     values = np.load(dump)
     values[7, 3] ^= 1
     np.save(dump, values)
-    layer = lab.open(run.folder.name).layers["dense_1"]
+    layer = lab.load(run.folder.name).layers["dense_1"]
     assert np.argwhere(layer.target != layer.reference).tolist() == [[7, 3]]
 
 
@@ -96,11 +96,10 @@ def test_a_proof_is_a_run(lab: Lab, tmp_path: Path) -> None:
     [
         ({"board": "hst"}, "unknown board 'hst'"),
         ({"model": "acas"}, "unknown model 'acas'"),
-        ({"vectrs": 5}, "unknown option 'vectrs'"),
-        ({"runs": "/nowhere"}, "unknown option 'runs'"),
-        ({"as_json": True}, "unknown option 'as_json'"),
-        ({"board": ""}, "give --board and --model"),
-        ({"fetch": "none"}, "invalid value for '--fetch'"),
+        ({"board": ""}, "unknown board ''"),
+        ({"fetch": "none"}, "fetch 'none': input should be 'all' or 'mismatch'"),
+        ({"seed": -1}, "seed -1: input should be greater than or equal to 0"),
+        ({"items": "c,c"}, "items 'c,c': input should be a valid tuple"),
         ({"vectors": -5}, "--vectors"),
         ({"vectors": np.zeros((3, 5))}, "array.npy: <f8, not float32"),
         ({"vectors": np.zeros((3, 4), np.float32)}, "array.npy: shape (3, 4)"),
@@ -119,7 +118,7 @@ def test_a_board_that_cannot_be_reached_leaves_a_run_to_resume(tmp_path: Path, m
         lab.run("xavier", "acas_coc", vectors=10, items=("c", "c"))
     assert caught.value.run == tmp_path / "runs" / lab.runs[0]
     with pytest.raises(harness.RequestError, match="the run is not finished"):
-        lab.open()
+        lab.load()
     with pytest.raises(harness.InfrastructureError):
         lab.resume()
 

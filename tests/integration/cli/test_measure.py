@@ -340,13 +340,13 @@ def _in_process(
     space = Workspace(_laboratory(tmp_path), ROOT / "models", tmp_path / "runs", cache)
     if board == "host":
         space = Workspace(ROOT / "boards.yaml", ROOT / "models", tmp_path / "runs", cache)
-    options = {"samples": 300, "scope": None, "count": None, "load": "idle", "warmup": 5, "duration": None}
+    options = {"samples": 300, "scope": None, "count": None, "load": "idle", "warmup": 5, "duration_s": None}
     planned = {
         "board": board, "model": str(tmp_path / "network.onnx"), "items": ("c", "c"), "split": None, "sync": None,
         "block": None, "seed": 1, "x64_quant_precision": True,
     }  # fmt: skip
-    ordered = command.ordered(space, against=(), **options, **planned)
-    code = command.measure(ordered, space, Console.open(as_json=False))
+    request = command.build_request(space, against=(), **options, **planned)
+    code = command.measure(request, space, Console.open(as_json=False))
     [folder] = (tmp_path / "runs").iterdir()
     document: dict[str, Any] = json.loads((folder / "run.json").read_text())
     assert code == 1

@@ -23,7 +23,7 @@ from harness.core.errors import EXIT_INFRASTRUCTURE, RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.operators import obligations, sweeps
 from harness.operators.qgemm import QGemm
-from harness.runs import proof as run_proof
+from harness.pipeline import prove as run_proof
 from harness.runs.folder import ANSWERS, RunFolder, content_sha256, differs_so_far, write_json
 from tests.integration.cli.conftest import FEW_FLOATS
 from tests.support import builders

@@ -20,11 +20,11 @@ import onnx
 import pytest
 
 from harness.boards.workspace import find
-from harness.cli import _steps as steps
-from harness.cli.run import execute
 from harness.core.console import Console
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
+from harness.pipeline import attempt
+from harness.pipeline.run import execute
 from harness.runs.folder import RunFolder
 from harness.runs.job import Request
 from tests.support import builders
@@ -103,14 +103,14 @@ def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(us
 
 def test_a_log_that_has_no_room_keeps_nobody_from_restoring_a_board(tmp_path: Path) -> None:
     (tmp_path / "log.txt").symlink_to("/dev/full")
-    with steps.journal(RunFolder(tmp_path), Console.open(as_json=False), "go on") as notify:
+    with attempt.journal(RunFolder(tmp_path), Console.open(as_json=False), "go on") as notify:
         notify("connecting to the board")
 
 
 def test_who_interrupts_a_run_that_is_finished_changes_nothing_of_its_evidence(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
     folder.write_request({}, b"model")
-    with suppress(KeyboardInterrupt), steps.journal(folder, Console.open(as_json=False), "go on") as notify:
+    with suppress(KeyboardInterrupt), attempt.journal(folder, Console.open(as_json=False), "go on") as notify:
         notify("verdict: identical")
         folder.finish({})
         raise KeyboardInterrupt

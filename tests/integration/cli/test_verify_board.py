@@ -14,7 +14,7 @@ import yaml
 
 from harness.boards.keys import GUEST_KEYS, host_fingerprint
 from harness.operators import sweeps
-from harness.runs import proof
+from harness.pipeline import prove as proof
 from harness.runs.folder import write_json
 from tests.campaigns.mutation.campaign import EFFORT
 from tests.integration.cli.conftest import FEW_FLOATS

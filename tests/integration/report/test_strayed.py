@@ -11,10 +11,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.boards.workspace import find
-from harness.cli import run as command
+from harness.cli.run import run
 from harness.core.console import Console
 from harness.core.errors import BoardError
 from harness.execution.program import Deployed
+from harness.pipeline.run import _trace
 from harness.plan import conformance
 from harness.report import html, junit
 from harness.runs import tracing
@@ -76,10 +77,10 @@ def test_a_trace_that_fails_takes_no_verdict_away(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tracing, "observe", fail)
     job = cast("Job", SimpleNamespace(request=Request(board="host", model="acas_coc"), plan=None))
     board, console, notes = cast("Deployed", None), Console.open(as_json=True), list[str]()
-    assert command._observe(job, board, console, notes.append, already_differs=True) is None
+    assert _trace(job, board, console, notes.append, already_differs=True) is None
     assert notes == ["warning: no traces: undisturbed.jsonl, line 2: the step ends 9 ns before it begins"]
     with pytest.raises(BoardError):
-        command._observe(job, board, console, notes.append, already_differs=False)
+        _trace(job, board, console, notes.append, already_differs=False)
 
 
 def test_a_run_with_such_a_trace_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +90,8 @@ def test_a_run_with_such_a_trace_differs(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(conformance, "document", document)
     space = find(None, tmp_path / "runs")
     request = Request(board="host", model="acas_coc", vectors="100", trace=8)
-    assert command.run(request, None, space, Console.open(as_json=False)) == 1
+    assert run(request, None, space, Console.open(as_json=False)) == 1
     (folder,) = (tmp_path / "runs").iterdir()
-    run = json.loads((folder / "run.json").read_text())
-    assert run["verdict"] == "differs"
-    assert run["reason"].endswith(f"2 steps in traces of 100 executions were not in order, first {EARLY}")
+    document = json.loads((folder / "run.json").read_text())
+    assert document["verdict"] == "differs"
+    assert document["reason"].endswith(f"2 steps in traces of 100 executions were not in order, first {EARLY}")

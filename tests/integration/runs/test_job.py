@@ -12,7 +12,7 @@ from harness.boards import workspace
 from harness.boards.connect import reach
 from harness.core.errors import RequestError
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
-from harness.runs.job import Request, _stimuli, prepare, resume
+from harness.runs.job import Request, _stimuli, build, check, check_unfinished
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
@@ -40,7 +40,7 @@ def test_a_run_that_another_version_began_is_not_resumed(changes: dict[str, Any]
     begun = {key: value for key, value in (BEGUN | changes).items() if value is not None}
     (tmp_path / "request.json").write_text(json.dumps(begun))
     with pytest.raises(RequestError, match=r"request\.json: damaged, or written by another version of harness"):
-        resume(tmp_path, workspace.find(None, tmp_path), lambda *_: None)
+        check_unfinished(tmp_path, workspace.find(None, tmp_path))
 
 
 def test_vectors_of_a_file_are_told_by_the_name_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_other_users_may_not_write_to_a_new_cache(tmp_path: Path) -> None:
     given = workspace.find(None, tmp_path / "runs", environment={"HARNESS_CACHE": str(cache)})
     former = os.umask(0o002)
     try:
-        job = prepare(Request("host", "acas_coc", vectors="10"), given, lambda *_: None)
+        job = build(check(Request("host", "acas_coc", vectors="10"), given), given)
     finally:
         os.umask(former)
     assert cache.stat().st_mode & 0o777 == 0o700

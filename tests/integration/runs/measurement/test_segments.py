@@ -23,14 +23,14 @@ from harness.reference import Reference
 from harness.reference.stimuli import stimuli
 from harness.runs.folder import RunFolder
 from harness.runs.measurement import segments
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 from harness.runs.measurement.segments import DISTURBANCES, PEAK_MEMORY, READINGS, Measurer
 from tests.support import builders
 from tests.support.identities import HOST
 from tests.support.programs.board_program import build, parse
 
 VECTORS = 30
-ASKED = Asked(2 * VECTORS, "layer", Quantity.TIME, "idle", 3)
+ASKED = MeasurementOptions(2 * VECTORS, "layer", Quantity.TIME, "idle", 3)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def last_outputs(measurer: Measurer) -> Array:
 
 
 def asking(measurer: Measurer, **changes: Any) -> Measurer:
-    return dataclasses.replace(measurer, asked=dataclasses.replace(ASKED, **changes))
+    return dataclasses.replace(measurer, options=dataclasses.replace(ASKED, **changes))
 
 
 def test_every_segment_has_all_vectors_and_right_outputs(measurer: Measurer) -> None:

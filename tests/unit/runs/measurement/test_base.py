@@ -17,12 +17,12 @@ from harness.core.errors import RequestError
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.runs.measurement.base import READINGS_FILE, read, read_all, require_kind
-from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.request import MeasurementOptions, Quantity
 from tests.support import builders
 from tests.support.identities import EMULATED_XAVIER, HOST, XAVIER
 from tests.support.programs.board_program import parse
 
-ASKED = Asked(10, "item", Quantity.TIME, "idle", 0)
+ASKED = MeasurementOptions(10, "item", Quantity.TIME, "idle", 0)
 
 
 @pytest.fixture

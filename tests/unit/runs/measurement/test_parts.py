@@ -11,14 +11,14 @@ import pytest
 from harness.boards.profile import Profile
 from harness.plan import plan
 from harness.runs.measurement.parts import interval, names_of, parts_of
-from harness.runs.measurement.request import Asked, Quantity, Scope
+from harness.runs.measurement.request import MeasurementOptions, Quantity, Scope
 from tests.support import builders
 from tests.support.identities import HOST
 from tests.support.programs.board_program import parse
 
 
-def asked(scope: Scope, quantity: Quantity = Quantity.INSTRUCTIONS) -> Asked:
-    return Asked(10, scope, quantity, "idle", 0)
+def asked(scope: Scope, quantity: Quantity = Quantity.INSTRUCTIONS) -> MeasurementOptions:
+    return MeasurementOptions(10, scope, quantity, "idle", 0)
 
 
 def job(host: Profile, *split: str, target: str = "c") -> Any:

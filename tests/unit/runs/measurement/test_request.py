@@ -8,10 +8,17 @@ import pytest
 
 from harness.boards.profile import BoardProfiles, Profile
 from harness.core.errors import RequestError
-from harness.runs.measurement.request import EMULATED_SAMPLES, MOST_VECTORS, SAMPLES, Asked, Quantity, settle
+from harness.runs.measurement.request import (
+    EMULATED_SAMPLES,
+    MOST_VECTORS,
+    SAMPLES,
+    MeasurementOptions,
+    Quantity,
+    options_for,
+)
 
 NOTHING: dict[str, Any] = {
-    "samples": None, "scope": None, "count": None, "load": "idle", "warmup": None, "duration": None,
+    "samples": None, "scope": None, "count": None, "load": "idle", "warmup": None, "duration_s": None,
 }  # fmt: skip
 
 
@@ -22,33 +29,33 @@ def emulated(laboratory: BoardProfiles) -> Profile:
 
 def test_a_real_board_is_asked_for_times_of_the_whole_network(host: Profile) -> None:
     warmup = host.timing.warmup
-    assert settle(host, **NOTHING) == Asked(SAMPLES, "network", Quantity.TIME, "idle", warmup, None)
+    assert options_for(host, **NOTHING) == MeasurementOptions(SAMPLES, "network", Quantity.TIME, "idle", warmup, None)
 
 
 def test_an_emulated_board_is_asked_for_instructions_of_every_layer(emulated: Profile) -> None:
-    asked = settle(emulated, **NOTHING)
+    asked = options_for(emulated, **NOTHING)
     assert (asked.samples, asked.scope, asked.quantity) == (EMULATED_SAMPLES, "layer", Quantity.INSTRUCTIONS)
 
 
 def test_what_the_options_say_is_kept(host: Profile) -> None:
-    given = {"samples": 7, "scope": "item", "count": "cycles", "load": "io", "warmup": 0, "duration": 2.5}
-    assert settle(host, **given) == Asked(7, "item", Quantity.CYCLES, "io", 0, 2.5)  # type: ignore[arg-type]
+    given = {"samples": 7, "scope": "item", "count": "cycles", "load": "io", "warmup": 0, "duration_s": 2.5}
+    assert options_for(host, **given) == MeasurementOptions(7, "item", Quantity.CYCLES, "io", 0, 2.5)  # type: ignore[arg-type]
 
 
 def test_counts_are_of_layers_unless_told(host: Profile) -> None:
-    assert settle(host, **NOTHING | {"count": "instructions"}).scope == "layer"
+    assert options_for(host, **NOTHING | {"count": "instructions"}).scope == "layer"
 
 
 @pytest.mark.parametrize("count", ["time", "cycles"])
 def test_an_emulated_board_has_no_times(emulated: Profile, count: str) -> None:
     with pytest.raises(RequestError, match=f"emulated: its {count} would not be that of the board") as caught:
-        settle(emulated, **NOTHING | {"count": count})
+        options_for(emulated, **NOTHING | {"count": count})
     assert "HARNESS_XAVIER_HOST" in caught.value.hint
 
 
 def test_an_emulated_board_has_no_load(emulated: Profile) -> None:
     with pytest.raises(RequestError, match="--load memory: board xavier is emulated"):
-        settle(emulated, **NOTHING | {"load": "memory"})
+        options_for(emulated, **NOTHING | {"load": "memory"})
 
 
 def test_units() -> None:
@@ -57,7 +64,7 @@ def test_units() -> None:
 
 
 def test_what_is_counted_is_counted_twice(host: Profile) -> None:
-    counted = settle(host, **NOTHING | {"count": "instructions", "samples": 7})
+    counted = options_for(host, **NOTHING | {"count": "instructions", "samples": 7})
     assert counted.vectors == 4
-    assert settle(host, **NOTHING | {"samples": 7}).vectors == 7
-    assert settle(host, **NOTHING).vectors == MOST_VECTORS
+    assert options_for(host, **NOTHING | {"samples": 7}).vectors == 7
+    assert options_for(host, **NOTHING).vectors == MOST_VECTORS

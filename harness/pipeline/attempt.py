@@ -1,4 +1,4 @@
-"""Steps that `run` and `measure` share, before and after their work on the board."""
+"""The frame that all pipelines share: messages, log of the attempt, vectors, deployment, reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Failing:
 
 
 @contextmanager
-def failing_in(folder: Path | None) -> Iterator[Failing]:
+def failures(folder: Path | None) -> Iterator[Failing]:
     """Convert each failure of this machine to InfrastructureError and add the run folder to it."""
     failing = Failing(folder)
     try:
@@ -68,7 +68,7 @@ def failing_in(folder: Path | None) -> Iterator[Failing]:
         raise failure from error
 
 
-def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
+def show_checklist(job: Job, workspace: Workspace, console: Console) -> None:
     """Print a checklist when a target runs on a board's hardware for the first time."""
     for name in dict.fromkeys(item.target for item in job.plan.items):
         target = targets.find(name)
@@ -79,15 +79,15 @@ def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
                 console.note(f"  [ ] {line}")
 
 
-def tell_engines(request: Request, console: Console) -> None:
+def show_engines(request: Request, console: Console) -> None:
     """Print that further engines are prepared, which takes a compiler seconds to minutes."""
     if more := [name for name in request.reference if name not in engines.ALWAYS]:
         console.note(f"preparing {' and '.join(more)} on the standard form of the network")
 
 
 @contextmanager
-def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]:
-    """Write notes to the terminal and, with the time, to the run's log; an early end gets the note `go_on`.
+def journal(folder: RunFolder, console: Console, advice: str) -> Iterator[Notify]:
+    """Write notes to the terminal and, with the time, to the run's log; an early end gets the note `advice`.
 
     RequestError if another process uses the run folder.
     """
@@ -108,19 +108,19 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
             if not folder.is_finished:  # the evidence of a finished run contains the hash of its log
                 why = reason(error)
                 with suppress(OSError):  # a full disk may be the reason for the stop
-                    _note_stop(folder, error, why, go_on)
+                    _note_stop(folder, error, why, advice)
                 keep(f"stopped: {why}")  # the command prints the error and its notes when it ends
-                error.add_note(go_on)
+                error.add_note(advice)
             raise
 
 
-def _note_stop(folder: RunFolder, error: BaseException, why: str, go_on: str) -> None:
+def _note_stop(folder: RunFolder, error: BaseException, why: str, advice: str) -> None:
     """Record the reason of a stop; write a page if engines of the reference disagree."""
-    found = getattr(error, "disagreement", None)
-    folder.stop_attempt(_part(error), why, found)
-    if found:
-        asked = folder.read_request()
-        page = report.disagreement(asked["name"], asked["request"]["board"], why, found, go_on)
+    disagreement = getattr(error, "disagreement", None)
+    folder.stop_attempt(_part(error), why, disagreement)
+    if disagreement:
+        stored = folder.read_request()
+        page = report.disagreement(stored["name"], stored["request"]["board"], why, disagreement, advice)
         (folder.path / "report.html").write_text(page, encoding="utf-8")
 
 
@@ -178,8 +178,8 @@ def _forget_after_failure(job: Job, connection: Connection, cache: Path, notify:
         if job.profile.emulated:  # the disk of an emulated board is deleted after its last user
             return
         try:
-            with again(connection.board, job.profile, cache, notify) as anew:
-                program.forget(anew.board, anew.work, run)
+            with again(connection.board, job.profile, cache, notify) as reconnected:
+                program.forget(reconnected.board, reconnected.work, run)
         except InfrastructureError:
             notify(f"warning: {connection.work / 'runs' / run}.* may be left on the board: {error.message}")
 
@@ -187,21 +187,21 @@ def _forget_after_failure(job: Job, connection: Connection, cache: Path, notify:
 def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
     """Return the device of each item; raise BoardError if a device contradicts the profile."""
     items = {item.name: targets.find(item.target) for item in job.plan.items}
-    asked = {name for name, target in items.items() if target.compiler()}
-    if not asked:
+    on_devices = {name for name, target in items.items() if target.compiler()}
+    if not on_devices:
         return {}
-    found = program.devices(deployed, job.profile.timeout_s)
-    if not asked <= found.keys() <= items.keys():
+    device_of = program.devices(deployed, job.profile.timeout_s)
+    if not on_devices <= device_of.keys() <= items.keys():
         raise BoardError(
-            f"the program on the board reports the devices of {', '.join(found) or 'no items'}",
-            f"it must report those of {', '.join(sorted(asked))}",
+            f"the program on the board reports the devices of {', '.join(device_of) or 'no items'}",
+            f"it must report those of {', '.join(sorted(on_devices))}",
         )
-    for item, device in found.items():
-        wrong = items[item].check_device(job.profile, device)
-        if wrong:
-            raise BoardError(wrong, "check the board's LD_LIBRARY_PATH, or stand_ins in its profile")
+    for item, device in device_of.items():
+        problem = items[item].check_device(job.profile, device)
+        if problem:
+            raise BoardError(problem, "check the board's LD_LIBRARY_PATH, or stand_ins in its profile")
         notify(f"item {item} runs on {device}")
-    return {f"device of item {item}": device for item, device in found.items()}
+    return {f"device of item {item}": device for item, device in device_of.items()}
 
 
 def clean(deployed: Deployed, notify: Notify) -> None:
@@ -214,8 +214,7 @@ def clean(deployed: Deployed, notify: Notify) -> None:
 
 def finish(job: Job, document: Finished, notify: Notify) -> Finished:
     """Write the reports and, last, `run.json`; return the document with the changes since the previous run."""
-    found = previous(job.folder.path, document)
-    document = document.model_copy(update={"previous": found})
+    document = document.model_copy(update={"previous": previous(job.folder.path, document)})
     content = document.to_json()
     for name, text in report.reports(content).items():
         (job.folder.path / name).write_text(text, encoding="utf-8")

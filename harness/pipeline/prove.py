@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.analysis import proof
 from harness.analysis.proof import Claim, Effort, Question, Subject, composition, effort_of, launches, races, structure
+from harness.boards.profile import Profile
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.installation import is_committed, revision
@@ -18,13 +19,18 @@ from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.runs import document
 from harness.runs.folder import ANSWERS
-from harness.runs.job import Job
+from harness.runs.job import Floats, Job
 from harness.targets.bundle import PROGRAM
 
 SIMULATED_TIMES = 10
 """Questions to simulated accelerators have so many times the time limit of the board."""
 KEPT_S = 10.0
 """Answers that took this long are kept for a resumed proof; the constants of the program are always read again."""
+
+
+def default_floats(board: Profile) -> Floats:
+    """Return which inputs of QuantizeLinear a proof on this board tries: an emulated board takes hours for all 2^32."""
+    return "thresholds" if board.emulated else "all"
 
 
 def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
@@ -36,28 +42,28 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         timeout_s = job.profile.timeout_s * (SIMULATED_TIMES if job.profile.simulated else 1)
         probe = Probe(deployed, program.options(job.plan), timeout_s, Path(scratch))
-        subject, wanted = Subject.of(job.program, probe), effort_of(document.where_of(job), job.network)
+        subject, effort = Subject.of(job.program, probe), effort_of(document.where_of(job), job.network)
         of_file = structure.questions(job.program, (job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]))
-        extents = [wanted.extent(task.item, all_floats=all_floats) for task in job.plan.tasks]
+        extents = [effort.extent(task.item, all_floats=all_floats) for task in job.plan.tasks]
         stages = proof.questions(subject, extents)
-        asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
-        known, before_s = _earlier(job, deployed, asked)
+        questions = proof.in_order([*of_file, *stages, *_whole(job, probe, effort)])
+        known, before_s = _earlier(job, deployed, questions)
         if known:
-            console.note(f"{len(known)} of {len(asked)} questions were answered by an earlier attempt")
+            console.note(f"{len(known)} of {len(questions)} questions were answered by an earlier attempt")
         started = time.perf_counter() - before_s
-        with console.progress(f"proving {job.title}, questions", len(asked), len(known)) as bar:
+        with console.progress(f"proving {job.title}, questions", len(questions), len(known)) as bar:
 
             def on_claim(number: int, claim: Claim) -> None:
                 _keep(job, deployed, started, number, claim)
                 bar.advance(1)
 
-            proved = proof.prove(asked, on_claim, subject.abandon, known)
-    taken = [
+            proved = proof.prove(questions, on_claim, subject.abandon, known)
+    assumptions = [
         *proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats),
         *composition.untried(claim.observed for claim in proved.claims),
     ]
-    found = fp_environment.document(deployed.fp_environments)
-    return proof.document(proved, taken, found, time.perf_counter() - started, job.identity)
+    environments = fp_environment.document(deployed.fp_environments)
+    return proof.document(proved, assumptions, environments, time.perf_counter() - started, job.identity)
 
 
 def _keep(job: Job, deployed: Deployed, started: float, number: int, claim: Claim) -> None:
@@ -75,7 +81,7 @@ def _keep(job: Job, deployed: Deployed, started: float, number: int, claim: Clai
     )
 
 
-def _earlier(job: Job, deployed: Deployed, asked: Sequence[Question]) -> tuple[dict[int, Claim], float]:
+def _earlier(job: Job, deployed: Deployed, questions: Sequence[Question]) -> tuple[dict[int, Claim], float]:
     """Return the claims of earlier attempts by the number of the question, and the time of these attempts, s.
 
     A resumed run has the same bundle and board.  Another revision of harness, or changed files, may mean another
@@ -87,7 +93,7 @@ def _earlier(job: Job, deployed: Deployed, asked: Sequence[Question]) -> tuple[d
     try:
         for entry in job.folder.answers():
             if is_committed(current) and entry["revision"] == current:
-                known[entry["number"]] = proof.claim_of(asked[entry["number"]], entry["claim"])
+                known[entry["number"]] = proof.claim_of(questions[entry["number"]], entry["claim"])
                 before_s = max(before_s, entry["elapsed_s"])
                 if entry["fp_environment"]:  # the program may have answered nothing yet
                     deployed.fp_environments.update(fp_environment.parse(entry["fp_environment"]))
@@ -104,14 +110,14 @@ def _earlier(job: Job, deployed: Deployed, asked: Sequence[Question]) -> tuple[d
     return known, before_s
 
 
-def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
+def _whole(job: Job, probe: Probe, effort: Effort) -> Iterator[Question]:
     """Yield the obligations of launches and of the network as a whole."""
-    vectors = composition.seeded(job.network, job.request.seed, wanted)
+    vectors = composition.seeded(job.network, job.request.seed, effort)
     expected = job.reference.activations(vectors)
-    yield from launches.questions(job.program, probe, vectors, expected, wanted)
+    yield from launches.questions(job.program, probe, vectors, expected, effort)
     priority = job.profile.timing.fifo or composition.PRIORITY
     yield from composition.questions(
-        job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, wanted, priority
+        job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, effort, priority
     )
     here = job.profile.model_copy(update={"timeout_s": probe.timeout_s})
     yield races.question(job.program, (here, job.bundle.folder))

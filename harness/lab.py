@@ -1,0 +1,322 @@
+"""The Python interface: a lab folder and its runs.
+
+    from harness import Lab
+    run = Lab(".").run("host", "acas_coc", vectors=5000)
+    assert run.verdict == "identical"
+    codes = run.layers["dense_1"].target  # (5000, 50)
+
+The methods call the same pipelines as the commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import ValidationError
+
+from harness import targets
+from harness.boards import workspace
+from harness.boards.tuning import LoadName
+from harness.boards.workspace import LAST
+from harness.core.arrays import Array
+from harness.core.console import Console
+from harness.core.errors import RequestError
+from harness.pipeline import measure as measure_pipeline
+from harness.pipeline import run as run_pipeline
+from harness.pipeline.prove import default_floats
+from harness.plan.plan import Buffers, Sync
+from harness.reference import engines, vector_files
+from harness.runs.job import Fetch, Floats, Request, unfinished_request
+from harness.runs.measurement.request import Count, Scope
+from harness.runs.results import Run
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Vectors: TypeAlias = int | PathLike | Array | Mapping[str, Array]
+"""A number of seeded vectors; a file or folder; an array (vectors, ...); or arrays by the name of the input."""
+
+
+class Lab:
+    """A lab folder: its boards, models and runs.
+
+    Each method raises `harness.RequestError` for an invalid request, and `harness.InfrastructureError` if a board, a
+    tool or the reference failed.  In the latter case there is no verdict, and the attribute `run` of the error is the
+    folder to resume.
+
+    Arguments that `run`, `prove` and `measure` share; None selects the default of the board:
+        board: a name in boards.yaml.
+        model: a name under models/, or the path of an ONNX file.
+        seed: the seed of the generated vectors.
+        items: the target of each item of the board, such as ("c", "c").
+        split: the distribution of layers over items, such as ("dense_2=network,pipeline",).
+        sync: the synchronisation of items.
+        buffers: whether the activations of all layers are kept for the comparison, or share bytes.
+        stream, pulse, steps: run the model as a stream along an axis, by so many frames, for so many steps.
+        reference: the engines that must agree on the reference.
+        x64_quant_precision: the option session.x64quantprecision of ONNX Runtime in the reference.
+        run_folder: the folder of the evidence instead of a new one among `runs`.
+    """
+
+    def __init__(
+        self,
+        folder: PathLike | None = None,
+        *,
+        boards: PathLike | None = None,
+        runs: PathLike | None = None,
+        progress: bool = False,
+    ) -> None:
+        """Open a lab folder.
+
+        Arguments:
+            folder: the lab folder; None selects the one that commands would use here.
+            boards: a file of boards instead of the folder's.
+            runs: a folder of runs instead of the folder's.
+            progress: whether notes and progress bars are printed on standard error.
+
+        """
+        paths = (None if path is None else Path(path) for path in (boards, runs, folder))
+        self._workspace = workspace.find(*paths)
+        self._console = Console.open(as_json=True) if progress else Console.silent()
+
+    @property
+    def boards(self) -> list[str]:
+        """The names of all boards."""
+        return list(targets.load_boards(self._workspace.boards).profiles)
+
+    @property
+    def models(self) -> list[str]:
+        """The names of all models."""
+        return [path.stem for path in self._workspace.model_files()]
+
+    @property
+    def runs(self) -> list[str]:
+        """The names of all run folders, the newest first."""
+        return self._workspace.run_names()
+
+    def load(self, run: PathLike = LAST) -> Run:
+        """Return a finished run by its name or path, by default the last one."""
+        return Run.read(self._workspace.run(Path(run)))
+
+    def run(
+        self,
+        board: str,
+        model: str,
+        *,
+        vectors: Vectors = 100_000,
+        seed: int = 1,
+        items: Sequence[str] | None = None,
+        split: Sequence[str] | None = None,
+        sync: Sync | None = None,
+        buffers: Buffers | None = None,
+        block: int | None = None,
+        cover: float | None = None,
+        chunk: int | None = None,
+        fetch: Fetch | None = None,
+        trace: int = 100,
+        accept: Literal["bound"] | None = None,
+        stream: int | None = None,
+        pulse: int | None = None,
+        steps: int | None = None,
+        reference: Sequence[str] = engines.ALWAYS,
+        x64_quant_precision: bool = True,
+        run_folder: PathLike | None = None,
+    ) -> Run:
+        """Run a model on a board and compare every activation with the reference.
+
+        Arguments, in addition to those of the class:
+            vectors: see `Vectors`; arrays have the type of the model's input.
+            block: vectors that an item computes before each hand-over.
+            cover: share of all codes for which vectors are searched; `vectors` is then the maximum.
+            chunk: vectors per step, the unit of resume.
+            fetch: dumps to fetch from the board: all, or those of layers that differ.
+            trace: number of executions to trace and replay on the plan's Petri net.
+            accept: "bound" if `within bound` is good, too.
+        """
+        with _vectors_option(vectors) as source:
+            request = _request(
+                board=board,
+                model=model,
+                vectors=source,
+                seed=seed,
+                items=items,
+                split=split,
+                sync=sync,
+                buffers=buffers,
+                block=block,
+                cover=cover,
+                chunk=chunk,
+                fetch=fetch,
+                trace=trace,
+                accept=accept,
+                stream=stream,
+                pulse=pulse,
+                steps=steps,
+                reference=reference,
+                x64_quant_precision=x64_quant_precision,
+                run_folder=None if run_folder is None else str(run_folder),
+            )
+            return self._execute(request, None)
+
+    def resume(self, run: PathLike = LAST) -> Run:
+        """Resume an unfinished run, by default the last one."""
+        folder = self._workspace.run(Path(run))
+        return self._execute(unfinished_request(folder), folder)
+
+    def prove(
+        self,
+        board: str,
+        model: str,
+        *,
+        floats: Floats | None = None,
+        vectors: Vectors = 10_000,
+        seed: int = 1,
+        items: Sequence[str] | None = None,
+        split: Sequence[str] | None = None,
+        sync: Sync | None = None,
+        buffers: Buffers | None = None,
+        block: int | None = None,
+        trace: int = 100,
+        stream: int | None = None,
+        pulse: int | None = None,
+        steps: int | None = None,
+        reference: Sequence[str] = engines.ALWAYS,
+        x64_quant_precision: bool = True,
+        run_folder: PathLike | None = None,
+    ) -> Run:
+        """Prove that a board computes a model correctly for all inputs, then compare vectors as `run` does.
+
+        Arguments, in addition to those of the class and of `run`:
+            floats: inputs of QuantizeLinear on the board: all 2^32, or those where codes change; by default all, but
+                those where codes change on an emulated board.
+        """
+        profile = targets.load_boards(self._workspace.boards).board(board)
+        with _vectors_option(vectors) as source:
+            request = _request(
+                board=board,
+                model=model,
+                floats=floats or default_floats(profile),
+                vectors=source,
+                seed=seed,
+                items=items,
+                split=split,
+                sync=sync,
+                buffers=buffers,
+                block=block,
+                trace=trace,
+                stream=stream,
+                pulse=pulse,
+                steps=steps,
+                reference=reference,
+                x64_quant_precision=x64_quant_precision,
+                run_folder=None if run_folder is None else str(run_folder),
+            )
+            return self._execute(request, None)
+
+    def measure(
+        self,
+        board: str,
+        model: str,
+        *,
+        samples: int | None = None,
+        duration_s: float | None = None,
+        scope: Scope | None = None,
+        count: Count | None = None,
+        load: LoadName = "idle",
+        warmup: int | None = None,
+        against: Sequence[PathLike] = (),
+        seed: int = 1,
+        items: Sequence[str] | None = None,
+        split: Sequence[str] | None = None,
+        sync: Sync | None = None,
+        buffers: Buffers | None = None,
+        stream: int | None = None,
+        pulse: int | None = None,
+        steps: int | None = None,
+        reference: Sequence[str] = engines.ALWAYS,
+        x64_quant_precision: bool = True,
+        run_folder: PathLike | None = None,
+    ) -> Run:
+        """Measure the execution times of a model on a board, or count its instructions.
+
+        Arguments, in addition to those of the class:
+            samples: number of executions.
+            duration_s: minimum duration of the measurement, seconds.
+            scope: the measured part.
+            count: times, or events of the processor.
+            load: the load on the board during the measurement.
+            warmup: number of executions before the measured ones.
+            against: earlier measurements to compare with, by name or path; at least three include the noise between
+                runs.
+        """
+        request = _request(
+            board=board,
+            model=model,
+            seed=seed,
+            items=items,
+            split=split,
+            sync=sync,
+            buffers=buffers,
+            stream=stream,
+            pulse=pulse,
+            steps=steps,
+            reference=reference,
+            x64_quant_precision=x64_quant_precision,
+            run_folder=None if run_folder is None else str(run_folder),
+        )
+        measurement = measure_pipeline.build_request(
+            request,
+            self._workspace,
+            samples=samples,
+            duration_s=duration_s,
+            scope=scope,
+            count=count,
+            load=load,
+            warmup=warmup,
+            against=[Path(path) for path in against],
+        )
+        return Run.read(measure_pipeline.execute(measurement, self._workspace, self._console)[1])
+
+    def _execute(self, request: Request, unfinished: Path | None) -> Run:
+        return Run.read(run_pipeline.execute(request, unfinished, self._workspace, self._console)[1])
+
+
+def _request(**options: Any) -> Request:
+    """Return a request; RequestError for a wrong type or value."""
+    try:
+        return Request(**options)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        option, message = str(first["loc"][0]), first["msg"]
+        raise RequestError(
+            f"{option} {first['input']!r}: {message[:1].lower()}{message[1:]}", "see help(Lab)"
+        ) from error
+
+
+@contextmanager
+def _vectors_option(vectors: Vectors) -> Iterator[str]:
+    """Yield a number or a path; arrays are in a temporary file, or in a folder of a file for each input."""
+    if not isinstance(vectors, np.ndarray | Mapping):
+        yield str(vectors)
+        return
+    with TemporaryDirectory() as folder:
+        if isinstance(vectors, np.ndarray):
+            path = Path(folder) / "array.npy"
+            _save(path, vectors)
+        else:
+            path = Path(folder)
+            for name, values in vectors.items():
+                _save(path / vector_files.file_name(name), np.asarray(values))
+        yield str(path)
+
+
+def _save(path: Path, vectors: Array) -> None:
+    if vectors.dtype.hasobject:
+        raise RequestError(
+            f"vectors: an array of {vectors.dtype}, not float32", "convert it: vectors.astype('float32')"
+        )
+    np.save(path, vectors, allow_pickle=False)
