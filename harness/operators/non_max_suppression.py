@@ -176,7 +176,7 @@ def definition(sizes: Sizes, *, is_centre: bool) -> Stage:
         class_or_box = select(equal(numbers[d], literal(1, INT32)), numbers[c], box[t + 1, b, c])
         return select(is_row, select(equal(numbers[d], zero), numbers[b], class_or_box), y)
 
-    return narrowed(fold("y", (r, d), (b, c, t), none, row), INT64)
+    return narrowed(fold("row", (r, d), (b, c, t), none, row), INT64)
 
 
 PARAMETERS = {
