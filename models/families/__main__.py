@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.families.networks import NETWORKS
+from models.families.selecting import NETWORKS
 from models.recipe import command_of
 
 if __name__ == "__main__":

@@ -9,12 +9,13 @@ import pytest
 
 from harness.core.installation import ROOT
 from harness.model import load
-from models.families.networks import NETWORKS
+from models.families.selecting import NETWORKS
 from tests.support.cli.command import User
 
 LAYERS = {
     "kws_lstm": 4, "kws_gru": 4, "vit_tiny": 66, "text_tiny": 67, "yolo_tiny": 14, "unet_tiny": 18,
     "mobilenet_v3_tiny": 30, "efficientnet_lite_tiny": 18, "forest_tiny": 29,
+    "yolo_nms_tiny": 34,
 }  # fmt: skip
 
 
