@@ -260,7 +260,8 @@ class Decoder:
         names = [self._register(operand.reg) for operand in registers]
         if not any(operand.access for operand in registers):  # of an instruction that capstone only names
             read, written = {*filter(_TRACKED.fullmatch, names)}, {*filter(_TRACKED.fullmatch, names[:1])}
-            if _BROADCAST.match(raw.mnemonic) and "{k" not in raw.op_str:  # a mask keeps elements of the destination
+            # A mask keeps elements of the destination.
+            if _ONLY_NAMED.fullmatch(raw.mnemonic) and "{k" not in raw.op_str:
                 read -= written - {*names[1:]}
         if names and names[0].startswith("k") and _INTO_MASK.match(raw.mnemonic):  # capstone knows none, or wrong ones
             read, written = {*filter(_TRACKED.fullmatch, names[1:])}, {names[0]}
@@ -774,7 +775,7 @@ _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
 _X86_VECTOR_MOVE = re.compile(r"v?movq|v?mov(dqa|dqu|aps|ups|apd|upd)\d*")
 # Registers whose values are followed by `reads` and `writes`: vectors, masks, flags.
 _TRACKED = re.compile(r"xmm\d+|k[0-7]|v\d+|rflags|nzcv")
-_BROADCAST = re.compile(r"vp?broadcast\w+")
+_ONLY_NAMED = re.compile(r"vp?broadcast\w+|vps(rl|ra|ll)d")
 _INTO_MASK = re.compile(r"v(p?cmp|ptestn?m|fpclass)")
 _INDEPENDENT = re.compile(r"v?p?xor|eor|v?psub|sub|v?pcmp(eq|gt)|vpternlog|kxn?or")
 _KEEPS_UPPER = re.compile(r"v(cvt\w+2s[ds]|sqrts|rounds|rndscales|movs[sd]|rcp|rsqrt|getexps|getmants|reduces|scalefs)")

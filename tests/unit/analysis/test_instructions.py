@@ -58,6 +58,7 @@ def test_a_trap_ends_a_function() -> None:
         ("x86-64", "f3ab", set(), set()),  # rep stosd
         ("x86-64", "f20f1028", set(), {"xmm5"}),  # movsd xmm5, qword ptr [rax]
         ("x86-64", "62d11c08c2c80a", {"xmm12", "xmm8"}, {"k1"}),  # vcmpngtps k1, xmm12, xmm8
+        ("x86-64", "62f1652072d701", {"xmm7"}, {"xmm19"}),  # vpsrld ymm19, ymm7, 1
         ("x86-64", "62f27d48580f", set(), {"xmm1"}),  # vpbroadcastd zmm1, dword ptr [rdi]
         ("x86-64", "62f27d49580f", {"xmm1", "k1"}, {"xmm1"}),  # vpbroadcastd zmm1 {k1}, dword ptr [rdi]
         ("x86-64", "62f2550827cf", {"xmm5", "xmm7"}, {"k1"}),  # vptestmd k1, xmm5, xmm7

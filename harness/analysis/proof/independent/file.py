@@ -164,8 +164,11 @@ def _shape(  # noqa: C901, PLR0911 - one for each form
             return (shapes[0][0], shapes[SELECTIONS[operator]][1], shapes[0][2])
         if operator == "NonMaxSuppression":
             return _rows_of_boxes(proto, *(tensors[name].shape for name in proto.input))
-        if operator in RECURRENT:
-            return (shape[0], next(entry.i for entry in proto.attribute if entry.name == "hidden_size"))
+        if operator.removesuffix("Steps") in RECURRENT:
+            hidden = next(entry.i for entry in proto.attribute if entry.name == "hidden_size")
+            # A step of a stream writes all its states, whose first values are the inputs from the fifth on.
+            states = () if operator in RECURRENT else (len(proto.input) - 4,)
+            return (*states, shape[0], hidden)
         if operator == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
             shape[attributes["axis"] - 1] += attributes["history"]

@@ -26,4 +26,20 @@ def _of_gates(states: str) -> Reader:
     return read
 
 
-READERS: dict[str, Reader] = {"GRU": _of_gates("h"), "LSTM": _of_gates("hc"), "RNN": _of_gates("h")}
+def _of_steps(states: str) -> Reader:
+    """Read the same of a stream: the numbers of two states, and the first states, which are constants."""
+
+    def read(node: Node) -> Constants:
+        first = [np.asarray(value).reshape(-1) for value in node.inputs[4:] if value is not None]
+        numbers = {"number": np.array([0, 1], np.float32)} if len(states) == 2 else {}
+        weights = {role: values for role, values in _of_gates("")(node).items() if role in ("w", "r", "b")}
+        return {**weights, **numbers, "first": np.concatenate(first)}
+
+    return read
+
+
+STATES = {"GRU": "h", "LSTM": "hc", "RNN": "h"}
+READERS: dict[str, Reader] = {
+    **{operator: _of_gates(states) for operator, states in STATES.items()},
+    **{f"{operator}Steps": _of_steps(states) for operator, states in STATES.items()},
+}
