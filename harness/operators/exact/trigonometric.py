@@ -195,13 +195,13 @@ def _wave(x: Expression, quadrants: int) -> Expression:
     return select(abs(x) < np.inf, value, x - x)
 
 
-@function(_quiet(np.sin), ulp=2.6, limits=(-1.0, 1.0), is_wave=True)
+@function(_quiet(np.sin), ulp=2.75, limits=(-1.0, 1.0), is_wave=True)
 def sine(x: Expression) -> Expression:
     """Return sin(x), of which the sign is that of x times that of sin(|x|)."""
     return from_bits(bits(_wave(x, 0)) ^ (bits(x) & 0x80000000))
 
 
-@function(_quiet(np.cos), ulp=2.65, limits=(-1.0, 1.0), is_wave=True)
+@function(_quiet(np.cos), ulp=2.75, limits=(-1.0, 1.0), is_wave=True)
 def cosine(x: Expression) -> Expression:
     """Return cos(x)."""
     return _wave(x, 1)
