@@ -144,7 +144,8 @@ class Recurrent(Staged):
         """Return weights, biases and constant initial states that are not 0."""
         starts = {f"{state}0": values for state, values in self.initial.items() if values is not None and values.any()}
         more = {"number": np.arange(2, dtype=np.float32)} if self.is_carried and len(self.states) > 1 else {}
-        return {"w": self.w, "r": self.r, "b": self.biases, **starts, **more}
+        w, r = (rows.reshape(self.gates, self.r.shape[1], -1).swapaxes(1, 2) for rows in (self.w, self.r))
+        return {"w": w, "r": r, "b": self.biases, **starts, **more}
 
     def frames(self, axis: int) -> Frames | str | None:
         """Return that the states go on from step to step; why those of the other direction do not."""
@@ -262,7 +263,7 @@ def _fragment(name: str, order: int, biases: str, lines: Sequence[str], initial:
 {comment}# Initial states: {", ".join(f"{state} is {form or '0'}" for state, form in initial.items())}.
 fragment {own_name}(
     x: tensor<scalar>,                      # float32 (vectors, steps * inputs)
-{sources}    w: tensor<scalar>,                      # float32 (1, gates * hidden * inputs)
+{sources}    w: tensor<scalar>,                      # float32 (1, gates * inputs * hidden)
     r: tensor<scalar>,                      # float32 (1, gates * hidden * hidden)
     b: tensor<scalar>,                      # float32 {biases}
 {tables}    reverse: integer,                       # 1: the steps go from the last one to the first

@@ -21,8 +21,9 @@ class Sizes:
 
 
 class Cell:
-    """The loop variables and constants of a definition: weights w and r by gate, state and input, and biases b.
+    """The loop variables and constants of a definition: weights w and r by gate, input and state, and biases b.
 
+    The weights of the values of a state lie side by side, so that a compiler vectorises their sums in the stated order.
     `at` is the place of a step in x.
     """
 
@@ -31,8 +32,8 @@ class Cell:
         self.t, self.u, self.i, self.j, self.g = (Axis(name, size) for name, size in axes)
         self.at: Axis | Place = place(self.t) * -1 + (sizes.steps - 1) if reverse else self.t
         self.x = Source("x", (self.t, self.i))
-        self.w = Source("w", (self.g, self.u, self.i), is_constant=True)
-        self.r = Source("r", (self.g, self.u, self.j), is_constant=True)
+        self.w = Source("w", (self.g, self.i, self.u), is_constant=True)
+        self.r = Source("r", (self.g, self.j, self.u), is_constant=True)
         self.b = Source("b", (Axis("p", biases), self.u), is_constant=True)
 
     def of_input(self, name: str, gates: Axis, first: int = 0) -> Stage:
@@ -44,13 +45,13 @@ class Cell:
             (gates, self.u),
             (self.i,),
             start,
-            lambda a: a + self.x[self.at, self.i] * self.w[gate, self.u, self.i],
+            lambda a: a + self.x[self.at, self.i] * self.w[gate, self.i, self.u],
         )
 
     def of_state(self, name: str, gates: Axis, start: Expression, h: Any, first: int = 0) -> Stage:
         """Return the sums of gates from `start` on, with the products of the state h and r."""
         gate = gates + first
-        return fold(name, (gates, self.u), (self.j,), start, lambda a: a + h[self.j] * self.r[gate, self.u, self.j])
+        return fold(name, (gates, self.u), (self.j,), start, lambda a: a + h[self.j] * self.r[gate, self.j, self.u])
 
     def states(self, initial: Mapping[str, str]) -> dict[str, tuple[tuple[Axis, ...], Any]]:
         """Return the states; each begins with 0, or with the source that `initial` names: a constant, or x1, x2."""
