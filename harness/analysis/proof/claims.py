@@ -144,7 +144,7 @@ KINDS = 8
 """The kinds of vectors of a launch, roughly."""
 WIDE = 1 << 10
 """Values of an output from which a launch on hardware has half of the executions, still more than 2^16."""
-VALUES_OF_SIZES = 1 << 28
+VALUES_OF_SIZES = 1 << 26
 """Values that a launch on hardware writes in executions of each size: wide outputs have fewer sizes."""
 SIZES = 16
 """Numbers of vectors that every launch gets in an execution, on stand-ins of the largest networks, too."""

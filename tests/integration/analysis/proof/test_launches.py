@@ -245,7 +245,7 @@ def test_a_stand_in_of_a_large_network_is_asked_less_and_hardware_beside_it_is_n
     )
     hardware = effort_of(["hardware"], network)
     assert hardware == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
-    assert (hardware.largest_size(0, 1000, 1 << 13), hardware.largest_size(0, 1000, 1 << 30)) == (256, 16)
+    assert (hardware.largest_size(0, 1000, 1 << 13), hardware.largest_size(0, 1000, 1 << 30)) == (128, 16)
     assert (hardware.executions(0, 1 << 10), hardware.executions(0, 1 << 13)) == (1 << 18, 1 << 17)
     assert found.vectors > 2 * (EMULATED_OPERATIONS // network.operations), "a whole run has two blocks"
 
