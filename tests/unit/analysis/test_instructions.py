@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis.inspection.instructions import Access, Align, Decoder, Load
+from harness.analysis.inspection.instructions import Access, Align, Decoder, Load, Move
 
 CASES = [
     ("62e1fd087e5c2457", 0x2B8, 8),  # vmovq to memory, from xmm19
@@ -28,6 +28,12 @@ def test_a_vector_register_is_loaded_from_the_right_place() -> None:
     [instruction] = Decoder("x86-64").decode(bytes.fromhex("62f1fd086e5c2457"), 0)
     [load] = [each for each in instruction.operations if isinstance(each, Load)]
     assert (load.to, load.memory.offset) == ("xmm3", 0x2B8)
+
+
+@pytest.mark.parametrize(("code", "to", "source"), [("c4e1fb92c6", "k0", "rsi"), ("c4e1fb93f0", "rsi", "k0")])
+def test_a_mask_register_holds_an_address(code: str, to: str, source: str) -> None:
+    [instruction] = Decoder("x86-64").decode(bytes.fromhex(code), 0)
+    assert instruction.operations == (Move(to, source),)
 
 
 @pytest.mark.parametrize(
