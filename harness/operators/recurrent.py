@@ -36,6 +36,8 @@ from harness.operators.text import Fragment, Text
 DIRECTIONS = ("forward", "reverse")
 FIRST_FRAGMENT = 133
 EXCHANGED = ("the weights of the gates are in another order", "as in ONNX")
+WEIGHTS = (1, 2, 3)
+"""The inputs W, R and B."""
 GROWTH = 2.0**-20
 """Share by which the roundings of one step can increase a state: a few units of 2**-24."""
 
@@ -244,7 +246,7 @@ def _texts(name: str, order: int, biases: str, example: Stage, states: str) -> T
     )
     return Staged.text.but(
         "\n".join(lines), ("X", "W", "R", "B", "initial_h", "initial_c"), fragments, chosen=lambda layer: layer.form,
-        operations_of=lambda layer: layer.operations,
+        parameters=WEIGHTS, operations_of=lambda layer: layer.operations,
     )  # fmt: skip
 
 

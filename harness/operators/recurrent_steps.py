@@ -24,7 +24,7 @@ from harness.operators.frames import Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, ProofStep, StageKind, every_byte
 from harness.operators.onnx_function import DOMAIN
-from harness.operators.recurrent import EXCHANGED, GROWTH, Gru, Lstm, Recurrent, Rnn, gru, lstm, rnn
+from harness.operators.recurrent import EXCHANGED, GROWTH, WEIGHTS, Gru, Lstm, Recurrent, Rnn, gru, lstm, rnn
 from harness.operators.recurrent_cell import CarriedCell, Sizes
 from harness.operators.rules import Rules
 from harness.operators.staged import ROUNDED
@@ -59,6 +59,7 @@ fragment {name}_steps(
         "\n".join(lines),
         ("X", "W", "R", "B", "initial_h", "initial_c"),
         (Fragment(f"{name}_steps", order, text),),
+        parameters=WEIGHTS,
         facts_of=lambda layer: {"start": layer.start, "steps": layer.steps},
         operations_of=lambda layer: layer.cell.operations,
     )
