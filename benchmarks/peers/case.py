@@ -1,7 +1,7 @@
 """The network that all contenders compute: as quantised model, as float network and as constants.
 
 The float network has the weights and biases that the codes stand for, and ReLU where the codes end at zero.  One of
-`models.floats.networks` has no codes: its model is the float network.
+`FLOATS` has no codes: its model is the float network.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import helper, inliner, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.installation import ROOT
@@ -30,9 +30,15 @@ from harness.reference import SpecificationReference
 from peers import convolutional
 
 sys.path.append(str(ROOT))
-from models.floats.networks import NETWORKS as FLOATS
+from models.families.networks import NETWORKS as FAMILIES
+from models.floats.networks import NETWORKS
 from tests.support import builders
 
+FLOATS = NETWORKS | {
+    name: FAMILIES[name]
+    for name in ("kws_lstm", "kws_gru", "vit_tiny", "unet_tiny", "mobilenet_v3_tiny", "efficientnet_lite_tiny")
+}
+"""The float networks by name: those of one float32 input and one output."""
 VECTORS = 4096
 IMAGES = 64
 PRODUCTS = 10**9  # of all vectors of a float network, which its specification computes in numpy
@@ -115,7 +121,10 @@ def make_convolutional(name: str, folder: Path) -> Case:
 
 
 def make_float(name: str, folder: Path) -> Case:
-    """Return a network of `models.floats.networks` and its files in `folder`; float.onnx reads an image as a row."""
+    """Return a network of `FLOATS` and its files in `folder`; float.onnx reads an image as a row.
+
+    LiteRT and ACETONE read tables of constants, which only the networks of `models.floats.networks` have.
+    """
     path = ROOT / "models" / f"{name}.onnx"
     model = onnx.load(path) if path.exists() else FLOATS[name]()
     _rename_ends(model.graph)
@@ -124,10 +133,12 @@ def make_float(name: str, folder: Path) -> Case:
     np.save(folder / "vectors.npy", vectors)
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     _read_rows(model.graph, net.vector.shape)
+    _write_row(model.graph)
     images = np.moveaxis(vectors.reshape(-1, *net.vector.shape), 1, -1)
     np.save(folder / "channels_last.npy", images.reshape(vectors.shape))
-    (folder / "float.onnx").write_bytes(model.SerializeToString())
-    convolutional.write_tables(net, folder)
+    (folder / "float.onnx").write_bytes(inliner.inline_local_functions(model).SerializeToString())
+    if name not in FAMILIES:
+        convolutional.write_tables(net, folder)
     exact = SpecificationReference(net).activations(vectors)[-1]
     return Case(folder, net, vectors, exact, exact, "float")
 
@@ -168,6 +179,17 @@ def _read_rows(graph: onnx.GraphProto, shape: tuple[int, ...]) -> None:
     graph.node.insert(0, helper.make_node("Reshape", ["x", "image_shape"], ["image"]))
     graph.initializer.append(numpy_helper.from_array(np.array([1, *shape]), "image_shape"))
     graph.input[0].CopyFrom(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, math.prod(shape)]))
+
+
+def _write_row(graph: onnx.GraphProto) -> None:
+    """Let the output be one row, as all contenders return it; nothing changes for scores."""
+    sizes = [size.dim_value for size in graph.output[0].type.tensor_type.shape.dim]
+    if len(sizes) == 2:
+        return
+    for node in graph.node:
+        node.output[:] = ["y_image" if tensor == "y" else tensor for tensor in node.output]
+    graph.node.append(helper.make_node("Flatten", ["y_image"], ["y"]))
+    graph.output[0].CopyFrom(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, math.prod(sizes)]))
 
 
 def float_constants(net: Network) -> list[tuple[Array, Array]]:

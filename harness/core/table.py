@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,13 +27,17 @@ STYLE: Mapping[str, Any] = {"title_justify": "left", "title_style": "bold", "box
 class Table(RichTable):
     """A table that folds its text between words on a narrow terminal, and never cuts a number.
 
-    If the longest names and numbers of all columns do not fit into the terminal, each row becomes a record: a line for
-    each cell, behind the heading of its column.
+    Columns in `optional` are left out, the last one first, until the table fits without folded cells.  If the longest
+    names and numbers of the others do not fit into the terminal, each row becomes a record: a line for each cell,
+    behind the heading of its column.
     """
 
-    def __init__(self, *headings: str, right: Collection[str] = (), **options: Any) -> None:
+    def __init__(
+        self, *headings: str, right: Collection[str] = (), optional: Sequence[str] = (), **options: Any
+    ) -> None:
         """Take the headings, those of numbers also in `right`, and options of `rich.table.Table`."""
         super().__init__(**{**STYLE, **options})
+        self.optional = tuple(optional)
         for heading in headings:
             self.add_column(heading, justify="right" if heading in right else "left")
 
@@ -45,6 +50,9 @@ class Table(RichTable):
         limit = self.width or options.max_width
         if not self.columns or _measured(self, console, options) <= limit:
             yield from super().__rich_console__(console, options)
+            return
+        if self.optional:
+            yield from self._without(self.optional[-1]).__rich_console__(console, options)
             return
         narrow = copy.copy(self)
         narrow.padding, narrow.width, narrow.show_edge = (0, 1 if self.box else 2, 0, 0), None, False
@@ -61,6 +69,14 @@ class Table(RichTable):
         for column, width in zip(narrow.columns, widths, strict=True):
             column.width, column.no_wrap, column.overflow = width, False, "fold"
         yield from RichTable.__rich_console__(narrow, console, options.update(max_width=sum(widths) + margins))
+
+    def _without(self, heading: str) -> Table:
+        """Return the table without an optional column."""
+        others = copy.copy(self)
+        others.optional = tuple(name for name in self.optional if name != heading)
+        columns = [column for column in self.columns if column.header != heading]
+        others.columns = [dataclasses.replace(column, _index=index) for index, column in enumerate(columns)]
+        return others
 
     def _records(self) -> Table:
         """Return a table with a line for each cell that is not empty, and an empty line behind each row."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.model.indices import index_ranges
 from harness.model.network import Normalisation
 from harness.operators.base import Layer
 from harness.operators.counters import DEFAULT_BOX
@@ -25,12 +26,18 @@ def input_box(
 ) -> dict[str, Array]:
     """Return the bounds of each input by its name, (2, size): those of the metadata, or else `default_box`.
 
+    Indices are within the axis.
     The metadata have the bounds of all values of all inputs, in the order of the inputs.
     """
     sizes = [tensor.size for tensor in inputs]
     stated = stated_box(metadata, sum(sizes), name)
     if stated is None:
-        return {tensor.name: default_box(tensor, [x for x in layers if tensor in x.inputs]) for tensor in inputs}
+        box = {tensor.name: default_box(tensor, [x for x in layers if tensor in x.inputs]) for tensor in inputs}
+        for indices in index_ranges(inputs, layers):
+            own = box[indices.input]
+            own[0, indices.places] = np.maximum(own[0, indices.places], indices.low)
+            own[1, indices.places] = np.minimum(own[1, indices.places], indices.high)
+        return box
     parts = np.split(stated, np.cumsum(sizes)[:-1], axis=1)
     return {tensor.name: _of_type(part, tensor, name) for tensor, part in zip(inputs, parts, strict=True)}
 
@@ -38,7 +45,7 @@ def input_box(
 def default_box(tensor: Tensor, readers: Sequence[Layer]) -> Array:
     """Return bounds, (2, size), for every output of the readers of an input.
 
-    Those are all codes, and all values of wider integers, but for a Clip, as that of an index to the places of an axis.
+    Those are all codes, and all values of wider integers, but for a Clip.
     """
     whole: tuple[float, float] = DEFAULT_BOX if is_float(tensor.dtype) else integer_limits(tensor.dtype)
     limiting = [] if tensor.dtype in (BOOL, *CODES) else readers

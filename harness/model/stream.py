@@ -30,6 +30,8 @@ from harness.operators.onnx_function import DOMAIN
 
 SETTINGS, WHOLE = "harness_stream", "harness_stream_model"
 """The metadata of a network of steps: axis, pulse and steps as JSON, and the file of the whole network in base64."""
+STEPS = "Steps"
+"""The end of the name of the operator whose states go on from vector to vector."""
 MOST_STEPS = 1 << 16
 
 
@@ -57,8 +59,8 @@ class Stream:
     """A network of steps, the whole network that it computes, and the frames of each of its layers by name.
 
     `axis` counts the vectors as 0, as ONNX does.  After `steps` vectors a new stream begins; the whole network needs
-    `window` of them.  `shifted` is true if no layer pads the axis: then any `window` steps that follow each other give
-    what the whole network gives for their frames.
+    `window` of them.  `shifted` is true if no layer pads the axis or has states: then any `window` steps that follow
+    each other give what the whole network gives for their frames.
     """
 
     network: Network
@@ -75,8 +77,8 @@ class Stream:
 
     @cached_property
     def shifted(self) -> bool:
-        """True if no layer of the whole network pads the axis."""
-        return not any(form.before for _, _, form in _streamed(self.whole, self.axis - 1))
+        """True if all frames of the whole network are computed in the same way."""
+        return not any(form.has_first for _, _, form in _streamed(self.whole, self.axis - 1))
 
     @property
     def windows(self) -> int:
@@ -111,9 +113,8 @@ class Stream:
 
     @property
     def history_bytes(self) -> int:
-        """The bytes of the frames that are kept from step to step."""
-        kept = (layer for layer in self.network.layers if layer.streaming.steps > 1)
-        return sum((layer.size - layer.input.size) * layer.dtype.itemsize for layer in kept)
+        """The bytes of the frames and states that are kept from step to step."""
+        return sum(layer.streaming.kept * layer.dtype.itemsize for layer in self.network.layers)
 
 
 def of(network: Network) -> Stream | None:
@@ -142,8 +143,8 @@ def stream(whole: Network, axis: int, pulse: int | None = None, steps: int | Non
     """Return the network of steps along an axis of the input, counted with the vectors, of `pulse` new frames each.
 
     The default of `pulse` is the smallest that the strides permit, that of `steps`, after which a new stream begins,
-    twice the window, or once if a layer pads the axis.  Raises RequestError, which names the node and the reason, or
-    the valid choices.
+    twice the window, or once if a layer pads the axis or has states.  Raises RequestError, which names the node and the
+    reason, or the valid choices.
     """
     shape = whole.float_input("--stream").shape
     if not 1 <= axis <= len(shape):
@@ -161,7 +162,7 @@ def stream(whole: Network, axis: int, pulse: int | None = None, steps: int | Non
         )
     made = _Steps(whole, axis - 1, pulse)
     window = max(flow.steps for flow in made.flows.values())
-    steps = (window if made.padded else 2 * window) if steps is None else steps
+    steps = (window if made.has_first else 2 * window) if steps is None else steps
     if not window <= steps <= MOST_STEPS:
         raise RequestError(
             f"model {whole.name!r}: --steps {steps}: the whole network takes {window} steps of {pulse} frames",
@@ -219,7 +220,7 @@ def _least_pulse(whole: Network, axis: int) -> int:
 
 
 class _Steps:
-    """The nodes of the network of steps, made one after the other; `padded` is true if a layer pads the axis."""
+    """The nodes of the network of steps, made one after the other; see `Frames.has_first`."""
 
     def __init__(self, whole: Network, axis: int, pulse: int) -> None:
         self.whole, self.axis, self.pulse = whole, axis, pulse
@@ -228,7 +229,7 @@ class _Steps:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         reading = {layer.output.name: (layer, at, form) for layer, at, form in _streamed(whole, axis)}
-        self.padded = any(form.before for _, _, form in reading.values())
+        self.has_first = any(form.has_first for _, _, form in reading.values())
         layers = {layer.output.name: layer for layer in whole.layers}
         for node in self.file.graph.node:
             written = [name for name in node.output if name in layers]
@@ -257,7 +258,10 @@ class _Steps:
                 "pads before the first frame alone",
             )  # fmt: skip
         delay, new = max(self.flows[name].delay for name in layer.sources), self.flows[layer.sources[0]].new
-        if form.before:  # the first frame of the whole network is the first of a step, before which there is padding
+        if form.place is not None:
+            self._take(layer, form.place, node)
+            return
+        if form.has_first:  # the first frame of the whole network is the first of a step, before which is padding
             delay += -delay % new
         changed = onnx.NodeProto()
         changed.CopyFrom(layer.streaming.node(node, axis))
@@ -265,8 +269,34 @@ class _Steps:
             if name in layer.sources:
                 changed.input[position], flow = self._window(layer, form, name, delay)
         self.nodes.append(changed)
+        if form.states:
+            self._carry(layer, changed, delay // new)
         for name in node.output:
             self.flows[name] = flow
+
+    def _take(self, layer: Layer, place: int, node: onnx.NodeProto) -> None:
+        """Add the nodes that take the frame at a place of the whole axis, in the step in which it is new."""
+        [source], [name] = layer.sources, node.output
+        flow = self.flows[source]
+        step, first = divmod(flow.delay + place, flow.new)
+        frame = source if flow.new == 1 else self._cut("window", layer, flow, source, source, 1, first)
+        shape = numpy_helper.from_array(np.array([0, *layer.output.shape], np.int64), f"{name}/shape")
+        self.constants.append(shape)
+        self.nodes.append(helper.make_node("Reshape", [frame, shape.name], [name], node.name))
+        self.flows[name] = Flow(None, step, 1, 1)
+
+    def _carry(self, layer: Layer, node: onnx.NodeProto, start: int) -> None:
+        """Make a node that of steps, which begin after step `start`; add one that takes the first state."""
+        [output] = node.output
+        node.op_type += STEPS
+        kept = [entry for entry in node.attribute if entry.name != "direction"]
+        del node.attribute[:]
+        node.attribute.extend([*kept, helper.make_attribute("start", start)])
+        name, node.name = self._name("states", layer, output)
+        node.output[0] = name
+        first = numpy_helper.from_array(np.array(0, np.int64), f"{name}/first")
+        self.constants.append(first)
+        self.nodes.append(helper.make_node("Gather", [name, first.name], [output], layer.node, axis=1))
 
     def _window(self, layer: Layer, form: Frames, source: str, delay: int) -> tuple[str, Flow]:
         """Return the tensor with the frames that a layer reads in a step, and the frames of its output.
@@ -315,10 +345,10 @@ class _Steps:
         self.nodes.append(node)
         return name
 
-    def _cut(self, role: str, layer: Layer, flow: Flow, source: str, given: str, frames: int) -> str:
-        """Add a Slice of the first frames; return its output."""
+    def _cut(self, role: str, layer: Layer, flow: Flow, source: str, given: str, frames: int, first: int = 0) -> str:
+        """Add a Slice of frames from the first one on; return its output."""
         name, stem = self._name(role, layer, source)
-        bounds = {"starts": 0, "ends": frames, "axes": 1 + (flow.axis or 0)}
+        bounds = {"starts": first, "ends": first + frames, "axes": 1 + (flow.axis or 0)}
         for key, value in bounds.items():
             self.constants.append(numpy_helper.from_array(np.array([value], np.int64), f"{name}/{key}"))
         self.nodes.append(helper.make_node("Slice", [given, *(f"{name}/{key}" for key in bounds)], [name], stem))
@@ -337,7 +367,7 @@ class _Steps:
         del model.graph.node[:], model.graph.value_info[:], model.metadata_props[:]
         model.graph.node.extend(self.nodes)
         for node in model.graph.node:
-            if (node.domain, node.op_type) == (DOMAIN, "Delay"):
+            if node.domain == DOMAIN and any(entry.name == "start" for entry in node.attribute):
                 node.attribute.append(helper.make_attribute("steps", steps))
         model.graph.initializer.extend(self.constants)
         for value in (*model.graph.input, *model.graph.output):

@@ -31,6 +31,11 @@ from harness.operators.tensor import FLOAT32, INT8, UINT8
 from harness.operators.text import Fragment, Text
 from harness.operators.traits import Trait
 
+COPIES = (
+    "The layers of a stream that keep frames or states read the copy of their buffer that they wrote in the execution "
+    "before: the code says so, whole runs show it, and which copy an instruction uses was not read."
+)
+"""The assumption of layers that read their output for the vector before."""
 FRAGMENT = Fragment(
     "delay_frames",
     113,
@@ -52,7 +57,7 @@ fragment delay_frames(
 
 @dataclass(frozen=True, eq=False)
 class Delay(Layer):
-    """The only layer whose output depends on the vectors before: those of its stream."""
+    """A layer whose output depends on the vectors before: those of its stream."""
 
     ONNX = ((DOMAIN, "Delay"),)
     text = Text(
@@ -69,7 +74,7 @@ class Delay(Layer):
     )
     traits = Trait.NONE
     errors = Ability(lambda layer: Errors(layer, bounds=layer.output_bounds, linear=layer.linear))
-    streaming = Ability(lambda delay: Streaming(delay, delay.steps, copies=2))
+    streaming = Ability(lambda delay: Streaming(delay, delay.steps, copies=2, kept=delay.size - delay.input.size))
 
     axis: int
     history: int
@@ -187,10 +192,7 @@ class Delay(Layer):
 
     def assumptions(self) -> Iterator[str]:
         """Yield the assumption about the copies of the history."""
-        yield (
-            "The layers of a stream that keep frames read the copy of their buffer that they wrote in the execution "
-            "before: the code says so, whole runs show it, and which copy an instruction uses was not read."
-        )
+        yield COPIES
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield histories that are not updated, that move too little, and that begin with another stream."""

@@ -24,7 +24,9 @@ class Frames:
 
     `axis` is that of the output, counted without the vectors; None if one value is computed from the whole axis, so
     that the stream ends here: then `extent` is its length, and each step computes the layer once.  `before` and `after`
-    are the frames of padding that are read at both ends, `padding` their value, None if they are not values.
+    are the frames of padding that are read at both ends, `padding` their value, None if they are not values.  `states`
+    are arrays that go on from frame to frame: the step writes them side by side, and the first one is its output.  A
+    layer that takes one frame of the whole axis has its `place`.
     """
 
     axis: int | None
@@ -33,6 +35,13 @@ class Frames:
     before: int = 0
     after: int = 0
     padding: Any = 0
+    states: int = 0
+    place: int | None = None
+
+    @property
+    def has_first(self) -> bool:
+        """True if the first frame is computed in another way than later ones: from padding, or from first states."""
+        return bool(self.before or self.states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +49,16 @@ class Streaming:
     """The ability of a layer to compute the steps of a stream.
 
     `steps` are the vectors that are the steps of one stream, each of which depends on those before; `copies` those of
-    its buffer: 2 if it reads its output for the vector before, which must then last until the next.  `form` returns the
-    form along an axis where that is not the default.
+    its buffer: 2 if it reads its output for the vector before, which must then last until the next; `kept` are the
+    values of it that are read.  `form` returns the form along an axis, or why there is none, where that is not the
+    default.
     """
 
     layer: Layer
     steps: int = 1
     copies: int = 1
-    form: Callable[[int], Frames | None] | None = None
+    kept: int = 0
+    form: Callable[[int], Frames | str | None] | None = None
 
     def frames(self, axis: int) -> Frames | str:
         """Return the streaming form along an axis of the inputs, counted without the vectors; or why it has none."""

@@ -16,6 +16,7 @@ from harness.core.arrays import Array, file_type
 from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
+from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
@@ -35,6 +36,7 @@ class Move(Layer):
     traits = Trait.MOVES
     errors = Ability[Errors](lambda layer: Errors(layer, rising=True, linear=layer.linear))
     runtime = Ability(lambda layer: Runtime(layer, transparent=layer.operator not in QUANTISERS_STAY))
+    streaming = Ability[Streaming](lambda layer: Streaming(layer, form=layer.frames))
     text = Text(roles=("x",), facts_of=lambda _: {})
     counts: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """The least and the largest number of inputs of an operator that has more than one."""
@@ -75,6 +77,23 @@ class Move(Layer):
     def is_unchanged(self) -> bool:
         """True if all values of the only input stay in their order."""
         return len(self.inputs) == 1 and np.array_equal(self.places, numbered([self.input.size]))
+
+    def frames(self, axis: int) -> Frames | None:
+        """Return the axis along which the frames of the only input lie in their order, or the place of the only one."""
+        [shape, *others] = (tensor.shape for tensor in self.inputs)
+        size, inner, places = shape[axis], math.prod(shape[axis + 1 :]), self.order.places
+        if others:
+            return None
+        number = places // inner % size
+        first = int(self.places[0]) // inner % size
+        if self.size * size == self.input.size and (number == first).all():
+            is_frame = np.array_equal(numbered(shape).take(first, axis).reshape(-1), self.places)
+            return Frames(None, place=first) if is_frame else None
+        for other in (at for at, length in enumerate(places.shape) if length == size):
+            along = np.moveaxis(places, other, 0) - np.arange(size).reshape(-1, *[1] * (places.ndim - 1)) * inner
+            if (along == along[0]).all() and (np.moveaxis(number, other, -1) == np.arange(size)).all():
+                return Frames(other)
+        return None
 
     @cached_property
     def boxes(self) -> list[Copy]:

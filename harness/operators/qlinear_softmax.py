@@ -1,4 +1,4 @@
-"""QLinearSoftmax (com.microsoft) over the values of one vector, uint8 or int8.
+"""QLinearSoftmax (com.microsoft) over the last axis, uint8 or int8; N values of it are a row.
 
 t[i] = float32(exp((i - 255 + r) * x_scale)), i = 0 .. 255, in float64
        r = (logf(float32(largest float32 / N)) - 5) / x_scale, so that no sum of N entries overflows
@@ -53,12 +53,14 @@ FRAGMENT = Fragment(
     "qlinear_softmax",
     54,
     """\
-# com.microsoft QLinearSoftmax over the columns, uint8 or int8 (type).  The table holds exp((i - 255) * x_scale) times
-# a constant for i = 0 .. 255: computed once, and its bits are the constant.  inverse = floor(1 / y_scale).  The sum is
-# one of float32 in the order of the columns; product and quotient are one IEEE float32 operation each.
+# com.microsoft QLinearSoftmax of rows of `length` values, uint8 or int8 (type).  The table holds
+# exp((i - 255) * x_scale) times a constant for i = 0 .. 255: computed once, and its bits are the constant.
+# inverse = floor(1 / y_scale).  The sum is one of float32 in the order of the columns; product and quotient are one
+# IEEE float32 operation each.
 fragment qlinear_softmax(
     x: tensor<scalar>,                      # codes (vectors, N)
     table: tensor<scalar>,                  # float32 (1, 256)
+    length: integer,
     inverse: scalar,
     x_scale: scalar,                        # the table holds it
     y_zero_point: integer,
@@ -66,9 +68,11 @@ fragment qlinear_softmax(
     type: string)
 -> (y: tensor<scalar>)
 {
-    entry = lookup(x - max_reduce(x, axes = [1]) + scalar(high), table, low = low);
-    code = round_half_even(entry * inverse / sum_reduce(entry, axes = [1])) + scalar(y_zero_point);
-    y = clamp(code, scalar(low), scalar(high));
+    rows = reshape(x, shape = [0, -1, length]);
+    place = reshape(rows - max_reduce(rows, axes = [2]) + scalar(high), shape = [0, -1]);
+    entry = reshape(lookup(place, table, low = low), shape = [0, -1, length]);
+    code = round_half_even(entry * inverse / sum_reduce(entry, axes = [2])) + scalar(y_zero_point);
+    y = reshape(clamp(code, scalar(low), scalar(high)), shape = [0, -1]);
 }
 """,
     (ROUND_HALF_EVEN, LOOKUP),
@@ -90,7 +94,7 @@ class QLinearSoftmax(Layer):
     text = Text(
         """\
 e[n] = exp((x[n] - max(x)) * x_scale), times a constant        a table of float32
-v[n] = (e[n] * floor(1 / y_scale)) / (e[0] + e[1] + ...)       in float32; the sum in the order of the columns
+v[n] = (e[n] * floor(1 / y_scale)) / (e[0] + e[1] + ...)       in float32; the sum in the order of the last axis
 y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 or int8""",
         ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point"),
         (FRAGMENT,),
@@ -111,12 +115,13 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node over the values of one vector."""
+        """Read a node over the last axis."""
         node.require_inputs(5, 5)
-        source = node.vector(0, [UINT8, INT8])
+        source = node.activation(0, [UINT8, INT8])
         attributes = node.attributes({"axis": -1, "opset": 0})
-        if attributes["axis"] not in (1, -1):
-            raise node.refusal(f"axis is {attributes['axis']}", "axis 1 or -1: the values of one vector")
+        last = len(source.shape)
+        if attributes["axis"] not in (last, -1):
+            raise node.refusal(f"axis is {attributes['axis']}", f"axis {last} or -1: the last one")
         node.single(2, "zero point of x", [source.dtype])  # differences to the maximum do not depend on it
         x_scale, y = node.scale(1, "scale of x"), Affine.read(node, 3, "y", source.dtype)
         layer = cls(**fields(node, [source], source.shape, source.dtype), x_scale=x_scale, y=y)
@@ -129,6 +134,11 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         return layer
 
     @property
+    def length(self) -> int:
+        """The number of values of a row."""
+        return self.input.shape[-1]
+
+    @property
     def inverse(self) -> np.float32:
         """The largest integer up to float32(1 / y_scale)."""
         one, scale = bits_of(np.ones(1, np.float32)), bits_of(np.atleast_1d(self.y.scale))
@@ -138,7 +148,7 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
     def table(self) -> Single:
         """Return the exponentials t, float32 (256,), each rounded from float64, that from 40 decimal digits."""
         context = Context(prec=40)
-        largest, size = (bits_of(np.array([value], np.float32)) for value in (LARGEST, self.size))
+        largest, size = (bits_of(np.array([value], np.float32)) for value in (LARGEST, self.length))
         logarithm = context.ln(Decimal(float(softfloat.quotient(largest, size).view(np.float32)[0])))
         scale = float(self.x_scale)
         shift = max(0.0, float(np.float32(float(logarithm))) - RESERVED) / scale
@@ -152,16 +162,17 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         def evaluate(x: Array) -> Array:
             entries = table[self._places(x)]
             total = entries[:, 0]
-            for column in range(1, self.size):
+            for column in range(1, self.length):
                 total = softfloat.add(total, entries[:, column]).astype(np.int64)
             products = softfloat.product(entries, inverse).astype(np.int64)
             v = softfloat.quotient(products, total[:, None]).view(np.float32)
-            return rounded(v, self.y.zero_point, self.dtype)
+            return rounded(v, self.y.zero_point, self.dtype).reshape(x.shape)
 
         return evaluate
 
     def _places(self, x: Array) -> Array:
-        codes = x.astype(np.intp)
+        """Return the places of exponentials in the table, (rows of all vectors, length)."""
+        codes = x.astype(np.intp).reshape(-1, self.length)
         places: Array = codes - codes.max(axis=1, keepdims=True) + VALUES - 1
         return places
 
@@ -169,6 +180,7 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         """Return the table, and the numbers of the formula."""
         return {
             "table": self.table(),
+            "length": self.length,
             "inverse": self.inverse,
             "x_scale": self.x_scale,
             "y_zero_point": self.y.zero_point,
@@ -177,7 +189,7 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
 
     def before_rounding(self, *inputs: Array) -> Single:
         """Return the float32 that each output is rounded from, clamped."""
-        return self._codes.clamp(self._quotients(self.table()[self._places(inputs[0])]))
+        return self._codes.clamp(self._quotients(self.table()[self._places(inputs[0])])).reshape(inputs[0].shape)
 
     @property
     def _codes(self) -> Codes:
@@ -189,10 +201,11 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         return quotients
 
     def ordered_sum(self, *inputs: Array) -> OrderedSum:
-        """Return the sums of exponentials, (1, vectors, 1)."""
+        """Return the sums of exponentials of all rows, (rows,)."""
         entries = self.table()[self._places(inputs[0])]
         products = entries * self.inverse
-        return OrderedSum(entries.T, lambda sums: self._codes.nearest(products / sums[:, None]))
+        shape = inputs[0].shape
+        return OrderedSum(entries.T, lambda sums: self._codes.nearest(products / sums[:, None]).reshape(shape))
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong sums, inverses, tables and roundings."""
@@ -201,20 +214,22 @@ y[n] = round_half_even(v[n]) + y_zero_point                    clamped to uint8 
         entries = table[places]
         yield from self.sum_order.faults(x)
         with np.errstate(all="ignore"):
-            yield from wrong_roundings(self._quotients(entries), codes)
+            yield from wrong_roundings(self._quotients(entries).reshape(x.shape), codes)
             total = entries.astype(np.float64).sum(axis=1, keepdims=True)
             v = {
                 "the last column is left out of the sum": entries
                 * self.inverse
                 / (total - entries[:, -1:]).astype(np.float32),
                 "the inverse of y_scale is not rounded down": self._quotients(entries, 1 / self.y.scale),
-                "the largest code is not subtracted": self._quotients(table[x.astype(np.intp) - codes.low]),
+                "the largest code is not subtracted": self._quotients(
+                    table[x.astype(np.intp).reshape(places.shape) - codes.low]
+                ),
                 "the exponentials have base 2": self._quotients(
                     np.exp2((places - (VALUES - 1)) * self.x_scale).astype(np.float32)
                 ),
             }
             for cause, wrong in v.items():
-                yield FaultModel(cause, ORDER, codes.nearest(wrong))
+                yield FaultModel(cause, ORDER, codes.nearest(wrong).reshape(x.shape))
 
     def obligations(self, extent: Extent) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
         """Yield codes that differ little and much, the largest in every column; not every vector can be tried."""

@@ -18,14 +18,16 @@ import onnx
 import onnx.parser
 
 from harness.core.arrays import Array
-from harness.operators.base import Constants, fields
+from harness.operators.base import Ability, Constants, fields
 from harness.operators.exact.expression import Expression
 from harness.operators.exact.functions import hyperbolic_tangent, logistic
-from harness.operators.exact.stages import Axis, Place, Source, Stage, array, fold, formula, place, program, recurrence
+from harness.operators.exact.stages import Axis, Stage, array, formula, program, recurrence
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_contraction import read_finite
+from harness.operators.frames import Frames, Streaming
 from harness.operators.node import Node
 from harness.operators.onnx_function import DOMAIN
+from harness.operators.recurrent_cell import CarriedCell, Cell, Sizes
 from harness.operators.rules import Rules
 from harness.operators.staged import ROUNDED, Staged
 from harness.operators.tensor import FLOAT32, Tensor
@@ -33,64 +35,11 @@ from harness.operators.text import Fragment, Text
 
 DIRECTIONS = ("forward", "reverse")
 FIRST_FRAGMENT = 133
+EXCHANGED = ("the weights of the gates are in another order", "as in ONNX")
+WEIGHTS = (1, 2, 3)
+"""The inputs W, R and B."""
 GROWTH = 2.0**-20
 """Share by which the roundings of one step can increase a state: a few units of 2**-24."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The steps, the values of x in each, and those of a state; `gates` are sums for each value of a state."""
-
-    steps: int
-    inputs: int
-    hidden: int
-    gates: int
-
-
-class Cell:
-    """The loop variables and constants of a definition: weights w and r by gate, state and input, and biases b.
-
-    `at` is the place of a step in x.
-    """
-
-    def __init__(self, sizes: Sizes, biases: int, *, reverse: bool) -> None:
-        axes = (("t", sizes.steps), ("u", sizes.hidden), ("i", sizes.inputs), ("j", sizes.hidden), ("g", sizes.gates))
-        self.t, self.u, self.i, self.j, self.g = (Axis(name, size) for name, size in axes)
-        self.at: Axis | Place = place(self.t) * -1 + (sizes.steps - 1) if reverse else self.t
-        self.x = Source("x", (self.t, self.i))
-        self.w = Source("w", (self.g, self.u, self.i), is_constant=True)
-        self.r = Source("r", (self.g, self.u, self.j), is_constant=True)
-        self.b = Source("b", (Axis("p", biases), self.u), is_constant=True)
-
-    def of_input(self, name: str, gates: Axis, first: int = 0) -> Stage:
-        """Return the sums of gates from their biases on, with the products of x and w."""
-        gate = gates + first
-        start = self.b[gate, self.u]
-        return fold(
-            name,
-            (gates, self.u),
-            (self.i,),
-            start,
-            lambda a: a + self.x[self.at, self.i] * self.w[gate, self.u, self.i],
-        )
-
-    def of_state(self, name: str, gates: Axis, start: Expression, h: Any, first: int = 0) -> Stage:
-        """Return the sums of gates from `start` on, with the products of the state h and r."""
-        gate = gates + first
-        return fold(name, (gates, self.u), (self.j,), start, lambda a: a + h[self.j] * self.r[gate, self.u, self.j])
-
-    def states(self, initial: Mapping[str, str]) -> dict[str, tuple[tuple[Axis, ...], Any]]:
-        """Return the states; each begins with 0, or with the source that `initial` names: a constant, or x1, x2."""
-        starts = {
-            state: Source(name, (self.u,), is_constant=not name.startswith("x"))[self.u] if name else 0
-            for state, name in initial.items()
-        }
-        return {state: ((self.u,), start) for state, start in starts.items()}
-
-    def history(self, h: Any) -> Stage:
-        """Return the state after each step, at the place of the step in x."""
-        after = self.t + 1 if self.at is self.t else place(self.t) * -1 + self.t.size
-        return array("y", (self.t, self.u), h[after, self.u])
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +47,10 @@ class Recurrent(Staged):
     """A layer whose state after each step it writes, (steps, hidden) for each vector.
 
     `w` is (gates * hidden, inputs), `r` (gates * hidden, hidden), `biases` (biases, hidden), as the definition adds
-    them.
+    them.  One that `is_carried` is the cell of `recurrent_steps.py`, which reads the states after the steps before.
     """
 
+    streaming = Ability(lambda layer: Streaming(layer, form=layer.frames))
     gates: ClassVar[int]
     states: ClassVar[str]
     DEFAULTS: ClassVar[Mapping[str, Any]] = {}
@@ -111,15 +61,21 @@ class Recurrent(Staged):
     initial: Mapping[str, Array | None]
     reverse: bool
     attributes: Mapping[str, Any]
+    is_carried: bool = False
 
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State one type, the shapes of constants, and that y has `hidden_size` values for each step."""
+        cls.sized(node)
+
+    @classmethod
+    def sized(cls, node: Rules, *states: int) -> None:
+        """State the same of y with more axes behind the vectors."""
         hidden = node.attribute("hidden_size", 1)
         rows = cls.gates * hidden
         node.same_type(*node.given_inputs, node.y)
         shapes = {
-            node.y: (node.x.size(0), node.x.size(1), hidden),
+            node.y: (node.x.size(0), *states, node.x.size(1), hidden),
             node.input(1): (rows, node.x.size(2)),
             node.input(2): (rows, hidden),
             node.input(3): (2 * rows,),
@@ -174,8 +130,11 @@ class Recurrent(Staged):
 
     def definition(self) -> Stage:
         """Return the definition for the sizes of the layer."""
-        (steps, inputs), hidden = self.input.shape, self.r.shape[1]
-        cell = Cell(Sizes(steps, inputs, hidden, self.gates), len(self.biases), reverse=self.reverse)
+        (steps, inputs), hidden = self.inputs[int(self.is_carried)].shape, self.r.shape[1]
+        sizes = Sizes(steps, inputs, hidden, self.gates)
+        cell = Cell(sizes, len(self.biases), reverse=self.reverse)
+        if self.is_carried:
+            cell = CarriedCell(sizes, len(self.biases), len(self.states))
         activations = iter(f"x{number}" for number in range(1, len(self.inputs)))
         names = {
             state: next(activations) if values is None else f"{state}0" if values.any() else ""
@@ -186,7 +145,17 @@ class Recurrent(Staged):
     def numbers(self) -> dict[str, Array]:
         """Return weights, biases and constant initial states that are not 0."""
         starts = {f"{state}0": values for state, values in self.initial.items() if values is not None and values.any()}
-        return {"w": self.w, "r": self.r, "b": self.biases, **starts}
+        more = {"number": np.arange(2, dtype=np.float32)} if self.is_carried and len(self.states) > 1 else {}
+        w, r = (rows.reshape(self.gates, self.r.shape[1], -1).swapaxes(1, 2) for rows in (self.w, self.r))
+        return {"w": w, "r": r, "b": self.biases, **starts, **more}
+
+    def frames(self, axis: int) -> Frames | str | None:
+        """Return that the states go on from step to step; why those of the other direction do not."""
+        if self.reverse:
+            return "begins with the last step, and a stream has none"
+        if len(self.inputs) > 1:
+            return "its states begin with activations, which a stream has in no step"
+        return Frames(0, states=len(self.states)) if axis == 0 else None
 
     @property
     def form(self) -> int:
@@ -206,10 +175,19 @@ class Recurrent(Staged):
                 "the steps go in the other direction", "from the first or the last on", other.prepare()(*inputs)
             )
         if self.gates > 1:
-            rows = np.roll(np.arange(len(self.w)), self.r.shape[1])
-            wrong = replace(self, w=self.w[rows], r=self.r[rows])
-            yield FaultModel("the weights of the gates are in another order", "as in ONNX", wrong.prepare()(*inputs))
+            yield FaultModel(*EXCHANGED, self.with_exchanged_gates.prepare()(*inputs))
         yield from super().fault_models(*inputs)
+
+    @property
+    def operations(self) -> int:
+        """The operations of the sums of all steps."""
+        return self.inputs[int(self.is_carried)].shape[0] * (2 * (self.w.size + self.r.size) + self.biases.size)
+
+    @property
+    def with_exchanged_gates(self) -> Self:
+        """The layer whose weights are those of other gates."""
+        rows = np.roll(np.arange(len(self.w)), self.r.shape[1])
+        return replace(self, w=self.w[rows], r=self.r[rows])
 
     @classmethod
     def as_function(cls, inputs: int, opset: int) -> onnx.FunctionProto:  # noqa: ARG003 - always the same number
@@ -268,6 +246,7 @@ def _texts(name: str, order: int, biases: str, example: Stage, states: str) -> T
     )
     return Staged.text.but(
         "\n".join(lines), ("X", "W", "R", "B", "initial_h", "initial_c"), fragments, chosen=lambda layer: layer.form,
+        parameters=WEIGHTS, operations_of=lambda layer: layer.operations,
     )  # fmt: skip
 
 
@@ -286,7 +265,7 @@ def _fragment(name: str, order: int, biases: str, lines: Sequence[str], initial:
 {comment}# Initial states: {", ".join(f"{state} is {form or '0'}" for state, form in initial.items())}.
 fragment {own_name}(
     x: tensor<scalar>,                      # float32 (vectors, steps * inputs)
-{sources}    w: tensor<scalar>,                      # float32 (1, gates * hidden * inputs)
+{sources}    w: tensor<scalar>,                      # float32 (1, gates * inputs * hidden)
     r: tensor<scalar>,                      # float32 (1, gates * hidden * hidden)
     b: tensor<scalar>,                      # float32 {biases}
 {tables}    reverse: integer,                       # 1: the steps go from the last one to the first
@@ -314,8 +293,8 @@ def lstm(cell: Cell, initial: Mapping[str, str]) -> Stage:
         d = array("d", (u,), f[u] * c[u] + i[u] * z[u])
         return [o[u] * hyperbolic_tangent(d[u]), d[u]]
 
-    h, _ = recurrence(cell.t, cell.states(initial), step)
-    return cell.history(h)
+    h, c = recurrence(cell.t, cell.states(initial), step)
+    return cell.history(h, c)
 
 
 @dataclass(frozen=True, eq=False)

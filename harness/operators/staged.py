@@ -146,11 +146,12 @@ class Staged(Layer):
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield other orders of the sum, steps that are left out, and the mutants of each stage."""
         yield from self.sum_order.faults(*inputs)
-        for cause, right, wrong in self._mutants:
+        for cause, right, wrong in self.mutants:
             yield FaultModel(cause, right, wrong(*inputs))
 
     @cached_property
-    def _mutants(self) -> list[tuple[str, str, Program]]:
+    def mutants(self) -> list[tuple[str, str, Program]]:
+        """The causes of faults of single operations, what is right there, and the programs that have them."""
         stages, mutants = self.program.stages, []
         for stage in (stage for item in stages for stage in computed(item)):
             right = f"{stage.name} is {inline(stage.root)}"

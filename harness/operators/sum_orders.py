@@ -182,7 +182,7 @@ class SumOrder:
             if first.exact and (place or first.start is not None):  # no addition rounds what begins a sum
                 wrong_sums[f"the {name} {ONE_CONTRACTED}"] = partial(OrderedSum.contracted, place=place)
         outputs: dict[str, list[Array]] = {cause: [] for cause in wrong_sums}
-        parts = -(-len(inputs[0]) * first.terms.size // TERMS_AT_ONCE)
+        parts = min(-(-len(inputs[0]) * first.terms.size // TERMS_AT_ONCE), len(inputs[0]))
         with np.errstate(all="ignore"):
             for rows in np.array_split(np.arange(len(inputs[0])), parts):
                 sums = self.ordered(*(values[rows] for values in inputs)) or first

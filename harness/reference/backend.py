@@ -51,17 +51,17 @@ class Prepared(BackendRep):
     def vectors(self, inputs: Any) -> tuple[Network, Array]:
         """Return the network that computes these inputs, and its vectors, (n, size) or records.
 
-        If a model of several inputs cannot be imported, all but one of them become constants: shapes, axes and limits
-        are inputs in many models.  The one that stays is the first that can be imported, in the order of INPUT_TYPES.
-        Raises RequestError where none can, for the first one, and where an input has another type or shape.
+        If a model of several inputs cannot be imported, some of them become constants: shapes, axes and limits are
+        inputs in many models.  Those with the most axes stay; if these cannot be imported, the first one that can be,
+        in the order of INPUT_TYPES.  Raises RequestError where none can, for the first choice, and where an input has
+        another type or shape.
         """
         names = _inputs(self._model)
         arrays = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
         values = {name: np.asarray(value) for name, value in arrays.items()}
         network = self._network
         if network is None:
-            network, name = _with_one_input(self._model, values)
-            values = {name: values[name]}
+            network = _with_fewer_inputs(self._model, values)
         return network, network.vectors({tensor.name: _rows(tensor, values[tensor.name]) for tensor in network.inputs})
 
     def outputs(self, network: Network, vectors: Array) -> tuple[Array, ...]:
@@ -117,24 +117,28 @@ def _network_of(model: onnx.ModelProto) -> Network:
         return load(path)
 
 
-def _with_one_input(model: onnx.ModelProto, values: Mapping[str, Array]) -> tuple[Network, str]:
-    """Return the network with one input, and its name; the other inputs are constants.  See `Prepared.run`."""
+def _with_fewer_inputs(model: onnx.ModelProto, values: Mapping[str, Array]) -> Network:
+    """Return the network with some of the inputs; the others are constants.  See `Prepared.vectors`."""
     names = [name for name in _inputs(model) if values[name].dtype in INPUT_TYPES]
     names.sort(key=lambda name: INPUT_TYPES.index(values[name].dtype))
+    most = max((values[name].ndim for name in names), default=0)
+    largest = {name for name in names if values[name].ndim == most}
+    choices = [{name} for name in names]
+    choices = [largest, *choices] if 1 < len(largest) < len(_inputs(model)) else choices
     refused = RequestError("the model has no input of numbers", f"one of {', '.join(map(str, INPUT_TYPES))}")
-    for place, name in enumerate(names):
+    for place, kept in enumerate(choices):
         try:
-            return _network_of(_with_constants(model, values, name)), name
+            return _network_of(_with_constants(model, values, kept))
         except RequestError as error:
             refused = refused if place else error
     raise refused
 
 
-def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array], name: str) -> onnx.ModelProto:
-    """Return the model whose inputs other than `name` are constants."""
+def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array], kept: set[str]) -> onnx.ModelProto:
+    """Return the model whose inputs other than `kept` are constants."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    for value in [value for value in copy.graph.input if value.name in values and value.name != name]:
+    for value in [value for value in copy.graph.input if value.name in values and value.name not in kept]:
         copy.graph.input.remove(value)
         copy.graph.initializer.append(onnx.numpy_helper.from_array(values[value.name], value.name))
     free_initializers(copy)

@@ -11,6 +11,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array, load_arrays
+from harness.model.indices import index_ranges
 from harness.model.network import Network
 from harness.operators.tensor import Tensor
 from harness.reference.stimuli import BLOCK, Stimuli, Vectors
@@ -47,6 +48,21 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
         if tensor.dtype.kind == "f" and not network.takes_every(tensor):
             _require_finite(arrays[tensor.name], tensor, path, network)
     return _FromFile(arrays, network, origin or str(path))
+
+
+def require_indices(path: Path, network: Network, vectors: Stimuli) -> None:
+    """Raise RequestError for a value of an input that is an index beyond the axis of its node, which ONNX forbids."""
+    ranges = index_ranges(network.inputs, network.layers)
+    for start in range(0, vectors.count if ranges else 0, BLOCK):
+        values = network.values(vectors.chunk(start, min(start + BLOCK, vectors.count)))
+        for indices in ranges:
+            if outside := indices.outside(values[indices.input]):
+                vector, place, low, high = outside
+                raise RequestError(
+                    f"vectors {path}: {indices.input!r}, value {place} of vector {start + vector} is "
+                    f"{values[indices.input][vector, place]}, an index of node {indices.node!r} beyond its axis",
+                    f"give indices from {low} to {high}",
+                )
 
 
 def file_name(name: str) -> str:

@@ -15,7 +15,9 @@ def plan_table(plan: Plan, board: Profile) -> Table:
     """Return a table with one row per task and a line at each synchronisation of items."""
     way = f"pipeline of {plan.depth} stages" if plan.depth > 1 else f"by {plan.sync}" if plan.hand_overs else "one item"
     title = f"{plan.network.name} on {plan.board} ({kind(board)}), blocks of {plural(plan.block, 'vector')}, {way}"
-    table = Table("layer", "operator", "shape", "type", "item", "target", "core", title=title)
+    table = Table(
+        "layer", "operator", "shape", "type", "item", "target", "core", optional=("shape", "type", "core"), title=title
+    )
     staged = plan.depth > 1
     if staged:
         table.add_column("stage")

@@ -95,7 +95,7 @@ def stream_text(stream: StreamEntry) -> str:
     return (
         f"stream along axis {stream.axis}: a step has {plural(stream.pulse, 'new frame')} and takes "
         f"{stream.operations:,} operations, the whole network {stream.operations_of_whole:,} ({share:.1f} x); "
-        f"{stream.history_bytes:,} bytes of frames are kept; the whole network confirmed the reference in "
+        f"{stream.history_bytes:,} bytes of frames and states are kept; the whole network confirmed the reference in "
         f"{plural(stream.windows, 'window')} of {stream.window} of the {stream.steps} steps of each stream"
     )
 

@@ -32,7 +32,7 @@ from harness.reference import Reference, engines
 from harness.reference.coverage import require_codes
 from harness.reference.stimuli import Stimuli, stimuli
 from harness.reference.stream import StreamReference, reference_of
-from harness.reference.vector_files import from_file
+from harness.reference.vector_files import from_file, require_indices
 from harness.runs import folder as run_folder
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
 from harness.targets import bundle, codegen
@@ -446,7 +446,11 @@ def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> St
                 "set --vectors to the maximum number of vectors",
             )
         kept = folder is not None and folder.stimuli.exists()
-        return from_file(folder.stimuli if folder and kept else Path(request.vectors), network, request.vectors)
+        if folder and kept:
+            return from_file(folder.stimuli, network, request.vectors)
+        vectors = from_file(Path(request.vectors), network, request.vectors)
+        require_indices(Path(request.vectors), network, vectors)
+        return vectors
     return stimuli(network, int(request.vectors), request.seed)
 
 

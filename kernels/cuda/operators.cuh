@@ -23,7 +23,7 @@ __device__ inline int32_t arg_extremum(const Values &x)
     return best;
 }
 
-/* QLinearSoftmax (com.microsoft), output n:
+/* QLinearSoftmax (com.microsoft), output n, of the WIDTH values x of its row:
  *
  *     e[k] = table[255 + x[k] - max(x)]            exponentials
  *     y[n] = saturate(round_half_even(e[n] * inverse / (e[0] + e[1] + ...)) + zy)     the sum in the order of columns
@@ -31,11 +31,12 @@ __device__ inline int32_t arg_extremum(const Values &x)
 template <typename Code, unsigned WIDTH, typename Values>
 __device__ inline Code softmax_codes(const Values &x, const float *table, float inverse, int32_t zy, unsigned n)
 {
-    int32_t highest = x[0];
-    for (unsigned k = 1; k < WIDTH; ++k)
+    const unsigned first = n / WIDTH * WIDTH;
+    int32_t highest = x[first];
+    for (unsigned k = first + 1; k < first + WIDTH; ++k)
         highest = x[k] > highest ? x[k] : highest;
     float sum = 0;
-    for (unsigned k = 0; k < WIDTH; ++k)
+    for (unsigned k = first; k < first + WIDTH; ++k)
         sum = add(sum, table[255 + x[k] - highest]);
     return share<Code>(table[255 + x[n] - highest], inverse, sum, zy);
 }

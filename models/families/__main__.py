@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.families.networks import NETWORKS
+from models.families import quantised, selecting
 from models.recipe import command_of
 
 if __name__ == "__main__":
-    command_of(NETWORKS)()
+    command_of({**selecting.NETWORKS, **quantised.NETWORKS})()

@@ -167,8 +167,12 @@ def every_selection() -> Network:
     indices = np.array([1, -1, 0, 1, 2, -3]).reshape(1, 1, 3, 2)
     constants: dict[str, Any] = {
         "scales": np.float32([1, 10, 1, 100, 1, 10]), "image": np.array([-1, 1, 3, 2]),
-        "row": np.array([-1, 1, 6, 1]), "three": np.array([3]),
+        "row": np.array([-1, 1, 6, 1]), "three": np.array([3]), "three_boxes": np.array([-1, 1, 3, 4]),
+        "two_classes": np.array([-1, 1, 2, 3]),
     }  # fmt: skip
+    nodes += [node("Concat", "x", "floor", output="corners", axis=1),
+              node("Reshape", "corners", "three_boxes", output="boxes"),
+              node("Reshape", "floor", "two_classes", output="scores")]  # fmt: skip
     kinds: dict[str, str] = {}
     for kind in map(str, TYPES):
         dtype = np.dtype(kind)
@@ -210,6 +214,10 @@ def _selections(kind: str) -> Iterator[tuple[onnx.NodeProto, str]]:
     yield of_harness("ScatterElements", "smaller", x, constant, w, reduction="min")
     yield of_harness("ScatterElements", "at_constants", w, constant, constant, reduction="max")
     if kind == "float32":
+        for is_centre in (0, 1):
+            limits = {"max_output_boxes_per_class": 2, "iou_threshold": 0.25, "score_threshold": -2.0}
+            yield of_harness("NonMaxSuppression", f"selected_{is_centre}", "boxes", "scores",
+                             center_point_box=is_centre, **limits)[0], "int64"  # fmt: skip
         yield of_harness("ScatterElements", "added", x, index, w, reduction="add")
         yield of_harness("ScatterElements", "multiplied", x, constant, w, reduction="mul")
     for largest in (0, 1):

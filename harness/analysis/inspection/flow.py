@@ -56,6 +56,11 @@ EQUAL = re.compile(r"(j|set|cmov)n?e |b\.(eq|ne) |(csel|cset|csetm|csinc|cinc|cs
 KEEPS_UNSET = re.compile(r"st[rp] d\d+, .*\[sp|st[1-4] \{.*, |ld[1-4] \{.*\}\[")
 PACKS = re.compile(r"mov v\d+\.d\[1\], ")  # gcc packs a value with unset bytes, and sets them one by one
 PACKS_TWO = re.compile(r"v?pinsrq xmm\d+, (xmm\d+, )?r\w+, 1$")  # LLVM stores two pointers as one vector
+FULL_MASK = re.compile(r"kxnor([bwdq]) (k\d), \2, \2$")
+COPIED_MASK = re.compile(r"kmov([bwdq]) (k\d), (k\d)$")
+GATHER = re.compile(r"vp?gather\w+ ([xyz])mm\d+ \{(k\d)\}")
+Masks: TypeAlias = frozenset[tuple[str, int]]
+"""Mask registers with a number of lanes, 8 or 16, whose bits are all set."""
 NON_TEMPORAL = re.compile(r"v?movnt(dq|ps|pd|sd|ss) |stnp ")
 FENCE = re.compile(r"[sm]fence|d[ms]b (sy|ish|st|ishst)$")
 
@@ -663,6 +668,45 @@ class _Function:
                 body.add(each)
         return loops
 
+    @cached_property
+    def _whole_gathers(self) -> AbstractSet[int]:
+        """Return the addresses of the gathers whose mask is full: they keep no element of their destination.
+
+        A mask is full where it is so on every way, those of loops included.
+        """
+        if not any(GATHER.match(each.text) for block in self._blocks.values() for each in block[0]):
+            return frozenset()
+        before: dict[int, Masks] = {self._symbol.address: frozenset()}
+        todo, whole = [self._symbol.address], dict[int, bool]()
+        while todo:
+            start = todo.pop()
+            masks, (instructions, following) = before[start], self._blocks[start]
+            for instruction in instructions:
+                gather = GATHER.match(instruction.text)
+                if gather:
+                    whole[instruction.address] = (gather[2], 16 if gather[1] == "z" else 8) in masks
+                masks = self._full_masks(instruction, masks)
+            for other in following:
+                joined = before.get(other, masks) & masks
+                if other in self._blocks and before.get(other) != joined:
+                    before[other] = joined
+                    todo.append(other)
+        return {address for address, is_whole in whole.items() if is_whole}
+
+    def _full_masks(self, instruction: Instruction, masks: Masks) -> Masks:
+        """Return the masks that are full after an instruction."""
+        full, copied = FULL_MASK.match(instruction.text), COPIED_MASK.match(instruction.text)
+        gather = GATHER.match(instruction.text)
+        changed = {*self._analysis.decoder.register_names(instruction.writes), gather[2] if gather else ""}
+        after = {each for each in masks if instruction.flow != "call" and each[0] not in changed}
+        if full:
+            after |= {(full[2], lanes) for lanes in (8, 16) if lanes == 8 or full[1] != "b"}
+        if copied:
+            after |= {
+                (copied[2], lanes) for name, lanes in masks if name == copied[3] and (lanes == 8 or copied[1] != "b")
+            }
+        return frozenset(after)
+
     def _sorted(self, loops: Mapping[int, AbstractSet[int]]) -> dict[int, int]:
         """Return the starts of blocks in sequence, with their positions.
 
@@ -702,6 +746,8 @@ class _Function:
             written = functools.reduce(operator.and_, (way[2] for way in ways))
             for instruction in blocks[start][0]:
                 missing = instruction.reads & ~written
+                if instruction.address in self._whole_gathers:
+                    missing &= ~instruction.writes
                 if missing and not KEEPS_UNSET.match(instruction.text):
                     self._unset.setdefault(instruction.words, set()).update(decoder.register_names(missing))
                 written |= instruction.writes
@@ -1234,7 +1280,7 @@ def _is_reported(value: Value) -> bool:
 
 def _left_in(register: str) -> Value:
     """Return the value of a register that nobody has set; vectors are followed by `Instruction.reads`."""
-    return None if register.startswith("xmm") else Unset(register)
+    return None if register.startswith(("xmm", "k")) else Unset(register)
 
 
 def _from_sizes(values: Sequence[Value]) -> Computed | None:

@@ -260,7 +260,8 @@ class Decoder:
         names = [self._register(operand.reg) for operand in registers]
         if not any(operand.access for operand in registers):  # of an instruction that capstone only names
             read, written = {*filter(_TRACKED.fullmatch, names)}, {*filter(_TRACKED.fullmatch, names[:1])}
-            if _BROADCAST.match(raw.mnemonic) and "{k" not in raw.op_str:  # a mask keeps elements of the destination
+            # A mask keeps elements of the destination.
+            if _ONLY_NAMED.fullmatch(raw.mnemonic) and "{k" not in raw.op_str:
                 read -= written - {*names[1:]}
         if names and names[0].startswith("k") and _INTO_MASK.match(raw.mnemonic):  # capstone knows none, or wrong ones
             read, written = {*filter(_TRACKED.fullmatch, names[1:])}, {names[0]}
@@ -492,7 +493,7 @@ def _x86_move(given: _Given) -> list[Operation]:
 
 
 def _x86_vector_move(given: _Given) -> list[Operation]:
-    """Return the copy of a whole register in or out of a vector register, where compilers keep some addresses."""
+    """Return the copy of a whole register in or out of a vector or mask register, where compilers keep addresses."""
     name, kinds, registers = given.name, given.kinds, given.registers
     if kinds == "rr" and (name.endswith("movq") or {*registers} <= _X86_VECTORS):
         return [Move(registers[0], registers[1])]
@@ -705,7 +706,7 @@ _X86_WHOLE = {
     "rip": "rip",
 }
 _X86_REGISTERS = (*(f"r{name}" for name in _X86_LONG if name != "sp"), *(f"r{number}" for number in range(8, 16)))
-_X86_VECTORS = frozenset(f"xmm{number}" for number in range(32))
+_X86_VECTORS = frozenset(f"xmm{number}" for number in range(32)) | {f"k{number}" for number in range(8)}
 _ARM_REGISTERS = tuple(f"x{number}" for number in range(31))
 ARM_SAVED = {f"d{number}": f"v{number}" for number in range(8, 16)}
 """Vector registers that a function saves before it changes them."""
@@ -771,10 +772,10 @@ _X86_MODIFIES = re.compile(
 _RELATIVE = re.compile(r".*\brip\b|adrp? |(ldr|prf)[^[]*$")
 _X86_STRING = re.compile(r"(movs|stos|lods|scas|cmps)[bwdq]")
 _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
-_X86_VECTOR_MOVE = re.compile(r"v?movq|v?mov(dqa|dqu|aps|ups|apd|upd)\d*")
+_X86_VECTOR_MOVE = re.compile(r"[vk]?movq|v?mov(dqa|dqu|aps|ups|apd|upd)\d*")
 # Registers whose values are followed by `reads` and `writes`: vectors, masks, flags.
 _TRACKED = re.compile(r"xmm\d+|k[0-7]|v\d+|rflags|nzcv")
-_BROADCAST = re.compile(r"vp?broadcast\w+")
+_ONLY_NAMED = re.compile(r"vp?broadcast\w+|vps(rl|ra|ll)d")
 _INTO_MASK = re.compile(r"v(p?cmp|ptestn?m|fpclass)")
 _INDEPENDENT = re.compile(r"v?p?xor|eor|v?psub|sub|v?pcmp(eq|gt)|vpternlog|kxn?or")
 _KEEPS_UPPER = re.compile(r"v(cvt\w+2s[ds]|sqrts|rounds|rndscales|movs[sd]|rcp|rsqrt|getexps|getmants|reduces|scalefs)")

@@ -114,9 +114,18 @@ class Effort:
             min(MOST_OF_A_KIND, max(self.limits[item] // KINDS, FEWEST)) if self._is_limited(item) else MOST_OF_A_KIND
         )
 
-    def largest_size(self, item: int, block: int) -> int:
-        """Return the number up to which each number of vectors passes through a launch of an item in one execution."""
-        limit = self.limits[item] // KINDS if self.limits and self.limits[item] else block * block
+    def executions(self, item: int, width: int) -> int:
+        """Return the executions of a launch of an item, which writes `width` values, in one process."""
+        return min(self.launches[item], MOST if width <= WIDE else MOST // 2)
+
+    def largest_size(self, item: int, block: int, width: int) -> int:
+        """Return the number up to which each number of vectors passes through a launch of an item in one execution.
+
+        The launch writes `width` values for each vector.
+        """
+        limit = VALUES_OF_SIZES // width
+        if self.limits and self.limits[item]:
+            limit = self.limits[item] // KINDS
         return min(block, max(math.isqrt(2 * limit), SIZES))
 
     @property
@@ -133,6 +142,10 @@ WHOLE_RUNS = 4
 MOST_OF_A_KIND = 4096
 KINDS = 8
 """The kinds of vectors of a launch, roughly."""
+WIDE = 1 << 10
+"""Values of an output from which a launch on hardware has half of the executions, still more than 2^16."""
+VALUES_OF_SIZES = 1 << 26
+"""Values that a launch on hardware writes in executions of each size: wide outputs have fewer sizes."""
 SIZES = 16
 """Numbers of vectors that every launch gets in an execution, on stand-ins of the largest networks, too."""
 DRAWN_VECTORS = 1 << 16

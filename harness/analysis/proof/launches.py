@@ -212,7 +212,8 @@ def questions(
         if any(layers[task.layer].streaming.steps > 1 for task in launch.tasks):
             continue  # it reads what the execution before has left, which these overwrite: whole runs show it
         trial = Trial(program.plan, launch, vectors, references, effort.of_launch(launch.item))
-        largest = effort.largest_size(launch.item, program.plan.block)
+        width = sum(task.size for task in launch.tasks)
+        largest = effort.largest_size(launch.item, program.plan.block, width)
         yield _in_buffers(trial, probe, largest, SMALL_SIZES if launch.item not in effort.limited else 0)
         block = SMALL_BLOCK if launch.item in effort.limited else REPEATED_BLOCK
         yield _repeated(trial, probe, effort, block, program.tables)
@@ -243,7 +244,7 @@ def _in_buffers(trial: Trial, probe: Probe | None, largest: int, least: int) -> 
 def _repeated(trial: Trial, probe: Probe | None, effort: Effort, largest: int, tables: Sequence[Table]) -> Question:
     rows, outputs = trial.count, sum(task.size for task in trial.launch.outputs)
     block = min(largest, max(OUTPUTS_OF_A_BLOCK // max(outputs, 1), SMALL_BLOCK), trial.plan.block)
-    executions = effort.launches[trial.launch.item]
+    executions = effort.executions(trial.launch.item, outputs)
     found = generated.passes(rows, block, SEED, executions)
     window, more = generated.windows(effort.window)
     repeated = ["--dump", "last", "--executions", str(executions), *window, "--tables"]

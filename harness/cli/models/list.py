@@ -65,19 +65,19 @@ def _entry(path: Path) -> ListedModel:
         return ListedModel(path.stem, problem=error.strerror)
     sha256 = hashlib.sha256(content).hexdigest()
     try:
-        return _facts(networks.parse(content, path.stem))
+        return _facts(networks.load(path), sha256)
     except RequestError as error:
         return ListedModel(path.stem, sha256, error.message)
 
 
-def _facts(network: Network) -> ListedModel:
+def _facts(network: Network, sha256: str) -> ListedModel:
     from harness.model.text.document import decoded
     from harness.model.text.facts import parameter_count, widths
 
     metadata = network.metadata
     return ListedModel(
         name=network.name,
-        sha256=network.sha256,
+        sha256=sha256,
         widths=widths(network),
         parameters=parameter_count(network),
         operators=dict(Counter(layer.operator for layer in network.layers)),
@@ -86,7 +86,9 @@ def _facts(network: Network) -> ListedModel:
 
 
 def _table(entries: list[ListedModel]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    has_problem = any(entry.problem for entry in entries)  # stands in the column "from"
+    optional = ("SHA-256",) if has_problem else ("other operators", "from", "SHA-256")
+    table = Table(optional=optional, box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("model", "layers", "parameters", "other operators", "from", "SHA-256"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "from")
     for entry in entries:

@@ -331,7 +331,7 @@ FAMILIES: Mapping[Rule, str] = {
     _resize: "Resize",
     _unchanged: "Trilu Det",
     recurrence: "LSTM GRU RNN",
-    _selection: "harness.GatherElements harness.ScatterElements",
+    _selection: "harness.GatherElements harness.ScatterElements harness.NonMaxSuppression",
     images: "Conv ConvTranspose ConvInteger QLinearConv AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool "
     "GlobalLpPool BatchNormalization InstanceNormalization GroupNormalization LRN Upsample DepthToSpace "
     "SpaceToDepth com.microsoft.QLinearAveragePool com.microsoft.QLinearGlobalAveragePool harness.LSTM harness.GRU "

@@ -18,6 +18,7 @@ from harness import model as networks
 from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.model.importer import code_products
 from harness.model.importer.conversion import CODES, INT32
 from harness.model.importer.graph import MOVES, Dequantised, Graph
 from harness.model.importer.quantised import Canonical
@@ -50,6 +51,7 @@ def convert(graph: Graph) -> Canonical:
         )
     _require_stated_products(graph)
     model = products.optimised(graph.model.SerializeToString(), graph.name, fuse_only=True)
+    code_products.expand(model)
     _write_as_qgemm(model)
     _write_as_slices(model)
     _separate_relus(model)

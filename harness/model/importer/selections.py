@@ -3,6 +3,7 @@
 indices that are data    GatherElements or ScatterElements of domain harness, of three axes, behind a Clip to the places
 constant indices         a Gather of the values in a row
 masks, one-hot codes     comparisons with constants, and Where
+rows of unknown number   a bound of rows, the last ones -1 (bounded.py)
 
 ONNX calls an index beyond an axis an error.  The Clip makes it the nearest place, so that nothing outside is read.
 """
@@ -17,7 +18,7 @@ import numpy as np
 import onnx
 
 from harness.model.analysis.propagation import Propagation
-from harness.model.importer import sampling
+from harness.model.importer import bounded, sampling
 from harness.model.importer.replacement import Replacement, Rule, Shape, Unknown, attribute, operators_of, replace_nodes
 from harness.model.transforms.edit import declare_functions
 from harness.operators.onnx_function import DOMAIN
@@ -303,6 +304,7 @@ def center_crop_pad(to: Replacement, node: onnx.NodeProto) -> str:
 
 
 RULES: Mapping[str, Rule] = {
+    **bounded.RULES,
     **sampling.RULES,
     "CenterCropPad": center_crop_pad,
     "Compress": compress,

@@ -39,6 +39,7 @@ from harness.core.errors import RequestError
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
     batches,
+    bounded,
     changes,
     classic,
     constants,
@@ -252,7 +253,11 @@ def _select(simplified: Simplified) -> list[str]:
     replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
     simplified.propagation = constants.facts_of(simplified.model)
     simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
-    return [f"{listed(replaced)} became comparisons, choices and moves of values"] if replaced else []
+    chosen, rows = ([name for name in replaced if (name in bounded.RULES) == has_rows] for has_rows in (False, True))
+    notes = [f"{listed(chosen)} became comparisons, choices and moves of values"] if chosen else []
+    return notes + (
+        [f"{listed(rows)}: its rows have a bound, and those that ONNX does not give are -1"] if rows else []
+    )
 
 
 def _write_products(simplified: Simplified) -> tuple[str, ...]:

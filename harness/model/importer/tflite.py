@@ -19,6 +19,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.model.importer import expansions
+from harness.model.importer.tflite_wide import FLOAT, INT16, NOTE, reals, with_float_operators
 from harness.model.tflite.file import OperatorCall, Scales, TensorValue, TfliteFile, decode
 
 OPSET, IR_VERSION = 21, 10
@@ -27,8 +29,7 @@ NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3  # ActivationFunctionType
 SAME = 0  # Padding
 IMAGE_AXES = 4
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # orders of axes that move the channels of an image
-CODES = (np.dtype(np.int8), np.dtype(np.uint8))
-FLOAT, INT16 = np.dtype(np.float32), np.dtype(np.int16)
+CODES = (np.dtype(np.int8), np.dtype(np.uint8), INT16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,13 @@ class Imported:
 
 def bring_in(file: TfliteFile, name: str) -> Imported:
     """Return the model; raise RequestError for an operator without an ONNX form here, with its place and the reason."""
-    return _Reader(_without_shapes(_with_constants(_with_quantisers(file))), name).model()
+    read = _without_shapes(_with_constants(_with_quantisers(file)))
+    reader = _Reader(with_float_operators(read), name)
+    if reader.file.operators != read.operators:
+        reader.notes.append(NOTE)
+    imported = reader.model()
+    expansions.expand(imported.model, OPSET)  # quantisers of int16 codes
+    return imported
 
 
 def as_onnx(content: bytes, path: Path) -> bytes:
@@ -61,14 +68,8 @@ def _with_constants(file: TfliteFile) -> TfliteFile:
         if source is None or source.values is None:
             calls.append(call)
             continue
-        values, scales = source.values.astype(np.float32), source.scales
-        if scales is not None:
-            along = [1] * values.ndim
-            along[scales.axis] = -1
-            steps = scales.scale.reshape(along) if len(scales.scale) > 1 else scales.scale[0]
-            values = (values - np.float32(scales.zero_point)) * steps
         [output] = call.outputs
-        tensors[output] = replace(tensors[output], values=values)
+        tensors[output] = replace(tensors[output], values=reals(source))
     return replace(file, tensors=tuple(tensors), operators=tuple(calls))
 
 
@@ -171,7 +172,7 @@ class _Reader:
             self.names[number] = self.quantised("input", given.scales, given.dtype, "quantize_input")
             self.notes.append("the input is float32: QuantizeLinear makes the codes that the file reads")
         elif given.dtype != FLOAT:
-            raise RequestError(f"input {given.name!r} is {given.dtype}", "float32, int8 or uint8")
+            raise RequestError(f"input {given.name!r} is {given.dtype}", "float32, int8, uint8 or int16")
         if number in self.images and math.prod(shape[1:]) > 1 and shape[0] > 1:
             self.notes.append("the input has the channels first, as all images of the model")
         for place, call in enumerate(self.file.operators):
@@ -211,8 +212,6 @@ class _Reader:
             raise RequestError(f"operator {place} ({call.name}) has {len(call.outputs)} outputs", "one is supported")
         inputs = tuple(self.file.tensors[number] for number in call.inputs if number >= 0)
         at = _Call(place, call, inputs, self.file.tensors[call.outputs[0]])
-        if INT16 in (at.output.dtype, *(tensor.dtype for tensor in inputs)):
-            raise at.refusal("its activations are int16 codes", "convert it with int8 activations and weights")
         read = READERS.get(call.name)
         if read is None:
             raise at.refusal("it has no ONNX form here", f"operators that have one: {', '.join(sorted(READERS))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,15 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.model.onnx_runtime.values import computed, type_of
+from harness.operators.onnx_function import DOMAIN
 from harness.operators.tensor import FLOAT16, SHORT, SHORT_FLOATS, is_float
 
 if TYPE_CHECKING:
     import onnxruntime
 
 VECTORS = 8
+BOUNDED = ("NonMaxSuppression",)
+"""The operators of domain harness whose last rows are -1: those that ONNX's operators of these names do not have."""
 BATCH_SHARE = 1e-4
 """Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
 SHARES = {FLOAT16: 2.0**-8, SHORT_FLOATS[0]: 2.0**-5}
@@ -37,7 +41,7 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
     for number in range(VECTORS):
         inputs.append(random_inputs(loaded, sizes, batch, number))
         outputs.append(_run(loaded, inputs[-1], name))
-    names = [value.name for value in loaded.get_outputs()]
+    names, bounded = [value.name for value in loaded.get_outputs()], bounded_outputs(after)
     del loaded  # it holds the weights
     loaded = _loaded(Stored(after), name)
     taken = {value.name for value in loaded.get_inputs()}
@@ -45,7 +49,8 @@ def require_same(before: Stored, after: onnx.ModelProto, name: str, batch: int =
         read = {key: value for key, value in feed.items() if key in taken}
         rows = [{key: _row(value, row) if batch > 1 else value for key, value in read.items()} for row in range(batch)]
         results = [_run(loaded, row, name) for row in rows]
-        for output, values, *parts in zip(names, expected, *results, strict=True):
+        for output, rows_of_file, *parts in zip(names, expected, *results, strict=True):
+            values = padded(rows_of_file, parts[0].shape) if output in bounded else rows_of_file
             if not _same(values, parts, is_near=is_near):
                 raise RequestError(
                     f"model {name!r}: output {output!r} has other values after the changes at import, according to "
@@ -63,12 +68,14 @@ def require_same_vectors(
     another order.  Raises RequestError as `require_same` does.
     """
     loaded, with_axis = _loaded(before, name), _loaded(Stored(after), name)
+    bounded = bounded_outputs(after)
     one_vector = {value.name: [1, *value.shape[1:]] for value in with_axis.get_inputs()}
     for number in range(VECTORS):
         feed = random_inputs(loaded, sizes, 1, number)
         expected = _run(loaded, feed, name)
         results = _run(with_axis, {key: feed[key].reshape(shape) for key, shape in one_vector.items()}, name)
-        for output, values, result in zip(loaded.get_outputs(), expected, results, strict=True):
+        for output, rows, result in zip(loaded.get_outputs(), expected, results, strict=True):
+            values = padded(rows, result.shape) if output.name in bounded else rows
             if values.dtype != result.dtype or not near(values, result.reshape(values.shape)):
                 raise RequestError(
                     f"model {name!r}: output {output.name!r} has other values with an axis of vectors in front, "
@@ -96,6 +103,27 @@ def require_near(before: Stored, after: onnx.ModelProto, name: str, batch: int) 
                     "according to ONNX Runtime without optimisations",
                     "operators of ONNX's own domain; and report the file",
                 )
+
+
+def bounded_outputs(model: onnx.ModelProto) -> set[str]:
+    """Return the outputs of a model whose last rows are -1."""
+    written = {name for node in model.graph.node if node.domain == DOMAIN and node.op_type in BOUNDED
+               for name in node.output}  # fmt: skip
+    written |= {node.output[0] for node in model.graph.node if node.op_type == "Reshape" and node.input[0] in written}
+    return written & {value.name for value in model.graph.output}
+
+
+def padded(values: Array, shape: Sequence[int]) -> Array:
+    """Return rows of unknown number with -1 behind them, in a shape that ends with the bounds of their sizes.
+
+    Values of which the shape has too few places, or of another rank, stay as they are.
+    """
+    bounds = tuple(shape[-values.ndim :])
+    if len(bounds) != values.ndim or any(size > bound for size, bound in zip(values.shape, bounds, strict=True)):
+        return values
+    result = np.full(bounds, -1, values.dtype)
+    result[tuple(slice(size) for size in values.shape)] = values
+    return result.reshape(shape) if result.size == math.prod(shape) else values
 
 
 def keeps_vectors(model: onnx.ModelProto, name: str, count: int) -> bool:

@@ -17,8 +17,8 @@ def emit(layer: QLinearSoftmax, form: Form) -> None:
     below = form.add("Sub", wide, _largest(form, wide))
     places = form.add("Add", below, form.constant(np.int32(LARGEST), "largest"))
     terms = form.add("Gather", form.constant(layer.table(), "exponentials"), places)
-    axis = form.constant(np.array([1], np.int64), "axis")
-    for column in range(layer.size):
+    axis = form.constant(np.array([-1], np.int64), "axis")
+    for column in range(layer.length):
         ends = (form.constant(np.array([end], np.int64), "ends") for end in (column, column + 1))
         term = form.add("Slice", terms, *ends, axis)
         total = form.add("Add", total, term) if total else term
@@ -27,7 +27,7 @@ def emit(layer: QLinearSoftmax, form: Form) -> None:
 
 
 def _largest(form: Form, wide: str) -> str:
-    """Add the largest code of each vector; the axes are an attribute up to opset 17."""
+    """Add the largest code of each row; the axes are an attribute up to opset 17."""
     if form.opset < AXES_ARE_INPUTS:
-        return form.add("ReduceMax", wide, axes=[1], keepdims=1)
-    return form.add("ReduceMax", wide, form.constant(np.array([1], np.int64), "axes"), keepdims=1)
+        return form.add("ReduceMax", wide, axes=[-1], keepdims=1)
+    return form.add("ReduceMax", wide, form.constant(np.array([-1], np.int64), "axes"), keepdims=1)

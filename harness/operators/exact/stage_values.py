@@ -217,7 +217,8 @@ class Step:
         self._terms = [prepared(term) for term in subterms]
         self._roots = subterms
         renamed = {id(term): argument(f"term {number}", term.dtype) for number, term in enumerate(subterms)}
-        self._combine = prepared(substituted(stage.root, renamed))
+        # A wrong definition may have a step that does not depend on the value so far: it is a term as a whole.
+        self._combine = prepared(renamed.get(id(stage.root), substituted(stage.root, renamed)))
         self._root = prepared(stage.root.operands[1] if stage.is_sum else stage.root)
         self._is_guarded = any(skipping(stage.root))
 
@@ -352,6 +353,8 @@ def _without(root: Expression, accumulator: Expression) -> list[Expression]:
     for node in ordered(root):
         if any(id(operand) in dependent for operand in node.operands):
             dependent.add(id(node))
+    if id(root) not in dependent and root.value is None:
+        return [root]
     parts: dict[int, Any] = {}
     for node in ordered(root):
         if id(node) in dependent:

@@ -68,7 +68,7 @@ def hyperbolic_sine(x: Expression) -> Expression:
     return _signed(x, select(m < 1, -0.5 * (t + t / (1 + t)), large))
 
 
-@function(_quiet(np.cosh), ulp=2.5, limits=(1.0, np.inf))
+@function(_quiet(np.cosh), ulp=2.6, limits=(1.0, np.inf))
 def hyperbolic_cosine(x: Expression) -> Expression:
     """Return cosh(x) for x of at least 0, by the square of exp(x / 2)."""
     u = named("u", exponential(x * 0.5))
@@ -195,19 +195,19 @@ def _wave(x: Expression, quadrants: int) -> Expression:
     return select(abs(x) < np.inf, value, x - x)
 
 
-@function(_quiet(np.sin), ulp=2.6, limits=(-1.0, 1.0), is_wave=True)
+@function(_quiet(np.sin), ulp=2.75, limits=(-1.0, 1.0), is_wave=True)
 def sine(x: Expression) -> Expression:
     """Return sin(x), of which the sign is that of x times that of sin(|x|)."""
     return from_bits(bits(_wave(x, 0)) ^ (bits(x) & 0x80000000))
 
 
-@function(_quiet(np.cos), ulp=2.65, limits=(-1.0, 1.0), is_wave=True)
+@function(_quiet(np.cos), ulp=2.75, limits=(-1.0, 1.0), is_wave=True)
 def cosine(x: Expression) -> Expression:
     """Return cos(x)."""
     return _wave(x, 1)
 
 
-@function(_quiet(np.tan), ulp=4.5, is_wave=True)
+@function(_quiet(np.tan), ulp=4.65, is_wave=True)
 def tangent(x: Expression) -> Expression:
     """Return tan(x), the quotient of both."""
     quadrant, r = _reduced(abs(x))

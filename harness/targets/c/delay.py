@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from harness.operators.base import Layer
 from harness.operators.delay import Delay
 from harness.operators.obligations import StageKind
+from harness.operators.recurrent_steps import RecurrentSteps
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
 from harness.targets.generated import C_TYPES, LayerCode, Table, literal, stage
@@ -50,9 +53,8 @@ class DelayLowering(CLowering[Delay]):
 def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: tuple[Table, ...]) -> LayerCode:
     """Return the code of the bodies of both stages, which compute `out` from `in`, the first also from `before`."""
     name, c_type, [source] = layer.name, C_TYPES[layer.dtype.name], sources
-    both, width = layer.size + layer.input.size, layer.input.size
+    both = layer.size + layer.input.size
     compute = stage(layer, StageKind.COMPUTE, layer.dtype, both, layer.dtype, layer.size)
-    reset = stage(layer, StageKind.RESET, layer.dtype, width, layer.dtype, layer.size)
     shift = (
         f"\nstatic ONE_CODE void {compute.name}(const {c_type} *before, const {c_type} *in, {c_type} *restrict out)\n"
         "{\n"
@@ -62,8 +64,22 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: t
         f"    for (size_t v = 0; v < vectors; ++v)\n"
         f"        {compute.name}(&in[v * {both}u], &in[(v * {both}u) + {layer.size}u], &out[v * {layer.size}u]);\n}}"
     )
+    moves = code.each_vector(f"{compute.name}({before(layer)}[v], {source}[v], {name}_output[v]);")
+    return beginning(layer, source, LayerCode(shift, moves, (), (compute,)), begin, tables)
+
+
+def before(layer: Layer) -> str:
+    """Return the copy of a buffer that the execution before has written."""
+    return f"{layer.name}_copies[(execution + 1u) % 2u]"
+
+
+def beginning(
+    layer: Delay | RecurrentSteps, source: str, computed: LayerCode, begin: str, tables: tuple[Table, ...]
+) -> LayerCode:
+    """Return the code of a step with the stage that begins a stream, whose body fills `out`."""
+    name = layer.name
+    reset = stage(layer, StageKind.RESET, layer.dtype, layer.input.size, layer.dtype, layer.size)
     # Each execution fills one copy, so that all take as long: without a new stream the one that it writes next.
-    before = f"{name}_copies[(execution + 1u) % 2u]"
     fills = "\n".join(
         (
             "    size_t begins = 0;",
@@ -72,10 +88,11 @@ def _code(layer: Delay, sources: Sequence[str], move: str, begin: str, tables: t
             code.each_vector(f"{reset.name}({source}[v], {name}_copies[(execution + begins) % 2u][v]);"),
         )
     )
-    moves = code.each_vector(f"{compute.name}({before}[v], {source}[v], {name}_output[v]);")
-    return LayerCode(
-        code.definitions(tables, code.function(reset, f"(void)in;\n    {begin}"), shift),
-        f"{fills}\n{moves}",
-        tables,
-        (compute, reset),
+    begins = code.definitions(tables, code.function(reset, f"(void)in;\n    {begin}"))
+    return replace(
+        computed,
+        definitions=f"{begins}\n{computed.definitions}",
+        forward=f"{fills}\n{computed.forward}",
+        tables=(*computed.tables, *tables),
+        stages=(*computed.stages, reset),
     )

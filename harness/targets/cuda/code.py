@@ -108,11 +108,19 @@ def c_type(dtype: np.dtype[np.generic]) -> str:
 
 
 def device_table(table: Table) -> str:
-    """Return a table in the GPU's memory; it is not constant for the compiler, so that the code reads the memory."""
+    """Return a table in the GPU's memory; it is not constant for the compiler, so that the code reads the memory.
+
+    NVRTC has no infinite constants: a table with one has the bits of its numbers, and a macro of its name has floats.
+    """
     comment = f"/* {table.comment} */\n" if table.comment else ""
-    sizes = "".join(f"[{size}]" for size in table.values.shape)
-    element = c_type(table.values.dtype)
-    return f"{comment}__device__ __align__(16) {element} {table.name}{sizes} = {initialiser(table.values)};"
+    values = table.values
+    sizes = "".join(f"[{size}]" for size in values.shape)
+    macro = ""
+    if values.dtype == np.float32 and not np.isfinite(values).all():
+        values = values.view(np.uint32)
+        macro = f"\n#define {table.name} (*(float (*){sizes}){table.name})"
+    element = c_type(values.dtype)
+    return f"{comment}__device__ __align__(16) {element} {table.name}{sizes} = {initialiser(values)};{macro}"
 
 
 @dataclass(frozen=True, eq=False)

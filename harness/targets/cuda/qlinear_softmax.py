@@ -25,5 +25,5 @@ class QLinearSoftmaxLowering(VectorLowering[QLinearSoftmax]):
 
     def value(self, layer: QLinearSoftmax) -> str:
         """Compute one quotient."""
-        name, kinds = layer.name, f"{c_type(layer.dtype)}, {layer.size}"
+        name, kinds = layer.name, f"{c_type(layer.dtype)}, {layer.length}"
         return f"return softmax_codes<{kinds}>(x_0, {name}_table, {name}_inverse[0], {name}_y_zero_point[0], n);"

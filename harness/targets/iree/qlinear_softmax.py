@@ -13,15 +13,16 @@ from harness.targets.iree.lowering import IreeLowering, chosen, ends, quantised
 
 
 class QLinearSoftmaxLowering(IreeLowering[QLinearSoftmax]):
-    """Three loops over the values of a vector."""
+    """Three loops over the values of each row."""
 
     operator = QLinearSoftmax
 
     def emit(self, layer: QLinearSoftmax, function: Function, inputs: Sequence[Value]) -> Value:
         """Add the loops."""
-        [x] = inputs
+        count = layer.size // layer.length
+        x = function.reshape(inputs[0], (function.vectors, count, layer.length))
         table = function.constant("table", layer.table())
-        least, rows = ends(x.dtype)[0], (function.vectors,)
+        least, rows = ends(x.dtype)[0], (function.vectors, count)
 
         def largest(block: Block, value: Scalar, found: Scalar) -> Scalar:
             return chosen(block, value, found, x.dtype, largest=True)
@@ -39,7 +40,8 @@ class QLinearSoftmaxLowering(IreeLowering[QLinearSoftmax]):
             scaled = block("arith.mulf", value, block.number(layer.inverse, name="inverse"), name="product")
             return quantised(block, block("arith.divf", scaled, total), layer.y.zero_point, layer.dtype)
 
-        highest = function.loops(function.filled(least, rows, x.dtype), [(x, "d0, d1")], largest, 1)
-        powers = function.loops(function.empty(x.shape, FLOAT32), [x, (highest, "d0")], power)
-        sums = function.loops(function.filled(0, rows, np.dtype(np.float32)), [(powers, "d0, d1")], add, 1)
-        return function.loops(function.empty(x.shape, layer.dtype), [powers, (sums, "d0")], finish)
+        highest = function.loops(function.filled(least, rows, x.dtype), [(x, "d0, d1, d2")], largest, 1)
+        powers = function.loops(function.empty(x.shape, FLOAT32), [x, (highest, "d0, d1")], power)
+        sums = function.loops(function.filled(0, rows, np.dtype(np.float32)), [(powers, "d0, d1, d2")], add, 1)
+        result = function.loops(function.empty(x.shape, layer.dtype), [powers, (sums, "d0, d1")], finish)
+        return function.reshape(result, (function.vectors, *layer.output.shape))

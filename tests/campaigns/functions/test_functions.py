@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from harness.operators.exact import functions
+from harness.operators.exact import functions, trigonometric
 from harness.operators.exact.evaluation import numpy_function
 from harness.operators.fault_models import Single
 from harness.operators.pointwise import LEAST_NORMAL, Pointwise
@@ -43,6 +43,10 @@ FUNCTIONS = {
     "hyperbolic_tangent": Described(numpy_function(functions.hyperbolic_tangent), "tanh(x)"),
     "logistic": Described(numpy_function(functions.logistic), "1 / (1 + exp(-x))"),
 }
+TRIGONOMETRIC = (
+    "sine", "cosine", "tangent", "arcsine", "arccosine", "arctangent", "hyperbolic_sine", "hyperbolic_cosine",
+    "inverse_hyperbolic_sine", "inverse_hyperbolic_cosine", "inverse_hyperbolic_tangent",
+)  # fmt: skip
 
 
 def assert_on_the_page(row: str) -> None:
@@ -62,6 +66,15 @@ def test_errors_are_those_of_the_page(name: str, tmp_path: Path) -> None:
     formula = FUNCTIONS[name].formula
     row = f"| {formula} | {worst['worst_ulp']:.4f} | {worst['at']} | {not_nearest:,} of {compared:,} "
     assert_on_the_page(f"{row}| {rises} |")
+
+
+@pytest.mark.parametrize("name", TRIGONOMETRIC)
+def test_errors_of_trigonometric_functions_are_the_stated_ones(name: str, tmp_path: Path) -> None:
+    program = compiled(NATIVE, tmp_path)
+    signs = (0,) if name == "hyperbolic_cosine" else (0, SIGN)
+    worst = max(errors(program, name, sign)["worst_ulp"] for sign in signs)
+    stated = getattr(trigonometric, name).ulp
+    assert stated - 0.15 < worst <= stated
 
 
 def errors(program: Compiled, name: str, sign: int) -> dict[str, Any]:

@@ -55,6 +55,19 @@ def test_a_keyword_spotter_is_identical_and_its_evidence_holds(user: User) -> No
     assert forged.code == 1
 
 
+@pytest.mark.parametrize("model", ["kws_lstm", "kws_gru"])
+def test_a_recurrence_is_computed_frame_by_frame(user: User, model: str) -> None:
+    ended = user.here("run", *ITEMS, "--model", model, "--stream", "1", "--vectors", "4", "--json")
+    assert ended.code == 0, ended.err
+    document, stream = ended.document, ended.document["stream"]
+    assert (document["verdict"], document["vectors"]) == ("identical", 4 * 25)
+    assert (stream["steps"], stream["windows"], stream["pulse"]) == (25, 1, 1)
+    assert stream["operations_of_whole"] > 20 * stream["operations"]
+    assert stream["history_bytes"] == 4 * 24 * (2 if model == "kws_lstm" else 1)
+    checked = user.here("verify", str(document["run"]), "--no-rebuild")
+    assert "WRONG" not in checked.out, checked.out
+
+
 def test_a_plan_of_steps_runs_again_in_whole_streams(user: User, small: tuple[str, ...]) -> None:
     first = user.here("run", *small, "--vectors", "5", "--chunk", "16", "--json").document
     plan = ("--plan", str(Path(first["run"]) / "plan"))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 
 from harness.core.installation import ROOT
 from harness.model import load
-from models.families.networks import NETWORKS
+from models.families import quantised
+from models.families.selecting import NETWORKS
 from tests.support.cli.command import User
 
 LAYERS = {
     "kws_lstm": 4, "kws_gru": 4, "vit_tiny": 66, "text_tiny": 67, "yolo_tiny": 14, "unet_tiny": 18,
     "mobilenet_v3_tiny": 30, "efficientnet_lite_tiny": 18, "forest_tiny": 29,
+    "yolo_nms_tiny": 34, "vit_tiny_int8": 132,
 }  # fmt: skip
 
 
@@ -29,11 +33,28 @@ def test_recipe_makes_the_same_bytes_again(name: str, tmp_path: Path) -> None:
     assert "outputs mean nothing" in network.metadata["description"]
 
 
-QUICK = ("kws_gru", "forest_tiny")
+def test_recipe_makes_the_same_quantised_layers_again() -> None:
+    """Scales can have other last bits on another processor."""
+    [(name, recipe)] = quantised.NETWORKS.items()
+    model, kept = recipe(), onnx.load(ROOT / "models" / f"{name}.onnx")
+    assert [node.op_type for node in model.graph.node] == [node.op_type for node in kept.graph.node]
+    again, network = (
+        {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
+        for graph in (model, kept)
+    )
+    assert again.keys() == network.keys()
+    for tensor, values in network.items():
+        if values.dtype == np.float32:
+            np.testing.assert_allclose(again[tensor], values, rtol=1e-5)
+        elif values.dtype.itemsize == 1:
+            assert np.abs(again[tensor].astype(int) - values.astype(int)).max(initial=0) <= 1
+
+
+QUICK = ("kws_gru", "forest_tiny", "vit_tiny_int8")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.campaign) for name in NETWORKS]
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.campaign) for name in LAYERS]
 )
 def test_the_host_computes_them(name: str, tmp_path: Path, cache: Path) -> None:
     words = ("--board", "host", "--model", name, "--vectors", "20", "--trace", "8", "--json")

@@ -24,7 +24,7 @@ from harness.targets import codegen, shares_buffers
 from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import GNU, VARIANTS, of_variant
 from tests.support.proof.trials import EFFORT
-from tests.support.streams import inputs_of, small_stream
+from tests.support.streams import inputs_of, recurrent_stream, small_stream
 
 BRIEF = ("c", "c:unrolled")
 OTHERS = [each for each in VARIANTS if each not in BRIEF]
@@ -93,6 +93,42 @@ def test_streams_begin_after_many_executions_too(host: Profile, tmp_path: Path, 
     assert answer["blocks"] == len(VECTORS) + executions
     found = re.match("layer history_.: execution ([0-9]+) changes its output", answer["fault"])
     assert (int(found[1]) if found else None) == (1 << 20 if wrong else None)
+
+
+RECURRENT = {operator: streams.stream(recurrent_stream(operator), 2, pulse=2, steps=5) for operator in ("LSTM", "GRU")}
+STATES_BEGIN = (
+    "    if ((execution % 5u) <= 1u)\n        begins = 1;\n"
+    "    for (size_t v = 0; (v < vectors) && (v < BLOCK); ++v) {\n        states_layer_0_"
+)
+
+
+@pytest.mark.parametrize("target", [*BRIEF, *(pytest.param(each, marks=pytest.mark.campaign) for each in OTHERS)])
+@pytest.mark.parametrize("operator", RECURRENT)
+def test_every_variant_computes_the_steps_of_recurrences(
+    host: Profile, tmp_path: Path, objects: Path, operator: str, target: str
+) -> None:
+    stream = RECURRENT[operator]
+    vectors = inputs_of(stream, 6)
+    board = of_variant(host, target)
+    built = build_patched(plan.make(stream.network, board), board, tmp_path, objects=objects)
+    right = StreamReference(stream).activations(vectors)
+    for layer, actual, expected in zip(
+        stream.network.layers, built.activations(vectors, tmp_path / "out"), right, strict=True
+    ):
+        assert actual.tobytes() == expected.tobytes(), layer.name
+
+
+def test_states_of_another_stream_are_found_and_named(host: Profile, tmp_path: Path, objects: Path) -> None:
+    """The states of a stream that is not reset are those of the one before."""
+    stream = RECURRENT["LSTM"]
+    vectors = inputs_of(stream, 6)
+    patch = Patch("network.c", STATES_BEGIN, STATES_BEGIN.replace("(execution % 5u)", "execution"))
+    built = build_patched(plan.make(stream.network, host), host, tmp_path, [patch], objects=objects)
+    actual = built.activations(vectors, tmp_path / "out")
+    right = StreamReference(stream).activations(vectors)
+    own = [case for case in cases(stream.network, vectors, right, dict(enumerate(actual))) if case.own]
+    assert [case.layer.name for case in own] == ["states_layer_0"]
+    assert own[0].differing.any(axis=1).nonzero()[0][0] >= 5
 
 
 def test_whole_runs_of_streams_hold(host: Profile, tmp_path: Path, objects: Path) -> None:

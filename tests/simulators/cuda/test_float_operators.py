@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import ToolError
+from harness.model import parse as parse_model
 from harness.model.network import Network
 from harness.operators import float_contraction, obligations
 from harness.reference.specification import SpecificationReference
@@ -26,23 +28,40 @@ from tests.simulators.cuda import interpreted
 from tests.simulators.cuda.test_stages import calls_of, inlined
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import float_images, functions, images, integers
+from tests.support.builders import make_model
 from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import of_variant
 from tests.support.proof.trials import Workshop
 
 LAYERWISE, FUSED = "cuda:layerwise", "cuda:fused"
 MOVES = ("largest", "transposed", "part", "framed")
+
+
+def masked() -> Network:
+    """Return a network that adds a causal mask, 0 and minus infinity, before a Softmax."""
+    mask = np.where(np.tri(4) > 0, 0, -np.inf).astype(np.float32)
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["rows"], name="rows"),
+        helper.make_node("Add", ["rows", "mask"], ["kept"], name="kept"),
+        helper.make_node("Softmax", ["kept"], ["soft"], name="soft", axis=-1),
+        helper.make_node("Flatten", ["soft"], ["y"], name="y"),
+    ]
+    constants = {"shape": np.array([-1, 4, 4]), "mask": mask}
+    return parse_model(make_model(nodes, constants, {"y": ("float32", 16)}, width=16).SerializeToString(), "masked")
+
+
 NETWORKS: Mapping[str, Callable[[], Network]] = {
     "images": float_images.every_operator,
     "functions": functions.every_function,
     "definitions": functions.every_definition,
     "terms": terms.every_operator,
+    "masked": masked,
     "uint8": lambda: images.every_operator("uint8", *MOVES),
     "int8": lambda: images.every_operator("int8", *MOVES),
     **integers.NETWORKS,
     "windows": lambda: float_images.every_operator("windows", "groups", "unbounded", "wider", "voxels"),
 }
-IN_BOTH = ("images", "functions", "definitions", "terms", "int8", *integers.NETWORKS)
+IN_BOTH = ("images", "functions", "definitions", "terms", "masked", "int8", *integers.NETWORKS)
 CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in IN_BOTH]
 IN_TEST = [pytest.param(*case, marks=() if case == (FUSED, "images") else pytest.mark.campaign) for case in CASES]
 """The interpreter, which takes less time, has the others in `make test`."""

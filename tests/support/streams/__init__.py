@@ -11,21 +11,24 @@ from onnx import helper
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.model.stream import Stream
+from harness.model.transforms.edit import declare_functions
 from harness.reference.specification import SpecificationReference
 from tests.support.builders import make_model
 from tests.support.codes import node
 from tests.support.programs.board_program import parse
+from tests.support.recurrent import STATES, Recurrences
 
 QUANTISATION = {"s": np.float32(0.05), "z": np.array(3, np.int8), "o": np.float32(0.11), "y": np.array(-20, np.int8)}
 
 
-def frames_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], *shape: int) -> Network:
+def frames_network(nodes: list[onnx.NodeProto], constants: dict[str, Any], *shape: int, dtype: str = "int8") -> Network:
     """A network of nodes from "x" to "out" over inputs of this shape, the channels first."""
-    model = make_model(nodes, {**QUANTISATION, **constants}, {"out": ("int8", 1)}, width=1)
+    model = make_model(nodes, {**QUANTISATION, **constants}, {"out": (dtype, 1)}, width=1)
     model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["vectors", *shape]))
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "any"
     for written in {name for each in nodes for name in each.output} - {name for each in nodes for name in each.input}:
         model.graph.output[0].name = written
+    declare_functions(model)
     return parse(model)
 
 
@@ -59,6 +62,24 @@ def small_stream() -> Network:
     ]
     dense |= {"d_s": np.float32(0.004), "d_z": np.array(0, np.int8)}
     return frames_network(nodes, {**one, **two, **dense}, 3, 16)
+
+
+def recurrent_stream(operator: str, seed: int = 0, **attributes: int) -> Network:
+    """A convolution that gives frames, a recurrence over them that begins with constants, its last state, and Tanh."""
+    rng = np.random.default_rng(seed)
+    network = Recurrences(8, 4, 3, rng)
+    network.add(operator, states=["constant"] * len(STATES[operator]), **attributes)
+    [recurrence] = network.nodes
+    recurrence.input[0] = "frames"
+    constants = {**network.constants, "k": rng.normal(0, 0.1, (4, 3, 3)).astype(np.float32), "last": np.array([-1])}
+    nodes = [
+        node("Conv", "x", "k", output="convolved", kernel_shape=[3]),
+        node("Transpose", "convolved", output="frames", perm=[0, 2, 1]),
+        recurrence,
+        node("Gather", "layer_0", "last", output="state", axis=1),
+        node("Tanh", "state", output="out"),
+    ]
+    return frames_network(nodes, constants, 3, 10, dtype="float32")
 
 
 def inputs_of(stream: Stream, streams: int, seed: int = 0) -> Array:

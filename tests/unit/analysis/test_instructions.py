@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis.inspection.instructions import Access, Align, Decoder, Load
+from harness.analysis.inspection.instructions import Access, Align, Decoder, Load, Move
 
 CASES = [
     ("62e1fd087e5c2457", 0x2B8, 8),  # vmovq to memory, from xmm19
@@ -28,6 +28,12 @@ def test_a_vector_register_is_loaded_from_the_right_place() -> None:
     [instruction] = Decoder("x86-64").decode(bytes.fromhex("62f1fd086e5c2457"), 0)
     [load] = [each for each in instruction.operations if isinstance(each, Load)]
     assert (load.to, load.memory.offset) == ("xmm3", 0x2B8)
+
+
+@pytest.mark.parametrize(("code", "to", "source"), [("c4e1fb92c6", "k0", "rsi"), ("c4e1fb93f0", "rsi", "k0")])
+def test_a_mask_register_holds_an_address(code: str, to: str, source: str) -> None:
+    [instruction] = Decoder("x86-64").decode(bytes.fromhex(code), 0)
+    assert instruction.operations == (Move(to, source),)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +64,7 @@ def test_a_trap_ends_a_function() -> None:
         ("x86-64", "f3ab", set(), set()),  # rep stosd
         ("x86-64", "f20f1028", set(), {"xmm5"}),  # movsd xmm5, qword ptr [rax]
         ("x86-64", "62d11c08c2c80a", {"xmm12", "xmm8"}, {"k1"}),  # vcmpngtps k1, xmm12, xmm8
+        ("x86-64", "62f1652072d701", {"xmm7"}, {"xmm19"}),  # vpsrld ymm19, ymm7, 1
         ("x86-64", "62f27d48580f", set(), {"xmm1"}),  # vpbroadcastd zmm1, dword ptr [rdi]
         ("x86-64", "62f27d49580f", {"xmm1", "k1"}, {"xmm1"}),  # vpbroadcastd zmm1 {k1}, dword ptr [rdi]
         ("x86-64", "62f2550827cf", {"xmm5", "xmm7"}, {"k1"}),  # vptestmd k1, xmm5, xmm7

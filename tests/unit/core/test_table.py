@@ -33,6 +33,17 @@ def table() -> Table:
     return made
 
 
+def test_a_narrow_terminal_omits_optional_columns_the_last_first() -> None:
+    short = Table("model", "layers", "from", optional=("layers", "from"), box=None)
+    short.add_row("acas_coc", "5-50x8-5", "recipe 9f404ecb0c30")
+    assert [line.split() for line in lines(short, 40)] == [
+        ["model", "layers", "from"],
+        ["acas_coc", "5-50x8-5", "recipe", "9f404ecb0c30"],
+    ]
+    assert [line.split() for line in lines(short, 20)] == [["model", "layers"], ["acas_coc", "5-50x8-5"]]
+    assert [line.split() for line in lines(short, 10)] == [["model"], ["acas_coc"]]
+
+
 def test_a_wide_terminal_has_a_line_for_each_row() -> None:
     assert lines(table(), 100)[3:5] == [
         " quantize_input   prepost (cuda:layerwise)      25,000 ",

@@ -19,9 +19,22 @@ from harness.model import stream as streams
 from harness.model.network import Network
 from harness.operators.delay import Delay
 from harness.operators.frames import Frames
+from harness.operators.recurrent_steps import RecurrentSteps
 from harness.reference.stream import StreamReference
 from tests.support.codes import layer_of, node
-from tests.support.streams import convolution, differing_layers, frames_network, inputs_of, small_stream
+from tests.support.recurrent import Recurrences
+from tests.support.streams import (
+    convolution,
+    differing_layers,
+    frames_network,
+    inputs_of,
+    recurrent_stream,
+    small_stream,
+)  # fmt: skip
+
+RECURRENCES: list[tuple[str, dict[str, int]]] = [
+    ("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("RNN", {}),
+]  # fmt: skip
 
 
 def shipped(name: str) -> Network:
@@ -36,6 +49,8 @@ def shipped(name: str) -> Network:
         ("kws_causal_int8", 2, 2, None, {"conv_1": 0, "add_4": 0, "dense": 48}),
         ("lenet5_int8", 2, None, 9, {"conv_1": 4, "pool_1": 2, "conv_2": 6, "flatten": 6}),
         ("lenet5", 3, 4, None, {"conv_1": 4, "pool_1": 2, "softmax": 6}),
+        ("kws_lstm", 1, None, 60, {"lstm_0": 0, "gather_1": 24}),
+        ("kws_gru", 1, 5, None, {"gru_0": 0, "add_3": 4}),
     ],
 )
 def test_steps_give_the_frames_of_the_whole_network(
@@ -98,6 +113,38 @@ def test_branches_wait_for_the_latest() -> None:
     cut = [*nodes, node("Slice", "q", *bounds, output="part"), node("Concat", "right", "part", output="out", axis=1)]
     with pytest.raises(RequestError, match=r"node 'part' \(Slice\): Slice has no streaming form along axis 2"):
         streams.stream(frames_network(cut, {**constants, **bounds}, 2, 10), 2)
+
+
+@pytest.mark.parametrize("pulse", [1, 2, 3])
+@pytest.mark.parametrize(("operator", "attributes"), RECURRENCES)
+def test_recurrences_go_on_from_step_to_step(operator: str, attributes: dict[str, int], pulse: int) -> None:
+    """Behind a convolution the first whole frame comes late; the states begin with constants there."""
+    found = streams.stream(recurrent_stream(operator, **attributes), 2, pulse, steps=13)
+    assert not found.shifted
+    assert differing_layers(found, inputs_of(found, 4)) == []
+    [layer] = (layer for layer in found.network.layers if isinstance(layer, RecurrentSteps))
+    assert found.history_bytes == 4 * (sum(layer.streaming.kept for layer in found.network.layers))
+    assert (layer.start, layer.streaming.kept) == (-(-2 // pulse), 3 * len(layer.recurrence.states))
+
+
+@pytest.mark.parametrize(("operator", "attributes"), RECURRENCES)
+def test_wrong_states_are_fault_models(operator: str, attributes: dict[str, int]) -> None:
+    network = streams.stream(recurrent_stream(operator, **attributes), 2, 2, steps=5).network
+    [layer] = (layer for layer in network.layers if isinstance(layer, RecurrentSteps))
+    layer = replace(layer, start=0)
+    x = np.random.default_rng(2).normal(size=(13, layer.input.size)).astype(np.float32)
+    right = layer.prepare()(x)
+    alone = [layer.prepare()(stream) for stream in (x[:5], x[5:10], x[10:])]
+    assert np.array_equal(np.concatenate(alone), right)
+    causes = {model.cause for model in layer.fault_models(x) if (model.output != right).any()}
+    assert causes >= {"the states are not updated", "a stream begins with states of the one before"}
+
+
+def test_a_recurrence_that_begins_with_the_last_frame_is_refused() -> None:
+    network = Recurrences(4, 3, 2, np.random.default_rng(0))
+    network.add("GRU", "reverse")
+    with pytest.raises(RequestError, match="begins with the last step, and a stream has none"):
+        streams.stream(networks.parse(network.model().SerializeToString(), "reverse"), 1)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.arrays import Array
+from harness.operators import sum_orders
 from harness.operators.base import Layer
 from harness.operators.obligations import Obligation, Outputs
 from harness.operators.sum_orders import IN_DOUBLE, ORDERS, obligations, other_orders, stated
@@ -89,6 +90,13 @@ def test_sums_without_rounding_have_no_vectors() -> None:
     vectors, claim = searched(exact)
     assert len(vectors) == 0
     assert set(claim.unseparated) == {fault.cause for fault in exact.sum_order.faults(inputs(exact))} > {REVERSED, TREE}
+
+
+def test_a_vector_with_more_terms_than_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    conv, x = layer("Conv"), inputs(layer("Conv"), 3)
+    together = [fault.output for fault in conv.sum_order.faults(x)]
+    monkeypatch.setattr(sum_orders, "TERMS_AT_ONCE", 1)
+    assert np.array_equal(together, [fault.output for fault in conv.sum_order.faults(x)])
 
 
 def test_a_layer_without_ordered_sums_has_no_such_claim() -> None:

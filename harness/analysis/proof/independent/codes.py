@@ -91,7 +91,7 @@ def _qlinear_softmax(node: Node) -> Constants:
     """Read com.microsoft QLinearSoftmax: x, its scale and zero point, those of y; exponentials are those of math."""
     _, sx, _, sy, zy, *_ = node.inputs
     scale, largest = float(row(sx)[0]), np.finfo(np.float32).max
-    shift = max(0.0, float(np.float32(math.log(largest / np.float32(node.width)))) - 5) / scale
+    shift = max(0.0, float(np.float32(math.log(largest / np.float32(node.shape[-1])))) - 5) / scale
     table = np.array([math.exp((place - CODES + shift) * scale) for place in range(CODES + 1)], np.float32)
     return {"table": table, "inverse": np.floor(np.float32(1) / row(sy)), "y_zero_point": integers(zy)}
 

@@ -132,7 +132,7 @@ def _written(proto: onnx.NodeProto, read: set[str]) -> list[str]:
     return [output for output in proto.output if output in read]
 
 
-def _shape(  # noqa: PLR0911 - one for each form
+def _shape(  # noqa: C901, PLR0911 - one for each form
     proto: onnx.NodeProto,
     output: str,
     values: Mapping[str, Array],
@@ -162,8 +162,13 @@ def _shape(  # noqa: PLR0911 - one for each form
         if operator in SELECTIONS:
             shapes = [tensors[name].shape if name in tensors else values[name].shape[1:] for name in proto.input]
             return (shapes[0][0], shapes[SELECTIONS[operator]][1], shapes[0][2])
-        if operator in RECURRENT:
-            return (shape[0], next(entry.i for entry in proto.attribute if entry.name == "hidden_size"))
+        if operator == "NonMaxSuppression":
+            return _rows_of_boxes(proto, *(tensors[name].shape for name in proto.input))
+        if operator.removesuffix("Steps") in RECURRENT:
+            hidden = next(entry.i for entry in proto.attribute if entry.name == "hidden_size")
+            # A step of a stream writes all its states, whose first values are the inputs from the fifth on.
+            states = () if operator in RECURRENT else (len(proto.input) - 4,)
+            return (*states, shape[0], hidden)
         if operator == "Delay":
             attributes = {entry.name: entry.i for entry in proto.attribute}
             shape[attributes["axis"] - 1] += attributes["history"]
@@ -177,6 +182,12 @@ def _shape(  # noqa: PLR0911 - one for each form
     alone = helper.make_model(graph, opset_imports=opsets)
     inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
     return tuple(dim.dim_value for dim in inferred[1:])
+
+
+def _rows_of_boxes(proto: onnx.NodeProto, boxes: Sequence[int], scores: Sequence[int]) -> tuple[int, int]:
+    """Return the shape of the rows of a NonMaxSuppression: batch, class and box, as many as each class can have."""
+    most = helper.get_node_attr_value(proto, "max_output_boxes_per_class")
+    return math.prod(scores[:2]) * min(most, boxes[1]), 3
 
 
 def _node(
@@ -239,4 +250,4 @@ def _dtype(proto: onnx.NodeProto, inputs: Sequence[Array | None], source: np.dty
     if operator in GIVE_BOOLS:
         return np.dtype(np.bool_)
     of_values = inputs[0].dtype if operator in SELECTIONS and inputs[0] is not None else source
-    return np.dtype(np.int64) if operator in ("ArgMax", "ArgMin", *NUMBERS) else of_values
+    return np.dtype(np.int64) if operator in ("ArgMax", "ArgMin", "NonMaxSuppression", *NUMBERS) else of_values

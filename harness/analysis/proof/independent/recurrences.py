@@ -8,7 +8,10 @@ from harness.analysis.proof.independent.node import Constants, Node, Reader
 
 
 def _of_gates(states: str) -> Reader:
-    """Read X, W, R, B and the initial states: the biases of W and R are added, initial states of 0 are no constants."""
+    """Read X, W, R, B and the initial states.
+
+    The weights of a gate are transposed, the biases of W and R added; initial states of 0 are no constants.
+    """
 
     def read(node: Node) -> Constants:
         w, r, b = (np.asarray(value) for value in node.inputs[1:4])
@@ -18,6 +21,7 @@ def _of_gates(states: str) -> Reader:
         else:
             biases = of_input + of_state
         starts = {f"{state}0": value for state, value in zip(states, node.inputs[4:], strict=False)}
+        w, r = (np.concatenate([gate.T.ravel() for gate in np.split(rows, len(of_input))]) for rows in (w, r))
         constants = {"w": w, "r": r, "b": biases} | {
             name: value for name, value in starts.items() if value is not None and value.any()
         }
@@ -26,4 +30,20 @@ def _of_gates(states: str) -> Reader:
     return read
 
 
-READERS: dict[str, Reader] = {"GRU": _of_gates("h"), "LSTM": _of_gates("hc"), "RNN": _of_gates("h")}
+def _of_steps(states: str) -> Reader:
+    """Read the same of a stream: the numbers of two states, and the first states, which are constants."""
+
+    def read(node: Node) -> Constants:
+        first = [np.asarray(value).reshape(-1) for value in node.inputs[4:] if value is not None]
+        numbers = {"number": np.array([0, 1], np.float32)} if len(states) == 2 else {}
+        weights = {role: values for role, values in _of_gates("")(node).items() if role in ("w", "r", "b")}
+        return {**weights, **numbers, "first": np.concatenate(first)}
+
+    return read
+
+
+STATES = {"GRU": "h", "LSTM": "hc", "RNN": "h"}
+READERS: dict[str, Reader] = {
+    **{operator: _of_gates(states) for operator, states in STATES.items()},
+    **{f"{operator}Steps": _of_steps(states) for operator, states in STATES.items()},
+}

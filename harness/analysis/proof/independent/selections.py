@@ -40,10 +40,19 @@ def _with_indices(*names: str) -> Reader:
     return read
 
 
+def _suppression(node: Node) -> Constants:
+    """Read the thresholds of a NonMaxSuppression, and the numbers of its boxes, columns and rows."""
+    least = node.attributes.get("score_threshold", -np.inf)
+    numbers = np.array([*range(max(node.image[1], *node.shape))], np.int32)
+    iou = np.array([node.attributes.get("iou_threshold", 0)], np.float32)
+    return {"numbers": numbers, "iou_threshold": iou, "score_threshold": np.array([least], np.float32)}
+
+
 READERS: dict[str, Reader] = {
     "ArgMax": _extremum,
     "ArgMin": _extremum,
     "GatherElements": _with_indices("data", "index"),
+    "NonMaxSuppression": _suppression,
     "ScatterElements": _with_indices("data", "index", "updates"),
     "TopK": lambda node: _ranked(node, node.attributes.get("axis", -1)),
 }

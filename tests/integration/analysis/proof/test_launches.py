@@ -213,7 +213,7 @@ def test_the_effort_follows_from_where_the_items_ran() -> None:
     limits = [OPERATIONS // CHAIN.operations] * 2
     assert emulated == Effort([1 << 17, 1 << 12], 20_000, 64, 1 << 16, 4096, window=16, limits=limits)
     assert emulated.limited == ()
-    assert emulated.largest_size(1, 1000) == 1000
+    assert emulated.largest_size(1, 1000, 9) == 1000
     assert emulated.extent(1, all_floats=True) == Extent(all_floats=True)
     passes = generated.passes(emulated.vectors, emulated.block, composition.SEED, emulated.network).passes
     assert passes * emulated.vectors >= 1 << 18
@@ -238,8 +238,15 @@ def test_a_stand_in_of_a_large_network_is_asked_less_and_hardware_beside_it_is_n
     assert found.extent(0, all_floats=False) == Extent(all_floats=False)
     assert found.extent(1, all_floats=False) == Extent(False, vectors, every_position=False)
     assert (found.of_launch(0), found.of_launch(1)) == (4096, 64)
-    assert (found.largest_size(0, 1000), found.largest_size(1, 1000), found.largest_size(1, 9)) == (1000, 16, 9)
-    assert effort_of(["hardware"], network) == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
+    assert (found.largest_size(0, 1000, 9), found.largest_size(1, 1000, 9), found.largest_size(1, 9, 9)) == (
+        1000,
+        16,
+        9,
+    )
+    hardware = effort_of(["hardware"], network)
+    assert hardware == Effort([1 << 18], 70_000, 4, 1 << 20, 8192)
+    assert (hardware.largest_size(0, 1000, 1 << 13), hardware.largest_size(0, 1000, 1 << 30)) == (128, 16)
+    assert (hardware.executions(0, 1 << 10), hardware.executions(0, 1 << 13)) == (1 << 18, 1 << 17)
     assert found.vectors > 2 * (EMULATED_OPERATIONS // network.operations), "a whole run has two blocks"
 
 

@@ -388,6 +388,12 @@ def stage(before: str, behind: str) -> tuple[Patch, ...]:
     )
 
 
+GATHER = (
+    'int32_t n; __asm__ volatile("kxnorb %%k1, %%k1, %%k1; PART vpxor %%xmm14, %%xmm14, %%xmm14;"'
+    ' "vpgatherdd (%1,%%xmm14,4), %%xmm15%{%%k1%}; vmovd %%xmm15, %0"'
+    ' : "=r"(n) : "r"(in) : "xmm14", "xmm15"); out[0] += n == 7;'
+)
+"""Elements of a vector at the places of one mask; PART may change the mask, of which all bits are set."""
 CLOSE = "static void network_close(void)\n{"
 X86, ARM = ("gcc",), ("gcc for Arm",)
 CACHE = """static uint32_t keys[1024]; static int32_t kept[1024][6];"""
@@ -683,6 +689,12 @@ WRONG = {
         stage("", 'int32_t n; __asm__ volatile("movd %%xmm15, %%eax" : "=a"(n)); out[0] += n == 7;'),
         on=X86,
     ),
+    "elements that a gather with a part of a mask leaves": Wrong(
+        "layer_0_accumulate reads a register that neither it nor its caller has set: vpgatherdd",
+        stage("", GATHER.replace("PART", "kshiftrb $7, %%k1, %%k1;")),
+        on=X86,
+        hidden=False,
+    ),
     "state in a vector register, Arm": Wrong(
         "layer_0_accumulate reads a register that neither it nor its caller has set: fmov",
         stage("", 'uint32_t n; __asm__ volatile("fmov %w0, s31" : "=r"(n)); out[0] += n == 7;'),
@@ -776,6 +788,12 @@ def test_running_it_does_not_show_what_is_wrong(workshop: Workshop, name: str) -
     trial = workshop.trial(CHAIN, patches_of(WRONG[name], "gcc"))
     claims = [*(question.ask() for question in trial.questions()), *trial.composed()]
     assert [claim.counterexample for claim in claims if not claim.holds] == []
+
+
+def test_a_gather_of_all_elements_reads_none_of_its_destination(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=64)
+    program = build(made, host, tmp_path / "bundle", objects, stage("", GATHER.replace("PART", "")))
+    assert counterexamples(made, program) == []
 
 
 def test_a_processor_that_is_not_known_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:

@@ -296,7 +296,7 @@ def test_a_wrong_rule_is_found_by_onnx_runtime(tmp_path: Path, monkeypatch: pyte
         graph.load(saved(tmp_path, bytes_of("transpose")))
 
 
-OF_VECTORS = {"CellUnion", "CheckPositions", "Delay", "HybridSelect", "Position"}
+OF_VECTORS = {"CellUnion", "CheckPositions", "Delay", "GRUSteps", "HybridSelect", "LSTMSteps", "Position", "RNNSteps"}
 """Operators of domain harness, which are defined for vectors."""
 
 
