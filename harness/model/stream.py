@@ -31,7 +31,7 @@ from harness.operators.onnx_function import DOMAIN
 SETTINGS, WHOLE = "harness_stream", "harness_stream_model"
 """The metadata of a network of steps: axis, pulse and steps as JSON, and the file of the whole network in base64."""
 STEPS = "Steps"
-"""The end of the name of the operator whose states go on from vector to vector."""
+"""The end of the name of the operator whose states carry over from vector to vector."""
 MOST_STEPS = 1 << 16
 
 

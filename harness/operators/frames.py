@@ -25,7 +25,7 @@ class Frames:
     `axis` is that of the output, counted without the vectors; None if one value is computed from the whole axis, so
     that the stream ends here: then `extent` is its length, and each step computes the layer once.  `before` and `after`
     are the frames of padding that are read at both ends, `padding` their value, None if they are not values.  `states`
-    are arrays that go on from frame to frame: the step writes them side by side, and the first one is its output.  A
+    are arrays that carry over from frame to frame: the step writes them side by side, the first one is its output.  A
     layer that takes one frame of the whole axis has its `place`.
     """
 

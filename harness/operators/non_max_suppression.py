@@ -36,6 +36,7 @@ from harness.operators.node import Node
 from harness.operators.onnx_function import DOMAIN
 from harness.operators.rules import Rules
 from harness.operators.selection import Selection, exact_errors, fragment
+from harness.operators.sizes import Size
 from harness.operators.tensor import FLOAT32, INT32, INT64
 from harness.operators.text import Text
 
@@ -225,6 +226,14 @@ class NonMaxSuppression(Selection):
         for axis, axis_of_scores in ((0, 0), (1, 1), (2, 3)):
             node.equals(node.x.size(axis), scores.size(axis_of_scores))
         node.equals(node.x.size(0), node.y.size(0))
+        most = int(node.attribute("max_output_boxes_per_class", 0))
+
+        def rows(*sizes: Size) -> None:
+            batches, classes, boxes = (size.constant for size in sizes)
+            if batches and classes and boxes:
+                node.equals(node.y.size(1), batches * classes * min(most, boxes))
+
+        node.given(*(scores.size(axis) for axis in (1, 2, 3))).then(rows)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -150,7 +150,7 @@ class Recurrent(Staged):
         return {"w": w, "r": r, "b": self.biases, **starts, **more}
 
     def frames(self, axis: int) -> Frames | str | None:
-        """Return that the states go on from step to step; why those of the other direction do not."""
+        """Return that the states carry over from step to step; why those of the other direction do not."""
         if self.reverse:
             return "begins with the last step, and a stream has none"
         if len(self.inputs) > 1:

@@ -1,4 +1,4 @@
-"""The loops and constants of a recurrence: one that begins with stated states, and one that goes on from another."""
+"""The loops and constants of a recurrence: one that begins with stated states, and one that continues another."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Cell:
 
 
 class CarriedCell(Cell):
-    """The same for steps that go on where others have ended: the first source is what those wrote, the second is x.
+    """The same for steps that continue others: the first source is what those wrote, the second is x.
 
     All states after each step are written, (states, steps, hidden).
     """

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN of a stream (harness): some steps, whose states go on from the vector before.
+"""LSTM, GRU and RNN of a stream (harness): some steps, whose states carry over from the vector before.
 
 The vectors are the consecutive parts of sequences.  All states after each step are written, (states, steps, hidden);
 the next vector begins with the last ones.  Vectors up to number `start` begin with the constant states instead, and
@@ -85,6 +85,8 @@ class RecurrentSteps(Layer):
     def rules(cls, node: Rules) -> None:
         """State those of the recurrence, with an axis of states."""
         cls.recurrence.sized(node, len(cls.recurrence.states))
+        for state in node.given_inputs[4:]:
+            node.equals(state.size(0), 1)
 
     @classmethod
     def read(cls, node: Node) -> Self:

@@ -212,6 +212,11 @@ def _trees(node: Rules) -> None:
     node.equals(node.y.size(0), node.x.size(0)).equals(node.y.size(1), node.attribute("n_targets", 1))
 
 
+def _rows_of_boxes(node: Rules) -> None:
+    """State the columns of NonMaxSuppression; the number of rows depends on data."""
+    node.is_type(node.y, np.int64).equals(node.y.rank, 2).equals(node.y.size(1), 3)
+
+
 RULES: Mapping[str, Callable[[Rules], None]] = {
     **dict.fromkeys(SAME, _same),
     "ReduceLogSum": _reduce,
@@ -231,6 +236,7 @@ RULES: Mapping[str, Callable[[Rules], None]] = {
     "ConvInteger": _integer_convolution,
     "DynamicQuantizeLinear": _dynamic_quantiser,
     "OneHot": _one_hot,
+    "NonMaxSuppression": _rows_of_boxes,
     "NonZero": _non_zero,
     "CastLike": _cast_like,
     "ai.onnx.ml.TreeEnsembleRegressor": _trees,

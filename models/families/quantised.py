@@ -39,14 +39,14 @@ class Samples(CalibrationDataReader):  # type: ignore[misc] # it has no types
 
 
 def quantised(name: str) -> onnx.ModelProto:
-    """Return a network of one float32 input with int8 activations, and int8 weights with a scale a channel."""
+    """Return a network of one float32 input with int8 activations and weights."""
     model = FLOAT_NETWORKS[name]()
     source = model.graph.input[0]
     shape = tuple(size.dim_value for size in source.type.tensor_type.shape.dim[1:])
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder) / f"{name}.onnx", Path(folder) / f"{name}_int8.onnx"
         onnx.save(model, before)
-        options = {"activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8, "per_channel": True}
+        options = {"activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8}
         quantize_static(before, after, Samples(source.name, shape), quant_format=QuantFormat.QDQ, **options)
         result = importer.bring_in(after)
     network = onnx.ModelProto.FromString(result.network.onnx_bytes)

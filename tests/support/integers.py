@@ -160,7 +160,7 @@ def every_reduction() -> Network:
     return network_of(nodes, constants | {"one": np.array(1)}, kinds)
 
 
-def every_selection() -> Network:
+def every_selection(*, has_boxes: bool = True) -> Network:
     """Values at indices, ranks and places of the extreme ones, of float32 and integers."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled"), node("Floor", "x", output="whole"),
                                    node("Clip", "whole", "low_float32", "high_float32", output="floor")]  # fmt: skip
@@ -170,9 +170,10 @@ def every_selection() -> Network:
         "row": np.array([-1, 1, 6, 1]), "three": np.array([3]), "three_boxes": np.array([-1, 1, 3, 4]),
         "two_classes": np.array([-1, 1, 2, 3]),
     }  # fmt: skip
-    nodes += [node("Concat", "x", "floor", output="corners", axis=1),
-              node("Reshape", "corners", "three_boxes", output="boxes"),
-              node("Reshape", "floor", "two_classes", output="scores")]  # fmt: skip
+    if has_boxes:
+        nodes += [node("Concat", "x", "floor", output="corners", axis=1),
+                  node("Reshape", "corners", "three_boxes", output="boxes"),
+                  node("Reshape", "floor", "two_classes", output="scores")]  # fmt: skip
     kinds: dict[str, str] = {}
     for kind in map(str, TYPES):
         dtype = np.dtype(kind)
@@ -187,7 +188,7 @@ def every_selection() -> Network:
         nodes.append(node("Clip", f"w_{kind}", f"low_{kind}", f"high_{kind}", output=f"index_{kind}"))
         for name, form in (("x", "image"), ("x", "row"), ("w", "image"), ("index", "image"), ("index", "row")):
             nodes.append(node("Reshape", f"{name}_{kind}", form, output=f"{name}_{form}_{kind}"))
-        for each, output in _selections(kind):
+        for each, output in _selections(kind, has_boxes=has_boxes):
             nodes.append(each)
             for place, name in enumerate(each.output):
                 nodes.append(node("Flatten", name, output=f"flat_{name}"))
@@ -195,7 +196,7 @@ def every_selection() -> Network:
     return network_of(nodes, constants, kinds)
 
 
-def _selections(kind: str) -> Iterator[tuple[onnx.NodeProto, str]]:
+def _selections(kind: str, *, has_boxes: bool) -> Iterator[tuple[onnx.NodeProto, str]]:
     names = ("x_image", "w_image", "index_image", "index_row", "x_row", "indices", "zeros")
     x, w, index, row, of_row, constant, zeros = (f"{name}_{kind}" for name in names)
 
@@ -214,7 +215,7 @@ def _selections(kind: str) -> Iterator[tuple[onnx.NodeProto, str]]:
     yield of_harness("ScatterElements", "smaller", x, constant, w, reduction="min")
     yield of_harness("ScatterElements", "at_constants", w, constant, constant, reduction="max")
     if kind == "float32":
-        for is_centre in (0, 1):
+        for is_centre in (0, 1) if has_boxes else ():
             limits = {"max_output_boxes_per_class": 2, "iou_threshold": 0.25, "score_threshold": -2.0}
             yield of_harness("NonMaxSuppression", f"selected_{is_centre}", "boxes", "scores",
                              center_point_box=is_centre, **limits)[0], "int64"  # fmt: skip

@@ -79,11 +79,12 @@ class Block:
         return self.unchanged(self("arith.divf", a, b), name)
 
     def unchanged(self, value: Scalar, name: str) -> Scalar:
-        """Return a float32 as it is, which no compiler knows: an exclusive or of its bits with `zero`."""
+        """Return 32 bits as they are, which no compiler knows: an exclusive or with `zero`."""
         if self._zero is None:
             raise ValueError("products and quotients need loops with `products`")
-        bits = self("arith.bitcast", value, to="i32", name="bits")
-        return self("arith.bitcast", self("arith.xori", bits, self._zero, name="bits"), to="f32", name=name)
+        bits = value if value.type == "i32" else self("arith.bitcast", value, to="i32", name="bits")
+        same = self("arith.xori", bits, self._zero, name="bits")
+        return same if value.type == "i32" else self("arith.bitcast", same, to=value.type, name=name)
 
     def compare(self, predicate: str, a: Scalar, b: Scalar) -> Scalar:
         """Add a comparison: `ogt` and others for floats, `sgt` and others for integers."""

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import of_variant
 from tests.support.programs.chains import Node, chain, quantize
 from tests.support.recurrent import every_recurrence
-from tests.support.streams import small_stream
+from tests.support.streams import recurrent_stream, small_stream
 
 CPPCHECK = shutil.which("cppcheck")
 DEVIATIONS = Path(__file__).with_name("deviations.yaml")
@@ -45,6 +46,8 @@ FOUND = re.compile(r"(.+):(\d+):misra-c2012-(\d+\.\d+)")
 LONGEST_S = 1500.0
 FIRST = 4
 """Statements in a row that are checked of those that differ in their numbers only."""
+CARRIED = ("LSTM", "GRU", "RNN")
+"""Recurrences whose states carry over from step to step."""
 NETWORKS = (
     "dense",
     "codes",
@@ -58,6 +61,7 @@ NETWORKS = (
     "arithmetic",
     "recurrences",
     "selections",
+    *CARRIED,
 )
 FUNCTIONS = ("Relu", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Exp", "Tanh", "Sigmoid", "Dropout")
 
@@ -114,9 +118,14 @@ def network(name: str) -> Network:
         "images": lambda: images.every_operator("int8"),
         "floats": float_images.every_operator,
         "recurrences": lambda: parse(every_recurrence()),
+        **{operator: partial(_carried, operator) for operator in CARRIED},
         **integers.NETWORKS,
     }
     return networks[name]()
+
+
+def _carried(operator: str) -> Network:
+    return stream(recurrent_stream(operator), 2).network
 
 
 def write(of: Network, target: str, host: Profile, folder: Path) -> None:

@@ -109,7 +109,7 @@ def test_models_of_the_lab_take_precedence_over_installed_ones(lab: Path) -> Non
         *("acas_sl", "acas_sr", "acas_wl", "acas_wr", "autoencoder_int8", "cifarnet", "ds_cnn_int8"),
         *("efficientnet_lite_tiny", "forest_tiny", "kws_causal_int8", "kws_gru", "kws_lstm", "kws_stream_int8"),
         *("lenet5", "lenet5_int8", "mobilenet_int8", "mobilenet_v3_tiny", "resnet8_int8", "text_tiny", "unet_tiny"),
-        *("vit_tiny", "yolo_tiny", "zz"),
+        *("vit_tiny", "vit_tiny_int8", "yolo_nms_tiny", "yolo_tiny", "zz"),
     ]
     with pytest.raises(RequestError, match="unknown model 'acas_no'"):
         space.model_file("acas_no")
