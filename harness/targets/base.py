@@ -93,7 +93,7 @@ class Lowering(ABC, Generic[L]):
     operator: ClassVar[type[Layer] | tuple[type[Layer], ...]]
     """The class of layers that it implements, several, or a family: all operators that are derived from this class."""
     excluded: ClassVar[tuple[type[Layer], ...]] = ()
-    """Members of the family with a lowering of their own."""
+    """Members of the family with a lowering of their own, or none."""
     headers: ClassVar[tuple[str, ...]] = ()
     """Headers that its C code includes, in addition to those of the target."""
     folders: ClassVar[tuple[Path, ...]] = ()

@@ -44,11 +44,11 @@ class StagedLowering(IreeLowering[Staged]):
     """The stages one after the other."""
 
     operator = Staged
+    excluded = (NonMaxSuppression,)
+    """IREE 3.13's compiler ends abnormally on its steps."""
 
     def unsupported(self, layer: Staged, variant: str) -> str | None:
-        """Refuse recurrences of many stages, which are written for each step, and those that choose boxes."""
-        if isinstance(layer, NonMaxSuppression):
-            return "the compiler of IREE 3.13 ends abnormally on its steps"
+        """Refuse recurrences of many stages, which are written for each step."""
         unrolled = [item for item in layer.program.stages if isinstance(item, Recurrence) and item.as_fold is None]
         count = sum(item.time.size * len(item.stages) for item in unrolled)
         if count > MOST_STAGES:
