@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from pydantic import ValidationError
@@ -31,14 +31,41 @@ from harness.pipeline import measure as measure_pipeline
 from harness.pipeline import run as run_pipeline
 from harness.pipeline.prove import default_floats
 from harness.plan.plan import Buffers, Sync
-from harness.reference import engines, vector_files
+from harness.reference import vector_files
 from harness.runs.job import Fetch, Floats, Request, unfinished_request
-from harness.runs.measurement.request import Count, Scope
+from harness.runs.measurement.request import Choices, Count, Scope
 from harness.runs.results import Run
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Vectors: TypeAlias = int | PathLike | Array | Mapping[str, Array]
 """A number of seeded vectors; a file or folder; an array (vectors, ...); or arrays by the name of the input."""
+
+
+class Options(TypedDict, total=False):
+    """Options that `Lab.run`, `Lab.prove` and `Lab.measure` share; those that are missing have the board's default."""
+
+    seed: int
+    """The seed of the generated vectors."""
+    items: Sequence[str]
+    """The target of each item of the board, such as ("c", "c")."""
+    split: Sequence[str]
+    """The distribution of layers over items, such as ("dense_2=network,pipeline",)."""
+    sync: Sync
+    """The synchronisation of items."""
+    buffers: Buffers
+    """Whether the activations of all layers are kept for the comparison, or share bytes."""
+    stream: int
+    """The axis along which the model is run as a stream."""
+    pulse: int
+    """The new frames of a step of a stream."""
+    steps: int
+    """The steps after which a new stream begins."""
+    reference: Sequence[str]
+    """The engines that must agree on the reference, such as ("ort", "specification", "tract")."""
+    x64_quant_precision: bool
+    """The option session.x64quantprecision of ONNX Runtime in the reference."""
+    run_folder: str
+    """The folder of the evidence instead of a new one among `Lab.runs`."""
 
 
 class Lab:
@@ -48,18 +75,7 @@ class Lab:
     tool or the reference failed.  In the latter case there is no verdict, and the attribute `run` of the error is the
     folder to resume.
 
-    Arguments that `run`, `prove` and `measure` share; None selects the default of the board:
-        board: a name in boards.yaml.
-        model: a name under models/, or the path of an ONNX file.
-        seed: the seed of the generated vectors.
-        items: the target of each item of the board, such as ("c", "c").
-        split: the distribution of layers over items, such as ("dense_2=network,pipeline",).
-        sync: the synchronisation of items.
-        buffers: whether the activations of all layers are kept for the comparison, or share bytes.
-        stream, pulse, steps: run the model as a stream along an axis, by so many frames, for so many steps.
-        reference: the engines that must agree on the reference.
-        x64_quant_precision: the option session.x64quantprecision of ONNX Runtime in the reference.
-        run_folder: the folder of the evidence instead of a new one among `runs`.
+    `run`, `prove` and `measure` have arguments of their own, and those of `harness.lab.Options`.
     """
 
     def __init__(
@@ -108,27 +124,19 @@ class Lab:
         model: str,
         *,
         vectors: Vectors = 100_000,
-        seed: int = 1,
-        items: Sequence[str] | None = None,
-        split: Sequence[str] | None = None,
-        sync: Sync | None = None,
-        buffers: Buffers | None = None,
         block: int | None = None,
         cover: float | None = None,
         chunk: int | None = None,
         fetch: Fetch | None = None,
         trace: int = 100,
         accept: Literal["bound"] | None = None,
-        stream: int | None = None,
-        pulse: int | None = None,
-        steps: int | None = None,
-        reference: Sequence[str] = engines.ALWAYS,
-        x64_quant_precision: bool = True,
-        run_folder: PathLike | None = None,
+        **options: Unpack[Options],
     ) -> Run:
         """Run a model on a board and compare every activation with the reference.
 
-        Arguments, in addition to those of the class:
+        Arguments:
+            board: a name in boards.yaml.
+            model: a name under models/, or the path of an ONNX file.
             vectors: see `Vectors`; arrays have the type of the model's input.
             block: vectors that an item computes before each hand-over.
             cover: share of all codes for which vectors are searched; `vectors` is then the maximum.
@@ -136,31 +144,12 @@ class Lab:
             fetch: dumps to fetch from the board: all, or those of layers that differ.
             trace: number of executions to trace and replay on the plan's Petri net.
             accept: "bound" if `within bound` is good, too.
+            options: see `Options`.
+
         """
+        own = {"block": block, "cover": cover, "chunk": chunk, "fetch": fetch, "trace": trace, "accept": accept}
         with _vectors_option(vectors) as source:
-            request = _request(
-                board=board,
-                model=model,
-                vectors=source,
-                seed=seed,
-                items=items,
-                split=split,
-                sync=sync,
-                buffers=buffers,
-                block=block,
-                cover=cover,
-                chunk=chunk,
-                fetch=fetch,
-                trace=trace,
-                accept=accept,
-                stream=stream,
-                pulse=pulse,
-                steps=steps,
-                reference=reference,
-                x64_quant_precision=x64_quant_precision,
-                run_folder=None if run_folder is None else str(run_folder),
-            )
-            return self._execute(request, None)
+            return self._execute(_request(board=board, model=model, vectors=source, **own, **options), None)
 
     def resume(self, run: PathLike = LAST) -> Run:
         """Resume an unfinished run, by default the last one."""
@@ -174,48 +163,20 @@ class Lab:
         *,
         floats: Floats | None = None,
         vectors: Vectors = 10_000,
-        seed: int = 1,
-        items: Sequence[str] | None = None,
-        split: Sequence[str] | None = None,
-        sync: Sync | None = None,
-        buffers: Buffers | None = None,
         block: int | None = None,
         trace: int = 100,
-        stream: int | None = None,
-        pulse: int | None = None,
-        steps: int | None = None,
-        reference: Sequence[str] = engines.ALWAYS,
-        x64_quant_precision: bool = True,
-        run_folder: PathLike | None = None,
+        **options: Unpack[Options],
     ) -> Run:
         """Prove that a board computes a model correctly for all inputs, then compare vectors as `run` does.
 
-        Arguments, in addition to those of the class and of `run`:
+        Arguments, in addition to those of `run`:
             floats: inputs of QuantizeLinear on the board: all 2^32, or those where codes change; by default all, but
                 those where codes change on an emulated board.
         """
-        profile = targets.load_boards(self._workspace.boards).board(board)
+        floats = floats or default_floats(targets.load_boards(self._workspace.boards).board(board))
+        own = {"floats": floats, "block": block, "trace": trace}
         with _vectors_option(vectors) as source:
-            request = _request(
-                board=board,
-                model=model,
-                floats=floats or default_floats(profile),
-                vectors=source,
-                seed=seed,
-                items=items,
-                split=split,
-                sync=sync,
-                buffers=buffers,
-                block=block,
-                trace=trace,
-                stream=stream,
-                pulse=pulse,
-                steps=steps,
-                reference=reference,
-                x64_quant_precision=x64_quant_precision,
-                run_folder=None if run_folder is None else str(run_folder),
-            )
-            return self._execute(request, None)
+            return self._execute(_request(board=board, model=model, vectors=source, **own, **options), None)
 
     def measure(
         self,
@@ -229,21 +190,13 @@ class Lab:
         load: LoadName = "idle",
         warmup: int | None = None,
         against: Sequence[PathLike] = (),
-        seed: int = 1,
-        items: Sequence[str] | None = None,
-        split: Sequence[str] | None = None,
-        sync: Sync | None = None,
-        buffers: Buffers | None = None,
-        stream: int | None = None,
-        pulse: int | None = None,
-        steps: int | None = None,
-        reference: Sequence[str] = engines.ALWAYS,
-        x64_quant_precision: bool = True,
-        run_folder: PathLike | None = None,
+        **options: Unpack[Options],
     ) -> Run:
         """Measure the execution times of a model on a board, or count its instructions.
 
-        Arguments, in addition to those of the class:
+        Arguments:
+            board: a name in boards.yaml.
+            model: a name under models/, or the path of an ONNX file.
             samples: number of executions.
             duration_s: minimum duration of the measurement, seconds.
             scope: the measured part.
@@ -252,33 +205,13 @@ class Lab:
             warmup: number of executions before the measured ones.
             against: earlier measurements to compare with, by name or path; at least three include the noise between
                 runs.
+            options: see `Options`.
+
         """
-        request = _request(
-            board=board,
-            model=model,
-            seed=seed,
-            items=items,
-            split=split,
-            sync=sync,
-            buffers=buffers,
-            stream=stream,
-            pulse=pulse,
-            steps=steps,
-            reference=reference,
-            x64_quant_precision=x64_quant_precision,
-            run_folder=None if run_folder is None else str(run_folder),
-        )
-        measurement = measure_pipeline.build_request(
-            request,
-            self._workspace,
-            samples=samples,
-            duration_s=duration_s,
-            scope=scope,
-            count=count,
-            load=load,
-            warmup=warmup,
-            against=[Path(path) for path in against],
-        )
+        request = _request(board=board, model=model, **options)
+        choices = Choices(samples=samples, duration_s=duration_s, scope=scope, count=count, load=load, warmup=warmup)
+        bases = [Path(path) for path in against]
+        measurement = measure_pipeline.build_request(request, self._workspace, against=bases, **choices)
         return Run.read(measure_pipeline.execute(measurement, self._workspace, self._console)[1])
 
     def _execute(self, request: Request, unfinished: Path | None) -> Run:

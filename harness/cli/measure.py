@@ -17,9 +17,7 @@ from harness.core.errors import InfrastructureError
 from harness.core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from harness.boards.tuning import LoadName
     from harness.pipeline.measure import MeasurementRequest
-    from harness.runs.measurement.request import Count, Scope
 
 
 @click.command("measure", cls=Command, epilog="Example: harness measure --board xavier --model acas_coc")
@@ -91,33 +89,14 @@ def measure(request: MeasurementRequest, workspace: Workspace, console: Console)
 
 
 def build_request(
-    space: Workspace,
-    *,
-    against: Sequence[Path],
-    samples: int | None,
-    duration_s: float | None,
-    scope: Scope | None,
-    count: Count | None,
-    load: LoadName,
-    warmup: int | None,
-    profiled: bool = False,
-    **options: Any,
+    space: Workspace, *, against: Sequence[Path], profiled: bool = False, **options: Any
 ) -> MeasurementRequest:
-    """Check the whole request before anything is built; `options` are those of `harness.runs.job.Request`."""
+    """Check the whole request before anything is built; `options` are those of a run and of what is measured."""
     from harness.pipeline import measure as pipeline
     from harness.runs.job import Request
+    from harness.runs.measurement.request import Choices
 
     if not (options["board"] and options["model"]):
         raise click.UsageError("give --board and --model")
-    return pipeline.build_request(
-        Request(**options),
-        space,
-        samples=samples,
-        duration_s=duration_s,
-        scope=scope,
-        count=count,
-        load=load,
-        warmup=warmup,
-        against=against,
-        profiled=profiled,
-    )
+    choices = {name: options.pop(name) for name in Choices.__annotations__}
+    return pipeline.build_request(Request(**options), space, against=against, profiled=profiled, **choices)

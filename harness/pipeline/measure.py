@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from harness import targets
 from harness.boards.connect import Connection
 from harness.boards.locks import LOCK_WAIT_S, session
 from harness.boards.profile import Profile
-from harness.boards.tuning import LoadName, Notify, drifted, facts, loaded, measuring_state, take
+from harness.boards.tuning import Notify, drifted, facts, loaded, measuring_state, take
 from harness.boards.tuning.identify import require_same_boot
 from harness.boards.workspace import Workspace
 from harness.core.console import Console
@@ -32,7 +33,7 @@ from harness.runs.job import Job, Request
 from harness.runs.measurement import base, document, segments
 from harness.runs.measurement.base import READINGS_FILE, Base
 from harness.runs.measurement.document import Cpu, Measured, Priority
-from harness.runs.measurement.request import Count, MeasurementOptions, Quantity, Scope, options_for
+from harness.runs.measurement.request import Choices, MeasurementOptions, Quantity, options_for
 from harness.runs.measurement.segments import Measurer, Probe, Work
 
 LOAD_LIMIT_S = 4 * 3600.0
@@ -56,14 +57,9 @@ def build_request(
     request: Request,
     workspace: Workspace,
     *,
-    samples: int | None = None,
-    duration_s: float | None = None,
-    scope: Scope | None = None,
-    count: Count | None = None,
-    load: LoadName = "idle",
-    warmup: int | None = None,
     against: Sequence[Path] = (),
     profiled: bool = False,
+    **choices: Unpack[Choices],
 ) -> MeasurementRequest:
     """Check the whole request before anything is built; vectors and trace of `request` are replaced.
 
@@ -72,9 +68,7 @@ def build_request(
     if request.block not in {None, 1}:
         raise RequestError("--block: a measurement executes one vector at a time", "omit it")
     board = targets.load_boards(workspace.boards).board(request.board)
-    options = options_for(
-        board, samples=samples, duration_s=duration_s, scope=scope, count=count, load=load, warmup=warmup
-    )
+    options = options_for(board, **choices)
     network = workspace.model(request.model)
     if request.stream is not None:
         network = streams.stream(network, request.stream, request.pulse, request.steps).network

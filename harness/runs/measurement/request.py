@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from harness.boards.profile import Profile, host_variable
 from harness.boards.tuning import LoadName
@@ -51,31 +51,34 @@ class MeasurementOptions:
         return min(-(-self.samples // passes), MOST_VECTORS)
 
 
-def options_for(
-    board: Profile,
-    *,
-    samples: int | None = None,
-    scope: Scope | None = None,
-    count: Count | None = None,
-    load: LoadName = "idle",
-    warmup: int | None = None,
-    duration_s: float | None = None,
-) -> MeasurementOptions:
-    """Return the options, None replaced by the board's default; RequestError for a quantity that the board lacks."""
+class Choices(TypedDict, total=False):
+    """What a measurement measures; None and missing choices have the board's default."""
+
+    samples: int | None
+    duration_s: float | None
+    scope: Scope | None
+    count: Count | None
+    load: LoadName
+    warmup: int | None
+
+
+def options_for(board: Profile, **choices: Unpack[Choices]) -> MeasurementOptions:
+    """Return the options with the board's defaults; RequestError for a quantity that the board lacks."""
     if board.bare_metal:
         raise RequestError(
             f"board {board.name} is an emulated processor without an operating system: its times are not those of "
             "the processor, and it has no counters",
             "measure a real board; harness run --items c:generic|c:inlined|c:unrolled on it compares the same code",
         )
-    quantity = Quantity(count or ("instructions" if board.emulated else "time"))
+    warmup = choices.get("warmup")
+    quantity = Quantity(choices.get("count") or ("instructions" if board.emulated else "time"))
     options = MeasurementOptions(
-        samples or (EMULATED_SAMPLES if board.emulated else SAMPLES),
-        scope or ("network" if quantity is Quantity.TIME else "layer"),
+        choices.get("samples") or (EMULATED_SAMPLES if board.emulated else SAMPLES),
+        choices.get("scope") or ("network" if quantity is Quantity.TIME else "layer"),
         quantity,
-        load,
+        choices.get("load", "idle"),
         board.timing.warmup if warmup is None else warmup,
-        duration_s,
+        choices.get("duration_s"),
     )
     if board.emulated:
         _check_emulated(board, options)

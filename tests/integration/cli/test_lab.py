@@ -100,6 +100,7 @@ def test_a_proof_is_a_run(lab: Lab, tmp_path: Path) -> None:
         ({"fetch": "none"}, "fetch 'none': input should be 'all' or 'mismatch'"),
         ({"seed": -1}, "seed -1: input should be greater than or equal to 0"),
         ({"items": "c,c"}, "items 'c,c': input should be a valid tuple"),
+        ({"vectrs": 5}, "vectrs 5: unexpected keyword argument"),
         ({"vectors": -5}, "--vectors"),
         ({"vectors": np.zeros((3, 5))}, "array.npy: <f8, not float32"),
         ({"vectors": np.zeros((3, 4), np.float32)}, "array.npy: shape (3, 4)"),

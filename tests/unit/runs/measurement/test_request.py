@@ -33,13 +33,13 @@ def test_a_real_board_is_asked_for_times_of_the_whole_network(host: Profile) -> 
 
 
 def test_an_emulated_board_is_asked_for_instructions_of_every_layer(emulated: Profile) -> None:
-    asked = options_for(emulated, **NOTHING)
-    assert (asked.samples, asked.scope, asked.quantity) == (EMULATED_SAMPLES, "layer", Quantity.INSTRUCTIONS)
+    options = options_for(emulated, **NOTHING)
+    assert (options.samples, options.scope, options.quantity) == (EMULATED_SAMPLES, "layer", Quantity.INSTRUCTIONS)
 
 
 def test_what_the_options_say_is_kept(host: Profile) -> None:
-    given = {"samples": 7, "scope": "item", "count": "cycles", "load": "io", "warmup": 0, "duration_s": 2.5}
-    assert options_for(host, **given) == MeasurementOptions(7, "item", Quantity.CYCLES, "io", 0, 2.5)  # type: ignore[arg-type]
+    choices = {"samples": 7, "scope": "item", "count": "cycles", "load": "io", "warmup": 0, "duration_s": 2.5}
+    assert options_for(host, **choices) == MeasurementOptions(7, "item", Quantity.CYCLES, "io", 0, 2.5)  # type: ignore[arg-type]
 
 
 def test_counts_are_of_layers_unless_told(host: Profile) -> None:
