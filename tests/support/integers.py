@@ -188,9 +188,9 @@ def every_selection(*, has_boxes: bool = True) -> Network:
         nodes.append(node("Clip", f"w_{kind}", f"low_{kind}", f"high_{kind}", output=f"index_{kind}"))
         for name, form in (("x", "image"), ("x", "row"), ("w", "image"), ("index", "image"), ("index", "row")):
             nodes.append(node("Reshape", f"{name}_{kind}", form, output=f"{name}_{form}_{kind}"))
-        for each, output in _selections(kind, has_boxes=has_boxes):
-            nodes.append(each)
-            for place, name in enumerate(each.output):
+        for selection, output in _selections(kind, has_boxes=has_boxes):
+            nodes.append(selection)
+            for place, name in enumerate(selection.output):
                 nodes.append(node("Flatten", name, output=f"flat_{name}"))
                 kinds[f"flat_{name}"] = output if place == 0 else "int64"
     return network_of(nodes, constants, kinds)

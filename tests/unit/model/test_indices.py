@@ -79,8 +79,8 @@ def test_only_moved_indices_have_a_range(nodes: list[onnx.NodeProto], places: li
     )
     file = helper.make_model(source, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     network = graph.load(saved(tmp_path, onnx.shape_inference.infer_shapes(file).SerializeToString()))
-    found = [(r.node, r.places.tolist()) for r in index_ranges(network.inputs, network.layers)]
-    assert found == ([("words", places)] if places else [])
+    ranges = index_ranges(network.inputs, network.layers)
+    assert [(indices.node, indices.places.tolist()) for indices in ranges] == ([("words", places)] if places else [])
 
 
 def test_vectors_with_an_index_beyond_the_axis_are_refused(tmp_path: Path) -> None:

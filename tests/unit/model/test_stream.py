@@ -117,13 +117,13 @@ def test_branches_wait_for_the_latest() -> None:
 
 @pytest.mark.parametrize("pulse", [1, 2, 3])
 @pytest.mark.parametrize(("operator", "attributes"), RECURRENCES)
-def test_recurrences_go_on_from_step_to_step(operator: str, attributes: dict[str, int], pulse: int) -> None:
+def test_states_of_recurrences_carry_over(operator: str, attributes: dict[str, int], pulse: int) -> None:
     """Behind a convolution the first whole frame comes late; the states begin with constants there."""
-    found = streams.stream(recurrent_stream(operator, **attributes), 2, pulse, steps=13)
-    assert not found.shifted
-    assert differing_layers(found, inputs_of(found, 4)) == []
-    [layer] = (layer for layer in found.network.layers if isinstance(layer, RecurrentSteps))
-    assert found.history_bytes == 4 * (sum(layer.streaming.kept for layer in found.network.layers))
+    steps_of_stream = streams.stream(recurrent_stream(operator, **attributes), 2, pulse, steps=13)
+    assert not steps_of_stream.shifted
+    assert differing_layers(steps_of_stream, inputs_of(steps_of_stream, 4)) == []
+    [layer] = (layer for layer in steps_of_stream.network.layers if isinstance(layer, RecurrentSteps))
+    assert steps_of_stream.history_bytes == 4 * (sum(layer.streaming.kept for layer in steps_of_stream.network.layers))
     assert (layer.start, layer.streaming.kept) == (-(-2 // pulse), 3 * len(layer.recurrence.states))
 
 

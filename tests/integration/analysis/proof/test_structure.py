@@ -791,9 +791,9 @@ def test_running_it_does_not_show_what_is_wrong(workshop: Workshop, name: str) -
 
 
 def test_a_gather_of_all_elements_reads_none_of_its_destination(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=64)
-    program = build(made, host, tmp_path / "bundle", objects, stage("", GATHER.replace("PART", "")))
-    assert counterexamples(made, program) == []
+    schedule = plan.make(CHAIN, host, block=64)
+    program = build(schedule, host, tmp_path / "bundle", objects, stage("", GATHER.replace("PART", "")))
+    assert counterexamples(schedule, program) == []
 
 
 def test_a_processor_that_is_not_known_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
