@@ -24,6 +24,7 @@ runs/<time>_<board>_<model>/
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -419,9 +420,14 @@ class RunFolder:
 
 
 def _append(path: Path, entry: Mapping[str, Any]) -> None:
-    """Append the entry on a new line, also after a line that a crash or a full disk cut off."""
+    """Append the entry on a new line, also after a line that a crash or a full disk cut off.
+
+    Threads may append at once: without the lock, one of them takes the line that another writes for a torn one.
+    """
     with path.open("a+b", buffering=0) as file:
-        torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+        fcntl.flock(file, fcntl.LOCK_EX)
+        size = file.seek(0, os.SEEK_END)
+        torn = size and os.pread(file.fileno(), 1, size - 1) != b"\n"
         file.write(b"\n" * bool(torn) + json.dumps(entry).encode() + b"\n")
         os.fsync(file.fileno())
 
