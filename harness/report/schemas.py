@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.proof_document import ProofDocument
-from harness.analysis.traceability import TraceabilityDocument
+from harness.core import registry
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.model.analysis.document import AnalysisDocument
@@ -21,7 +21,6 @@ DOCUMENTS: dict[str, type[Document]] = {
     "measurement": MeasurementDocument,
     "profile": ProfileDocument,
     "proof": ProofDocument,
-    "traceability": TraceabilityDocument,
     "night": NightDocument,
     "decision": DecisionDocument,
     "decision_by_bounds": BoundsDocument,
@@ -29,6 +28,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "case": CaseDocument,
     "bundle": Manifest,
     "analysis": AnalysisDocument,
+    **registry.documents(),
 }
 
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from pydantic import Field
 
 from harness import __version__
-from harness.analysis.traceability import module_of
 from harness.boards.profile import Peak
 from harness.core import installation
 from harness.core.document import BELIEVED, CheckedBy, Content, Document, Entries, write_json
+from harness.core.installation import module_of
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.runs.entries import HarnessEntry, MeasurementDocument, PartEntry

@@ -7,19 +7,19 @@ import click
 from harness.cli._group import LazyGroup
 
 MODULES = {
-    "import": "import_model",
-    "quantize": "quantize",
-    "transform": "transform",
-    "convert": "convert",
-    "hybrid": "hybrid",
-    "analyse": "analyse",
-    "optimise": "optimise",
-    "show": "show",
-    "view": "view",
-    "load": "load",
-    "list": "list",
-    "operators": "operators",
-    "conformance": "conformance",
+    "import": ".import_model",
+    "quantize": ".quantize",
+    "transform": ".transform",
+    "convert": ".convert",
+    "hybrid": ".hybrid",
+    "analyse": ".analyse",
+    "optimise": ".optimise",
+    "show": ".show",
+    "view": ".view",
+    "load": ".load",
+    "list": ".list",
+    "operators": ".operators",
+    "conformance": ".conformance",
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.traceability import module_of
 from harness.core.arrays import Array
+from harness.core.installation import module_of
 from harness.model.analysis.findings import Edge
 from harness.model.network import Network
 from harness.model.structure import Distribution, distribution

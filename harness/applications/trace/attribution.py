@@ -14,9 +14,9 @@ from itertools import pairwise
 from harness.analysis.inspection.flow import Analysis
 from harness.analysis.inspection.program import Section, Symbol
 from harness.analysis.proof.structure import NETWORK
-from harness.analysis.traceability import references
-from harness.analysis.traceability.debug_data import LIBRARY_OF, DebugData, Defined
-from harness.analysis.traceability.document import (
+from harness.applications.trace import references
+from harness.applications.trace.debug_data import LIBRARY_OF, DebugData, Defined
+from harness.applications.trace.document import (
     ConstantEntry,
     FunctionEntry,
     Gap,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.traceability import TraceabilityDocument, Traced
-from harness.analysis.traceability.document import ConstantEntry, FunctionEntry
+from harness.applications.trace.document import ConstantEntry, FunctionEntry, TraceabilityDocument
+from harness.applications.trace.traced import Traced
 from harness.report.page import environment, label_cells, script
 
+PACKAGE = "harness.applications.trace"
 MOST_LINES = 80
 """Lines of one function that the page shows of each file."""
 NEAR = 4
@@ -65,7 +66,7 @@ def html(traced: Traced, document: TraceabilityDocument) -> str:
         for name in node.tasks
         if name in tasks
     ]
-    page = environment().get_template("traceability.html.jinja")
+    page = environment(PACKAGE).get_template("traceability.html.jinja")
     return label_cells(
         page.render(
             run=document,
@@ -74,7 +75,7 @@ def html(traced: Traced, document: TraceabilityDocument) -> str:
             parts=parts,
             symbols=sorted(document.all, key=lambda each: each.address),
             source=_source,
-            script=script("tables.js", "traceability.js"),
+            script=script("tables.js", "traceability.js", package=PACKAGE),
         )
     )
 

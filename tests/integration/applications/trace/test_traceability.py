@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis.traceability import TraceabilityDocument, Traced
+from harness.applications.trace import page
+from harness.applications.trace.document import TraceabilityDocument
+from harness.applications.trace.traced import Traced
 from harness.boards.profile import Profile, Toolchain
 from harness.core.errors import ToolError
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
-from harness.report import traceability as page
 from harness.targets import bundle, codegen
 from harness.targets.contraction import signed_weights
 from tests.campaigns.misra.check import network

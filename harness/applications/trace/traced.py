@@ -22,18 +22,16 @@ from harness.analysis.inspection import program as elf
 from harness.analysis.inspection.flow import Analysis
 from harness.analysis.proof.structure import NETWORK
 from harness.analysis.proof_document import ProofDocument
-from harness.analysis.traceability import argument, debug_data
-from harness.analysis.traceability.attribution import Attribution
-from harness.analysis.traceability.debug_data import DebugData
-from harness.analysis.traceability.document import SCHEMA, DeviceEntry, NodeEntry, TaskEntry, TraceabilityDocument
-from harness.analysis.traceability.sources import Sources
+from harness.applications.trace import argument, debug_data
+from harness.applications.trace.attribution import Attribution
+from harness.applications.trace.debug_data import DebugData
+from harness.applications.trace.document import SCHEMA, DeviceEntry, NodeEntry, TaskEntry, TraceabilityDocument
+from harness.applications.trace.sources import Sources
 from harness.core.errors import ToolError
-from harness.core.installation import revision
+from harness.core.installation import module_of, revision
 from harness.plan.items.description import columns_text
 from harness.targets import codegen
 from harness.targets.bundle import PROGRAM, Bundle
-
-__all__ = ["TraceabilityDocument", "Traced", "module_of"]
 
 TEXTS = {".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".ptx", ".sv"}
 DEFINITION = r"(?<![\w.&]){name}\s*[(=]"
@@ -185,9 +183,3 @@ def _in_elf(file: str, content: bytes, kernels: dict[str, list[str]]) -> Iterato
             yield DeviceEntry(
                 file=file, name=symbol.name, kind="symbol", line=None, address=where, size=size, tasks=tasks
             )
-
-
-def module_of(kind: type) -> str:
-    """Return the path in the repository of the file that defines a class, or the name of a third party's module."""
-    module = kind.__module__
-    return f"{module.replace('.', '/')}.py" if module.startswith("harness.") else module

@@ -20,8 +20,8 @@ from harness.core.table import Table
 from harness.core.text import plural
 
 if TYPE_CHECKING:
-    from harness.analysis.traceability import Traced
-    from harness.analysis.traceability.document import ConstantEntry, FunctionEntry, OwnerEntry, TraceabilityDocument
+    from harness.applications.trace.document import ConstantEntry, FunctionEntry, OwnerEntry, TraceabilityDocument
+    from harness.applications.trace.traced import Traced
     from harness.boards.profile import Profile
     from harness.plan.plan import Plan
 
@@ -83,7 +83,7 @@ def command(
     if csv_file:
         _write(csv_file, _csv(document), console)
     if html:
-        from harness.report import traceability as page
+        from harness.applications.trace import page
 
         _write(html, page.html(found, document), console)
     if argument:
@@ -98,7 +98,7 @@ def command(
 
 def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console) -> Traced:
     """Build the program of a model, plan or run, and the same program with debug data, and read both."""
-    from harness.analysis.traceability import Traced
+    from harness.applications.trace.traced import Traced
     from harness.targets import bundle, codegen
 
     made, board, expected, proof = _planned(space, model, asked)

@@ -12,7 +12,7 @@ from harness import targets
 from harness.analysis import proof
 from harness.analysis.proof import Question, Subject, structure
 from harness.analysis.proof_document import ProofDocument
-from harness.analysis.traceability.document import (
+from harness.applications.trace.document import (
     ArgumentEntry,
     ConstantEntry,
     EvidenceEntry,
@@ -20,7 +20,7 @@ from harness.analysis.traceability.document import (
     StepEntry,
     TaskEntry,
 )
-from harness.analysis.traceability.sources import Sources
+from harness.applications.trace.sources import Sources
 from harness.core.errors import RequestError
 from harness.core.text import plural
 from harness.operators.base import Layer
