@@ -1,6 +1,6 @@
-"""The applications beside the core: their commands and documents, imported by name when they are used.
+"""The applications beside the core: their commands, documents and kinds of evidence, imported by name when used.
 
-The core imports no application; it looks for their parts here.
+The core imports no application, and an application no other; both look for its parts here.
 """
 
 from __future__ import annotations
@@ -8,16 +8,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-COMMANDS = {"trace": "harness.applications.trace.command"}
+COMMANDS = {"trace": "harness.applications.trace.command", "wcet": "harness.applications.wcet.command"}
 """The module of each command of an application, by the words of the command."""
-DOCUMENTS = {"traceability": "harness.applications.trace.document:TraceabilityDocument"}
+DOCUMENTS = {
+    "traceability": "harness.applications.trace.document:TraceabilityDocument",
+    "wcet": "harness.applications.wcet.document:WcetDocument",
+}
 """The class of each document of an application, by the name of its schema."""
+EVIDENCE = {
+    "decide.json": "harness.applications.decide.evidence:KIND",
+    "wcet.json": "harness.applications.wcet.evidence:KIND",
+}
+"""Each kind of evidence by the name of its document: a `Kind` of harness/runs/verification/folders.py."""
+REQUESTS = {"request.decide.json": "decide.json"}
+"""The document of an unfinished folder, by the name of the request in it."""
 
 
-def documents() -> dict[str, Any]:
-    """Import the classes of all documents of applications, by the names of their schemas."""
-    found = {}
-    for name, place in DOCUMENTS.items():
-        module, _, kind = place.partition(":")
-        found[name] = getattr(import_module(module), kind)
-    return found
+def document(name: str) -> Any:
+    """Import the class of the document with this schema."""
+    return _load(DOCUMENTS[name])
+
+
+def evidence(name: str) -> Any:
+    """Import the kind of evidence whose document has this name; KeyError for a run or an unknown document."""
+    return _load(EVIDENCE[name])
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

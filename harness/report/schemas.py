@@ -12,7 +12,6 @@ from harness.runs.cases.entries import CaseDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.profile import ProfileDocument
-from harness.runs.wcet import WcetDocument
 from harness.targets.bundle import Manifest
 
 FOLDER = ROOT / "docs" / "schemas"
@@ -24,11 +23,10 @@ DOCUMENTS: dict[str, type[Document]] = {
     "night": NightDocument,
     "decision": DecisionDocument,
     "decision_by_bounds": BoundsDocument,
-    "wcet": WcetDocument,
     "case": CaseDocument,
     "bundle": Manifest,
     "analysis": AnalysisDocument,
-    **registry.documents(),
+    **{name: registry.document(name) for name in registry.DOCUMENTS},
 }
 
 

@@ -34,6 +34,7 @@ from harness.runs.verification.measured import Measurement
 from harness.runs.verification.results import Outputs
 from harness.runs.verification.signature import signed
 
+Render = Callable[[Mapping[str, Any]], Mapping[str, str]]
 AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were made without
 
 
@@ -41,12 +42,12 @@ AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were m
 class Wanted:
     """Scope of a verification: key of the signature, share of the reference, bundle, profiles.
 
-    `render` writes the reports of a document in its folder, by their names, as `harness.report.reports` does.
+    `render` writes the reports of a run's document by their names, as `harness.report.reports` does.
     `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
     """
 
     boards: Path
-    render: Callable[[Mapping[str, Any], Path], Mapping[str, str]]
+    render: Render
     key: Ed25519PublicKey | None = None
     reference: Literal["all", "chunk", "none"] = "all"
     rebuild: bool = True
@@ -82,7 +83,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     else:
         yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
     yield claim("sources", lambda: _sources(evidence))
-    yield claim("reports", lambda: reports(evidence, wanted))
+    yield claim("reports", lambda: reports(evidence, wanted.render))
     with tempfile.TemporaryDirectory() as scratch:
         yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
         if evidence.run.get("proof"):
@@ -155,10 +156,10 @@ def _outputs(subject: Measurement, progress: Progress, *, again: bool) -> str:
     return measured.outputs(subject, progress)
 
 
-def reports(evidence: Evidence, wanted: Wanted) -> str:
+def reports(evidence: Evidence, render: Render) -> str:
     """Check the reports: written again from the document, here or by its revision, they have the same bytes."""
     document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
-    made = wanted.render(document, evidence.path)
+    made = render(document)
     if not (others := _unlike(evidence, made)):
         return f"{', '.join(made)} follow from {evidence.name}"
     if evidence.is_of_here:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet.execution import Accessed, Execution
-from harness.analysis.wcet.state import STACK_BYTES, STACK_TOP
+from harness.applications.wcet.execution import Accessed, Execution
+from harness.applications.wcet.state import STACK_BYTES, STACK_TOP
 from harness.operators.base import Layer
 from harness.targets import codegen
 from harness.targets.codegen import ARENA

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.analysis.wcet.bounds import Bounds
-from harness.analysis.wcet.graph import Block
-from harness.analysis.wcet.paths import costliest
+from harness.applications.wcet.bounds import Bounds
+from harness.applications.wcet.graph import Block
+from harness.applications.wcet.paths import costliest
 from harness.core.errors import RequestError, ToolError
 
 PROGRAMS = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(21, 13, -1)))

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet.graph import EXIT, Function, Functions
-from harness.analysis.wcet.machine import Processor, Step
-from harness.analysis.wcet.state import STACK_TOP, RefusedError, State
-from harness.analysis.wcet.values import DATA, Value
+from harness.applications.wcet.graph import EXIT, Function, Functions
+from harness.applications.wcet.machine import Processor, Step
+from harness.applications.wcet.state import STACK_TOP, RefusedError, State
+from harness.applications.wcet.values import DATA, Value
 
 SCHEDULE, THREAD = "schedule.c", "work"
 """The source file and the function of the threads (kernels/program/schedule.c)."""

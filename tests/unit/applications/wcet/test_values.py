@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis.wcet import values
-from harness.analysis.wcet.values import DATA, MASK, VARIES, Linear, NotAffineError, Value
+from harness.applications.wcet import values
+from harness.applications.wcet.values import DATA, MASK, VARIES, Linear, NotAffineError, Value
 
 
 def form(constant: int, factor: int, limit: int) -> Linear:

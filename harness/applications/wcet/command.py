@@ -17,7 +17,7 @@ from harness.core.table import Table
 from harness.core.text import plural
 
 if TYPE_CHECKING:
-    from harness.runs.wcet import WcetDocument
+    from harness.applications.wcet.document import WcetDocument
 
 
 @click.command("wcet", epilog="Example: harness wcet --board kv260 --model lenet5_int8 --items c:inlined,c:inlined")
@@ -50,8 +50,9 @@ def bounded(
 ) -> tuple[WcetDocument, Path]:
     """Bound the program of these options of a plan; return the document, and the folder of the evidence."""
     from harness import targets
-    from harness.report import wcet as page
-    from harness.runs import job, wcet
+    from harness.applications.wcet import job as wcet
+    from harness.applications.wcet import page
+    from harness.runs import job
     from harness.targets import bundle, codegen
 
     profile = targets.load_boards(space.boards).board(board)

@@ -13,9 +13,9 @@ from typing import Any
 import capstone
 from capstone import arm64
 
-from harness.analysis.wcet.machine import Action, Condition, Machine, Processor, Step
-from harness.analysis.wcet.state import Flags, RefusedError, State
-from harness.analysis.wcet.values import (
+from harness.applications.wcet.machine import Action, Condition, Machine, Processor, Step
+from harness.applications.wcet.state import Flags, RefusedError, State
+from harness.applications.wcet.values import (
     DATA,
     MASK,
     VARIES,

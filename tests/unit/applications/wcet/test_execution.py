@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.analysis.inspection.program import Program, Section, Symbol
-from harness.analysis.wcet.bounds import size
-from harness.analysis.wcet.execution import Execution, Executor, _Run
-from harness.analysis.wcet.paths import costliest
-from harness.analysis.wcet.state import RefusedError
+from harness.applications.wcet.bounds import size
+from harness.applications.wcet.execution import Execution, Executor, _Run
+from harness.applications.wcet.paths import costliest
+from harness.applications.wcet.state import RefusedError
 
 CODE = bytes.fromhex(
     "000080d2000400911f1c00f1c1ffff54c0035fd6000080d2010080d23f0000eb6200005421040091fdffff17000400911fa000f1"
@@ -77,7 +77,7 @@ def test_iterations_at_once_are_as_one_after_the_other(name: str, monkeypatch: p
 
 
 def test_a_million_iterations_take_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.analysis.wcet.execution.BUDGET", 50)
+    monkeypatch.setattr("harness.applications.wcet.execution.BUDGET", 50)
     assert sum(executed("million").recorded.edges.values()) > 1_000_000
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from harness.analysis.wcet.execution import ENTRY, Context, Edge, Execution
-from harness.analysis.wcet.graph import EXIT, Block
+from harness.applications.wcet.execution import ENTRY, Context, Edge, Execution
+from harness.applications.wcet.graph import EXIT, Block
 from harness.core.errors import ToolError
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.analysis.wcet.cycles import PROGRAMS
+from harness.applications.wcet.cycles import PROGRAMS
+from harness.applications.wcet.document import WcetDocument
+from harness.applications.wcet.page import html
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
-from harness.report.wcet import html
-from harness.runs.wcet import WcetDocument
 from tests.support.builders import float_sums, random_network
 from tests.support.cli.command import User
 

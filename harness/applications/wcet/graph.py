@@ -11,9 +11,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from harness.analysis.inspection.program import Program, Symbol
-from harness.analysis.wcet import aarch64
-from harness.analysis.wcet.machine import Processor, Step
-from harness.analysis.wcet.state import RefusedError
+from harness.applications.wcet import aarch64
+from harness.applications.wcet.machine import Processor, Step
+from harness.applications.wcet.state import RefusedError
 
 EXIT = -1
 """The block behind the return of a function."""

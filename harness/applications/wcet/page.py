@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from harness.applications.wcet.document import AIS, BUNDLE, DOCUMENT, FFX, SCHEMA, WcetDocument
 from harness.report.page import Check, environment, label_cells, script, sha256sum
-from harness.runs.wcet import AIS, BUNDLE, DOCUMENT, FFX, SCHEMA, WcetDocument
 from harness.targets.bundle import PROGRAM
 
 
@@ -15,7 +15,7 @@ def html(document: WcetDocument) -> str:
         for count in [layer.instructions + layer.library]
     ]
     page = (
-        environment()
+        environment("harness.applications.wcet")
         .get_template("wcet.html.jinja")
         .render(
             run=document,

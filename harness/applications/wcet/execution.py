@@ -19,10 +19,10 @@ from typing import NamedTuple, TypeAlias
 
 from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet.graph import COPY, Block, Function, Functions, Loop
-from harness.analysis.wcet.machine import Step
-from harness.analysis.wcet.state import LONGEST_COPY, RETURN, STACK_BYTES, STACK_TOP, Memory, RefusedError, State
-from harness.analysis.wcet.values import (
+from harness.applications.wcet.graph import COPY, Block, Function, Functions, Loop
+from harness.applications.wcet.machine import Step
+from harness.applications.wcet.state import LONGEST_COPY, RETURN, STACK_BYTES, STACK_TOP, Memory, RefusedError, State
+from harness.applications.wcet.values import (
     DATA,
     UNLIMITED,
     VARIES,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from harness.analysis.wcet.state import State
-from harness.analysis.wcet.values import DATA, Value
+from harness.applications.wcet.state import State
+from harness.applications.wcet.values import DATA, Value
 
 
 class Machine(Protocol):

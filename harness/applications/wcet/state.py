@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet.values import DATA, VARIES, Counter, Linear, Unknown, Value
+from harness.applications.wcet.values import DATA, VARIES, Counter, Linear, Unknown, Value
 
 STACK_TOP = 0x7FF0_0000_0000
 """The stack pointer where a function is entered; no section of a program is there."""

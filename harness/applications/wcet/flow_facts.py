@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import quoteattr
 
-from harness.analysis.wcet.bounds import Bounds, LayerBound
-from harness.analysis.wcet.execution import Context
-from harness.analysis.wcet.graph import COPY
+from harness.applications.wcet.bounds import Bounds, LayerBound
+from harness.applications.wcet.execution import Context
+from harness.applications.wcet.graph import COPY
 
 
 def ffx(bounds: Bounds) -> str:

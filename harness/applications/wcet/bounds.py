@@ -9,13 +9,13 @@ from pathlib import Path
 from harness.analysis.inspection import program
 from harness.analysis.inspection.fixed import PURE
 from harness.analysis.inspection.program import Program
-from harness.analysis.wcet import footprint, stack
-from harness.analysis.wcet.execution import Execution, Executor, LibraryCall
-from harness.analysis.wcet.footprint import Extent
-from harness.analysis.wcet.graph import Block
-from harness.analysis.wcet.paths import Path as CostliestPath
-from harness.analysis.wcet.paths import costliest
-from harness.analysis.wcet.state import RefusedError
+from harness.applications.wcet import footprint, stack
+from harness.applications.wcet.execution import Execution, Executor, LibraryCall
+from harness.applications.wcet.footprint import Extent
+from harness.applications.wcet.graph import Block
+from harness.applications.wcet.paths import Path as CostliestPath
+from harness.applications.wcet.paths import costliest
+from harness.applications.wcet.state import RefusedError
 from harness.core.errors import ToolError
 from harness.targets import codegen
 from harness.targets.codegen import Forward

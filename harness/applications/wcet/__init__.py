@@ -1,4 +1,4 @@
-"""Bounds of what a deployed program executes for one vector, read from its machine code.
+"""`harness wcet`: bounds of what a deployed program executes for one vector, read from its machine code.
 
 graph       the control-flow graph of a function
 values      numbers, linear forms of loop counters, unknown data
@@ -11,8 +11,7 @@ stack       the stack of the threads of items
 bounds      the bounds of all layers of a program: `of_program`
 cycles      an estimate in cycles of a core model (llvm-mca)
 flow_facts  flow facts for other tools: OTAWA and aiT
+document    the documents of the evidence
+job         the bounds of a program as a folder of evidence
+evidence    the claims of such a folder, checked again
 """
-
-from harness.analysis.wcet.bounds import Bounds, LayerBound, of_program
-
-__all__ = ["Bounds", "LayerBound", "of_program"]

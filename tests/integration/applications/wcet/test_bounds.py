@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis import wcet
 from harness.analysis.inspection import program
-from harness.analysis.wcet.graph import Functions
-from harness.analysis.wcet.stack import frame
+from harness.applications.wcet.bounds import of_program
+from harness.applications.wcet.graph import Functions
+from harness.applications.wcet.stack import frame
 from harness.boards.profile import Profile
 from harness.core.errors import ToolError
 from harness.model.network import Network
@@ -116,6 +116,6 @@ def test_a_wrong_loop_bound_is_found(wrong: Patch, words: str, host: Profile, tm
     made = plan.make(dense(), board, block=1)
     built = build_patched(made, board, tmp_path, [wrong], objects=objects)
     with pytest.raises(ToolError) as error:
-        wcet.of_program(codegen.generate(made), built.path)
+        of_program(codegen.generate(made), built.path)
     assert "the loops of the program are not those of the plan" in error.value.message
     assert words in error.value.message
