@@ -8,7 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-COMMANDS = {"trace": "harness.applications.trace.command", "wcet": "harness.applications.wcet.command"}
+COMMANDS = {
+    "trace": "harness.applications.trace.command",
+    "wcet": "harness.applications.wcet.command",
+    "models convert": "harness.applications.convert.command",
+    "models view": "harness.applications.view.command",
+}
 """The module of each command of an application, by the words of the command."""
 DOCUMENTS = {
     "traceability": "harness.applications.trace.document:TraceabilityDocument",

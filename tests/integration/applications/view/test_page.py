@@ -12,15 +12,16 @@ from typing import Any
 import onnx
 import pytest
 
+from harness.applications.view import facts, layout
+from harness.applications.view import page as viewer
+from harness.applications.view.facts import NodeFacts
+from harness.applications.view.groups import groupings
+from harness.applications.view.page import Content
 from harness.core.errors import RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.model import structure
 from harness.model.analysis.findings import Finding
-from harness.report import viewer
-from harness.report.viewer import Content, facts, layout
-from harness.report.viewer.facts import NodeFacts
-from harness.report.viewer.groups import groupings
 from tests.support import graphs
 from tests.support.cli.command import User
 from tests.support.site.browser import Browser

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.applications.view.groups import Group, Member
 from harness.core.errors import ToolError
 from harness.model.structure import Graph, Vertex
-from harness.report.viewer.groups import Group, Member
 
 PX_PER_INCH = 72
 CHARACTER = 7  # px

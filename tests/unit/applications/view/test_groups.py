@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.applications.view.groups import MOST_MEMBERS, Group, groupings
 from harness.model.structure import Vertex
-from harness.report.viewer.groups import MOST_MEMBERS, Group, groupings
 
 
 def vertices(*operators: str, name: str = "{}") -> list[Vertex]:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.analysis import conversion
+from harness.applications.convert import check
 from harness.core.arrays import Array
 from harness.core.errors import EXIT_DIFFERS
 from harness.core.installation import ROOT
@@ -50,7 +50,7 @@ def test_a_layer_that_differs_leaves_no_file(user: User, convert: list[str], mon
     def every_value(right: Array, _: Array) -> Array:
         return np.ones(right.shape, np.bool_)
 
-    monkeypatch.setattr(conversion, "difference_map", every_value)
+    monkeypatch.setattr(check, "difference_map", every_value)
     ended = user.here(*convert)
     assert (ended.code, ended.document["holds"]) == (EXIT_DIFFERS, False)
     assert "file" not in ended.document

@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness import __version__
+from harness.applications.view import layout
+from harness.applications.view.facts import Evidence, NodeFacts, TensorFacts
+from harness.applications.view.groups import groupings
 from harness.model.analysis.findings import Finding
 from harness.model.structure import Constant, Distribution, Edge, Graph, Structure, Vertex
 from harness.report.page import environment, script
-from harness.report.viewer import layout
-from harness.report.viewer.facts import Evidence, NodeFacts, TensorFacts
-from harness.report.viewer.groups import groupings
 from harness.runs.facts import clean
 
+PACKAGE = "harness.applications.view"
 EXPANDED = 300  # vertices: the groups of a larger graph are collapsed at first
 LONGEST_VALUE = 24  # characters of a value in a list
 
@@ -45,14 +46,14 @@ class Content:
 def html(content: Content) -> str:
     """Return the page of a network; ToolError without Graphviz."""
     return (
-        environment()
+        environment(PACKAGE)
         .get_template("view.html.jinja")
         .render(
             name=clean(content.structure.name),
             evidence=clean(asdict(content.evidence)),
             refused=clean(content.refused),
             data=encode(document(content)),
-            script=script("view.js"),
+            script=script("view.js", package=PACKAGE),
         )
     )
 

@@ -21,7 +21,7 @@ from harness.core.table import Table
 from harness.core.text import plural
 
 if TYPE_CHECKING:
-    from harness.analysis.conversion import ConversionCheck, LayerCheck
+    from harness.applications.convert.check import ConversionCheck, LayerCheck
     from harness.model.network import Network
 
 TFLITE, STANDARD = "tflite", "onnx-standard"
@@ -80,13 +80,13 @@ def command(
 
 
 def _as_tflite(network: Network, vectors: int, seed: int, console: Console) -> _Result:
-    from harness.analysis import conversion
+    from harness.applications.convert import check
     from harness.model.tflite.file import encode
     from harness.targets.litert.convert import convert_network
 
-    file = convert_network(network, conversion.outputs_of(network), _metadata(network))
+    file = convert_network(network, check.outputs_of(network), _metadata(network))
     with console.progress("LiteRT", vectors) as bar:
-        found = conversion.check(network, file, vectors, seed, bar.advance)
+        found = check.check(network, file, vectors, seed, bar.advance)
     own = f"; LiteRT's own kernels run {_counted(found.own)}" if found.own else ""
     images = [name for name, value in (*file.inputs.items(), *file.layers.items()) if value.image]
     order = "; images have the channels last" if images and found.holds else ""
@@ -100,12 +100,12 @@ def _as_tflite(network: Network, vectors: int, seed: int, console: Console) -> _
 
 
 def _as_standard(network: Network, vectors: int, seed: int, console: Console) -> _Result:
-    from harness.analysis import conversion
+    from harness.applications.convert import check
     from harness.model.standard import standard_form
 
     model = standard_form(network)
     with console.progress("ONNX Runtime", vectors) as bar:
-        found = conversion.check_standard(network, model, vectors, seed, bar.advance)
+        found = check.check_standard(network, model, vectors, seed, bar.advance)
     notes = f"{plural(found.operators, 'node')} of ONNX's own domain; the activations have the names of {network.name}"
     shapes = {layer.name: list(layer.output.shape) for layer in network.layers}
     return _Result(

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.analysis import conversion
+from harness.applications.convert import check
 from harness.core.arrays import Array
 from harness.core.errors import EXIT_DIFFERS, EXIT_REQUEST
 from harness.core.installation import ROOT
@@ -75,12 +75,12 @@ def test_a_node_that_tflite_cannot_keep_is_named(user: User, tmp_path: Path) -> 
 
 
 def test_a_layer_that_differs_leaves_no_file(user: User, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = conversion.decoded
+    right = check.decoded
 
     def one_code_more(*arguments: object) -> Array:
         return right(*arguments) + 1  # type: ignore[arg-type,no-any-return]
 
-    monkeypatch.setattr(conversion, "decoded", one_code_more)
+    monkeypatch.setattr(check, "decoded", one_code_more)
     ended = user.here(*convert(file, "--json"))
     assert ended.code == EXIT_DIFFERS
     assert json.loads(ended.out)["holds"] is False

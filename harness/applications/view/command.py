@@ -18,11 +18,11 @@ from harness.core.console import Console
 from harness.core.errors import RequestError
 
 if TYPE_CHECKING:
+    from harness.applications.view.facts import Evidence, TensorFacts
+    from harness.applications.view.page import Content
     from harness.model.analysis.findings import Finding
     from harness.model.network import Network
     from harness.model.structure import Structure
-    from harness.report.viewer import Content
-    from harness.report.viewer.facts import Evidence, TensorFacts
 
 VECTORS, SEED = 256, 1
 MOST_ANALYSED = 64 << 20  # bytes
@@ -66,8 +66,8 @@ def command(
 
     The page needs no network and no server. Any ONNX file can be shown, also one that harness cannot run.
     """
+    from harness.applications.view import page as viewer
     from harness.model import structure
-    from harness.report import viewer
 
     begun_s, console = time.monotonic(), Console.open(as_json=as_json)
     file = space.model_file(model, READABLE)
@@ -115,8 +115,9 @@ def _content(
     structure: Structure, documents: Sequence[tuple[Path, Mapping[str, Any]]], vectors: int | None, console: Console
 ) -> Content:
     """Return all that the page shows."""
+    from harness.applications.view import facts
+    from harness.applications.view.page import Content
     from harness.model.graph import parse
-    from harness.report.viewer import Content, facts
 
     edges, findings = _analysis(structure, console)
     try:
@@ -138,8 +139,8 @@ def _content(
 
 def _analysis(structure: Structure, console: Console) -> tuple[dict[str, TensorFacts], tuple[Finding, ...]]:
     """Return the facts of all tensors and the findings of the analysis; none for a graph that it does not take."""
+    from harness.applications.view import facts
     from harness.model.analysis import analyse, decode
-    from harness.report.viewer import facts
 
     if len(structure.onnx_bytes) > MOST_ANALYSED:
         console.note(f"no analysis of a file above {MOST_ANALYSED >> 20} MiB: harness models analyse shows it")
@@ -154,7 +155,7 @@ def _analysis(structure: Structure, console: Console) -> tuple[dict[str, TensorF
 
 def _evidence(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Evidence:
     """Return the facts of all documents, the verdict of a run before that of a measurement."""
-    from harness.report.viewer import facts
+    from harness.applications.view import facts
     from harness.runs.facts import clean
 
     found = facts.Evidence()
@@ -172,9 +173,9 @@ def _distributions(
     network: Network, folders: Sequence[Path], vectors: int | None, console: Console
 ) -> tuple[Mapping[str, Any], str]:
     """Return the distributions of all tensors, and the vectors that they are of; none for 0 vectors."""
+    from harness.applications.view import facts
     from harness.reference import stimuli, vector_files
     from harness.reference.specification import SpecificationReference
-    from harness.report.viewer import facts
 
     count = min(VECTORS, MOST_OPERATIONS // max(network.operations, 1)) if vectors is None else vectors
     if not count:
