@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 COMMANDS = {
+    "profile": "harness.applications.profile.command",
     "trace": "harness.applications.trace.command",
     "wcet": "harness.applications.wcet.command",
     "models convert": "harness.applications.convert.command",
@@ -16,6 +17,7 @@ COMMANDS = {
 }
 """The module of each command of an application, by the words of the command."""
 DOCUMENTS = {
+    "profile": "harness.applications.profile.document:ProfileDocument",
     "traceability": "harness.applications.trace.document:TraceabilityDocument",
     "wcet": "harness.applications.wcet.document:WcetDocument",
 }
@@ -25,6 +27,8 @@ EVIDENCE = {
     "wcet.json": "harness.applications.wcet.evidence:KIND",
 }
 """Each kind of evidence by the name of its document: a `Kind` of harness/runs/verification/folders.py."""
+PARTS = {"profile.json": "harness.applications.profile.evidence:check"}
+"""Each check of a document that an application adds to the folder of a measurement, by the name of the document."""
 REQUESTS = {"request.decide.json": "decide.json"}
 """The document of an unfinished folder, by the name of the request in it."""
 
@@ -37,6 +41,11 @@ def document(name: str) -> Any:
 def evidence(name: str) -> Any:
     """Import the kind of evidence whose document has this name; KeyError for a run or an unknown document."""
     return _load(EVIDENCE[name])
+
+
+def part(name: str) -> Any:
+    """Import the check of the document with this name in the folder of a measurement."""
+    return _load(PARTS[name])
 
 
 def _load(place: str) -> Any:

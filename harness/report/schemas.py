@@ -11,14 +11,12 @@ from harness.nightly.record import NightDocument
 from harness.runs.cases.entries import CaseDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
-from harness.runs.profile import ProfileDocument
 from harness.targets.bundle import Manifest
 
 FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {
     "run": RunDocument,
     "measurement": MeasurementDocument,
-    "profile": ProfileDocument,
     "proof": ProofDocument,
     "night": NightDocument,
     "decision": DecisionDocument,

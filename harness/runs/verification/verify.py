@@ -6,18 +6,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.operators.counters import LayerCoverage
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.runs.entries import SCHEMA
-from harness.runs.profile import DOCUMENT as PROFILE
 from harness.runs.verification import board, bundle, fields, folder, inputs, measured, proved, results, sources
 from harness.runs.verification.claims import (
     MALFORMED,
@@ -141,8 +142,9 @@ class _Reference:
 def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
     evidence, again = subject.evidence, wanted.reference != "none"
     yield claim("measured", lambda: _as_written(evidence, lambda: measured.measured(subject)))
-    if (evidence.path / PROFILE).exists():
-        yield claim("profile", lambda: measured.profile(subject), needed=False)
+    for name in registry.PARTS:
+        if (evidence.path / name).exists():
+            yield claim(Path(name).stem, partial(registry.part(name), subject), needed=False)
     yield claim("outputs", lambda: _outputs(subject, progress, again=again), needed=again)
     yield claim("numbers", lambda: _as_written(evidence, lambda: measured.numbers(evidence, progress)))
     if evidence.run.get("against"):

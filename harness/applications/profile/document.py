@@ -26,11 +26,10 @@ from harness.runs.entries import HarnessEntry, MeasurementDocument, PartEntry
 from harness.runs.job import Job
 from harness.runs.measurement.base import Base
 from harness.runs.measurement.document import Cpu
-from harness.runs.measurement.request import Quantity
+from harness.runs.measurement.request import CPU_FILES, Quantity
 from harness.runs.measurement.segments import PEAK_MEMORY, Readings
 
 DOCUMENT = "profile.json"
-CPU_FILES = {Quantity.CPU: "cpu.npy", Quantity.USER: "user.npy", Quantity.SYSTEM: "system.npy"}
 SCHEMA = 1
 NAMED_OUTLIERS = 3
 DIVISIBLE = 100

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 import pytest
 
+from harness.applications.profile.document import processor_times
 from harness.boards.emulator import emulated
 from harness.core.errors import RequestError
 from harness.runs.measurement.document import Cpu
 from harness.runs.measurement.request import Quantity
-from harness.runs.profile import processor_times
 from tests.integration.cli.test_measure import MACHINE, NAME, NETWORK, _laboratory
 from tests.support.cli.command import Ended, User
 

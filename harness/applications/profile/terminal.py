@@ -7,13 +7,13 @@ from pathlib import Path
 
 from rich.text import Text
 
+from harness.applications.profile.document import DIVISIBLE, NodeEntry, OperatorEntry, ProfileDocument
 from harness.core.console import Console
 from harness.core.document import Content
 from harness.core.table import Table
 from harness.core.text import plural
 from harness.core.time_units import duration
 from harness.runs.entries import MeasurementDocument
-from harness.runs.profile import DIVISIBLE, NodeEntry, OperatorEntry, ProfileDocument
 
 SHOWN = 30  # nodes, those with most time; the document has all
 NAMED = 3  # nodes whose outliers are named

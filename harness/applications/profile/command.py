@@ -43,20 +43,20 @@ def command(space: Workspace, /, as_json: bool, against: Path | None, speedscope
     On an emulated board it counts instructions, because times there are not those of the board. Exit code: 0 measured,
     1 wrong outputs, varying counts or slower than --against, 2 the request is invalid, 3 inconclusive.
     """
+    from harness.applications.profile import document as profile
+    from harness.applications.profile import terminal as shown
     from harness.cli.measure import build_request
     from harness.core import strict_json
     from harness.core.outcome import Outcome
     from harness.pipeline.measure import execute
-    from harness.report import profile as shown
     from harness.runs import document as run_document
-    from harness.runs import profile
 
     console = Console.open(as_json=as_json)
     if speedscope and not speedscope.absolute().parent.is_dir():
         raise RequestError(f"--speedscope {speedscope}: there is no folder {speedscope.parent}", "make it")
     earlier = (against,) if against else ()
     fixed: dict[str, Any] = {"duration_s": None, "scope": "layer", "count": None, "load": "idle"}
-    request = build_request(space, profiled=True, against=earlier, **fixed, **options)
+    request = build_request(space, extension=profile.write, against=earlier, **fixed, **options)
     try:
         run, folder = execute(request, space, console)
     except InfrastructureError as failure:
